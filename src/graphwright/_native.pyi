@@ -186,13 +186,25 @@ class TensorEntry:
         """``type``: of the tensors. ``inputs``: the position of each among the arguments of a call, DLPack's
         code and bits of its elements, and its axes from the outermost in memory, or None for a number, which
         is the first size of an input without elements. ``outputs``: code and bits of each. ``watched``:
-        arguments that must stay where they are in ``arguments``, and of the same version.
+        arguments that must be those in ``arguments``, where they are, and of the same version.
 
         Raises ValueError for what does not fit the program.
         """
 
-    def __call__(self, arguments: tuple[object, ...]) -> list[Any] | None:
-        """The outputs; None where an argument is not plain or has changed, or the run fails."""
+@final
+class TensorDispatch:
+    """Runs the first of its entries that serves the arguments, or else ``otherwise``, which is called with a
+    tuple of them. It can have attributes.
+    """
+
+    _boxed_call: bool
+
+    def __init__(self, otherwise: Callable[[tuple[Any, ...]], list[Any]]) -> None: ...
+    def set_entries(self, entries: list[TensorEntry]) -> None:
+        """Serve these from now on, in any order. Raises TypeError."""
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        """The outputs for ``arguments``, or for the one list of them, which is empty afterwards."""
 
 @final
 class Repeat:

@@ -68,9 +68,10 @@ class Cpu(Executor):
         outputs: list[tuple[int, int]],
         watched: list[int],
         arguments: tuple[object, ...],
+        threads: int,
     ) -> _native.TensorEntry:
         """As :meth:`fast_path`, for tensors of ``type``: see :class:`graphwright._native.TensorEntry`."""
-        return _native.TensorEntry(self._native, type, inputs, outputs, watched, arguments)
+        return _native.TensorEntry(self._native, type, inputs, outputs, watched, arguments, threads)
 
     def run(
         self,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.autograd.graph import increment_version
 
-from graphwright._native import TensorEntry
+from graphwright._native import TensorDispatch, TensorEntry
 from graphwright.api import compile
 from graphwright.config import Options
+from graphwright.fork_lock import ForkLock
 from graphwright.frontends.torch.graph import Reading
 from graphwright.frontends.torch.interface import Input
 from graphwright.frontends.torch.types import dlpack_type, tensor_from
 from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
+from graphwright.torch.parameters import Snapshot, key_of
 from graphwright.torch.reports import GraphReport
 
 MAX_OWNERS = 64
@@ -25,51 +28,55 @@ MAX_CHANGES = 2
 """After so many changes a parameter is no constant any more."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Frozen:
     """A model with parameters in it, as they were."""
 
     model: Model
-    versions: tuple[int, ...]
+    parameters: Snapshot
     entry: TensorEntry | None
     """Serves calls with the same parameters, where the model is one program."""
 
 
-class CompiledGraph(torch.nn.Module):
+class CompiledGraph:
     """Compiled at the first call, which has the parameters: they become constants, which kernels take packed.
 
     Before each run the memory and the version of each parameter are compared with what they were, so that
-    one that was loaded, replaced or written to is packed again.
+    one that was loaded, replaced or written to is packed again. Calls may come from several threads.
     """
 
     def __init__(
-        self, reading: Reading, options: Options, frozen: frozenset[int], single: bool, report: GraphReport
+        self, reading: Reading, options: Options, frozen: frozenset[int], report: GraphReport
     ) -> None:
-        """``frozen``: arguments that are parameters or buffers; ``single``: a graph of one result."""
-        super().__init__()
+        """``frozen``: arguments that are parameters or buffers."""
         self._module, self._interface = reading.module, reading.interface
-        self._options, self._single, self._report = options, single, report
+        self._options, self._report = options, report
         self._frozen = sorted(frozen & {each.position for each in reading.interface.inputs})
         self._changes = dict.fromkeys(self._frozen, 0)
         self._models: dict[tuple[int, ...], _Frozen] = {}
-        self._entry: TensorEntry | None = None
-        """Of the parameters that served last."""
-        self._is_plain = all(each.is_as_it_lies for each in self._interface.outputs)
+        self._last: list[weakref.ref[torch.Tensor]] = []
+        """The parameters that were packed last."""
+        self._lock = ForkLock()
+        self._dispatch = TensorDispatch(self._run)
+        outputs, changed = self._interface.outputs, self._interface.changed
+        self._is_plain = all(each.is_as_it_lies for each in outputs) and not changed
+        _GRAPHS.add(self)
 
-    def forward(self, *arguments: Any) -> Any:
-        made = None if self._entry is None else self._entry(arguments)
-        if made is None:
-            held = self._held(arguments)
-            self._entry = held.entry
-            made = self._run(held.model, arguments)
+    @property
+    def call(self) -> Callable[..., list[Any]]:
+        """Runs the graph: takes its arguments, and gives a list of its results."""
+        return self._dispatch if self._is_plain else self._call
+
+    def _call(self, *arguments: Any) -> list[Any]:
+        made = self._dispatch(*arguments)
         if self._interface.changed:
             increment_version([arguments[k] for k in self._interface.changed])
-        results = made if self._is_plain else self._interface.results(made, arguments)
-        return results[0] if self._single else results
+        return self._interface.results(made, arguments)
 
-    def _run(self, model: Model, arguments: Sequence[Any]) -> list[torch.Tensor]:
-        """A run on arguments that lie in any way; those that it changes are written where they lie."""
-        fed = self._fed()
+    def _run(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """A call that no entry serves: arguments that it changes are written where they lie."""
+        with self._lock:
+            model, fed = self._held(arguments).model, self._fed()
         arrays = [each.array(arguments[each.position]) for each in fed]
         made = model.executor.run(arrays, None, model.threads)
         for each, array in zip(fed, arrays, strict=True):
@@ -81,37 +88,70 @@ class CompiledGraph(torch.nn.Module):
         return [each for each in self._interface.inputs if each.position not in self._changes]
 
     def _held(self, arguments: tuple[Any, ...]) -> _Frozen:
-        frozen = [arguments[k] for k in self._frozen]
-        if any(tensor.is_inference() for tensor in frozen):  # whose versions no one counts
-            self._thaw([k for k in self._frozen if arguments[k].is_inference()])
-            return self._held(arguments)
-        owner = tuple(tensor.data_ptr() for tensor in frozen)
-        versions = tuple(tensor._version for tensor in frozen)
-        known = self._models.get(owner)
-        if known is not None and known.versions == versions:
+        """The model with these parameters in it."""
+        uncounted = [k for k in self._frozen if arguments[k].is_inference()]  # versions that no one counts
+        if uncounted:
+            self._thaw(uncounted)
+        tensors = [arguments[k] for k in self._frozen]
+        known = self._models.get(key_of(tensors))
+        if known is not None and not known.parameters.changed(tensors):
             return known
-        if known is not None:
-            self._note_changes(known.versions, versions)
-            return self._held(arguments)
+        self._note_changes(self._replaced(tensors) if known is None else known.parameters.changed(tensors))
         if len(self._models) >= MAX_OWNERS:
-            del self._models[next(iter(self._models))]
-        model = self._compiled(arguments)
-        self._models[owner] = made = _Frozen(model, versions, self._entry_of(model, arguments))
-        return made
+            self._thaw(tuple(self._frozen))
+        return self._made(arguments)
 
-    def _note_changes(self, before: Sequence[int], now: Sequence[int]) -> None:
-        changed = [k for k, a, b in zip(self._frozen, before, now, strict=True) if a != b]
-        for k in changed:
-            self._changes[k] += 1
-        self._models.clear()
-        self._thaw([k for k in changed if self._changes[k] >= MAX_CHANGES])
+    def _replaced(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        """Which of ``tensors`` are in place of ones that have ended; the others are another module's."""
+        return [
+            k for k, (last, tensor) in enumerate(zip(self._last, tensors, strict=False)) if last() is None
+        ]
+
+    def _note_changes(self, numbers: Sequence[int]) -> None:
+        """Let parameters that change again be inputs from now on."""
+        changed = [self._frozen[k] for k in numbers]
+        for position in changed:
+            self._changes[position] += 1
+        self._thaw([position for position in changed if self._changes[position] >= MAX_CHANGES])
 
     def _thaw(self, positions: Sequence[int]) -> None:
         """Let these parameters be inputs from now on."""
-        for k in positions:
-            self._frozen.remove(k)
-            del self._changes[k]
-            self._models.clear()
+        if not positions:
+            return
+        for position in positions:
+            self._frozen.remove(position)
+            del self._changes[position]
+        self._last.clear()
+        self._models.clear()
+        self._set_entries()
+
+    def _made(self, arguments: tuple[Any, ...]) -> _Frozen:
+        tensors = [arguments[k] for k in self._frozen]
+        key = key_of(tensors)
+        for graph in tuple(_GRAPHS):  # before there is more in memory
+            graph.drop_stale()
+        parameters = Snapshot(tensors, _forgetter(weakref.ref(self), key))
+        model = self._compiled(arguments)
+        made = _Frozen(model, parameters, self._entry_of(model, arguments))
+        self._models[key] = made
+        self._last = [weakref.ref(each) for each in tensors]
+        self._set_entries()
+        return made
+
+    def forget(self, key: tuple[int, ...]) -> None:
+        """Let a model go whose parameters have ended. No lock is taken: the thread may be anywhere."""
+        if self._models.pop(key, None) is not None:
+            self._set_entries()
+
+    def drop_stale(self) -> None:
+        """Let the models go whose parameters were changed."""
+        for key, held in tuple(self._models.items()):
+            if held.parameters.is_stale():
+                self.forget(key)
+
+    def _set_entries(self) -> None:
+        entries = [held.entry for held in tuple(self._models.values())]
+        self._dispatch.set_entries([each for each in entries if each is not None])
 
     def _compiled(self, arguments: Sequence[Any]) -> Model:
         constants = {
@@ -131,4 +171,31 @@ class CompiledGraph(torch.nn.Module):
             for each, spec in zip(self._fed(), model.entry.inputs, strict=True)
         ]
         outputs = [dlpack_type(spec.dtype) for spec in model.outputs]
-        return model.executor.tensor_path(torch.Tensor, inputs, outputs, self._frozen, arguments)
+        threads = self._options.threads
+        return model.executor.tensor_path(torch.Tensor, inputs, outputs, self._frozen, arguments, threads)
+
+
+_GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
+
+
+def _forgetter(graph: weakref.ref[CompiledGraph], key: tuple[int, ...]) -> Callable[[], None]:
+    def forget() -> None:
+        held = graph()
+        if held is not None:
+            held.forget(key)
+
+    return forget
+
+
+class Part(torch.nn.Module):
+    """A compiled graph as a submodule of the graph that it is a part of."""
+
+    def __init__(self, graph: CompiledGraph, single: bool) -> None:
+        """``single``: a graph of one result."""
+        super().__init__()
+        self._run, self._single = graph.call, single
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results. Hooks of modules are not called: this one is nobody's."""
+        results = self._run(*arguments)
+        return results[0] if self._single else results

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
+from graphwright._native import TensorDispatch
 from graphwright.frontends.torch.decompositions import decompositions
 from graphwright.frontends.torch.graph import Reading, read_graph
 from graphwright.frontends.torch.partition import partition
 from graphwright.torch.captured import current_backend
-from graphwright.torch.compiled_graph import CompiledGraph
+from graphwright.torch.compiled_graph import CompiledGraph, Part
+from graphwright.torch.metadata import is_plain, parameters
 from graphwright.torch.reports import Break, GraphReport, record
 from graphwright.torch.settings import Settings
 
@@ -33,6 +34,7 @@ def backend(
     """
     settings = Settings.of(mode, options)
     broken, name, captured_for = Break.of(module), str(module.meta.get("backend_id", "")), current_backend()
+    direct: list[Callable[..., Any]] = []
 
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
@@ -42,6 +44,8 @@ def backend(
             record(made, name, captured_for, settings.strict)
             run = _executor(graph, reading, settings, made)
             made.seconds += time.perf_counter() - start
+            if kind == "inference" and not reading.missing and len(fakes) == len(examples) and is_plain():
+                direct.append(run)
             return _boxed(run)
 
         return compile_graph
@@ -53,8 +57,8 @@ def backend(
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
-    result: Callable[..., Any] = made(module, examples)
-    return result
+    wrapped: Callable[..., Any] = made(module, examples)
+    return direct[0] if direct else wrapped
 
 
 def _executor(
@@ -62,35 +66,27 @@ def _executor(
 ) -> Callable[..., Any]:
     """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch."""
     if not reading.missing:
-        return CompiledGraph(reading, settings.options, _parameters(), single=False, report=report)
+        return CompiledGraph(reading, settings.options, parameters(), report).call
     names = partition(graph, reading.missing)
     report.parts = len(names)
     for name in names:
         part: Any = graph.get_submodule(name)
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
-        made = CompiledGraph(read_graph(part.graph, part), settings.options, frozenset(), single, report)
-        setattr(graph, name, made)
+        made = CompiledGraph(read_graph(part.graph, part), settings.options, frozenset(), report)
+        setattr(graph, name, Part(made, single))
     return graph
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     """``run`` as AOTAutograd calls it: with one list of arguments, which it empties."""
+    if isinstance(run, TensorDispatch):
+        run._boxed_call = True  # what AOTAutograd looks at
+        return run
 
     def call(arguments: list[Any]) -> Any:
         given = list(arguments)
         arguments.clear()
         return run(*given)
 
-    call._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks at
+    call._boxed_call = True  # type: ignore[attr-defined]
     return call
-
-
-def _parameters() -> frozenset[int]:
-    """Parameters and buffers among the inputs of the graph that is being compiled, but for those that it
-    changes; none while gradients are recorded.
-    """
-    context = torch._guards.TracingContext.try_get()
-    if context is None or context.fw_metadata is None or torch.is_grad_enabled():
-        return frozenset()
-    changed = {k for k, info in enumerate(context.fw_metadata.input_info) if info.mutates_data}
-    return frozenset(context.fw_metadata.static_input_indices) - changed

@@ -23,9 +23,10 @@ struct Port {
     bool is_size; /* a number, for an input of no elements whose first size it is */
 };
 
-/* An argument that must lie where it did and be of the version that it was. */
+/* An argument that must be the same object, lie where it did, and be of the version that it was. */
 struct Watched {
     int64_t position;
+    PyObject *object; /* only compared: it may have ended */
     void *data;
     int64_t version;
 };
@@ -47,11 +48,12 @@ struct TensorEntry {
                 std::vector<std::pair<int, int>> outputs_, std::vector<int64_t> watched_, nb::tuple arguments,
                 int threads_);
 
-    nb::object call(nb::tuple arguments);
+    /* The outputs as a list; None for arguments that are not plain, have changed, or where the run fails. */
+    nb::object call(PyObject *const *arguments, size_t count);
 
   private:
     bool see(PyObject *object, dlpack_tensor *seen) const;
-    bool has_changed(nb::tuple arguments) const;
+    bool fits(PyObject *const *arguments, size_t count) const;
     bool take(const Port &port, gw_list expected, PyObject *object, int64_t *dims, void **data) const;
     bool make(size_t output, const gw_plan *plan, PyObject *results, void **data) const;
 };
@@ -102,7 +104,7 @@ TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_
         nb::handle tensor = arguments[position];
         if (!see(tensor.ptr(), &seen))
             throw nb::value_error("a watched argument is no tensor");
-        watched.push_back({position, seen.data, nb::cast<int64_t>(tensor.attr("_version"))});
+        watched.push_back({position, tensor.ptr(), seen.data, nb::cast<int64_t>(tensor.attr("_version"))});
     }
     program.prepare();
 }
@@ -118,22 +120,26 @@ bool TensorEntry::see(PyObject *object, dlpack_tensor *seen) const {
     return seen->device_type == DLPACK_CPU && seen->lanes == 1;
 }
 
-bool TensorEntry::has_changed(nb::tuple arguments) const {
+/* Whether there is an argument for each input, and the watched ones are as they were. */
+bool TensorEntry::fits(PyObject *const *arguments, size_t count) const {
     static PyObject *name = PyUnicode_InternFromString("_version");
+    for (const Port &port : inputs)
+        if ((size_t)port.position >= count)
+            return false;
     for (const Watched &each : watched) {
         dlpack_tensor seen;
-        PyObject *object = arguments[each.position].ptr();
-        if (!see(object, &seen) || seen.data != each.data)
-            return true;
+        PyObject *object = (size_t)each.position < count ? arguments[each.position] : nullptr;
+        if (object != each.object || !see(object, &seen) || seen.data != each.data)
+            return false;
         PyObject *version = PyObject_GetAttr(object, name);
         const int64_t number = version ? PyLong_AsLongLong(version) : -1;
         Py_XDECREF(version);
         if (PyErr_Occurred())
             PyErr_Clear();
         if (number != each.version)
-            return true;
+            return false;
     }
-    return false;
+    return true;
 }
 
 /* The sizes of an input in the program's order, and its elements; false where they lie otherwise. */
@@ -186,19 +192,15 @@ bool TensorEntry::make(size_t output, const gw_plan *plan, PyObject *results, vo
     return true;
 }
 
-/* The outputs as a list; None for arguments that are not plain, have changed, or where the run fails. */
-nb::object TensorEntry::call(nb::tuple arguments) {
+nb::object TensorEntry::call(PyObject *const *arguments, size_t argument_count) {
     const gw_program *p = program.program;
-    for (const Port &port : inputs)
-        if ((size_t)port.position >= arguments.size())
-            return nb::none();
-    if (has_changed(arguments))
+    if (!fits(arguments, argument_count))
         return nb::none();
     std::vector<int64_t> dims((size_t)p->input_dim_count);
     std::vector<void *> sources(inputs.size()), targets(outputs.size());
     int64_t count = 0;
     for (size_t i = 0; i < inputs.size(); i++) {
-        PyObject *object = arguments[inputs[i].position].ptr();
+        PyObject *object = arguments[inputs[i].position];
         if (!take(inputs[i], p->inputs[i].dims, object, dims.data() + count, &sources[i]))
             return nb::none();
         count += p->inputs[i].dims.count;
@@ -225,6 +227,89 @@ nb::object TensorEntry::call(nb::tuple arguments) {
     return is_done ? results : nb::none();
 }
 
+/* What PyTorch calls: the first entry that serves the arguments, or else `otherwise`, in Python. */
+struct TensorDispatch {
+    nb::object otherwise;
+    std::vector<nb::object> entries;
+    size_t latest = 0; /* served the last call */
+
+    explicit TensorDispatch(nb::object otherwise_) : otherwise(std::move(otherwise_)) {}
+
+    void set_entries(nb::list given) {
+        std::vector<nb::object> made;
+        for (nb::handle each : given) {
+            nb::cast<TensorEntry &>(each); /* raises TypeError */
+            made.push_back(nb::borrow(each));
+        }
+        entries.swap(made); /* entries end after this: what ends with them may come back here */
+    }
+
+    nb::object call(PyObject *const *arguments, size_t count) {
+        for (size_t k = 0, from = latest; k < entries.size(); k++) {
+            const size_t at = (from + k) % entries.size();
+            nb::object entry = entries[at]; /* kept while other threads set others */
+            nb::object made = nb::cast<TensorEntry &>(entry).call(arguments, count);
+            if (!made.is_none()) {
+                latest = at;
+                return made;
+            }
+        }
+        nb::object given = nb::steal(PyTuple_New((Py_ssize_t)count));
+        if (!given.is_valid())
+            throw nb::python_error();
+        for (size_t i = 0; i < count; i++)
+            PyTuple_SET_ITEM(given.ptr(), (Py_ssize_t)i, Py_NewRef(arguments[i]));
+        return nb::object(otherwise)(given);
+    }
+};
+
+/* With the arguments, or with one list of them, which is empty afterwards. */
+PyObject *call_dispatch(PyObject *self, PyObject *arguments, PyObject *) {
+    try {
+        TensorDispatch &dispatch = *nb::inst_ptr<TensorDispatch>(self);
+        const Py_ssize_t count = PyTuple_GET_SIZE(arguments);
+        PyObject *list = count == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+        if (!list || !PyList_CheckExact(list))
+            return dispatch.call(PySequence_Fast_ITEMS(arguments), (size_t)count).release().ptr();
+        nb::object boxed = nb::steal(PyList_AsTuple(list)); /* which no other thread changes */
+        if (!boxed.is_valid() || PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr))
+            throw nb::python_error();
+        return dispatch.call(PySequence_Fast_ITEMS(boxed.ptr()), (size_t)PyTuple_GET_SIZE(boxed.ptr()))
+            .release()
+            .ptr();
+    } catch (nb::python_error &error) {
+        error.restore();
+    } catch (const std::bad_alloc &) {
+        PyErr_NoMemory();
+    }
+    return nullptr;
+}
+
+int traverse_dispatch(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) {
+        TensorDispatch *dispatch = nb::inst_ptr<TensorDispatch>(self);
+        Py_VISIT(dispatch->otherwise.ptr());
+        for (nb::object &each : dispatch->entries)
+            Py_VISIT(each.ptr());
+    }
+    return 0;
+}
+
+int clear_dispatch(PyObject *self) {
+    TensorDispatch *dispatch = nb::inst_ptr<TensorDispatch>(self);
+    nb::object otherwise = std::move(dispatch->otherwise);
+    std::vector<nb::object> entries = std::move(dispatch->entries);
+    return 0;
+}
+
+PyType_Slot dispatch_slots[] = {
+    {Py_tp_call, (void *)call_dispatch},
+    {Py_tp_traverse, (void *)traverse_dispatch},
+    {Py_tp_clear, (void *)clear_dispatch},
+    {0, nullptr},
+};
+
 } // namespace
 
 void define_tensor_entry(nb::module_ &m) {
@@ -232,6 +317,8 @@ void define_tensor_entry(nb::module_ &m) {
         .def(nb::init<nb::object, nb::object, nb::list, std::vector<std::pair<int, int>>,
                       std::vector<int64_t>, nb::tuple, int>(),
              nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("watched"),
-             nb::arg("arguments"), nb::arg("threads") = 0)
-        .def("__call__", &TensorEntry::call, nb::arg("arguments"));
+             nb::arg("arguments"), nb::arg("threads") = 0);
+    nb::class_<TensorDispatch>(m, "TensorDispatch", nb::type_slots(dispatch_slots), nb::dynamic_attr())
+        .def(nb::init<nb::object>(), nb::arg("otherwise"))
+        .def("set_entries", &TensorDispatch::set_entries, nb::arg("entries"));
 }

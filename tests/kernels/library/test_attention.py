@@ -163,6 +163,35 @@ def test_largest_scores_in_any_block_of_keys(isa: Isa) -> None:
 
 
 @each_isa
+@given(
+    keys=st.sampled_from([1, 31, 64, 300, 701]),
+    seen=st.lists(st.integers(0, 701), min_size=14, max_size=14),
+    per_head=st.booleans(),
+    causal=st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
+def test_keys_that_a_mask_hides_at_the_end_are_not_read(
+    isa: Isa, keys: int, seen: list[int], per_head: bool, causal: bool
+) -> None:
+    sizes, limits = (1, 2, 1, 7, keys, 8, 8), np.minimum(seen, keys).reshape(2, 7)
+    limits = limits if per_head else limits[:1]
+    mask = np.where(np.arange(keys) < limits[None, ..., None], np.float32(0.5), np.float32(-np.inf))
+    options: dict[str, Any] = {"mask": mask, "causal": causal, "offset": keys - 7, "guard": Guard.EMPTY}
+    rng = np.random.default_rng(4)
+    q, k, v = (
+        rng.standard_normal((1, h, n, 8)).astype(np.float32) for h, n in ((2, 7), (1, keys), (1, keys))
+    )
+    found, wanted = attend(isa, sizes, operands=(q, k, v), **options)
+    check(found, wanted)
+    if limits.min() == 0:  # a row that sees nothing is 0 times each value
+        return
+    for x in (k, v):
+        x[..., int(limits.max()) + 64 :, :] = np.nan
+    poisoned, _ = attend(isa, sizes, operands=(q, k, v), **options)
+    np.testing.assert_array_equal(poisoned.view(np.int32), found.view(np.int32))
+
+
+@each_isa
 @pytest.mark.parametrize("guard", list(Guard))
 def test_rows_that_see_nothing(isa: Isa, guard: Guard) -> None:
     mask = np.zeros((1, 1, 5, 300), np.float32)

@@ -12,6 +12,8 @@ typedef struct {
     float *keys, *values;          /* the block at hand: panels [depth][NR] and [keys][NR] */
     float *queries, *scores;       /* a tile */
     float *sums, *largest, *total; /* of each row of the run */
+    int64_t *unhidden;             /* of each row of the run: its mask hides all keys from there on */
+    int64_t keys_seen;             /* no row of the run sees a key from there on */
     const float *next_k, *next_v;  /* of the head after the run, if the chunk goes on */
     int64_t rows;                  /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
 } head;
@@ -25,7 +27,8 @@ typedef struct {
 typedef struct {
     const float *q, *mask;
     float *y;
-    int64_t limit; /* of the keys that it sees */
+    int64_t limit;    /* of the keys that it sees */
+    int64_t unhidden; /* its mask hides all keys from there on */
 } place;
 
 /* The first n elements, at most a vector. */
@@ -175,9 +178,13 @@ GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
     return vf_total(total);
 }
 
-/* Keys of the block that a row sees. */
+/* n rounded up to what is computed at once. */
+GW_INLINE int64_t whole(int64_t n) { return (n + SCORES - 1) / SCORES * SCORES; }
+
+/* Keys of the block that are computed for a row: those that it sees, and hidden ones up to SCORES, so that
+   sums are in the same order however many keys are hidden. */
 GW_INLINE int64_t visible(const place *p, const block *b) {
-    const int64_t n = smaller(p->limit - b->first, b->count);
+    const int64_t n = smaller(smaller(p->limit - b->first, whole(p->unhidden - b->first)), b->count);
     return n < 0 ? 0 : n;
 }
 
@@ -265,19 +272,71 @@ static void store_row(const struct attention_args *t, const head *h, float *y, i
     }
 }
 
-/* Where rows of queries from row on are; how many keys they see at most. */
-static int64_t find_rows(const struct attention_args *t, const head *h, int64_t row, int64_t rows, place *p) {
-    int64_t in_group = quotient(row, t->queries), query = row - in_group * t->queries, most = 0;
+/* Whether a mask hides n keys: all of it is -inf. */
+GW_INLINE int hides(const float *mask, int64_t n) {
+    const uint32_t hidden = 0xff800000;
+    uint32_t other = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, mask + i, sizeof bits);
+        other |= bits ^ hidden;
+    }
+    return other == 0;
+}
+
+/* The key from which on a row of the mask hides all. */
+static int64_t find_unhidden(const struct attention_args *t, const float *mask) {
+    int64_t n = t->keys;
+    if (t->mask_col == 1)
+        while (n >= SCORES && hides(mask + n - SCORES, SCORES))
+            n -= SCORES;
+    if (t->mask_col == 0 && n > 0)
+        return hides(mask, 1) ? 0 : n;
+    while (n > 0 && hides(mask + (n - 1) * t->mask_col, 1))
+        n--;
+    return n;
+}
+
+/* Where rows of queries from row on are, the first of them row `at` of the run. */
+static void find_rows(const struct attention_args *t, const head *h, int64_t row, int64_t rows, int64_t at,
+                      place *p) {
+    int64_t in_group = quotient(row, t->queries), query = row - in_group * t->queries;
     for (int64_t r = 0; r < rows; r++) {
         p[r].q = h->q + in_group * t->q_head + query * t->q_row;
         p[r].mask = h->mask ? h->mask + in_group * t->mask_head + query * t->mask_row : NULL;
         p[r].y = h->y + in_group * t->y_head + query * t->y_row;
         p[r].limit = t->causal ? query + t->offset + 1 : t->keys;
-        most = p[r].limit > most ? p[r].limit : most;
+        p[r].unhidden = h->unhidden[at + r];
         if (++query == t->queries) {
             query = 0;
             in_group++;
         }
+    }
+}
+
+/* What each row of the run sees; rows of several heads mostly share a row of the mask. */
+static void find_seen(const struct attention_args *t, head *h, int64_t row) {
+    const float *before = NULL;
+    place p;
+    h->keys_seen = 0;
+    for (int64_t r = 0; r < h->rows; r++) {
+        h->unhidden[r] = t->keys;
+        find_rows(t, h, row + r, 1, r, &p);
+        if (p.mask)
+            h->unhidden[r] = p.mask == before ? h->unhidden[r - 1] : find_unhidden(t, p.mask);
+        before = p.mask;
+        const int64_t seen = smaller(p.limit, h->unhidden[r]);
+        h->keys_seen = seen > h->keys_seen ? seen : h->keys_seen;
+    }
+    h->keys_seen = smaller(h->keys_seen, t->keys);
+}
+
+/* How many keys of a block rows see at most. */
+GW_INLINE int64_t most_visible(const place *p, int64_t rows, const block *b) {
+    int64_t most = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t n = visible(p + r, b);
+        most = n > most ? n : most;
     }
     return most;
 }
@@ -285,9 +344,9 @@ static int64_t find_rows(const struct attention_args *t, const head *h, int64_t 
 /* A share of the keys and values that are packed next. */
 static void fetch_share(const struct attention_args *t, const head *h, const block *b, int64_t length,
                         int64_t share, int64_t shares) {
-    const int64_t first = b->first + length < t->keys ? b->first + length : 0;
+    const int64_t first = b->first + length < h->keys_seen ? b->first + length : 0;
     const float *k = first ? h->k : h->next_k, *v = first ? h->v : h->next_v;
-    const int64_t count = smaller(length, t->keys - first);
+    const int64_t count = smaller(length, (first ? h->keys_seen : t->keys) - first);
     const int64_t row0 = first + cut(count, share, shares);
     const int64_t rows = first + cut(count, share + 1, shares) - row0;
     if (k && t->k_col == 1)
@@ -309,7 +368,8 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
     h->scores = h->values + length * parts(t->width, NR) * NR;
     h->queries = h->scores + MR * PITCH;
     h->sums = h->queries + (t->depth ? parts(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
-    h->largest = h->sums + parts(t->width, KEY_BLOCK) * h->rows * PITCH;
+    h->unhidden = (int64_t *)(h->sums + parts(t->width, KEY_BLOCK) * h->rows * PITCH);
+    h->largest = (float *)(h->unhidden + h->rows);
     h->total = h->largest + h->rows;
     for (int64_t r = 0; r < h->rows; r++) {
         for (int64_t j = 0; j < t->width; j += VL)
@@ -317,14 +377,16 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
         h->largest[r] = -__builtin_inff();
         h->total[r] = 0;
     }
+    find_seen(t, h, row0);
     block b = {0, 0};
     do {
-        b.count = smaller(length, t->keys - b.first);
-        const int last = b.first + length >= t->keys;
+        b.count = smaller(smaller(length, whole(h->keys_seen - b.first)), t->keys - b.first);
+        const int last = b.first + length >= h->keys_seen;
         int packed = 0;
         for (int64_t i = tile0; i < tile1; i++) {
             const int64_t row = cut(rows, i, tiles), count = cut(rows, i + 1, tiles) - row, at = row - row0;
-            const int64_t end = smaller(find_rows(t, h, row, count, p) - b.first, b.count);
+            find_rows(t, h, row, count, at, p);
+            const int64_t end = most_visible(p, count, &b);
             if (end > 0 && !packed) {
                 pack_block(t, h, &b, length);
                 packed = 1;
@@ -343,7 +405,7 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
                     store_row(t, h, p[r].y, at + r);
         }
         b.first += length;
-    } while (b.first < t->keys);
+    } while (b.first < h->keys_seen);
 }
 
 GW_KERNEL(gw_attention_f32) {

@@ -8,6 +8,10 @@ A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one head of 
 heads of queries that share that head of keys stand below each other. Neighbouring units of a chunk are
 computed together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes
 alone, so any chunking gives the same bits.
+
+Keys at the end that a mask of -inf hides from all rows of a unit are not read, whatever they hold: with a
+cache of keys and values that is allocated ahead, the time of a step grows with what is in it. The bits are
+those of all keys.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ _PITCH: Final = KEY_BLOCK + 16
 _UNIT_TILES: Final = 4
 _RUN_UNITS: Final = 16
 """Units computed together at most: what the sums have room for."""
+_VECTORS_AT_ONCE: Final = 4
+"""Of scores, whose exponentials are computed side by side."""
 _ROWS_AHEAD: Final = 12
 """How far ahead rows of values are fetched while they are copied."""
 
@@ -142,7 +148,7 @@ class Attention:
         rows = minimum(self._rows, _RUN_UNITS * _UNIT_TILES * tile) + 2 * tile + 16
         tiles = (maximum(ceildiv(self.depth, KEY_BLOCK), 1) + 1) * tile
         sums = ceildiv(self.width, KEY_BLOCK) * rows
-        return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 2 * rows)
+        return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 4 * rows)
 
     def work_ns(self, isa: Isa) -> Dim:
         """Nanoseconds of one core: both products, exponentials between them, and keys and values."""
@@ -289,6 +295,7 @@ def header(isa: Isa) -> str:
 #define PITCH {_PITCH}
 #define UNIT_TILES {_UNIT_TILES}
 #define RUN_UNITS {_RUN_UNITS}
+#define SCORES {_VECTORS_AT_ONCE * isa.lanes} /* whose exponentials are computed at once */
 #define ROWS_AHEAD {_ROWS_AHEAD}
 enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }};
 
@@ -296,6 +303,6 @@ enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }}
 """
     products = "".join(_product(rows, vectors) for rows in range(1, tile + 1) for vectors in (1, 2))
     reductions = _reduction(isa, "vf_largest", "vf_larger(x, y)") + _reduction(isa, "vf_total", "x + y")
-    powers = _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", 4)
+    powers = _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", _VECTORS_AT_ONCE)
     unrolled = [products + _table(tile), transpose(isa), reductions, powers]
     return "\n".join([ABI.c_text(), constants, vmath(isa, ("exp", "tanh")), *unrolled])

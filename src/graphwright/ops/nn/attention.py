@@ -372,15 +372,18 @@ ScaledDotProductAttention.samples = (
 
 
 def _flash(i: AtenImporter) -> Any:
-    """Without the logarithms of the sums of exponentials, which gradients need."""
+    """Without the logarithms of the sums of exponentials, which gradients need.
+
+    A query that sees no key gives zeros.
+    """
     if i.is_used(1):
         raise i.fail("the logarithms of its sums are not computed")
     q, k, v, mask = i.input(0), i.input(1), i.input(2), i.optional(_MASK)
     scale = i.attr("scale")
     if scale is None:
         q, scale = scaled(i, q, q.type.dims[-1])
-    y = i.emit(ScaledDotProductAttention(float(scale), causal=bool(i.attr("is_causal"))), q, k, v, mask)
-    return y, None
+    made = ScaledDotProductAttention(float(scale), causal=bool(i.attr("is_causal")), guard="empty")
+    return i.emit(made, q, k, v, mask), None
 
 
 _MASK = 5

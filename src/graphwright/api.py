@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from graphwright import log, plugins
+from graphwright import log, ops, plugins
 from graphwright.arguments import AnyShapes, EntryArguments, read_entries, read_shapes
 from graphwright.compiler.buckets import bucket_modules
 from graphwright.compiler.driver import Source as CompiledFrom
@@ -17,6 +18,7 @@ from graphwright.compiler.driver import compile_sources, observe_nothing, retype
 from graphwright.compiler.modules import Observer
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
+from graphwright.errors import Diagnostic, OptionError
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
@@ -34,7 +36,10 @@ from graphwright.passes.interface import bind_constants, keep_outputs, keep_stat
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 
-AnySource: TypeAlias = Source | Module | Opened
+if TYPE_CHECKING:
+    from graphwright.frontends.torch.source import TorchSource
+
+AnySource: TypeAlias = "Source | Module | Opened | TorchSource"
 """What one entry is compiled from."""
 
 
@@ -54,7 +59,10 @@ def _timed(observe: Observer) -> Observer:
 @gc_paused()
 def compile(
     source: AnySource | Mapping[str, AnySource],
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
     *,
+    dynamic_shapes: Any = None,
     shapes: AnyShapes | Mapping[str, AnyShapes] | None = None,
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | str | Mapping[str, Sequence[str] | str] | None = None,
@@ -65,8 +73,12 @@ def compile(
     options: Options | Mapping[str, Any] | None = None,
     observe: Observer = observe_nothing,
 ) -> Model:
-    """Compile an ONNX model (path, bytes, open binary file or ModelProto) or a module built by hand, which
-    stays as it is.
+    """Compile an ONNX model (path, bytes, open binary file or ModelProto), a PyTorch module or exported
+    program, or a module built by hand; these stay as they are.
+
+    A ``torch.nn.Module`` is exported with ``example_inputs``, a tuple of arguments of its ``forward``, and
+    ``example_kwargs``, those by name; a dict alone is all by name. ``dynamic_shapes`` are those of
+    ``torch.export.export``. The model is called as the module is (:meth:`Model.__call__`).
 
     ``shapes`` gives sizes of inputs, or ranges of them: a dict such as ``{"x": (1, 3, 224, "W=64..2048")}``,
     or the sizes alone where the model has one input. ``constants`` replaces inputs by arrays, numbers or
@@ -88,9 +100,17 @@ def compile(
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
     options = Options.of(options, specialize=specialize, external_data=external_data)
     arguments = read_entries(
-        source, shapes=shapes, constants=constants, outputs=outputs, gears=gears, states=states
+        source,
+        shapes=shapes,
+        constants=constants,
+        outputs=outputs,
+        gears=gears,
+        states=states,
+        example_inputs=example_inputs,
+        example_kwargs=example_kwargs,
+        dynamic_shapes=dynamic_shapes,
     )
-    given = {name: _opened(entry.source, options) for name, entry in arguments.items()}
+    given = {name: _opened(entry, options) for name, entry in arguments.items()}
     plugins.use(options)
     load_candidates()
     key = user_key(options.key_folder, create=True)
@@ -100,6 +120,8 @@ def compile(
             held.enter_context(regions_of(entry.module))
             entry.bind(observe)
         package = _package(entries, options, observe)
+        if any(_is_of_torch(each.source) for each in arguments.values()):
+            package = package.with_own_memory()
     files = (each.folder.files for each in given.values() if isinstance(each, Opened))
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return made(package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)))
@@ -110,7 +132,9 @@ class _Entry:
 
     def __init__(self, name: str, given: Module | Opened, arguments: EntryArguments) -> None:
         self.name, self._arguments = name, arguments
-        self._is_imported = isinstance(given, Opened)
+        self._is_own = not isinstance(arguments.source, Module)
+        """Whether no one else has the module."""
+        self._is_bound = isinstance(given, Opened)
         self.module = (
             load_onnx(given, constants=arguments.constants, outputs=arguments.read())
             if isinstance(given, Opened)
@@ -120,8 +144,9 @@ class _Entry:
     def bind(self, observe: Observer) -> None:
         """Apply the arguments that change inputs and outputs."""
         arguments = self._arguments
-        if not self._is_imported:
+        if not self._is_own:
             self.module = clone_module(self.module)  # the caller's stays as it is
+        if not self._is_bound:
             bind_constants(self.module, arguments.constants)
         module = self.module
         observe("import", module)
@@ -136,12 +161,29 @@ class _Entry:
         module = clone_module(self.module) if copy else self.module
         if self._arguments.gears is not None:
             return bucket_modules(module, self._arguments.gears, options)
-        return module if self._is_imported else retyped(module)
+        return module if self._is_own else retyped(module)
 
 
-def _opened(source: AnySource, options: Options) -> Module | Opened:
-    """``source``, read where it is an ONNX model. Raises ModelError."""
+def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
+    """The source of an entry, read where it is a model of ONNX or PyTorch. Raises ModelError, OptionError."""
+    source, examples = arguments.source, arguments.examples
+    if _is_of_torch(source):
+        from graphwright.frontends.torch.source import read_source  # imports torch, as the caller has
+
+        ops.load()
+        return read_source(source, examples.inputs, examples.kwargs, examples.dynamic_shapes)
+    if examples.are_given:
+        message = "example_inputs, example_kwargs and dynamic_shapes are for modules of PyTorch"
+        raise OptionError(
+            Diagnostic("examples", message, hint="give sizes of inputs as shapes={'x': (1, 3)}")
+        )
     return source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
+
+
+def _is_of_torch(source: object) -> TypeGuard[TorchSource]:
+    """Whether ``source`` is one of PyTorch's own, which then was imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, (torch.nn.Module, torch.export.ExportedProgram))
 
 
 def _package(entries: Sequence[_Entry], options: Options, observe: Observer) -> Package:

@@ -20,6 +20,20 @@ _ENTRY: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
+class Examples:
+    """What a PyTorch module is exported with: arguments of its ``forward``, and which of their sizes vary."""
+
+    inputs: tuple[Any, ...] | None = None
+    kwargs: Mapping[str, Any] | None = None
+    dynamic_shapes: Any = None
+
+    @property
+    def are_given(self) -> bool:
+        """Whether there are any."""
+        return self != Examples()
+
+
+@dataclass(frozen=True)
 class EntryArguments:
     """What one entry is compiled from, and how its inputs and outputs are changed."""
 
@@ -29,6 +43,7 @@ class EntryArguments:
     outputs: Sequence[str] | None
     gears: Gears | None
     states: Mapping[str, str]
+    examples: Examples
 
     def read(self) -> list[str] | None:
         """The values of an ONNX model that must be read for its outputs; None for all."""
@@ -62,12 +77,33 @@ def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
     }
 
 
-def _entry(source: Any, shapes: Any, constants: Any, outputs: Any, gears: Any, states: Any) -> EntryArguments:
+def _entry(
+    source: Any,
+    shapes: Any,
+    constants: Any,
+    outputs: Any,
+    gears: Any,
+    states: Any,
+    example_inputs: Any,
+    example_kwargs: Any,
+    dynamic_shapes: Any,
+) -> EntryArguments:
     if gears is not None and not isinstance(gears, Gears):
         gears = Gears(read_mapping("gears", gears, "gears={'x': [(1, 64), (8, 64)]}"))
     constants = read_mapping("constants", constants, "constants={'sr': 16000}")
     states = read_mapping("states", states, "states={'h': 'h_next'}")
-    return EntryArguments(source, shapes, constants, read_outputs(outputs), gears, states)
+    examples = _examples(example_inputs, example_kwargs, dynamic_shapes)
+    return EntryArguments(source, shapes, constants, read_outputs(outputs), gears, states, examples)
+
+
+def _examples(inputs: Any, kwargs: Any, dynamic_shapes: Any) -> Examples:
+    """One argument may be given as it is; a dict alone has arguments by name."""
+    if isinstance(inputs, Mapping) and kwargs is None:
+        inputs, kwargs = (), inputs
+    if inputs is not None and not isinstance(inputs, tuple):
+        inputs = tuple(inputs) if isinstance(inputs, list) else (inputs,)
+    kwargs = None if kwargs is None else read_mapping("example_kwargs", kwargs, "{'mask': mask}", "argument")
+    return Examples(inputs, kwargs, dynamic_shapes)
 
 
 def read_outputs(outputs: Sequence[str] | str | None) -> list[str] | None:

@@ -22,9 +22,10 @@ from graphwright.config import WHOLE_MODELS, Options, known_device
 from graphwright.ir.conversion import converted
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
-from graphwright.ir.op import Op
+from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import SymbolError, parse_dim
 from graphwright.ir.types import BOOL, DTYPES, I64, DType, TensorType, dtype_of
+from graphwright.ir.user_inputs import constant_for
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
 from graphwright.ops.core.reshape import Reshape
@@ -53,6 +54,7 @@ class GraphBuilder:
         self._device = ""
         self._nexts: dict[Value, Value] = {}
         """The value that each state has after a run."""
+        self._starts: dict[Value, ConstRef] = {}
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
         """An input. Sizes are numbers, names (equal sizes share one), or expressions: ``"2*N"``. ``dtype`` is
@@ -60,17 +62,29 @@ class GraphBuilder:
         """
         return self._add_input("input", name, dtype, shape)
 
-    def state(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
+    def state(self, name: str, dtype: str, shape: Sequence[int | str], start: Any = None) -> Value:
         """A value that the model keeps from run to run, such as a cache of keys and values, or moments of an
-        optimizer: zeros before the first run, and what :meth:`update` says after each. It is read as inputs
-        are, and its memory is updated in place where no op reads the old value later.
+        optimizer: ``start``, an array or a number, or else zeros before the first run, and what
+        :meth:`update` says after each. It is read as inputs are, and its memory is updated in place where no
+        op reads the old value later.
 
         >>> count = b.state("count", "f32", (1,))
         >>> b.update(count, b.add(count, x))
         """
         value = self._add_input("state", name, dtype, shape)
+        if start is not None:
+            self._starts[value] = self._start(name, start, value.type)
         self._nexts[value] = value
         return value
+
+    def _start(self, name: str, given: Any, type: TensorType) -> ConstRef:
+        with located(f"state {name!r}"):
+            if not type.is_static:
+                raise fault("state", f"it is {type}: one with open sizes is set by model.reset alone")
+            try:
+                return self.module.constants.add(np.array(constant_for(given, type)))
+            except (TypeError, ValueError) as error:
+                raise fault("state", f"it cannot start so: {error}") from error
 
     def update(self, state: Value, value: Operand) -> None:
         """Let ``state`` be ``value`` after each run. What reads ``state`` in this run reads the old value."""
@@ -227,7 +241,7 @@ class GraphBuilder:
         """The module. What is added to the builder afterwards is added to it as well."""
         if not self._outputs and not self._nexts:
             raise fault("outputs", "the graph has no outputs", "call output(name, value)")
-        self.module.set_results(self._outputs, self._nexts)
+        self.module.set_results(self._outputs, self._nexts, self._starts)
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:

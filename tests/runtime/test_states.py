@@ -91,6 +91,35 @@ def test_every_way_to_run_updates_states(device: str) -> None:
     assert model.states["count"].tolist() == [6, 6, 6]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_state_starts_as_it_is_told(device: str) -> None:
+    b = gw.GraphBuilder()
+    x = b.input("x", "f32", (3,))
+    total, runs = b.state("total", "f32", (3,), start=[1, 2, 3]), b.state("runs", "i64", (), start=7)
+    b.update(total, b.add(total, x))
+    b.update(runs, b.add(runs, 1))
+    b.output("before", total)
+    data = io.BytesIO()
+    first = b.compile(options(device=device))
+    first.save(data)
+    loaded = (
+        gw.load(data.getvalue(), trust=trust, options=options(device=device)) for trust in (True, False)
+    )
+    for model in (first, *loaded):
+        for _ in range(2):
+            assert model(np.ones(3, np.float32))[0].tolist() == [1, 2, 3]
+            assert model.states["total"].tolist() == [2, 3, 4] and model.states["runs"] == 8
+            model.reset({"total": np.array([1, 2, 3], np.float32)})
+
+
+def test_a_start_that_is_no_value_of_the_state_is_refused() -> None:
+    b = gw.GraphBuilder()
+    with pytest.raises(gw.ModelError, match="the constant is f32"):
+        b.state("a", "f32", (3,), start=np.ones(2, np.float32))
+    with pytest.raises(gw.ModelError, match="open sizes"):
+        b.state("b", "f32", ("N",), start=0)
+
+
 def test_results_do_not_change_with_later_runs() -> None:
     for device in DEVICES:
         model = counter(device)

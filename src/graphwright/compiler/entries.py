@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from graphwright.compiler.executables import Compiled, compile_executables, interpreted_executables
-from graphwright.compiler.modules import Observer, constraint_texts, input_specs, output_specs, states
+from graphwright.compiler.modules import Observer, constraint_texts, input_specs, output_specs, starts, states
 from graphwright.config import Options
 from graphwright.errors import Collector, ModelError
 from graphwright.executable.nodes import COMPILE, Dispatch, Executable
@@ -43,6 +43,7 @@ class Finished:
             general="" if self.general is None else print_module(self.general, constants="short"),
             metadata=dict(self.graph.metadata),
             report=self.compiled.report,
+            starts=starts(self.graph),
         )
 
     def spare(self, weights: Weights) -> Constants:

@@ -42,7 +42,8 @@ def compile_executables(
     whole = [_Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
     calls = [_Unit(m, None, draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
-    compiled, weights = _compile([*whole, *calls], options, observe, pack_weights(read) if hosts else None)
+    read |= {ref.digest: module.constants[ref] for module in modules for ref in module.starts().values()}
+    compiled, weights = _compile([*whole, *calls], options, observe, pack_weights(read) if read else None)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
     made = [_whole(next(programs)) if draft is None else _hosted(draft, called) for draft in drafts]
     reported = [
@@ -88,7 +89,11 @@ def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], 
         for module in modules
     ]
     constants = {ref.digest: module.constants[ref] for module in modules for ref in module.constants}
-    return compiled, pack_weights(constants)
+    weights = pack_weights(constants)
+    for module in modules:  # which the reference device interprets: no one else has this memory
+        for ref in module.constants:
+            module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+    return compiled, weights
 
 
 def _draft(module: Module, numbers: count[int], options: Options, observe: Observer) -> Draft | None:

@@ -126,6 +126,12 @@ def states(module: Module) -> tuple[int, ...]:
     return tuple(module.updates().values())
 
 
+def starts(module: Module) -> dict[str, str]:
+    """The states of ``module`` that do not start as zeros, by name, and the digests of what they start as."""
+    inputs = module.main.inputs
+    return {inputs[number].name: ref.digest for number, ref in module.starts().items()}
+
+
 def input_specs(module: Module) -> tuple[TensorSpec, ...]:
     """What the entry of ``module`` takes of its users: not the sizes that choose a gear."""
     signature = module.signatures.get("main")

@@ -337,11 +337,13 @@ class Role(enum.StrEnum):
 @dataclass(frozen=True)
 class Signature:
     """Roles of an entry's inputs, and by position the outputs that are the next value of a state, with the
-    input that is the state.
+    input that is the state. ``starts``: what states hold before the first run, by position of the input;
+    others hold zeros.
     """
 
     roles: tuple[Role, ...]
     aliases: tuple[tuple[int, int], ...] = ()
+    starts: tuple[tuple[int, ConstRef], ...] = ()
 
 
 _REPEATED = 1 << 20
@@ -506,15 +508,28 @@ class Module:
         signature = self.signatures.get("main")
         return dict(signature.aliases) if signature is not None else {}
 
-    def set_results(self, outputs: Mapping[str, Value], nexts: Mapping[Value, Value]) -> None:
+    def starts(self) -> dict[int, ConstRef]:
+        """By position, the inputs of the entry that are states which do not start as zeros, and what they
+        start as.
+        """
+        signature = self.signatures.get("main")
+        return dict(signature.starts) if signature is not None else {}
+
+    def set_results(
+        self,
+        outputs: Mapping[str, Value],
+        nexts: Mapping[Value, Value],
+        starts: Mapping[Value, ConstRef] | None = None,
+    ) -> None:
         """Let the entry give ``outputs``, by name; ``nexts`` are the inputs that are states, each with its
-        value after a run.
+        value after a run, and ``starts`` what they hold before the first, where that is not zeros.
         """
         names = [*outputs, *(f"next {state.name}" for state in nexts)]
         self.main.set_outputs([*outputs.values(), *nexts.values()], names)
         roles = tuple(Role.STATE if value in nexts else Role.DATA for value in self.main.inputs)
         aliases = tuple((len(outputs) + k, state.index) for k, state in enumerate(nexts))
-        self.signatures["main"] = Signature(roles, aliases)
+        first = tuple((state.index, ref) for state, ref in (starts or {}).items())
+        self.signatures["main"] = Signature(roles, aliases, first)
 
     def walk(self) -> Iterator[Node]:
         """All nodes of all graphs."""

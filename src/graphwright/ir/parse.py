@@ -234,7 +234,13 @@ class _Parser:
             self.expect("is", "input")
             aliases.append((output, self.integer()))
             self.accept(",")
-        self.module.signatures[name] = Signature(roles, tuple(aliases))
+        starts: list[tuple[int, ConstRef]] = []
+        while self.accept("input"):
+            number = self.integer()
+            self.expect("starts", "as")
+            starts.append((number, self.constant_ref()))
+            self.accept(",")
+        self.module.signatures[name] = Signature(roles, tuple(aliases), tuple(starts))
 
     def entry(self) -> None:
         self.module.add_graph(self.graph())

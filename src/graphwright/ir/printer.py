@@ -46,7 +46,7 @@ def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
         array = module.constants[ref]
         lines.append(f"  constant {labels[ref.digest]}: {type_of(array)} = {_array_text(array, constants)}")
     for name, signature in module.signatures.items():
-        lines.append(f"  signature {_name(name)}{_signature_text(signature)}")
+        lines.append(f"  signature {_name(name)}{_signature_text(signature, labels)}")
     for graph in module.graphs.values():
         lines += Listing(graph, labels, indent=1, keyword="graph ").lines
     return "\n".join(["module {", *lines, "}"]) + "\n"
@@ -230,9 +230,10 @@ def _symbol_lines(module: Module) -> Iterator[str]:
         yield f"guard {guard} at {quote(guard.node)}"
 
 
-def _signature_text(signature: Signature) -> str:
-    aliases = ", ".join(f"output {out} is input {source}" for out, source in signature.aliases)
-    return f"({', '.join(signature.roles)})" + (f" {aliases}" if aliases else "")
+def _signature_text(signature: Signature, labels: Mapping[str, str]) -> str:
+    facts = [f"output {out} is input {source}" for out, source in signature.aliases]
+    facts += [f"input {number} starts as {labels[ref.digest]}" for number, ref in signature.starts]
+    return f"({', '.join(signature.roles)})" + (f" {', '.join(facts)}" if facts else "")
 
 
 def attributes_text(op: Op, constants: Mapping[str, str] = _NO_LABELS, outputs: Sequence[Value] = ()) -> str:

@@ -91,6 +91,7 @@ def _signature_faults(module: Module) -> Iterator[str]:
                 made, kept = graph.outputs[output].type, graph.inputs[source].type
                 yield f"output {output} of {name!r}, {made}, is the next value of input {source}, {kept}"
         yield from _state_faults(name, signature)
+        yield from _start_faults(name, signature, graph, module)
         names = (("inputs", [v.name for v in graph.inputs]), ("outputs", graph.output_names))
         for what, texts in names:
             for text, count in Counter(texts).items():
@@ -104,6 +105,18 @@ def _state_faults(name: str, signature: Signature) -> Iterator[str]:
         yield f"signature of {name!r}: each state, and nothing else, has one output that is its next value"
     if len({output for output, _ in signature.aliases}) < len(signature.aliases):
         yield f"signature of {name!r}: an output is the next value of two states"
+
+
+def _start_faults(name: str, signature: Signature, graph: Graph, module: Module) -> Iterator[str]:
+    """What is wrong with what states start as."""
+    for number, ref in signature.starts:
+        if not 0 <= number < len(graph.inputs) or signature.roles[number] is not Role.STATE:
+            yield f"signature of {name!r}: input {number} starts as a constant, and is no state"
+        elif ref not in module.constants:
+            yield f"signature of {name!r}: input {number} starts as {ref}, which is no constant of the module"
+        elif type_of(module.constants[ref]) != graph.inputs[number].type:
+            kept, made = graph.inputs[number].type, type_of(module.constants[ref])
+            yield f"input {number} of {name!r}, {kept}, starts as {ref}, {made}"
 
 
 def _verify_graph(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import Executable, Program, programs_of
 from graphwright.executable.specs import TensorSpec
-from graphwright.ir.arrays import Array
+from graphwright.ir.arrays import Array, is_repeated
 from graphwright.package.packs import Packs
 from graphwright.package.weights import UnpackedWeights, Weights, no_weights
 from graphwright.records import dataclass, field, replace
 
-FORMAT = 7
+FORMAT = 8
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
@@ -51,6 +52,8 @@ class Entry:
     """The source model's own texts."""
     report: str = ""
     """What the compiler did, in plain text."""
+    starts: Mapping[str, str] = field(default_factory=dict)
+    """States that do not start as zeros, and what they start as: a tensor of the weights, by digest."""
 
     @property
     def source(self) -> str:
@@ -107,6 +110,12 @@ class Package:
         """The package with another entry in place of the first."""
         return replace(self, entries={**self.entries, next(iter(self.entries)): entry})
 
+    def with_own_memory(self) -> Package:
+        """The package without memory of the source model, whose owner may write to it."""
+        arrays = self.spare().arrays
+        held = {name: a if is_repeated(a) else a.copy() for name, a in arrays.items()}
+        return replace(self, spare=partial(UnpackedWeights, held))
+
     def lacking(self, op: str, where: str = "") -> PackageError:
         """That ``op`` is not registered: which plugin brings it. ``where`` is the package's file."""
         plugin = self.plugins.get(op)
@@ -128,6 +137,11 @@ class Package:
     def weights_of(self, isa: str) -> Weights:
         """What the tasks for ``isa`` read. Raises PackageError."""
         return self.packs[isa].weights() if isa in self.packs else self.weights
+
+    def starts(self) -> dict[str, Array]:
+        """What states start as that do not start as zeros, by name."""
+        named = {name: ref for entry in self.entries.values() for name, ref in entry.starts.items()}
+        return {name: self.weights.arrays[ref] for name, ref in named.items()}
 
     def constants(self) -> dict[str, Array]:
         """All constants of the graphs, and what the tasks read of others. Raises PackageError."""

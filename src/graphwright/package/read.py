@@ -146,6 +146,7 @@ def _package(
     entries = {str(plain["name"]): _entry(plain, members, files, where) for plain in manifest["entries"]}
     if not entries or len(entries) < len(manifest["entries"]):
         raise damaged(where, "it has no entries, or two of one name")
+    _check_starts(entries.values(), weights, where)
     return Package(
         entries,
         weights,
@@ -159,6 +160,16 @@ def _package(
             for isa, plain in (manifest["packs"] if trusted else {}).items()
         },
     )
+
+
+def _check_starts(entries: Iterable[Entry], weights: Weights, where: str) -> None:
+    """Raise PackageError where what a state starts as is not of its type."""
+    for entry in entries:
+        inputs = {spec.name: spec for spec in entry.inputs}
+        for name, digest in entry.starts.items():
+            spec, tensor = inputs[name], weights.tensors[digest]
+            if tensor.dtype != spec.dtype or not spec.accepts(tensor.shape):
+                raise damaged(where, f"state {name!r} starts as a tensor of another type")
 
 
 def _text(members: Members, plain: dict[str, Any], file: str) -> str:
@@ -177,6 +188,7 @@ def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where:
         general=_text(members, plain, GENERAL),
         metadata={str(k): str(v) for k, v in plain["metadata"].items()},
         report=_text(members, plain, REPORT),
+        starts={str(name): str(digest) for name, digest in plain["starts"].items()},
     )
     if not entry.graph:
         raise damaged(where, f"entry {plain['name']!r} has no graph")

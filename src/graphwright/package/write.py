@@ -71,6 +71,7 @@ def _add_entry(name: str, entry: Entry, members: dict[str, list[Piece]]) -> dict
         "outputs": list(map(encode_spec, entry.outputs)),
         "constraints": entry.constraints,
         "metadata": dict(entry.metadata),
+        "starts": dict(entry.starts),
         "executable": None if entry.executable is None else encode(entry.executable),
         "programs": [
             _add_targets(program.targets, f"{folder_of(name)}/{number}", members)

@@ -109,8 +109,10 @@ def _drop_constants(module: Module, record: Record) -> None:
 
 
 def referenced(module: Module) -> set[ConstRef]:
-    """Every tensor of the pool that an attribute of some node names, those inside tuples too."""
-    found: set[ConstRef] = set()
+    """Every tensor of the pool that an attribute of some node names, those inside tuples too, and what states
+    start as.
+    """
+    found = {ref for signature in module.signatures.values() for _, ref in signature.starts}
     for node in module.walk():
         if isinstance(node.op, Constant):
             found.add(node.op.value)

@@ -81,7 +81,9 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
     needed = [value for value in graph.inputs if _is_read(graph, value)]
     kept = {name: named[name] for name in names}
     if updates := module.updates():
-        module.set_results(kept, {graph.inputs[source]: graph.outputs[k] for k, source in updates.items()})
+        starts = {graph.inputs[source]: ref for source, ref in module.starts().items()}
+        nexts = {graph.inputs[source]: graph.outputs[k] for k, source in updates.items()}
+        module.set_results(kept, nexts, starts)
     else:
         graph.set_outputs(list(kept.values()), list(kept))
     DeadCode().run(module, Record("dead_code"))
@@ -130,6 +132,7 @@ def _remove_inputs(module: Module, values: Sequence[Value]) -> None:
     if signature is not None and gone:
         kept = [index for index in range(len(graph.inputs)) if index not in gone]
         aliases = tuple((o, kept.index(i)) for o, i in signature.aliases if i not in gone)
-        module.signatures["main"] = Signature(tuple(signature.roles[k] for k in kept), aliases)
+        starts = tuple((kept.index(i), ref) for i, ref in signature.starts if i not in gone)
+        module.signatures["main"] = Signature(tuple(signature.roles[k] for k in kept), aliases, starts)
     for index in sorted(gone, reverse=True):
         graph.remove_input(index)

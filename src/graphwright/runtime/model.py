@@ -15,10 +15,12 @@ from graphwright.errors import Diagnostic, FeedError, PackageError
 from graphwright.executable.specs import TensorSpec
 from graphwright.file_kinds import FileId, file_id
 from graphwright.ir.arrays import Array
+from graphwright.ir.pytree import METADATA
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.bindings import Bindings
 from graphwright.runtime.executor import Executor, FastPath, TaskTime
+from graphwright.runtime.forward import forward_call
 from graphwright.runtime.states import StatefulExecutor, States
 
 
@@ -54,6 +56,7 @@ class Model:
         if kept := self.entry.states:
             self._runner = StatefulExecutor(executor, self.entry.inputs, kept, states)
         self._bindings = Bindings(self.entry.feeds, self.entry.outputs)
+        self._forward = forward_call(self.entry.metadata, self.entry.feeds, self.entry.outputs)
 
     @property
     def entries(self) -> Mapping[str, Model]:
@@ -96,18 +99,31 @@ class Model:
         return self._states
 
     def reset(self, states: Mapping[str, Any] | None = None) -> None:
-        """Let ``states`` hold copies of these arrays, and all others zeros. Raises FeedError."""
+        """Let ``states`` hold copies of these arrays, and all others what they were at first: zeros, or what
+        the model has for them. Raises FeedError.
+        """
         self._states.reset(states or {})
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """The source model's own texts."""
-        return self.entry.metadata
+        return {name: text for name, text in self.entry.metadata.items() if name != METADATA}
 
-    def __call__(self, /, *arrays: Any, **named: Any) -> tuple[Array, ...]:
-        """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all. Raises as
-        :meth:`run` does.
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all: a tuple of arrays.
+
+        A model of a PyTorch module takes the arguments of its ``forward``, tensors or arrays, in the same
+        containers, and returns what it returns, with NumPy arrays for tensors and a dict for an object.
+        Raises as :meth:`run` does.
         """
+        forward = self._forward
+        if forward is None:
+            return self._called(arrays, named)
+        if forward.is_flat and not named:
+            return forward.result(self._called(arrays, named))
+        return forward.result(self._run(self._bindings.named(forward.feeds(arrays, named)), None))
+
+    def _called(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Array, ...]:
         results = None if named else self._fast_path(*arrays)
         return tuple(self._run(self._bindings.called(arrays, named), None)) if results is None else results
 
@@ -243,7 +259,8 @@ def make_models(
     again: Callable[[Options], Model],
 ) -> Model:
     """A model for each entry of ``package``, which ``executors`` run by name; that of the first."""
-    states = States({spec.name: spec for entry in package.entries.values() for spec in entry.states}.values())
+    specs = {spec.name: spec for entry in package.entries.values() for spec in entry.states}
+    states = States(specs.values(), package.starts())
     models = {
         name: Model(package, name, executor, states, key, options, sources, again)
         for name, executor in executors.items()

@@ -17,11 +17,13 @@ from graphwright.spelling import did_you_mean, listed
 class States(Mapping[str, Array]):
     """The arrays by name, read-only: what they hold changes with the next run.
 
-    They are zeros at first; one with open sizes has none before it is set.
+    They are zeros at first, or copies of what the model has for them; one with open sizes has no value before
+    it is set.
     """
 
-    def __init__(self, specs: Iterable[TensorSpec]) -> None:
-        self._specs = {spec.name: spec for spec in specs}
+    def __init__(self, specs: Iterable[TensorSpec], starts: Mapping[str, Array] | None = None) -> None:
+        """``starts``: by name, what states are at first that are not zeros then."""
+        self._specs, self._starts = {spec.name: spec for spec in specs}, starts or {}
         self._arrays: dict[str, Array] = {}
         self.lock = ForkLock()
         """Held while a run reads and updates them."""
@@ -41,12 +43,12 @@ class States(Mapping[str, Array]):
         """The memory that runs update. Raises KeyError, and FeedError where its size is not known."""
         arrays = self._arrays
         if name not in arrays:
-            return arrays.setdefault(name, self._zeros(self._specs[name]))  # another thread may be first
+            return arrays.setdefault(name, self._first(self._specs[name]))  # another thread may be first
         return arrays[name]
 
     def reset(self, values: Mapping[str, Any]) -> None:
-        """Let the states hold copies of ``values``, all others zeros; nothing changes where FeedError is
-        raised.
+        """Let the states hold copies of ``values``, all others what they are at first; nothing changes where
+        FeedError is raised.
         """
         if not isinstance(values, Mapping):
             what = type(values).__name__
@@ -55,7 +57,9 @@ class States(Mapping[str, Array]):
         with self.lock:
             self._arrays = made
 
-    def _zeros(self, spec: TensorSpec) -> Array:
+    def _first(self, spec: TensorSpec) -> Array:
+        if spec.name in self._starts:
+            return self._starts[spec.name].copy()
         if spec.sizes is None:
             hint = f"set it before the first run, as in model.reset({{{spec.name!r}: np.zeros(...)}})"
             raise FeedError(Diagnostic("state", f"state {spec} has open sizes and was not set", hint=hint))

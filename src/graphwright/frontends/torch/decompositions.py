@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._decomp import core_aten_decompositions, global_decomposition_table
+from torch.export import default_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from graphwright.frontends.torch.catalogue import import_function
@@ -19,6 +20,15 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions to its core operators, but of those that stand for an op of graphwright."""
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     return {op: body for op, body in table.items() if import_function(op) is None}
+
+
+@cache
+def export_decompositions() -> dict[Any, Callable[..., Any]]:
+    """As :func:`decompositions`, for programs of ``torch.export``: these keep operators that AOTAutograd has
+    taken apart before.
+    """
+    table: dict[Any, Callable[..., Any]] = default_decompositions().materialize()
+    return {op: body for op, body in table.items() if import_function(op) is None} | decompositions()
 
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:

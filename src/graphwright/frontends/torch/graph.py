@@ -10,6 +10,7 @@ from torch import fx
 
 from graphwright.frontends.torch.interface import Argument, Input, Interface, Output, inverse
 from graphwright.frontends.torch.nodes import Foreign, NodeReader
+from graphwright.frontends.torch.stand_ins import stand_ins
 from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Value
@@ -76,22 +77,7 @@ class _GraphReader:
             self._nodes.read(node)
         except Unsupported as error:
             self._missing[node] = str(error)
-            self._nodes.made[node] = self._stand_ins(node)
-
-    def _stand_ins(self, node: fx.Node) -> Any:
-        """Inputs in place of what a node gives, so that the rest can be read."""
-        fake = node.meta.get("val")
-        if not isinstance(fake, tuple | list):
-            return self._stand_in(node.name, fake)
-        return tuple(self._stand_in(f"{node.name}_{k}", each) for k, each in enumerate(fake))
-
-    def _stand_in(self, name: str, fake: Any) -> Any:
-        if not isinstance(fake, torch.Tensor):
-            return fake
-        try:
-            return self._builder.graph.add_input(type_from(fake), name)
-        except Unsupported as error:
-            return Foreign(str(error))
+            self._nodes.made[node] = stand_ins(self._builder.graph, node)
 
     def _input(self, node: fx.Node, position: int) -> Any:
         fake = node.meta.get("val")

@@ -1,0 +1,234 @@
+"""Reads programs of ``torch.export`` into modules: with the names and structure of the arguments and of the
+result, parameters as constants, and buffers that the program changes as states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
+
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.frontends.torch.decompositions import export_decompositions
+from graphwright.frontends.torch.nodes import Foreign, NodeReader
+from graphwright.frontends.torch.source_lines import user_line
+from graphwright.frontends.torch.stand_ins import stand_ins
+from graphwright.frontends.torch.trees import tree_from
+from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, type_from
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.op import ConstRef
+from graphwright.ir.pytree import METADATA, Constant, Forward, Number, Tensor, Tree, leaves
+from graphwright.ir.symbols import Range
+from graphwright.ir.types import U8, TensorType
+from graphwright.ops.core.range import scalar_of
+
+NOT_CHECKED = 2
+"""``torch.export`` leaves sizes that it took to be 2 or more unchecked below: they may be 0 and 1 as well."""
+_IN_PLACE = (
+    "a model never writes to its arguments: let forward change a copy and return it, or keep the tensor as a "
+    "buffer of the module, which becomes a state of the model"
+)
+
+
+def read_program(program: ExportedProgram) -> Module:
+    """The module of ``program``. A ModelError lists all that graphwright does not have, with the lines of the
+    user's source.
+    """
+    forward = program.module_call_graph[0].signature
+    names = None if forward is None else forward.forward_arg_names
+    return _ProgramReader(program.run_decompositions(export_decompositions()), names or []).read()
+
+
+class _ProgramReader:
+    def __init__(self, program: ExportedProgram, names: list[str]) -> None:
+        """``names``: of the parameters of ``forward``, as far as they are known."""
+        self._program, self._names = program, names
+        self._builder, _ = new_graph(Module(), "main", ())
+        self._nodes = NodeReader(self._builder, program.graph_module)
+        self._missing: dict[fx.Node, str] = {}
+        self._states: dict[str, Value] = {}
+        """By target: buffers that the program changes."""
+        self._starts: dict[Value, ConstRef] = {}
+        self._changed = {
+            spec.target
+            for spec in program.graph_signature.output_specs
+            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+        }
+
+    def read(self) -> Module:
+        graph, signature = self._program.graph, self._program.graph_signature
+        parameters = self._read_parameters()
+        arguments = iter([leaf for tree in parameters.values() for leaf in leaves(tree)])
+        given = zip(graph.find_nodes(op="placeholder"), signature.input_specs, strict=True)
+        for node, spec in sorted(given, key=lambda each: each[1].kind is not InputKind.USER_INPUT):
+            leaf = next(arguments) if spec.kind is InputKind.USER_INPUT else None
+            self._guarded(node, lambda node=node, spec=spec, leaf=leaf: self._input(node, spec, leaf))
+        self._note_ranges()
+        for node in graph.nodes:
+            if node.op in ("get_attr", "call_function"):
+                self._builder.sources = (node.name,)
+                self._guarded(node, lambda node=node: self._read(node))
+        result = self._set_results(graph.output_node())
+        self._refuse_missing()
+        module = self._builder.module
+        module.metadata[METADATA] = Forward(tuple(parameters.items()), self._positional(), result).to_json()
+        return module
+
+    def _read(self, node: fx.Node) -> Any:
+        self._nodes.read(node)
+        return self._nodes.made[node]
+
+    def _guarded(self, node: fx.Node, make: Any) -> None:
+        """Let ``node`` be what ``make`` gives; where that fails, stand-ins, so that the rest can be read."""
+        try:
+            self._nodes.made[node] = make()
+        except Unsupported as error:
+            self._missing[node] = str(error)
+            self._nodes.made[node] = stand_ins(self._builder.graph, node)
+
+    # ---- what it takes
+
+    def _positional(self) -> int:
+        return len(self._program.call_spec.in_spec.child(0).children())
+
+    def _read_parameters(self) -> dict[str, Tree]:
+        """The parameters of ``forward``, by name."""
+        positional, named = self._program.call_spec.in_spec.children()
+        names = [*self._names[: len(positional.children())]]
+        names += [f"argument_{k}" for k in range(len(names), len(positional.children()))]
+        specs = zip([*names, *named.context], [*positional.children(), *named.children()], strict=True)
+        kinds = iter([s for s in self._program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT])
+
+        def leaf(path: str) -> Tree:
+            return _leaf(next(kinds).arg, path)
+
+        return {name: tree_from(spec, name, leaf) for name, spec in specs}
+
+    def _input(self, node: fx.Node, spec: Any, leaf: Tree | None) -> Any:
+        match spec.kind, leaf:
+            case InputKind.USER_INPUT, Constant(value):
+                return value
+            case InputKind.USER_INPUT, Number(name):
+                dim = dim_from(node.meta["val"])
+                self._builder.graph.add_input(TensorType(U8, (dim, 0)), name)
+                return dim
+            case InputKind.USER_INPUT, Tensor(name):
+                return self._builder.graph.add_input(type_from(node.meta["val"]), name)
+        if spec.target in self._changed:
+            return self._state(spec.target)
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            return self._builder.const(array_from(self._held(spec.target))) if node.users else None
+        raise Unsupported(f"{spec.target or node.name} is no tensor")
+
+    def _held(self, target: str) -> torch.Tensor:
+        known = self._program.state_dict
+        tensor: torch.Tensor = known[target] if target in known else self._program.constants[target]
+        type_from(tensor)  # which refuses what graphwright does not hold
+        return tensor
+
+    def _state(self, target: str) -> Value:
+        tensor = self._held(target)
+        value = self._builder.graph.add_input(type_from(tensor), self._unused_name(target))
+        self._states[target] = value
+        if _is_not_zero(tensor):
+            self._starts[value] = self._builder.module.constants.add(array_from(tensor.clone()))
+        return value
+
+    def _unused_name(self, name: str) -> str:
+        taken = {value.name for value in self._builder.graph.inputs}
+        return next(each for each in _numbered(name) if each not in taken)
+
+    def _note_ranges(self) -> None:
+        """Keep the bounds of sizes that ``torch.export`` checks when a program runs."""
+        for symbol, bounds in self._program.range_constraints.items():
+            if symbol.is_Symbol:
+                low, high = bounds.lower, bounds.upper
+                self._builder.module.symbols.ranges[symbol.name] = Range(
+                    int(low) if low > NOT_CHECKED else 0, int(high) if high < 2**31 else None
+                )
+
+    # ---- what it gives
+
+    def _set_results(self, node: fx.Node) -> Tree:
+        """Set the outputs and the next values of states; the structure of the result."""
+        outputs: dict[str, Value] = {}
+        nexts: dict[Value, Value] = {}
+        user: list[tuple[Any, Any]] = []
+        results: Any = node.args[0]
+        for result, spec in zip(results, self._program.graph_signature.output_specs, strict=True):
+            if spec.target in self._states:
+                nexts[self._states[spec.target]] = self._nodes.made[result]
+            elif spec.kind is OutputKind.USER_OUTPUT:
+                user.append((result, spec.arg))
+            elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+                self._missing[result] = f"forward writes to its argument {spec.target!r}: {_IN_PLACE}"
+        left = iter(user)
+
+        def leaf(path: str) -> Tree:
+            return self._result(*next(left), path, outputs)
+
+        tree = tree_from(self._program.call_spec.out_spec, "", leaf)
+        self._builder.module.set_results(outputs, nexts, self._starts)
+        return tree
+
+    def _result(self, result: Any, argument: Any, path: str, outputs: dict[str, Value]) -> Tree:
+        """Add one leaf of the result to ``outputs``."""
+        if isinstance(argument, ConstantArgument):
+            return Constant(argument.value)
+        name = next(each for each in _numbered(_output_name(path)) if each not in outputs)
+        made = self._nodes.made[result]
+        if isinstance(made, Value):
+            outputs[name] = made
+            return Tensor(name)
+        if isinstance(argument, SymIntArgument):
+            outputs[name] = scalar_of(self._builder, made)
+            return Number(name)
+        reason = made.reason if isinstance(made, Foreign) else "it is no tensor and no whole number"
+        self._missing.setdefault(result, f"a result: {reason}")
+        return Constant(None)
+
+    def _refuse_missing(self) -> None:
+        """Raise a ModelError with all that is missing, each operator once."""
+        if not self._missing:
+            return
+        lines: dict[tuple[str, str], dict[str, None]] = {}
+        for node, reason in self._missing.items():
+            what = str(node.target) if node.op == "call_function" else node.name
+            lines.setdefault((what, reason), {}).update(dict.fromkeys(user_line(node)))
+        raise ModelError(
+            *(
+                Diagnostic("unsupported-op", f"{what}: {reason}", ", ".join(where))
+                for (what, reason), where in lines.items()
+            )
+        )
+
+
+def _leaf(argument: Any, path: str) -> Tree:
+    if isinstance(argument, ConstantArgument):
+        return Constant(argument.value)
+    return Number(path) if isinstance(argument, SymIntArgument) else Tensor(path)
+
+
+def _output_name(path: str) -> str:
+    """A name for a leaf of the result: of a tuple ``output_0``, of a dict its key."""
+    if not path:
+        return "output"
+    return f"output_{path}" if path[0].isdigit() else path
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 1
+    while True:
+        number += 1
+        yield f"{name}_{number}"
+
+
+def _is_not_zero(tensor: torch.Tensor) -> bool:
+    """Whether some byte is not 0: what is -0.0 counts."""
+    return bool(array_from(tensor).reshape(-1).view("u1").any())

@@ -1,0 +1,29 @@
+"""Inputs in place of what cannot be read, so that the rest of a graph can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphwright.frontends.torch.nodes import Foreign
+from graphwright.frontends.torch.types import Unsupported, type_from
+from graphwright.ir.graph import Graph
+
+
+def stand_ins(graph: Graph, node: fx.Node) -> Any:
+    """Inputs of ``graph`` in place of what ``node`` gives: one, or a tuple of them."""
+    fake = node.meta.get("val")
+    if not isinstance(fake, tuple | list):
+        return _stand_in(graph, node.name, fake)
+    return tuple(_stand_in(graph, f"{node.name}_{k}", each) for k, each in enumerate(fake))
+
+
+def _stand_in(graph: Graph, name: str, fake: Any) -> Any:
+    if not isinstance(fake, torch.Tensor):
+        return fake
+    try:
+        return graph.add_input(type_from(fake), name)
+    except Unsupported as error:
+        return Foreign(str(error))

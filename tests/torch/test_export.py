@@ -1,0 +1,254 @@
+"""Modules and exported programs as models, beside PyTorch's own results, and their packages where there is
+no PyTorch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import graphwright as gw
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def close(result: Any, expected: Any) -> None:
+    """Arrays and tensors in the same containers."""
+    plain = torch.utils._pytree.tree_map_only(np.ndarray, lambda a: torch.from_numpy(np.array(a)), result)
+    torch.testing.assert_close(plain, expected, rtol=1e-4, atol=1e-5)
+
+
+def run_without_torch(code: str, *arguments: str) -> str:
+    """What ``code`` prints in a process that cannot import torch."""
+    head = "import sys; sys.modules['torch'] = None; import numpy as np, graphwright as gw\n"
+    done = subprocess.run(
+        [sys.executable, "-c", head + code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Containers(nn.Module):
+    """Takes and gives containers, counts its calls, and keeps the sum of what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+        self.head = nn.Linear(4, 10, bias=False)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("calls", torch.ones((), dtype=torch.int64))
+        self.register_buffer("seen", torch.zeros(4))
+        self.bias = torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    def forward(self, ids: Any, cache: Any, scale: float = 2.0, *, mask: Any = None) -> Any:
+        hidden = self.embedding(ids) * scale + cache["k"][0] + self.bias
+        if mask is not None:
+            hidden = hidden * mask
+        self.calls.add_(1)
+        self.seen += hidden.sum((0, 1))
+        return {"logits": self.head(hidden), "pair": (hidden, [self.calls + 0, None, 3])}
+
+
+IDS = torch.tensor([[1, 2], [3, 4]])
+CACHE = {"k": [torch.ones(4)]}
+MASK = torch.tensor([[[1.0], [0.5]], [[2.0], [1.0]]])
+
+
+def test_containers_names_and_states(tmp_path: Path) -> None:
+    module = Containers().eval()
+    batch = {"ids": {0: Dim.DYNAMIC}, "cache": {"k": [None]}, "scale": None, "mask": {0: Dim.DYNAMIC}}
+    model = gw.compile(module, (IDS, CACHE, 2.0), {"mask": MASK}, dynamic_shapes=batch)
+    assert [spec.name for spec in model.inputs] == ["ids", "cache.k.0", "mask"]
+    assert [spec.name for spec in model.outputs] == ["logits", "pair.0", "pair.1.0"]
+    assert {name: state.tolist() for name, state in model.states.items()} == {"calls": 1, "seen": [0] * 4}
+    for rows in (2, 1, 3):
+        ids, mask = IDS[:1].repeat(rows, 1), MASK[:1].repeat(rows, 1, 1)
+        close(model(ids, CACHE, mask=mask), module(ids, CACHE, mask=mask))
+        close(dict(model.states), {"calls": module.calls, "seen": module.seen})
+    model.reset()
+    assert model.states["calls"] == 1
+    model.save(tmp_path / "m.om")
+    code = """
+model = gw.load(sys.argv[1])
+ids, ones = np.array([[1, 2], [3, 4]]), np.ones((2, 2, 1), np.float32)
+for _ in range(2):
+    made = model(ids, {"k": [np.ones(4, np.float32)]}, mask=ones)
+calls, nothing, three = made["pair"][1]
+print(list(made), type(made["pair"]).__name__, int(calls), nothing, three, model.states["calls"])
+"""
+    printed = run_without_torch(code, str(tmp_path / "m.om"))
+    assert printed == "['logits', 'pair'] tuple 3 None 3 3\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, named, message",
+    [
+        ((IDS,), {"mask": MASK}, "cache is missing"),
+        ((IDS, {"k": 1}), {"mask": MASK}, r"cache.k is a list of 1, not int"),
+        ((IDS, {"k": []}), {"mask": MASK}, r"cache.k is a list of 1, not of 0"),
+        ((IDS, {"q": [1]}), {"mask": MASK}, r"cache.k is missing"),
+        ((IDS, CACHE, 2.0, MASK), {}, "4 arguments by position, at most 3"),
+        ((IDS, CACHE, 3.0), {"mask": MASK}, "scale was 2.0 when the model was exported"),
+        ((IDS, CACHE), {"mask": MASK, "msk": 1}, "no argument 'msk'"),
+        ((IDS, CACHE), {"mask": MASK, "ids": IDS}, "'ids' is given twice"),
+        ((IDS, {"k": [torch.ones(5)]}), {"mask": MASK}, "axis 0 is 4, not 5"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments: Any, named: Any, message: str) -> None:
+    with pytest.raises(gw.FeedError, match=message):
+        compiled_containers()(*arguments, **named)
+
+
+_COMPILED: list[gw.Model] = []
+
+
+def compiled_containers() -> gw.Model:
+    if not _COMPILED:
+        _COMPILED.append(gw.compile(Containers().eval(), (IDS, CACHE, 2.0), {"mask": MASK}))
+    return _COMPILED[0]
+
+
+def test_one_tensor_comes_back_as_an_array() -> None:
+    layer = nn.Linear(3, 2)
+    model, x = gw.compile(layer, torch.ones(4, 3)), torch.randn(4, 3)
+    result = model(x)
+    assert type(result) is np.ndarray
+    close(result, layer(x).detach())
+    close(model(input=x.numpy()), layer(x).detach())
+    assert list(model.run({"input": x})) == ["output"]
+
+
+@dataclasses.dataclass
+class Result:
+    sums: torch.Tensor
+    rows: int
+    extra: torch.Tensor | None = None
+
+
+torch.export.register_dataclass(Result)
+
+
+class Objects(nn.Module):
+    def forward(self, *xs: torch.Tensor, count: int, z: torch.Tensor) -> Any:
+        return Result(xs[0] * count + xs[1] + z, xs[0].shape[0])
+
+
+def test_numbers_objects_and_arguments_without_names_of_their_own() -> None:
+    x = torch.randn(3, 2)
+    rows = {0: Dim("rows", max=9)}
+    dynamic = {"xs": (rows, rows), "count": Dim.DYNAMIC, "z": None}
+    model = gw.compile(Objects(), (x, x), {"count": 3, "z": torch.ones(2)}, dynamic_shapes=dynamic)
+    x = torch.randn(5, 2)
+    made = model(x, x, count=7, z=np.zeros(2, np.float32))
+    assert made["rows"] == 5 and type(made["rows"]) is int and made["extra"] is None
+    close(made["sums"], x * 8)
+    with pytest.raises(gw.FeedError, match="count is a number"):
+        model(x, x, count=1.5, z=torch.ones(2))
+    with pytest.raises(gw.FeedError, match="9"):
+        model(torch.ones(10, 2), torch.ones(10, 2), count=7, z=torch.ones(2))
+
+
+def test_running_statistics_are_states() -> None:
+    module = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
+    model = gw.compile(module, (torch.ones(4, 3),))
+    for _ in range(3):
+        x = torch.randn(4, 3)
+        close(model(x), module(x).detach())
+    close(dict(model.states), {n: b for n, b in module.named_buffers()})
+    assert model.states["0.num_batches_tracked"] == 3
+
+
+def test_a_model_keeps_the_parameters_that_it_was_compiled_with(tmp_path: Path) -> None:
+    layer, x = nn.Linear(300, 300), torch.randn(2, 300)
+    batch = {"input": {0: Dim.AUTO}}
+    for options in ({}, {"device": "reference"}):
+        model, expected = gw.compile(layer, (x,), dynamic_shapes=batch, options=options), layer(x).detach()
+        with torch.no_grad():
+            layer.weight.add_(1)
+        close(model(x), expected)
+        model.save(tmp_path / "m.om")
+        close(gw.load(tmp_path / "m.om", trust=False, keys=[])(x), expected)
+
+
+def test_exported_programs_and_several_entries() -> None:
+    layer, x = nn.Linear(3, 2), torch.randn(4, 3)
+    program = torch.export.export(layer, (x,))
+    close(gw.compile(program)(x), layer(x).detach())
+    both = gw.compile({"a": program, "b": torch.export.export(nn.ReLU(), (x,))})
+    close(both.entries["a"](x), layer(x).detach())
+    close(both.entries["b"](x), x.relu())
+    with pytest.raises(gw.ModelError, match="has its examples"):
+        gw.compile(program, (x,))
+
+
+def test_chosen_outputs_and_constants_change_what_a_call_takes_and_gives() -> None:
+    module = Containers().eval()
+    model = gw.compile(module, (IDS, CACHE), {"mask": MASK}, constants={"mask": MASK.numpy()})
+    close(model(IDS, CACHE), module(IDS, CACHE, mask=MASK))
+    with pytest.raises(gw.FeedError, match="mask is a constant of this model"):
+        model(IDS, CACHE, mask=MASK)
+    chosen = gw.compile(module, (IDS, CACHE), {"mask": MASK}, outputs=["logits"])
+    (logits,) = chosen(IDS, torch.ones(4), MASK)
+    close(logits, module(IDS, CACHE, mask=MASK)["logits"].detach())
+
+
+class WritesToArgument(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Random(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.dropout(x, 0.5)
+        return torch.linalg.svd(y)[1]
+
+
+def line_of(source: type, text: str) -> str:
+    """``file.py:12`` of the line of this file that has ``text`` within ``source``."""
+    lines = Path(__file__).read_text().split("\n")
+    start = next(k for k, line in enumerate(lines) if line.startswith(f"class {source.__name__}("))
+    return f"{Path(__file__).name}:{next(k for k in range(start, len(lines)) if text in lines[k]) + 1}"
+
+
+def test_what_cannot_be_exported_is_an_error_with_the_line() -> None:
+    x = torch.ones(3, 3)
+    with pytest.raises(gw.ModelError, match=r"writes to its argument 'x'"):
+        gw.compile(WritesToArgument(), (x,))
+    with pytest.raises(gw.ModelError) as refused:
+        gw.compile(Branches(), (x,))
+    assert line_of(Branches, "if x.sum()") in str(refused.value)
+    assert "torch.cond" in str(refused.value)
+    with pytest.raises(gw.ModelError) as missing:
+        gw.compile(Random(), (x,))
+    assert len(missing.value.diagnostics) == 2
+    assert line_of(Random, "dropout") in str(missing.value) and line_of(Random, "svd") in str(missing.value)
+    with pytest.raises(gw.ModelError, match="none are given"):
+        gw.compile(nn.ReLU())
+    with pytest.raises(gw.OptionError, match="are for modules of PyTorch"):
+        gw.compile(b"", (x,))
+
+
+def test_importing_graphwright_does_not_import_torch() -> None:
+    code = "import sys, graphwright, graphwright.api; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False\n"

@@ -26,6 +26,21 @@ def _erf(x: Array) -> Array:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x), x.dtype)
 
 
+def _erfc(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(x), x.dtype)
+
+
+def _lgamma(x: Array) -> Array:
+    return np.asarray(np.vectorize(_lgamma_of, otypes=[np.float64])(x), x.dtype)
+
+
+def _lgamma_of(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):  # at 0, at negative integers, and where it is too large
+        return math.inf
+
+
 def _sigmoid(x: Array) -> Array:
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
@@ -60,9 +75,13 @@ FUNCTIONS: dict[str, Function] = {
     "expm1": Function(1, np.expm1),
     "log": Function(1, np.log),
     "log1p": Function(1, np.log1p),
+    "log2": Function(1, np.log2),
+    "log10": Function(1, np.log10),
     "sigmoid": Function(1, _sigmoid),
     "tanh": Function(1, np.tanh),
     "erf": Function(1, _erf),
+    "erfc": Function(1, _erfc),
+    "lgamma": Function(1, _lgamma),
     "sin": Function(1, np.sin),
     "cos": Function(1, np.cos),
     "tan": Function(1, np.tan),

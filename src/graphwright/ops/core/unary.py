@@ -112,6 +112,10 @@ Expm1 = unary("Expm1", "``e ** x - 1``, near 0 as well", None, np.expm1, "expm1"
 Log1p = unary("Log1p", "The logarithm of ``1 + x``, near 0 as well", None, np.log1p, "log1p", fill="positive")
 Trunc = unary("Trunc", "The integer next to ``x`` towards 0", None, np.trunc, "trunc")
 Log = unary("Log", "The natural logarithm; NaN below zero", 6, np.log, "log", fill="positive")
+Log2 = unary("Log2", "The logarithm to base 2, exact of powers of 2; NaN below zero", None, np.log2, "log2",
+             fill="positive")  # fmt: skip
+Log10 = unary("Log10", "The logarithm to base 10, exact of powers of 10; NaN below zero", None, np.log10,
+              "log10", fill="positive")  # fmt: skip
 Floor = unary("Floor", "The largest integer not above ``x``", 6, np.floor, "floor", keeps_sizes=True)
 Ceil = unary("Ceil", "The smallest integer not below ``x``", 6, np.ceil, "ceil", keeps_sizes=True)
 Round = unary(
@@ -119,6 +123,10 @@ Round = unary(
 )
 Erf = unary("Erf", "The error function ``2/sqrt(pi) * integral of exp(-t*t) from 0 to x``", 9,
             FUNCTIONS["erf"].numpy, "erf", NUMBERS - INTEGERS)  # fmt: skip
+
+Erfc = unary("Erfc", "``1 - erf(x)``, also where that is small", None, FUNCTIONS["erfc"].numpy, "erfc")
+LogGamma = unary("LogGamma", "The logarithm of the absolute value of the gamma function", None,
+                 FUNCTIONS["lgamma"].numpy, "lgamma", fill="positive")  # fmt: skip
 
 
 def _import_erf(i: Importer) -> Any:
@@ -182,12 +190,13 @@ for _cls, _name in {Abs: "abs", Neg: "neg", Sign: "sign", Relu: "relu"}.items():
 for _cls, _name in {Floor: "floor", Ceil: "ceil", Round: "round", Trunc: "trunc"}.items():
     _cls.aten = {_name: _rounded(_cls())}
 for _cls in (
-    Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Exp, Expm1, Log, Log1p, Reciprocal, Sigmoid, Sin,
-    Sinh, Sqrt, Tan, Tanh,
+    Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Exp, Expm1, Log, Log10, Log1p, Log2,
+    Reciprocal, Sigmoid, Sin, Sinh, Sqrt, Tan, Tanh,
 ):  # fmt: skip
     _cls.aten = {_cls.name.lower(): elementwise(_cls(), floats=True)}
 Not.aten = {"bitwise_not": _inverted}
 IsNaN.aten = {"isnan": elementwise(IsNaN())}
+LogGamma.aten = {"lgamma": elementwise(LogGamma(), floats=True)}
 HardSwish.aten = {"hardswish": elementwise(HardSwish())}
 Mish.aten = {"mish": elementwise(Mish())}
 Reciprocal.aten = {

@@ -160,7 +160,8 @@ def _all_values(statement: Statement) -> Iterator[Scalar]:
 
 
 _HEAVY: Final = frozenset(
-    {"exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "sin", "cos", "tan", "pow", "div"}
+    {"exp", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "tanh", "erf", "erfc", "lgamma"}
+    | {"sin", "cos", "tan", "pow", "div"}
     | {"sqrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 )
 

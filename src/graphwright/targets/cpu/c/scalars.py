@@ -83,7 +83,8 @@ GW_INLINE @T NAME(@T a, @T n) {
 _ABS = "GW_INLINE @T NAME(@T x) { return x < 0 ? (@T)-x : x; }"
 
 _BY_LIBM: Final = (
-    "exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan",
+    "exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "erf", "erfc", "lgamma",
+    "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Special functions: elementwise ops that are formulas of elementary ones."""

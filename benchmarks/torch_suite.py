@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("names", nargs="*", help="cases; all without any")
     parser.add_argument("--samples", type=int, default=3, help="calls of each operator or module")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     signal.signal(signal.SIGALRM, _timeout)
     faults: dict[str, str] = {}
@@ -160,6 +160,7 @@ def _show(faults: dict[str, str], left: dict[str, dict[str, str]]) -> None:
     print("| operator left to PyTorch | cases | reason |\n| --- | ---: | --- |")
     for name, count in operators.most_common():
         print(f"| `{name}` | {count} | {reasons[name]} |")
+    print("\nwith operators left:", ", ".join(name for name, found in left.items() if found))
     passed = sum(not fault for fault in faults.values())
     native = sum(not found and not faults[name] for name, found in left.items())
     print(f"\n{passed} of {len(faults)} pass, {native} of them natively")

@@ -45,7 +45,7 @@ from graphwright.ops.core.common import (
     simple,
     with_attributes,
 )
-from graphwright.ops.core.unary import Not, Round, Trunc
+from graphwright.ops.core.unary import IsNaN, Not, Round, Trunc
 
 Known = Callable[[SymbolTable, Dim, Dim], Dim | None]
 
@@ -469,6 +469,39 @@ def _selected(i: AtenImporter) -> Any:
     return i.emit(Where(), i.input(0), *i.promoted(1, 2))
 
 
+def _ignoring_nan(made: Op) -> AtenImport:
+    """``made`` of both operands; where one is NaN, the other."""
+
+    def convert(i: AtenImporter) -> Any:
+        a, b = i.promoted(0, 1)
+        both = i.emit(made, a, b)
+        if not a.type.dtype.is_float:
+            return both
+        return i.emit(Where(), i.emit(IsNaN(), a), b, i.emit(Where(), i.emit(IsNaN(), b), a, both))
+
+    return convert
+
+
+def _angle(i: AtenImporter) -> Any:
+    """Of a number: that of its sign."""
+    (x,) = i.promoted(0, floats=True)
+    zero = number(i, 0, x)
+    turned = i.emit(Where(), i.emit(Less(), x, zero), number(i, np.pi, x), zero)
+    return i.emit(Where(), i.emit(IsNaN(), x), x, turned)
+
+
+def _rounded_at(i: AtenImporter) -> Any:
+    """At a decimal place, or in front of the point; integers are whole already."""
+    x, places = i.input(0), i.attr("decimals")
+    if x.type.dtype in INTEGERS:
+        if places < 0:
+            raise i.fail("integers are not rounded")
+        return x
+    there, back = (Mul(), Div()) if places > 0 else (Div(), Mul())
+    scale = number(i, 10.0 ** abs(places), x)
+    return i.emit(back, i.emit(Round(), i.emit(there, x, scale)), scale)
+
+
 def _power_of_two(i: AtenImporter) -> Any:
     (x,) = i.promoted(0, floats=True)
     return i.emit(Pow(), number(i, 2, x), x)
@@ -484,15 +517,16 @@ Mul.aten = by_overload("mul", _by_kind(Mul(), And()), *_OVERLOADS)
 Div.aten = {
     **by_overload("div", elementwise(Div(), 2, floats=True), *_OVERLOADS),
     **by_overload("div", _quotient, "Tensor_mode", "Scalar_mode"),
+    "round.decimals": _rounded_at,
     "floor_divide": lambda i: _floored(i, *i.promoted(0, 1)),
 }
-Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True)}
+Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True), "angle": _angle}
 Pow.aten = {
     **by_overload("pow", elementwise(Pow(), 2), *_POWERS),
     "exp2": _power_of_two,
 }
-Min.aten = {"minimum": elementwise(Min(), 2)}
-Max.aten = {"maximum": elementwise(Max(), 2)}
+Min.aten = {"minimum": elementwise(Min(), 2), "fmin": _ignoring_nan(Min())}
+Max.aten = {"maximum": elementwise(Max(), 2), "fmax": _ignoring_nan(Max())}
 And.aten = {
     "logical_and": _logical(And()),
     **by_overload("bitwise_and", _by_kind(BitwiseAnd(), And()), *_OVERLOADS),

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import (
     BF16,
@@ -19,6 +19,7 @@ from graphwright.ir.types import (
     F32,
     F64,
     I8,
+    I16,
     I32,
     I64,
     STRING,
@@ -29,8 +30,24 @@ from graphwright.ir.types import (
     TensorType,
     dtype_of,
 )
+from graphwright.ops.core.aten import by_overload, number
+from graphwright.ops.core.binary import (
+    Add,
+    And,
+    BitwiseAnd,
+    BitwiseOr,
+    Div,
+    Equal,
+    Less,
+    Mul,
+    Or,
+    Sub,
+    Where,
+    Xor,
+)
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import dtype_attribute
+from graphwright.ops.core.unary import Abs, IsNaN, Neg, Not
 
 
 @op("BitCast")
@@ -87,7 +104,75 @@ def _import(i: Importer) -> Any:
     return i.emit(BitCast(dtype_attribute(i, i.required_attr("to"))), i.input(0))
 
 
+def _bits_of(i: AtenImporter, x: Value) -> Any:
+    """The bits of a float as an integer that has its sign."""
+    return i.emit(BitCast(_INTEGERS[x.type.dtype.bits]), x)
+
+
+def _has_sign(i: AtenImporter, x: Value) -> Any:
+    bits = _bits_of(i, x) if x.type.dtype.is_float else x
+    return i.emit(Less(), bits, number(i, 0, bits))
+
+
+def _is_negative(i: AtenImporter) -> Any:
+    """Of zeros and NaN as well."""
+    x = i.input(0)
+    return i.emit(Xor(), x, x) if x.type.dtype == BOOL else _has_sign(i, x)
+
+
+def _signed(i: AtenImporter) -> Any:
+    """The size of the first operand with the sign of the second."""
+    a, b = i.promoted(0, 1, floats=True)
+    size = i.emit(Abs(), a)
+    return i.emit(Where(), _has_sign(i, b), i.emit(Neg(), size), size)
+
+
+def _next(i: AtenImporter) -> Any:
+    """The number after the first operand towards the second: the bits of finite numbers count them."""
+    a, b = i.promoted(0, 1)
+    dtype, bits, zero = a.type.dtype, _bits_of(i, a), number(i, 0, a)
+    one = number(i, 1, bits)
+    grows = i.emit(Equal(), i.emit(Less(), a, b), i.emit(Less(), zero, a))
+    stepped = i.emit(Where(), grows, i.emit(Add(), bits, one), i.emit(Sub(), bits, one))
+    least = i.emit(BitCast(dtype), one)
+    from_zero = i.emit(Where(), i.emit(Less(), zero, b), least, i.emit(Neg(), least))
+    made = i.emit(Where(), i.emit(Equal(), a, zero), from_zero, i.emit(BitCast(dtype), stepped))
+    made = i.emit(Where(), i.emit(Equal(), a, b), b, made)
+    unordered = i.emit(Or(), i.emit(IsNaN(), a), i.emit(IsNaN(), b))
+    return i.emit(Where(), unordered, i.emit(Add(), a, b), made)
+
+
+def _parted(i: AtenImporter) -> Any:
+    """A number from 1/2 to 1, and the power of two that it is multiplied by."""
+    x = i.input(0)
+    dtype = x.type.dtype
+    known = np.finfo(dtype.numpy) if dtype in (F16, F32, F64) else None
+    if known is None:
+        raise i.fail(f"{dtype} is not supported")
+    small = i.emit(Less(), i.emit(Abs(), x), number(i, known.smallest_normal, x))
+    bits = _bits_of(i, i.emit(Where(), small, i.emit(Mul(), x, number(i, 2.0**known.nmant, x)), x))
+    half = 2 ** (known.nexp - 1) - 2
+    mask = ((1 << known.nexp) - 1) << known.nmant
+    raised = i.emit(BitwiseAnd(), bits, number(i, mask, bits))
+    power = i.emit(Cast(I32), i.emit(Div(), raised, number(i, 1 << known.nmant, bits)))
+    power = i.emit(Sub(), power, number(i, half, power))
+    lowered = i.emit(Sub(), power, number(i, known.nmant, power))
+    power = i.emit(Where(), small, lowered, power)
+    rest = i.emit(BitwiseAnd(), bits, number(i, ~mask, bits))
+    part = i.emit(BitCast(dtype), i.emit(BitwiseOr(), rest, number(i, half << known.nmant, bits)))
+    is_plain = i.emit(Equal(), i.emit(Sub(), x, x), number(i, 0, x))
+    is_plain = i.emit(And(), is_plain, i.emit(Not(), i.emit(Equal(), x, number(i, 0, x))))
+    return i.emit(Where(), is_plain, part, x), i.emit(Where(), is_plain, power, number(i, 0, power))
+
+
+BitCast.aten = {
+    "signbit": _is_negative,
+    **by_overload("copysign", _signed, "Tensor", "Scalar"),
+    "nextafter": _next,
+    "frexp.Tensor": _parted,
+}
 BitCast.onnx = {("BitCast", 26): _import}
+_INTEGERS = {16: I16, 32: I32, 64: I64}
 _EDGE = (0.0, -0.0, 1.5, -1e-40, float("inf"), float("nan"))
 BitCast.samples = (
     Sample(BitCast(I32), (arg(F32, 6, values=_EDGE),)),

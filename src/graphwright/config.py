@@ -19,6 +19,7 @@ from graphwright.records import dataclass, field, fields, replace
 from graphwright.spelling import close_names, did_you_mean
 
 NUMERICS: Final = ("default", "strict")
+PRECISIONS: Final = ("default", "bf16")
 WEIGHTS: Final = ("default", "int8", "int4")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
@@ -175,6 +176,12 @@ class Options:
         _one_of(*NUMERICS),
         True,
     )
+    precision: str = _option(
+        "default",
+        "default, in the model's types; bf16: compute matrix products and convolutions in bf16 with f32 sums",
+        _one_of(*PRECISIONS),
+        True,
+    )
     weights: str = _option(
         "default",
         "default, as the model has them; int8 or int4: round the weights of matrix products to 8 or 4 bits",
@@ -257,7 +264,7 @@ class Options:
     @property
     def keeps_types(self) -> bool:
         """Whether all is computed in the types of the model: no option asks for fewer bits."""
-        return self.weights == "default"
+        return self.weights == self.precision == "default"
 
     @property
     def cache_folder(self) -> Path:

@@ -16,6 +16,7 @@ ROUND = Machine(
     clock_mhz=2000,
     f32_gflops=100,
     i8_gops=200,
+    bf16_gflops=200,
     l1=Level(1000, 100, 100),
     l2=Level(10_000, 50, 50),
     l3=Level(100_000, 20, 20),

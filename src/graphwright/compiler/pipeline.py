@@ -25,6 +25,7 @@ from graphwright.passes.fixpoints import SHAPES, SIMPLIFY
 from graphwright.passes.fold_requantize import FOLD_REQUANTIZE
 from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
+from graphwright.passes.lower_precision import lower_precision
 from graphwright.passes.manager import Fixpoint, Scheduled
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.quantize_weights import quantize_weights
@@ -56,10 +57,10 @@ def _layouts(target: Target) -> tuple[Pass, ...]:
 
 
 def _precision(options: Options) -> tuple[Pass, ...]:
-    return quantize_weights(options.weights)
+    return (*quantize_weights(options.weights), *lower_precision(options.precision))
 
 
-_ALL_REQUESTS: Final = Options(weights="int4")
+_ALL_REQUESTS: Final = Options(weights="int4", precision="bf16")
 PARTITION: Final = "partition"
 STAGES: Final = (
     Stage("import", "translates the model's nodes to ops, and binds the sizes that the caller gives"),
@@ -94,7 +95,7 @@ STAGES: Final = (
     ),
     Stage(
         "precision",
-        "rounds weights of products to fewer bits, where options ask for it",
+        "rounds weights of products, or all of their factors, to fewer bits, where options ask for it",
         on_request=_precision,
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),

@@ -37,6 +37,8 @@ class Machine:
     """Multiply-adds of f32 at full rate, each of which counts twice: operations a nanosecond."""
     i8_gops: int
     """Multiply-adds of bytes, likewise."""
+    bf16_gflops: int
+    """Multiply-adds of bf16, likewise."""
     l1: Level
     l2: Level
     l3: Level
@@ -66,7 +68,11 @@ _L3: Final = Level(16 << 20, load=75, store=95)
 _MEMORY: Final = Level(1 << 62, load=24, store=24)
 
 MACHINES: Final = {
-    "v3": Machine(32, 3660, f32_gflops=117, i8_gops=190, l1=_L1, l2=_L2, l3=_L3, memory=_MEMORY),
-    "v4": Machine(64, 3660, f32_gflops=117, i8_gops=468, l1=_L1, l2=_L2, l3=_L3, memory=_MEMORY),
+    "v3": Machine(
+        32, 3660, f32_gflops=117, i8_gops=190, bf16_gflops=117, l1=_L1, l2=_L2, l3=_L3, memory=_MEMORY
+    ),
+    "v4": Machine(
+        64, 3660, f32_gflops=117, i8_gops=468, bf16_gflops=231, l1=_L1, l2=_L2, l3=_L3, memory=_MEMORY
+    ),
 }
 """By the name of the instruction set. Zen 4 has as many FMA units for 256 bits as halves of one for 512."""

@@ -22,6 +22,8 @@ class Work:
     """Multiply-adds of f32."""
     byte_fmas: Dim = 0
     """Multiply-adds of bytes to i32."""
+    pair_fmas: Dim = 0
+    """Multiply-adds of bf16 to f32."""
     efficiency: int = 100
     """The share of the peak, in percent, that the loops of multiply-adds reach."""
     cycles: Dim = 0
@@ -41,6 +43,7 @@ def predict(work: Work, machine: Machine) -> Dim:
     busy = (
         _per_gops(machine.f32_gflops * work.efficiency) * work.fmas
         + _per_gops(machine.i8_gops * work.efficiency) * work.byte_fmas
+        + _per_gops(machine.bf16_gflops * work.efficiency) * work.pair_fmas
         + _UNITS * 1000 // machine.clock_mhz * work.cycles
     )
     streams = _stream_units(work.moved, machine) + _UNITS // machine.memory.load * work.weights

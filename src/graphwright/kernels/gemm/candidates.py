@@ -1,10 +1,10 @@
-"""Products of matrices of f32."""
+"""Products of matrices of f32, and of bf16 with f32 sums."""
 
 from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
-from graphwright.ir.types import F32, Layout
+from graphwright.ir.types import BF16, F32, Layout
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.registry import (
     Context,
@@ -13,11 +13,12 @@ from graphwright.kernels.candidates.registry import (
     contraction,
     row_major_strides,
 )
-from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
 from graphwright.ops.core.matmul import MatMul
+from graphwright.targets.cpu.isa import Isa
 
 candidate(MatMul)(alone)
 
@@ -36,10 +37,11 @@ def matmul_groups(node: Node) -> tuple[int, int]:
 
 
 @contraction(MatMul, matmul_groups, channel_axis=-1)
-def matmul(call: Contraction, context: Context) -> Launch | str:
-    """f32 with up to two batch axes; a constant B is packed, or laid along K where it has few columns."""
-    a, b = call.operand(0), call.operand(1)
-    if a.type.dtype != F32:
+def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
+    """f32, or in bf16, with up to two batch axes; a constant B is packed, or laid along K where it has few
+    columns."""
+    a, b, in_bf16 = call.operand(0), call.operand(1), call.node.op.precision == BF16
+    if not in_bf16 and a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
     epilogue = call.epilogue
     if epilogue.bias is not None and len(b.type.dims) == 1:
@@ -58,11 +60,11 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
         return batch
     batches, a_batch, b_batch = batch
     constant = len(b_shape) == 2 and context.constant(b) is not None
-    narrow = constant and gemm.is_narrow(n, k)
+    narrow = constant and not in_bf16 and gemm.is_narrow(n, k)
     packed = constant and not narrow
     b_places: tuple[Dim, Dim] = (n, 1)
     if packed:
-        b = _panels(b, context)
+        b = _panels(b, context, in_pairs=in_bf16)
     elif narrow:
         b, b_places = _along_k(b, context), (1, k)
     result_strides = (batches[1] * m * n, m * n, n, 1)
@@ -73,9 +75,12 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
         0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
+    operands = gemm.ABI.ordered(a=a, b=b, bias=epilogue.bias, residual=epilogue.residual, c=call.result)
+    if in_bf16:
+        return _launch_in_bf16(call, args, operands, packed, context.isa)
     return call.launch(
         gemm.PACKED if packed else gemm.UNPACKED,
-        gemm.ABI.ordered(a=a, b=b, bias=epilogue.bias, residual=epilogue.residual, c=call.result),
+        operands,
         args,
         gemm.grid(context.isa, args),
         gemm.scratch_bytes(context.isa, args, packed=packed),
@@ -83,11 +88,35 @@ def matmul(call: Contraction, context: Context) -> Launch | str:
     )
 
 
-def _panels(b: Value, context: Context) -> Value:
+def _launch_in_bf16(
+    call: Contraction[MatMul],
+    args: gemm.GemmArgs,
+    operands: tuple[Value | None, ...],
+    packed: bool,
+    isa: Isa,
+) -> Launch:
+    args = args._replace(b_k=0, b_n=0) if packed else args
+    singles = (int(call.operand(0).type.dtype == F32), int(not packed and call.operand(1).type.dtype == F32))
+    return call.launch(
+        bf16_gemm.PACKED if packed else bf16_gemm.UNPACKED,
+        operands,
+        (*args, *singles),
+        bf16_gemm.grid(isa, args),
+        bf16_gemm.scratch_bytes(isa, args, packed=packed),
+        bf16_gemm.work_ns(isa, args),
+    )
+
+
+def _panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
     """The constant B packed: [..., K, N], the leading sizes 1, or a vector [K]."""
-    rank, width = len(b.type.dims), gemm.panel_columns(context.isa)
+    rank, isa = len(b.type.dims), context.isa
+    if in_pairs:
+        return context.packed(
+            b, bf16_gemm.panels(max(rank, 2), isa), (*b.type.sizes, 1) if rank == 1 else None
+        )
     if rank == 1:
-        return context.packed(b, gemm_layout(context.isa), (*b.type.sizes, 1))
+        return context.packed(b, gemm_layout(isa), (*b.type.sizes, 1))
+    width = gemm.panel_columns(isa)
     return context.packed(
         b, Layout((*range(rank - 2), rank - 1, rank - 2), ((rank - 1, width),), zero_padded=True)
     )

@@ -30,7 +30,6 @@ from graphwright.kernels.library.extent import BITS, FLAG, Extent, Reach, Tiles,
 from graphwright.kernels.library.tile import (
     K_RUN,
     TileShape,
-    stream_cells,
     streams,
     tiles,
     tiles_in_place,
@@ -47,7 +46,7 @@ K_BLOCK: Final = 768
 """Longest block of K; longer ones are cut into blocks of equal length."""
 _A_PITCH: Final = K_BLOCK + 16
 """Columns of A that a packed tile has room for: a store of a vector may reach behind the last."""
-_FEW_ROWS: Final = 16
+FEW_ROWS: Final = 16
 """Rows up to which reading a packed B takes longer than the arithmetic."""
 _STREAM_K_BLOCK: Final = 2048
 """Longest block of K where B is streamed: the few rows of A stay in the second-level cache."""
@@ -163,8 +162,8 @@ def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
 
 _EFFICIENCY: Final = {"v3": 90, "v4": 96}
 """Percent of the peak that the products reach, by instruction set."""
-_BATCH_CYCLES: Final = 150
-_STORE_CYCLES: Final = 5
+BATCH_CYCLES: Final = 150
+STORE_CYCLES: Final = 5
 """To store a vector of a tile of C, with the bias and the activation."""
 _NARROW: Final = 5
 """Columns below which cells are dot products, whose lanes run along K."""
@@ -195,7 +194,7 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     work = Work(
         fmas=batch * args.m * b if narrow else vectors * isa.lanes * args.k,
         efficiency=_EFFICIENCY[isa.name],
-        cycles=batch * _BATCH_CYCLES + _STORE_CYCLES * vectors,
+        cycles=batch * BATCH_CYCLES + STORE_CYCLES * vectors,
         moved=4 * batch * (args.m * (args.k + args.n) + (0 if packed else b)),
         weights=4 * batch * b if packed else 0,
     )
@@ -209,13 +208,13 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
     plain = Reach(4, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
     return (
-        _extent(isa, PACKED, ABI, {"b": panels}, scratch_bytes(isa, a, packed=True)),
-        _extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
+        extent(isa, PACKED, ABI, {"b": panels}, scratch_bytes(isa, a, packed=True)),
+        extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
         _codes_extent(isa),
     )
 
 
-def _extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) -> Extent:
+def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) -> Extent:
     """Of a kernel that takes ``b`` in whatever form."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     matrix = ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, a.a_k))
@@ -249,7 +248,7 @@ def _codes_extent(isa: Isa) -> Extent:
     sums = 4 * nbits.stream_rows(isa) * blocks
     scratch = maximum(scratch_bytes(isa, a, packed=False), sums)
     b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
-    made = _extent(isa, CODES, CODES_ABI, b, scratch)
+    made = extent(isa, CODES, CODES_ABI, b, scratch)
     return replace(
         made,
         args=(*made.args, *CodesArgs._fields),
@@ -259,16 +258,16 @@ def _codes_extent(isa: Isa) -> Extent:
     )
 
 
-def header(isa: Isa) -> str:
-    """What ``gemm.c`` includes."""
+def constants(isa: Isa) -> str:
+    """Arguments, and sizes of tiles and blocks, as C."""
     shape = tile_shape(isa)
-    constants = f"""
+    return f"""{ABI.c_text()}
 #define MR {shape.rows} /* rows of a tile */
 #define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
 #define K_BLOCK {K_BLOCK}
 #define UNROLL {shape.unroll}
 #define STREAM_AHEAD {_STREAM_AHEAD}
-#define FEW_ROWS {_FEW_ROWS}
+#define FEW_ROWS {FEW_ROWS}
 #define GROUP_ROWS {_group_rows(isa)} /* of few rows, those that are computed together */
 #define STREAM_K_BLOCK {_STREAM_K_BLOCK}
 #define SHARED_K_BLOCK {isa.machine.l1.bytes // 16 // shape.columns(isa)} /* of each stream of B, in L1 */
@@ -279,9 +278,13 @@ def header(isa: Isa) -> str:
 #define K_RUN {K_RUN}
 #define SET_PERIOD {isa.machine.l1_period} /* elements after which addresses meet in a set of L1 */
 #define SET_APART 4 /* elements beyond that which put the rows of a tile in several sets */
-#define STREAM_CELLS {stream_cells(shape, isa)} /* the most that a tile of few rows has */
 #define CODES_ROWS {nbits.stream_rows(isa)} /* as many are computed without decoding B to memory */
 """
+
+
+def header(isa: Isa) -> str:
+    """What ``gemm.c`` includes."""
+    shape = tile_shape(isa)
     unrolled = [
         tiles(shape, isa),
         tiles_in_place(shape, isa),
@@ -290,4 +293,4 @@ def header(isa: Isa) -> str:
         nbits.c_text(isa, shape),
         gemv.c_text(),
     ]
-    return "\n".join([ABI.c_text(), CODES_ABI.c_text(), constants, grids.c_text(), *unrolled])
+    return "\n".join([constants(isa), CODES_ABI.c_text(), grids.c_text(), *unrolled])

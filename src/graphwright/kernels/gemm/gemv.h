@@ -52,9 +52,10 @@ static int is_line(const struct gemm *g) {
 }
 
 /* The cells of a block. */
-static int32_t run_line(const struct gemm *g, const struct block *o) {
+static int32_t run_line(const struct gemm *g, const struct block *o, float *scratch) {
     float out[LINE + VL] __attribute__((aligned(64)));
     struct line l = line_of(g);
+    (void)scratch;
     const int64_t tiles = parts(g->s.m, MR), k = g->s.k;
     const int64_t first = l.is_row ? column(g, o->panel0) : cut(g->s.m, o->tile0, tiles);
     const int64_t last = l.is_row ? column(g, o->panel1) : cut(g->s.m, o->tile1, tiles);
@@ -128,8 +129,9 @@ static void short_rows(const struct gemm *g, const float *a, const float *b, int
 }
 
 /* A block with a short K, row by row: into the result itself, or as many rows as there is room for. */
-static int32_t run_short(const struct gemm *g, const struct block *o) {
+static int32_t run_short(const struct gemm *g, const struct block *o, float *scratch) {
     enum { PANELS = LINE / NR };
+    (void)scratch;
     float out[LINE + VL] __attribute__((aligned(64))), room[LINE + VL] __attribute__((aligned(64)));
     const int64_t tiles = parts(g->s.m, MR), last = cut(g->s.m, o->tile1, tiles);
     const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;

@@ -34,8 +34,9 @@ def outer_product(
     columns: Sequence[str],
     sums: Sequence[Sequence[str]],
     free: Sequence[str],
+    fma: str = "vfmadd231ps",
 ) -> list[str]:
-    """``sums[r][c] += number at places[r] * columns[c]``.
+    """``sums[r][c] += number at places[r] * columns[c]``, by the instruction ``fma``.
 
     Where ``folded``, the FMAs read and broadcast the number themselves (AVX-512); else it is broadcast into
     one of the ``free`` registers, in turn.
@@ -48,7 +49,7 @@ def outer_product(
             own = free[row % len(free)]
             lines.append(f"vbroadcastss {number}, {own}")
             number = own
-        lines += [f"vfmadd231ps {number}, {x}, {y}" for x, y in zip(columns, sums[row], strict=True)]
+        lines += [f"{fma} {number}, {x}, {y}" for x, y in zip(columns, sums[row], strict=True)]
     return lines
 
 

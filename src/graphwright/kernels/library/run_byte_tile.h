@@ -4,8 +4,7 @@
 #define GW_RUN_BYTE_TILE_H
 
 #include "library/byte_tile.h"
-
-#include <cpuid.h>
+#include "library/features.h"
 
 static void run_wide(int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a, const uint8_t *b,
                      const struct byte_tile *t) {
@@ -25,25 +24,12 @@ GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t qu
     else
         vnni_of[rows - 1][vectors - 1](quads, a, b, t);
 }
-
-/* Whether the CPU has AVX512-VNNI: CPUID leaf 7, ECX bit 11, asked once, since a virtual machine traps it. */
-static int has_vnni(void) {
-    static int known; /* 0 not asked yet, 1 no, 2 yes: every thread finds the same */
-    int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!found) {
-        uint32_t a, b, c = 0, d;
-        found = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1) ? 2 : 1;
-        __atomic_store_n(&known, found, __ATOMIC_RELAXED);
-    }
-    return found == 2;
-}
 #else
 GW_INLINE void run_byte_tile(int wide, int64_t rows, int64_t vectors, int64_t quads, const uint8_t *a,
                              const uint8_t *b, const struct byte_tile *t) {
     (void)wide;
     run_wide(rows, vectors, quads, a, b, t);
 }
-GW_INLINE int has_vnni(void) { return 0; }
 #endif
 
 #endif

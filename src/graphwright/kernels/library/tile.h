@@ -20,6 +20,7 @@ struct tile {
     int64_t ahead_step;  /* ... a cache line every 2 values of k, so many elements apart ... */
     int64_t ahead_skip;  /* ... and one more after K_RUN values, so many before the next */
     int64_t ahead_lines; /* of a stream: cache lines fetched a turn */
+    int wide;            /* of pairs: without the instructions for them */
 };
 
 /* Activation of a finished tile. */

@@ -2,6 +2,9 @@
 
 The accumulators of one tile stay in registers for all of k: each step loads one row of B and broadcasts one
 column of A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
+
+Of bf16 an element is a pair of neighbours along k, in the 32 bits of an f32 (``library/pairs.h``): the same
+tiles multiply pairs by another instruction.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ K_RUN: Final = 16
 
 _UNROLL: Final = 4
 """Values of k per turn of a tile's loop."""
+
+PAIR_TARGET: Final = '__attribute__((target("avx512bf16"))) '
+"""What stands before a function that multiplies pairs."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +64,37 @@ def tiles_in_place(shape: TileShape, isa: Isa) -> str:
     return _table(shape, isa, in_place=True)
 
 
-def _table(shape: TileShape, isa: Isa, *, in_place: bool) -> str:
+def pair_tiles(shape: TileShape, isa: Isa) -> str:
+    """:func:`tiles` and :func:`tiles_in_place` of pairs of bf16."""
+    own = isa.vector_bytes == 64
+    texts = (
+        _table(shape, isa, in_place=x, pairs=True) if own else _run_halves(shape, x) for x in (False, True)
+    )
+    return "\n".join(['#include "library/pair_tile.h"\n', *texts])
+
+
+def _run_halves(shape: TileShape, in_place: bool) -> str:
+    """Where no ISA of this level has instructions for pairs."""
+    suffix, lda = ("_in_place", "int64_t lda, ") if in_place else ("", "")
+    return f"""\
+static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
+                     int64_t ldb, const struct tile *t) {{
+    {_halves(shape, in_place)}
+    if (t->relu || t->clip)
+        activate(rows, vectors, t);
+}}
+"""
+
+
+def _halves(shape: TileShape, in_place: bool) -> str:
+    rows = "lda, K_RUN" if in_place else f"{shape.a_row}, {shape.a_skip + K_RUN * shape.a_k}"
+    return f"tile_of_halves(rows, vectors, k, a, {rows}, b, ldb, t);"
+
+
+def _table(shape: TileShape, isa: Isa, *, in_place: bool, pairs: bool = False) -> str:
     sizes = [[(r, v) for v in range(1, shape.vectors + 1)] for r in range(1, shape.rows + 1)]
-    variants = [[_Tile(shape, isa, r, v, in_place) for r, v in row] for row in sizes]
+    variants = [[_Tile(shape, isa, r, v, in_place, pairs) for r, v in row] for row in sizes]
+    otherwise = f"if (t->wide)\n        {_halves(shape, in_place)}\n    else\n        " if pairs else ""
     functions = "".join(variant.text() for row in variants for variant in row)
     table = ",\n".join(f"    {{{', '.join(variant.name for variant in row)}}}" for row in variants)
     suffix, lda, value = ("_in_place", "int64_t lda, ", "lda, ") if in_place else ("", "", "")
@@ -74,7 +108,7 @@ static const tile{suffix}_fn tile{suffix}_of[{shape.rows}][{shape.vectors}] = {{
 
 static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
                      int64_t ldb, const struct tile *t) {{
-    tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
+    {otherwise}tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
     if (t->relu || t->clip)
         activate(rows, vectors, t);
 }}
@@ -104,6 +138,7 @@ class _Tile:
     rows: int
     vectors: int
     in_place: bool
+    pairs: bool
 
     @property
     def name(self) -> str:
@@ -166,7 +201,8 @@ class _Tile:
         operands = operands.replace("@LDA@", ', [lda] "r"(4 * lda)' if self.in_place else "")
         return "\n".join(
             [
-                f"static void {self.name}(int64_t k, const float *a, {'int64_t lda, ' * self.in_place}"
+                f"{PAIR_TARGET * self.pairs}static void {self.name}(int64_t k, const float *a, "
+                f"{'int64_t lda, ' * self.in_place}"
                 "const float *b, int64_t ldb, const struct tile *t) {",
                 *(f"    const float *{x} = a + {x[1:]} * lda;" for x in self.pointers[1:]),
                 "    const float *ahead = t->ahead ? t->ahead : a;",
@@ -242,7 +278,9 @@ class _Tile:
         places = [self.number_of_a(r, number) for r in range(self.rows)]
         folded = [self.isa.vector_bytes == 64 and self.rows > 2 and r % 3 == 0 for r in range(self.rows)]
         sums = [[self.sum(r, v, split) for v in range(self.vectors)] for r in range(self.rows)]
-        return lines + outer_product(places, folded, columns, sums, free)
+        return lines + outer_product(
+            places, folded, columns, sums, free, "vdpbf16ps" if self.pairs else "vfmadd231ps"
+        )
 
     def number_of_a(self, row: int, number: int) -> str:
         """Where the ``number``-th k of a turn lies."""
@@ -258,17 +296,20 @@ class _Tile:
         return [*(f"add ${length}, %[{x}]" for x in self.pointers), b]
 
 
-def streams(shape: TileShape, isa: Isa) -> str:
+def streams(shape: TileShape, isa: Isa, *, pairs: bool = False) -> str:
     """``stream_of[rows - 1][panels > 1](k, a, lda, b, stride, &t)``: few rows times panels of B side by side.
 
     Bound by reading B, whose panels are ``stride`` elements apart; as many as ``stream_panels[rows - 1]``
     are read together, or one. A stays where it is, with rows ``lda`` apart. The tile is as wide as its panels
-    together. How many go together makes no difference to the bits.
+    together. How many go together makes no difference to the bits. ``pairs``: of bf16.
     """
     counts = [_stream_panels(shape, rows) for rows in range(1, shape.rows + 1)]
-    functions = [_stream(shape, isa, r + 1, n) for r, most in enumerate(counts) for n in sorted({1, most})]
+    functions = [
+        _stream(shape, isa, r + 1, n, pairs) for r, most in enumerate(counts) for n in sorted({1, most})
+    ]
     table = ",\n".join(f"    {{stream_{r + 1}x1, stream_{r + 1}x{n}}}" for r, n in enumerate(counts))
     return f"""\
+#define STREAM_CELLS {_stream_cells(shape, isa)} /* the most that a tile has */
 {"".join(functions)}
 typedef void (*stream_fn)(int64_t k, const float *a, int64_t lda, const float *b, int64_t stride,
                           const struct tile *t);
@@ -280,7 +321,7 @@ static const int8_t stream_panels[{shape.rows}] = {{{", ".join(map(str, counts))
 """
 
 
-def stream_cells(shape: TileShape, isa: Isa) -> int:
+def _stream_cells(shape: TileShape, isa: Isa) -> int:
     """Elements of the largest tile of :func:`streams`."""
     return shape.columns(isa) * max(r * _stream_panels(shape, r) for r in range(1, shape.rows + 1))
 
@@ -291,20 +332,22 @@ def _stream_panels(shape: TileShape, rows: int) -> int:
     return next(n for n in (4, 2, 1) if rows * shape.vectors * n <= room or n == 1)
 
 
-def _stream(shape: TileShape, isa: Isa, rows: int, panels: int) -> str:
+def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> str:
     columns = [(f"b{p}", f"{v} * VL") for p in range(panels) for v in range(shape.vectors)]
     width = shape.columns(isa)
     turn = shape.unroll
 
     def step(number: int) -> list[str]:
         places = [f"{name} + {number} * {width} + {at}" for name, at in columns]
-        return _step([f"a{r}[{number}]" for r in range(rows)], places, 0)
+        product = "DOT_PAIRS" if pairs else "ACCUMULATE"
+        return _step([f"a{r}[{number}]" for r in range(rows)], places, 0, product)
 
     pointers = [f"*b{p} = b + {p} * stride" for p in range(panels)]
     pointers += [f"*a{r} = a + {r} * lda" for r in range(rows)]
     advance = [f"b{p} += @ * {width}" for p in range(panels)] + [f"a{r} += @" for r in range(rows)]
     lines = [
-        f"static void stream_{rows}x{panels}(int64_t k, const float *a, int64_t lda, const float *b, "
+        f"{PAIR_TARGET * pairs}static void stream_{rows}x{panels}(int64_t k, const float *a, int64_t lda, "
+        "const float *b, "
         "int64_t stride, const struct tile *t) {",
         f"    const float {', '.join(pointers)};",
         "    (void)stride, (void)lda;",
@@ -351,13 +394,14 @@ def store_sums(rows: int, vectors: int) -> list[str]:
     return lines
 
 
-def _step(numbers: list[str], places: list[str], split: int) -> list[str]:
-    """The FMAs of one k: ``numbers``, one per row of A, times the vectors of B at ``places``."""
+def _step(numbers: list[str], places: list[str], split: int, product: str) -> list[str]:
+    """The FMAs of one k, by the macro ``product``: ``numbers``, one per row of A, times the vectors of B at
+    ``places``."""
     lines = ["        {"]
     lines += [f"            const vf x{v} = vf_load({place});" for v, place in enumerate(places)]
     for r, number in enumerate(numbers):
         lines += [f"            const vf y{r} = vf_set1({number});"]
-        lines += [f"            ACCUMULATE(c{r}_{v}_{split}, y{r}, x{v});" for v in range(len(places))]
+        lines += [f"            {product}(c{r}_{v}_{split}, y{r}, x{v});" for v in range(len(places))]
     return [*lines, "        }"]
 
 

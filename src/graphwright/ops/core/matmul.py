@@ -10,23 +10,29 @@ from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, TensorType
+from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.binary import Add, Mul
-from graphwright.ops.core.common import NUMBERS, like, need_dtype, quiet, same_dtype, simple, widened
+from graphwright.ops.core.common import NUMBERS, need_dtype, quiet, simple
+from graphwright.ops.core.rounded_operands import product_dtype, rounded, summed, verify_precision
 
 
 @op("MatMul")
 class MatMul(PaddingRule, Op):
     """The matrix product ``a[..., M, K] @ b[..., K, N]``; leading axes broadcast.
 
-    As in NumPy, a one-dimensional ``a`` is a row and such a ``b`` a column, which the result lacks.
+    As in NumPy, a one-dimensional ``a`` is a row and such a ``b`` a column, which the result lacks. With a
+    ``precision`` both are rounded to it, and the result is f32.
     """
 
+    precision: DType | None = None
     traits = Trait.CONTRACTION
 
+    def verify(self) -> None:
+        verify_precision(self.precision)
+
     def infer(self, at: Inference, a: Fact, b: Fact) -> TensorType:
-        dtype = same_dtype(at, a, b)
+        dtype = product_dtype(at, self.precision, a, b)
         need_dtype(at, a, NUMBERS, "the operand")
         if not a.rank or not b.rank:
             raise at.fail(f"operands of {a.type} and {b.type}: neither may be a scalar")
@@ -43,13 +49,18 @@ class MatMul(PaddingRule, Op):
 
     @quiet
     def reference(self, a: Array, b: Array) -> Array:
-        return like(np.matmul(widened(a), widened(b)), a)
+        product = np.matmul(rounded(a, self.precision), rounded(b, self.precision))
+        return summed(product, a, self.precision)
 
 
 MatMul.onnx = {("MatMul", 1): simple(MatMul)}
 _N, _K = symbol("N"), symbol("K")
 MatMul.samples = (
     *(Sample(MatMul(), (arg(t, 3, 4), arg(t, 4, 5))) for t in (F32, F64, F16, BF16, I32)),
+    *(Sample(MatMul(BF16), (arg(a, 3, 5), arg(b, 5, 4))) for a in (F32, BF16) for b in (F32, BF16)),
+    Sample(MatMul(BF16), (arg(F32, _N, 6), arg(BF16, 6, 4))),
+    Sample(MatMul(BF16), (arg(F16, 3, 4), arg(BF16, 4, 2)), "a factor in bf16 is f16"),
+    Sample(MatMul(F16), (arg(F16, 3, 4), arg(F16, 4, 2)), "no product is computed in f16"),
     Sample(MatMul(), (arg(F32, 2, 1, 3, 4), arg(F32, 5, 4, 2))),
     Sample(MatMul(), (arg(F32, 4), arg(F32, 4))),
     Sample(MatMul(), (arg(F32, 4), arg(F32, 2, 4, 3))),

@@ -1,0 +1,170 @@
+/* Products of bf16: see bf16_gemm.py. What the loops of run.h call elements of K are pairs here. */
+
+#include "library/sizes.h"
+
+#include "gemm/bf16_gemm.gen.h"
+
+#include "gemm/run.h"
+
+/* Both operands as they are given, with strides in elements of theirs. */
+struct given {
+    struct gemm_args s;
+    struct numbers a, b;
+};
+
+/* The arguments of the product in pairs, and, as its last, those that were given. */
+struct product {
+    struct gemm g;
+    struct given given;
+};
+
+static const struct given *given_of(const struct gemm *g) { return &((const struct product *)g)->given; }
+
+static int reads_in_place(const struct gemm *g) { return g->s.a_k == 1; }
+
+static void fetch_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, struct tile *t) {
+    if (!reads_in_place(g))
+        return;
+    t->ahead = row_of_a(g, o, row, k0);
+    t->ahead_step = g->s.a_m;
+    t->ahead_skip = K_RUN - K_RUN / 2 * g->s.a_m;
+}
+
+/* depth pairs of a row of A from pair k0 on: K_RUN pairs side by side, the next so many `step` apart. A last
+   number without a second has 0 beside it. */
+static void pack_row(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, int64_t depth,
+                     float *to, int64_t step) {
+    const struct given *given = given_of(g);
+    const struct gemm_args *s = &given->s;
+    const struct numbers *x = &given->a;
+    const int64_t first = o->batch0 * s->a_batch0 + o->batch1 * s->a_batch1 + row * s->a_m + 2 * k0 * s->a_k;
+    const int64_t count = smaller(2 * depth, s->k - 2 * k0);
+    const vf factor = vf_set1(g->scale);
+    for (int64_t j = 0; j < count; j += 2 * K_RUN, to += step) {
+        const int64_t now = smaller(count - j, 2 * K_RUN);
+        uint16_t *out = (uint16_t *)(void *)to;
+        if (s->a_k != 1) {
+            memset(out, 0, sizeof(float) * K_RUN);
+            for (int64_t i = 0; i < now; i++)
+                out[i] = number_at(x, first + (j + i) * s->a_k, g->scale);
+            continue;
+        }
+        for (int64_t i = 0; i < 2 * K_RUN; i += VL) {
+            const vf wide = i < now ? numbers_at(x, first + j + i, now - i) : (vf){0};
+            *(vh_any *)(out + i) = rounded(factor * wide, x->native);
+        }
+    }
+}
+
+static void pack_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t k0,
+                      int64_t depth, float *to) {
+    for (int64_t r = 0; r < rows; r++)
+        pack_row(g, o, row + r, k0, depth, to + r * K_RUN, MR * K_RUN);
+}
+
+/* Pairs of two rows of B, of the first n of VL columns. */
+static void pack_pairs(const struct numbers *x, int64_t low, int64_t high, int has_high, int64_t n,
+                       float *to) {
+    const vw first = __builtin_convertvector(rounded(numbers_at(x, low, n), x->native), vw);
+    const vw second =
+        has_high ? __builtin_convertvector(rounded(numbers_at(x, high, n), x->native), vw) : (vw){0};
+    vf_store(to, (vf)(first | second << 16));
+}
+
+static const float *pack_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                               int64_t depth, float *to, int64_t *ldb) {
+    const struct given *given = given_of(g);
+    const struct gemm_args *s = &given->s;
+    const int64_t col = column(g, p), cols = column(g, p + 1) - col;
+    const int64_t first = o->batch0 * s->b_batch0 + o->batch1 * s->b_batch1 + col * s->b_n;
+    for (int64_t j = 0; j < depth; j++, to += NR) {
+        const int64_t k = 2 * (k0 + j), low = first + k * s->b_k;
+        const int has_high = k + 1 < s->k;
+        if (s->b_n == 1) {
+            for (int64_t v = 0; v < cols; v += VL)
+                pack_pairs(&given->b, low + v, low + s->b_k + v, has_high, smaller(VL, cols - v), to + v);
+            continue;
+        }
+        uint16_t *out = (uint16_t *)(void *)to;
+        memset(out, 0, sizeof(float) * NR);
+        for (int64_t i = 0; i < cols; i++) {
+            out[2 * i] = number_at(&given->b, low + i * s->b_n, 1);
+            if (has_high)
+                out[2 * i + 1] = number_at(&given->b, low + s->b_k + i * s->b_n, 1);
+        }
+    }
+    *ldb = NR;
+    return to - depth * NR;
+}
+
+static const float *behind_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                                 const float *b) {
+    (void)g, (void)o, (void)p, (void)k0;
+    return b;
+}
+
+#ifdef STREAM_CELLS
+static int32_t run_few(const struct gemm *g, const struct block *o, float *scratch) {
+    if (reads_in_place(g))
+        return run_few_rows(g, o, row_of_a(g, o, 0, 0), g->s.a_m, scratch);
+    const int64_t lda = parts(g->s.k, K_RUN) * K_RUN;
+    for (int64_t r = 0; r < g->s.m; r++)
+        pack_row(g, o, r, 0, g->s.k, scratch + r * lda, K_RUN);
+    return run_few_rows(g, o, scratch, lda, scratch + g->s.m * lda);
+}
+#endif
+
+/* Whether rows of A are whole pairs that tiles can read as they lie, but for rows that meet in one set of the
+   first-level cache. */
+static int readable(const struct product *p) {
+    const struct gemm_args *s = &p->given.s;
+    const int64_t past = s->a_m / 2 & (SET_PERIOD - 1);
+    return VL == 16 && !p->given.a.single && s->a_k == 1 && p->g.scale == 1 && s->k % 2 == 0 &&
+           s->a_m % 2 == 0 && s->a_batch0 % 2 == 0 && s->a_batch1 % 2 == 0 && past >= SET_APART &&
+           past <= SET_PERIOD - SET_APART;
+}
+
+static struct product product_of(void *const *buf, const int64_t *arg, int packed, int native) {
+    struct product p = {.g = gemm_of(buf, arg, BF16_ARGS)};
+    const int64_t *own = arg + GEMM_ARGS;
+    struct gemm_args *s = &p.g.s;
+    p.given = (struct given){
+        .s = *s,
+        .a = {p.g.a, (int)own[0], native},
+        .b = {p.g.b, (int)own[1], native},
+    };
+    const int in_place = readable(&p);
+    p.g.packed = packed;
+    p.g.wide = !native;
+    s->k = parts(s->k, 2);
+    s->a_batch0 = in_place ? s->a_batch0 / 2 : 0;
+    s->a_batch1 = in_place ? s->a_batch1 / 2 : 0;
+    s->a_m = in_place ? s->a_m / 2 : 0;
+    s->a_k = in_place;
+    if (!packed)
+        s->b_batch0 = s->b_batch1 = s->b_k = s->b_n = 0;
+    return p;
+}
+
+static int32_t run(const struct product *p, int64_t begin, int64_t end, float *scratch) {
+#ifdef STREAM_CELLS
+    if (p->g.packed && p->g.s.m <= FEW_ROWS && !p->g.wide)
+        return run_units(&p->g, begin, end, scratch, run_few, 1);
+#endif
+    return run_units(&p->g, begin, end, scratch, run_block, 0);
+}
+
+GW_KERNEL(gw_gemm_bf16) {
+    const struct product p = product_of(buf, arg, 0, has_bf16());
+    return run(&p, begin, end, scratch);
+}
+
+GW_KERNEL(gw_gemm_bf16_packed) {
+    const struct product p = product_of(buf, arg, 1, has_bf16());
+    return run(&p, begin, end, scratch);
+}
+
+GW_KERNEL(gw_gemm_bf16_wide) {
+    const struct product p = product_of(buf, arg, 1, 0);
+    return run(&p, begin, end, scratch);
+}

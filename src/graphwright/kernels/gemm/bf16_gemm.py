@@ -1,0 +1,120 @@
+"""Products of bf16: C[b0, b1, M, N] = act(scale * A[b0, b1, M, K] @ B[b0, b1, K, N] + bias + residual).
+
+A and B are bf16, or f32 that is rounded to bf16 while it is packed; sums are f32. Tiles multiply *pairs* of
+neighbours along K (``library/pairs.h``), so that they are those of the f32 product with half the K: with
+AVX512-BF16 one instruction does both multiply-adds of a lane. :data:`PACKED` takes B in panels of pairs
+(:func:`panels`); :data:`UNPACKED` takes it with strides.
+
+Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.gemm`, K counted in pairs. Rows of A are
+read in place where they are bf16, dense and of whole pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
+from graphwright.ir.types import Layout
+from graphwright.kernels.gemm import gemm
+from graphwright.kernels.gemm import grid as grids
+from graphwright.kernels.gemm.gemm import ABI, GemmArgs
+from graphwright.kernels.library.extent import FLAG, Extent, Reach
+from graphwright.kernels.library.tile import K_RUN, pair_tiles, streams
+from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa
+
+PACKED: Final = "gw_gemm_bf16_packed"
+UNPACKED: Final = "gw_gemm_bf16"
+WIDE: Final = "gw_gemm_bf16_wide"
+"""As :data:`PACKED` without AVX512-BF16, whatever the CPU has."""
+
+
+class Bf16Args(NamedTuple):
+    """What follows the args of a GEMM, whose strides are in elements; those of a packed B are in pairs."""
+
+    a_single: Dim
+    """Whether A is f32."""
+    b_single: Dim
+    """Whether B is, unless it is packed."""
+
+
+def panels(rank: int, isa: Isa) -> Layout:
+    """The layout of a packed B of ``rank`` axes: panels of columns, pairs of K, columns, both of a pair."""
+    k, n = rank - 2, rank - 1
+    return Layout((*range(k), n, k), ((n, gemm.panel_columns(isa)), (k, 2)), zero_padded=True)
+
+
+def _pairs(args: GemmArgs) -> GemmArgs:
+    """``args`` with K in pairs."""
+    return args._replace(k=ceildiv(args.k, 2))
+
+
+def grid(isa: Isa, args: GemmArgs) -> Dim:
+    """Units of work."""
+    return gemm.grid(isa, args)
+
+
+def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
+    """That of a GEMM; few rows of A are packed beside their sums."""
+    pairs = _pairs(args)
+    few = 4 * gemm.FEW_ROWS * (ceildiv(pairs.k, K_RUN) * K_RUN + 4 * gemm.panel_columns(isa))
+    return maximum(gemm.scratch_bytes(isa, pairs, packed=packed), few if packed else 0)
+
+
+_EFFICIENCY: Final = {"v3": 40, "v4": 94}
+"""Percent of the peak that the products reach, by instruction set."""
+_PACK_CYCLES: Final = 3
+"""To round and pack a vector of A."""
+
+
+def work_ns(isa: Isa, args: GemmArgs) -> Dim:
+    """Nanoseconds of one core: as of a GEMM, with a faster product and half the bytes of B."""
+    batch, b = args.batch0 * args.batch1, args.k * args.n
+    vectors = batch * args.m * ceildiv(args.n, isa.lanes)
+    packed = args.b_k == 0 and args.b_n == 0
+    work = Work(
+        pair_fmas=vectors * isa.lanes * args.k,
+        efficiency=_EFFICIENCY[isa.name],
+        cycles=gemm.BATCH_CYCLES * batch
+        + gemm.STORE_CYCLES * vectors
+        + _PACK_CYCLES * batch * args.m * ceildiv(args.k, isa.lanes),
+        moved=2 * batch * (args.m * (args.k + 2 * args.n) + (0 if packed else b)),
+        weights=2 * batch * b if packed else 0,
+    )
+    return predict(work, isa.machine)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far the kernels reach."""
+    a = GemmArgs(*map(symbol, GemmArgs._fields))
+    own = Bf16Args(*map(symbol, Bf16Args._fields))
+    batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), gemm.panel_columns(isa)
+    in_panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * ceildiv(a.k, 2), 1)))
+    plain = Reach(2 + 2 * own.b_single, (*batch, (a.k, a.b_k), (a.n, a.b_n)))
+    packed = _extent(isa, PACKED, in_panels, scratch_bytes(isa, a, packed=True))
+    return (
+        packed,
+        replace(packed, symbol=WIDE),
+        _extent(isa, UNPACKED, plain, scratch_bytes(isa, a, packed=False)),
+    )
+
+
+def _extent(isa: Isa, name: str, b: Reach, scratch: Dim) -> Extent:
+    made = gemm.extent(isa, name, ABI, {"b": b}, scratch)
+    a_item = 2 + 2 * symbol("a_single")
+    operands = (replace(made.operands[0], item=a_item), *made.operands[1:])
+    bounds = {**(made.bounds or {}), "a_single": FLAG, "b_single": FLAG}
+    return replace(made, args=(*made.args, *Bf16Args._fields), operands=operands, bounds=bounds)
+
+
+def header(isa: Isa) -> str:
+    """What ``bf16_gemm.c`` includes."""
+    shape = gemm.tile_shape(isa)
+    own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args._fields)} }};\n"
+    return "\n".join([gemm.constants(isa), own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
+
+
+def _streams(isa: Isa) -> str:
+    """Only where there are instructions for pairs."""
+    return streams(gemm.tile_shape(isa), isa, pairs=True) if isa.vector_bytes == 64 else ""

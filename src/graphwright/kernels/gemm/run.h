@@ -1,0 +1,195 @@
+/* The loops of a product, whatever its operands are: what includes this says how they are read, by
+   reads_in_place, fetch_a, pack_tile and pack_panel. */
+
+#ifndef GW_GEMM_RUN_H
+#define GW_GEMM_RUN_H
+
+#include "gemm/problem.h"
+
+/* Whether tiles read the rows of A as they lie. */
+static int reads_in_place(const struct gemm *g);
+/* Fetches the rows of A from row on, which come next. */
+static void fetch_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, struct tile *t);
+/* A tile of rows of A: to[j / K_RUN][r][j % K_RUN], of depth values of k. */
+static void pack_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t k0,
+                      int64_t depth, float *to);
+/* Panel p of a B that does not lie in panels: packed to `to`, or where it is and *ldb elements a row. */
+static const float *pack_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                               int64_t depth, float *to, int64_t *ldb);
+/* What follows that panel, if it is worth fetching. */
+static const float *behind_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                                 const float *b);
+
+/* Where a row of A begins, if it is read in place. */
+static const float *row_of_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0) {
+    return g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1 + row * g->s.a_m + k0 * g->s.a_k;
+}
+
+/* Tile i of count fetches its part of the next panel of B. */
+static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t count, int64_t depth,
+                    struct tile *t) {
+    const int64_t lines = K_RUN / 2 + 1; /* per run */
+    if (g->packed) {
+        t->ahead = next + quotient(depth * NR * i, count);
+        t->ahead_step = t->ahead_skip = parts(K_RUN * NR, lines * count);
+        return;
+    }
+    const int64_t k = i / (NR / 16) * (depth / K_RUN * lines); /* part of a column of cache lines */
+    if (g->s.b_n != 1 || k >= depth)
+        return;
+    t->ahead = next + k * g->s.b_k + i % (NR / 16) * 16;
+    t->ahead_step = t->ahead_skip = g->s.b_k;
+}
+
+static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
+    const int64_t m = g->s.m, k = g->s.k, tiles = parts(m, MR);
+    const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
+    const int64_t k_blocks = k > K_BLOCK ? parts(k, K_BLOCK) : 1;
+    const float *b0 = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
+    float *a_tiles = scratch;
+    float *b_panel = a_tiles + block_rows * A_PITCH;
+    float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
+    float room[MR * NR] __attribute__((aligned(64))), out[MR * NR] __attribute__((aligned(64)));
+    int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
+    const int64_t count = o->tile1 - o->tile0;
+    const int in_place = reads_in_place(g);
+    for (int64_t i = 0; i <= count; i++)
+        row_of[i] = cut(m, o->tile0 + i, tiles);
+    for (int64_t kb = 0; kb < k_blocks; kb++) {
+        const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
+        for (int64_t p = o->panel0; p < o->panel1; p++) {
+            const int64_t col = column(g, p), cols = column(g, p + 1) - col;
+            const int whole = cols % VL == 0;
+            const float *b, *next; /* what follows this panel */
+            int64_t ldb = NR;
+            if (g->packed) {
+                b = b0 + (p * k + k0) * NR;
+                next = p + 1 < o->panel1 ? b + k * NR : b0 + (o->panel0 * k + k0 + depth) * NR;
+            } else {
+                b = pack_panel(g, o, p, k0, depth, b_panel, &ldb);
+                next = behind_panel(g, o, p, k0, b);
+            }
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t row = row_of[i], rows = row_of[i + 1] - row;
+                float *a = a_tiles + i * MR * A_PITCH;
+                if (p == o->panel0 && !in_place) /* right before its first use */
+                    pack_tile(g, o, row, rows, k0, depth, a);
+                float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
+                struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
+                if (p == o->panel0 && i + 1 < count)
+                    fetch_a(g, o, row + rows, k0, &t);
+                else
+                    fetch_b(g, next, i, count, depth, &t);
+                if (kb == 0)
+                    start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
+                if (kb == k_blocks - 1)
+                    aim_tile(g, o, row, col, whole, out, NR, &t);
+                t.wide = g->wide;
+                if (in_place)
+                    run_tile_in_place(rows, parts(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b, ldb,
+                                      &t);
+                else
+                    run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
+                if (kb < k_blocks - 1)
+                    continue;
+                const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
+                if (error)
+                    return error;
+            }
+        }
+    }
+    return 0;
+}
+
+#ifdef STREAM_CELLS
+/* A block of few rows, which lie lda elements apart from a on: packed B is read once, several panels side by
+   side, for all groups of rows. The sums between blocks of K lie in scratch. */
+static int32_t run_few_rows(const struct gemm *g, const struct block *o, const float *a, int64_t lda,
+                            float *sums) {
+    const int64_t m = g->s.m, k = g->s.k, groups = parts(m, GROUP_ROWS);
+    const int64_t k_block = groups > 1 ? SHARED_K_BLOCK : STREAM_K_BLOCK;
+    const int64_t k_blocks = k > k_block ? parts(k, k_block) : 1, width = stream_panels[parts(m, groups) - 1];
+    const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
+    float room[STREAM_CELLS] __attribute__((aligned(64))), out[STREAM_CELLS] __attribute__((aligned(64)));
+    for (int64_t p = o->panel0, now; p < o->panel1; p += now) {
+        now = o->panel1 - p < width ? 1 : width;
+        const int64_t pitch = now * NR, col = p * NR, cols = smaller(g->s.n - col, pitch);
+        for (int64_t kb = 0; kb < k_blocks; kb++) {
+            const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
+            const float *b_at = b + (p * k + k0) * NR;
+            for (int64_t i = 0; i < groups; i++) { /* each fetches its part of what comes next */
+                const int64_t row = cut(m, i, groups), rows = cut(m, i + 1, groups) - row;
+                float *sum = sums + row * pitch;
+                struct tile t = {.from_kind = FROM_TILE, .from = sum, .to = sum, .from_ld = pitch};
+                t.to_ld = pitch;
+                const float *next = kb + 1 < k_blocks ? b_at + depth * NR : b + (p + now) * k * NR;
+                t.ahead = groups > 1 ? next + depth * NR / groups * i : b_at + STREAM_AHEAD;
+                t.ahead_lines = parts(UNROLL * NR / 16, groups);
+                if (kb == 0)
+                    start_tile(g, o, row, rows, col, cols, cols == pitch, room, pitch, &t);
+                if (kb == k_blocks - 1)
+                    aim_tile(g, o, row, col, cols == pitch, out, pitch, &t);
+                stream_of[rows - 1][now > 1](depth, a + row * lda + k0, lda, b_at, k * NR, &t);
+                if (kb < k_blocks - 1)
+                    continue;
+                const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, pitch, &t);
+                if (error)
+                    return error;
+            }
+        }
+    }
+    return 0;
+}
+#endif
+
+_Static_assert((2 * PART_TILES - 1) * MR >= FEW_ROWS, "few rows are one part");
+
+typedef int32_t block_fn(const struct gemm *g, const struct block *o, float *scratch);
+
+/* Units [begin, end) of the grid, in blocks. at_once: those that share their rows are one block, however
+   many. */
+static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch, block_fn *run,
+                         int at_once) {
+    const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
+    const int64_t n_units = parts(panels, UNIT_PANELS);
+    const int64_t m_parts = row_parts(parts(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
+    const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
+    const int64_t group = at_once ? n_units : most;
+    while (begin < end) {
+        const int64_t batch = begin / (m_parts * n_units), outer = begin % (m_parts * n_units);
+        const int64_t first = outer / (m_parts * group) * group, width = smaller(n_units - first, group);
+        const int64_t inner = outer - first * m_parts;
+        const int64_t m_part = inner / width, n_unit = first + inner % width;
+        const int64_t wide = smaller(end - begin, first + width - n_unit);
+        const int64_t whole = wide == width ? (end - begin) / width : 1; /* parts with all of these panels */
+        const struct part rows =
+            joined(m_part, smaller(m_part + whole, m_parts), m_parts, tiles, BLOCK_TILES);
+        const struct block o = block_of(batch, g->s.batch1, tiles, rows, panels, n_unit, wide);
+        const int32_t error = run(g, &o, scratch);
+        if (error)
+            return error;
+        begin += wide * (rows.end - rows.at);
+    }
+    return 0;
+}
+
+/* A product, by its arguments and operands in the order a, b, bias, residual, c; its hook is behind them. */
+static struct gemm gemm_of(void *const *buf, const int64_t *arg, int64_t args) {
+    struct gemm g = {
+        .a = buf[GEMM_A],
+        .b = buf[GEMM_B],
+        .bias = buf[GEMM_BIAS],
+        .residual = buf[GEMM_RESIDUAL],
+        .c = buf[GEMM_C],
+        .hook_buf = buf + GEMM_OPERANDS + 1,
+        .hook_arg = arg + args,
+    };
+    memcpy(&g.s, arg, sizeof g.s);
+    memcpy(&g.hook, &buf[GEMM_OPERANDS], sizeof g.hook);
+    memcpy(&g.scale, &g.s.scale, sizeof g.scale);
+    memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
+    memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
+    return g;
+}
+
+#endif

@@ -1,0 +1,40 @@
+"""Computes products in bf16 with f32 sums, where the option ``precision`` asks for it.
+
+Constant weights become bf16, and take half the memory; the other factor is rounded when it is read. Sums,
+biases, and what follows a product stay f32: norms, softmax, activations, reductions, and all inputs and
+outputs of the model.
+"""
+
+from __future__ import annotations
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.match import Const, Match, P, Rule, Var
+from graphwright.ir.types import BF16, F32
+from graphwright.ops.core.matmul import MatMul
+from graphwright.passes.base import RulePass
+from graphwright.records import replace
+
+X, W = Var("x"), Const("w")
+MATMUL = P(MatMul, X, W, where=lambda op: op.precision is None)
+
+
+def lower_precision(precision: str) -> tuple[RulePass, ...]:
+    """The pass for a value of the option; none where products stay as they are."""
+    return (LOWER_PRECISION,) if precision == "bf16" else ()
+
+
+def _refusal(m: Match) -> str | None:
+    factors = [m[X].type.dtype, m[W].type.dtype]
+    return None if factors == [F32, F32] else f"factors of {factors[0]} and {factors[1]}"
+
+
+def _product(b: Builder, m: Match) -> Value:
+    w = m.array(W)
+    made: Value = b(replace(m.op(MATMUL), precision=BF16), m[X], b.const(w.astype(BF16.numpy)))
+    return made
+
+
+LOWER_PRECISION = RulePass(
+    "lower_precision", (Rule("product with constant weights", MATMUL, _refusal, _product),)
+)

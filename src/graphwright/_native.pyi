@@ -179,17 +179,21 @@ class TensorEntry:
         type: type,
         inputs: list[tuple[int, int, int, tuple[int, ...] | None]],
         outputs: list[tuple[int, int]],
-        watched: list[int],
+        watched: list[tuple[int, int]],
         arguments: tuple[object, ...],
         threads: int = 0,
     ) -> None:
         """``type``: of the tensors. ``inputs``: the position of each among the arguments of a call, DLPack's
         code and bits of its elements, and its axes from the outermost in memory, or None for a number, which
         is the first size of an input without elements. ``outputs``: code and bits of each. ``watched``:
-        arguments that must be those in ``arguments``, where they are, and of the same version.
+        arguments that must be those in ``arguments``, where they are, and of the same version, each with the
+        bytes of its elements, of which a sample must be the same.
 
         Raises ValueError for what does not fit the program.
         """
+
+def sample_memory(data: int, bytes: int) -> int:
+    """A number that tells most contents of ``bytes`` of memory at the address ``data`` from each other."""
 
 @final
 class TensorDispatch:

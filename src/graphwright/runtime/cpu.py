@@ -66,7 +66,7 @@ class Cpu(Executor):
         type: type,
         inputs: list[tuple[int, int, int, tuple[int, ...] | None]],
         outputs: list[tuple[int, int]],
-        watched: list[int],
+        watched: list[tuple[int, int]],
         arguments: tuple[object, ...],
         threads: int,
     ) -> _native.TensorEntry:

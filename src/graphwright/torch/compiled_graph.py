@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 from torch.autograd.graph import increment_version
 
 from graphwright._native import TensorDispatch, TensorEntry
@@ -19,7 +20,7 @@ from graphwright.frontends.torch.types import dlpack_type, tensor_from
 from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
-from graphwright.torch.parameters import Snapshot, key_of
+from graphwright.torch.parameters import Snapshot, key_of, sampled_bytes
 from graphwright.torch.reports import GraphReport
 
 MAX_OWNERS = 64
@@ -46,9 +47,15 @@ class CompiledGraph:
     """
 
     def __init__(
-        self, reading: Reading, options: Options, frozen: frozenset[int], report: GraphReport
+        self,
+        graph: fx.GraphModule,
+        reading: Reading,
+        options: Options,
+        frozen: frozenset[int],
+        report: GraphReport,
     ) -> None:
         """``frozen``: arguments that are parameters or buffers."""
+        self._graph = graph
         self._module, self._interface = reading.module, reading.interface
         self._options, self._report = options, report
         self._frozen = sorted(frozen & {each.position for each in reading.interface.inputs})
@@ -75,14 +82,17 @@ class CompiledGraph:
 
     def _run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """A call that no entry serves: arguments that it changes are written where they lie."""
+        if not all(each.takes(arguments[each.position]) for each in self._interface.inputs):
+            made = self._graph(*arguments)
+            return list(made) if isinstance(made, list | tuple) else [made]
         with self._lock:
             model, fed = self._held(arguments).model, self._fed()
         arrays = [each.array(arguments[each.position]) for each in fed]
-        made = model.executor.run(arrays, None, model.threads)
+        results = model.executor.run(arrays, None, model.threads)
         for each, array in zip(fed, arrays, strict=True):
             if each.position in self._interface.changed:
                 each.write(array, arguments[each.position])
-        return list(map(tensor_from, made))
+        return list(map(tensor_from, results))
 
     def _fed(self) -> list[Input]:
         return [each for each in self._interface.inputs if each.position not in self._changes]
@@ -171,8 +181,9 @@ class CompiledGraph:
             for each, spec in zip(self._fed(), model.entry.inputs, strict=True)
         ]
         outputs = [dlpack_type(spec.dtype) for spec in model.outputs]
+        watched = [(position, sampled_bytes(arguments[position])) for position in self._frozen]
         threads = self._options.threads
-        return model.executor.tensor_path(torch.Tensor, inputs, outputs, self._frozen, arguments, threads)
+        return model.executor.tensor_path(torch.Tensor, inputs, outputs, watched, arguments, threads)
 
 
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()

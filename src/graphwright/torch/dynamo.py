@@ -18,6 +18,7 @@ from graphwright.torch.compiled_graph import CompiledGraph, Part
 from graphwright.torch.metadata import is_plain, parameters
 from graphwright.torch.reports import Break, GraphReport, record
 from graphwright.torch.settings import Settings
+from graphwright.torch.views import take_views
 
 
 def backend(
@@ -39,10 +40,12 @@ def backend(
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
             start = time.perf_counter()
-            reading = read_graph(graph.graph, graph)
+            views, reading = take_views(graph), read_graph(graph.graph, graph)
             made = GraphReport.of(kind, graph.graph, reading.missing, broken)
             record(made, name, captured_for, settings.strict)
             run = _executor(graph, reading, settings, made)
+            if views is not None:
+                run = views.restoring(run, reading.interface.number)
             made.seconds += time.perf_counter() - start
             if kind == "inference" and not reading.missing and len(fakes) == len(examples) and is_plain():
                 direct.append(run)
@@ -66,13 +69,13 @@ def _executor(
 ) -> Callable[..., Any]:
     """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch."""
     if not reading.missing:
-        return CompiledGraph(reading, settings.options, parameters(), report).call
+        return CompiledGraph(graph, reading, settings.options, parameters(), report).call
     names = partition(graph, reading.missing)
     report.parts = len(names)
     for name in names:
         part: Any = graph.get_submodule(name)
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
-        made = CompiledGraph(read_graph(part.graph, part), settings.options, frozenset(), report)
+        made = CompiledGraph(part, read_graph(part.graph, part), settings.options, frozenset(), report)
         setattr(graph, name, Part(made, single))
     return graph
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from graphwright._native import sample_memory
+
 
 class Snapshot:
     """Which tensors were packed, where their elements lay, and of which version they were.
@@ -42,5 +44,18 @@ def key_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     return tuple(map(id, tensors))
 
 
+def sampled_bytes(tensor: torch.Tensor) -> int:
+    """How many bytes of a tensor's elements lie together from its first on: 0 where there are gaps."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return 0
+        expected *= size
+    return tensor.numel() * tensor.element_size()
+
+
 def _state(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.data_ptr(), tensor._version, tensor.shape, tensor.stride(), tensor.dtype
+    """What is another if the tensor was changed; a sample of its elements shows what writes past versions."""
+    place = tensor.data_ptr()
+    sample = sample_memory(place, sampled_bytes(tensor))
+    return place, tensor._version, tensor.shape, tensor.stride(), tensor.dtype, sample

@@ -81,19 +81,22 @@ class _GraphReader:
 
     def _input(self, node: fx.Node, position: int) -> Any:
         fake = node.meta.get("val")
-        if isinstance(fake, torch.SymInt):
-            dim = dim_from(fake)
-            self._note_range(fake)
-            self._note_symbol(dim, position, None)
-            self._sizes.setdefault(dim, position)
-            return dim
-        if not isinstance(fake, torch.Tensor):
-            return fake  # a number, which PyTorch makes a constant of the graph
         try:
-            return self._tensor(node, fake, position)
+            if isinstance(fake, torch.SymInt):
+                return self._size(fake, position)
+            if isinstance(fake, torch.Tensor):
+                return self._tensor(node, fake, position)
         except Unsupported as error:
             self._missing[node] = str(error)
             return Foreign(str(error))
+        return fake  # a number, which PyTorch makes a constant of the graph
+
+    def _size(self, fake: torch.SymInt, position: int) -> Dim:
+        dim = dim_from(fake)
+        self._note_range(fake)
+        self._note_symbol(dim, position, None)
+        self._sizes.setdefault(dim, position)
+        return dim
 
     def _tensor(self, node: fx.Node, fake: torch.Tensor, position: int) -> Value:
         """An input, which lies in memory as the argument does."""
@@ -117,10 +120,9 @@ class _GraphReader:
         ranges = size.node.shape_env.var_to_range
         for each in size.node.expr.free_symbols & ranges.keys():
             low, high = ranges[each].lower, ranges[each].upper
+            least = int(low) if low.is_Integer and low > 0 else 0
             bounded = high.is_Integer and high < 2**31
-            self._builder.module.symbols.ranges[each.name] = Range(
-                max(0, int(low)), int(high) if bounded else None
-            )
+            self._builder.module.symbols.ranges[each.name] = Range(least, int(high) if bounded else None)
 
     def _ordered(self, value: Value, order: tuple[int, ...]) -> Value:
         if order == tuple(range(len(order))):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphwright.frontends.torch.types import array_from, tensor_from
+from graphwright.frontends.torch.types import array_from, has_elements, tensor_from
 from graphwright.ir.op import Array
-from graphwright.ir.symbols import Expr, evaluate, names_in
+from graphwright.ir.symbols import Dim, Expr, evaluate, names_in
 from graphwright.records import dataclass, field
 
 
@@ -29,6 +29,12 @@ class Input:
     position: int
     name: str
     order: tuple[int, ...] | None
+
+    def takes(self, argument: Any) -> bool:
+        """Whether the module can be fed ``argument``: a number that is no size, or a tensor without elements
+        of its own, cannot be fed.
+        """
+        return argument >= 0 if self.order is None else has_elements(argument)
 
     def array(self, argument: Any) -> Array:
         """What the module is fed for ``argument``."""
@@ -95,10 +101,14 @@ class Interface:
         """A result that is no output: a size in numbers, an argument, anything else as it is."""
         if isinstance(plain, Argument):
             return arguments[plain.position]
-        if not isinstance(plain, Expr):
-            return plain
+        return self.number(plain, arguments) if isinstance(plain, Expr) else plain
+
+    def number(self, size: Dim, arguments: Sequence[Any]) -> int:
+        """The value of a size of the graph for these arguments."""
+        if isinstance(size, int):
+            return size
         sizes = {}
-        for name in names_in(plain):
+        for name in names_in(size):
             position, axis = self.symbols[name]
             sizes[name] = int(arguments[position] if axis is None else arguments[position].shape[axis])
-        return evaluate(plain, sizes)
+        return evaluate(size, sizes)

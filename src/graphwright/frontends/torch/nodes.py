@@ -76,6 +76,8 @@ class NodeReader:
             made = self.made[source] if isinstance(source, fx.Node) else source
             return made[index]
         result = node.meta.get("val")
+        if node.meta.get("unbacked_bindings"):
+            raise Unsupported("elements decide the size of its result")
         if isinstance(result, torch.SymInt):
             return dim_from(result)
         if isinstance(result, int | float | bool):

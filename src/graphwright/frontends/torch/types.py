@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import sympy
 import torch
+from torch._subclasses import FakeTensor
 from torch.utils._sympy import functions as torch_sympy
 
 from graphwright.ir.op import Array
@@ -20,6 +21,9 @@ _NAMES = {
     torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
 }  # fmt: skip
 _DTYPES = {theirs: DTYPES[name] for theirs, name in _NAMES.items()}
+
+_GUESS = sympy.Integer(4099)
+"""A size that nothing is known of: it has no factor in common with others."""
 
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 _DLPACK_BFLOAT = 4
@@ -48,9 +52,21 @@ def type_from(tensor: torch.Tensor) -> TensorType:
     """
     if tensor.layout != torch.strided:
         raise Unsupported(f"tensors with the layout {tensor.layout} are not supported")
-    if tensor.device.type not in ("cpu", "meta"):
+    if tensor.device.type != "cpu":
         raise Unsupported(f"tensors on {tensor.device} are not supported: graphwright runs on the CPU")
-    return TensorType(dtype_from(tensor.dtype), tuple(map(dim_from, tensor.shape)))
+    type = TensorType(dtype_from(tensor.dtype), tuple(map(dim_from, tensor.shape)))
+    if tensor.is_neg() or tensor.is_conj():
+        raise Unsupported("tensors that are negated or conjugated when they are read are not supported")
+    return type
+
+
+def has_elements(tensor: torch.Tensor) -> bool:
+    """Whether the elements of ``tensor`` lie in memory: not those of a fake one, of one within a transform of
+    functions, or of one with a layout of its own.
+    """
+    if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return False
+    return tensor.layout == torch.strided and tensor.device.type == "cpu"
 
 
 def array_from(tensor: torch.Tensor) -> Array:
@@ -71,8 +87,8 @@ def tensor_from(array: Array) -> torch.Tensor:
 
 def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:
     """The axes of a tensor from the largest stride to the smallest: by it, one in channels_last is dense."""
-    strides = [_likely(stride) for stride in tensor.stride()]
-    sizes = [_likely(size) for size in tensor.shape]
+    strides = [likely(stride) for stride in tensor.stride()]
+    sizes = [likely(size) for size in tensor.shape]
     axes = range(tensor.dim())
     dense = tuple(sorted(axes, key=lambda axis: (-strides[axis], -sizes[axis])))
     expected = 1
@@ -84,14 +100,21 @@ def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(axes) if moved == sorted(moved) else dense
 
 
-def _likely(size: Any) -> int:
-    """A size as it was when the graph was captured."""
-    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+def likely(size: Any) -> int:
+    """A size as it was when the graph was captured; where elements decide it, a guess."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    if isinstance(size.node.hint, int):
+        return size.node.hint
+    free = {each: _GUESS for each in size.node.expr.free_symbols}
+    return int(size.node.expr.xreplace(free))
 
 
 def dim_from(size: Any) -> Dim:
     """A size: a number, or an expression of PyTorch's symbols. Raises Unsupported."""
     if isinstance(size, torch.SymInt):
+        if size.node.is_nested_int():
+            raise Unsupported("sizes of nested tensors are not supported")
         return _dim(size.node.expr)
     return int(size)
 

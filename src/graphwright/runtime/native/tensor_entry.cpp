@@ -29,7 +29,24 @@ struct Watched {
     PyObject *object; /* only compared: it may have ended */
     void *data;
     int64_t version;
+    size_t bytes;
+    uint64_t sample;
 };
+
+/* Tells most contents of memory from each other, by four words of it: what writes past the version of a
+   tensor mostly writes all of its elements. */
+uint64_t sample_of(const void *data, size_t bytes) {
+    uint64_t words[4] = {};
+    const size_t step = bytes / 3 / 8 * 8, last = bytes < 8 ? 0 : bytes - 8;
+    for (size_t k = 0; k < 4 && bytes; k++)
+        memcpy(&words[k], (const char *)data + (k < 3 ? k * step : last), bytes < 8 ? bytes : 8);
+    uint64_t mixed = bytes;
+    for (uint64_t word : words)
+        mixed = (mixed ^ word) * 0x9E3779B97F4A7C15u ^ (mixed >> 29);
+    return mixed;
+}
+
+const void *elements(const dlpack_tensor &seen) { return (const char *)seen.data + seen.byte_offset; }
 
 void set_error(void *, const char *kind, const char *message) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, message);
@@ -45,8 +62,8 @@ struct TensorEntry {
     int threads;
 
     TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
-                std::vector<std::pair<int, int>> outputs_, std::vector<int64_t> watched_, nb::tuple arguments,
-                int threads_);
+                std::vector<std::pair<int, int>> outputs_, std::vector<std::pair<int64_t, size_t>> watched_,
+                nb::tuple arguments, int threads_);
 
     /* The outputs as a list; None for arguments that are not plain, have changed, or where the run fails. */
     nb::object call(PyObject *const *arguments, size_t count);
@@ -73,8 +90,8 @@ std::vector<Port> ports(nb::list given) {
 }
 
 TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
-                         std::vector<std::pair<int, int>> outputs_, std::vector<int64_t> watched_,
-                         nb::tuple arguments, int threads_)
+                         std::vector<std::pair<int, int>> outputs_,
+                         std::vector<std::pair<int64_t, size_t>> watched_, nb::tuple arguments, int threads_)
     : owner(program_), type(type_), program(nb::cast<Program &>(program_)), inputs(ports(inputs_)),
       outputs(std::move(outputs_)), threads(threads_) {
     nb::object capsule = type.attr("__dlpack_c_exchange_api__");
@@ -97,14 +114,15 @@ TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_
         if ((outputs[i].second + 7) / 8 != program.program->outputs[i].item ||
             program.program->outputs[i].dims.count > MOST_AXES)
             throw nb::value_error("an output differs from that of the program");
-    for (int64_t position : watched_) {
+    for (auto [position, bytes] : watched_) {
         if ((size_t)position >= arguments.size())
             throw nb::value_error("a watched argument is none");
         dlpack_tensor seen;
         nb::handle tensor = arguments[position];
         if (!see(tensor.ptr(), &seen))
             throw nb::value_error("a watched argument is no tensor");
-        watched.push_back({position, tensor.ptr(), seen.data, nb::cast<int64_t>(tensor.attr("_version"))});
+        watched.push_back({position, tensor.ptr(), seen.data, nb::cast<int64_t>(tensor.attr("_version")),
+                           bytes, sample_of(elements(seen), bytes)});
     }
     program.prepare();
 }
@@ -136,7 +154,7 @@ bool TensorEntry::fits(PyObject *const *arguments, size_t count) const {
         Py_XDECREF(version);
         if (PyErr_Occurred())
             PyErr_Clear();
-        if (number != each.version)
+        if (number != each.version || sample_of(elements(seen), each.bytes) != each.sample)
             return false;
     }
     return true;
@@ -315,9 +333,12 @@ PyType_Slot dispatch_slots[] = {
 void define_tensor_entry(nb::module_ &m) {
     nb::class_<TensorEntry>(m, "TensorEntry")
         .def(nb::init<nb::object, nb::object, nb::list, std::vector<std::pair<int, int>>,
-                      std::vector<int64_t>, nb::tuple, int>(),
+                      std::vector<std::pair<int64_t, size_t>>, nb::tuple, int>(),
              nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("watched"),
              nb::arg("arguments"), nb::arg("threads") = 0);
+    m.def(
+        "sample_memory", [](size_t data, size_t bytes) { return sample_of((const void *)data, bytes); },
+        nb::arg("data"), nb::arg("bytes"));
     nb::class_<TensorDispatch>(m, "TensorDispatch", nb::type_slots(dispatch_slots), nb::dynamic_attr())
         .def(nb::init<nb::object>(), nb::arg("otherwise"))
         .def("set_entries", &TensorDispatch::set_entries, nb::arg("entries"));

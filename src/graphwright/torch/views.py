@@ -1,0 +1,160 @@
+"""Results that share memory, with each other or with arguments, as they do in eager mode.
+
+A compiled graph makes each of its results in memory of its own. Those that are views are taken from it
+before, and made again from what it gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphwright.frontends.torch.types import Unsupported, dim_from, likely
+from graphwright.ir.symbols import Dim
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class View:
+    """A result in the memory of ``base``: of an argument, by position, or of what the compiled graph gives.
+
+    The offset of a view of an argument counts from the argument's own.
+    """
+
+    base: int
+    of_argument: bool
+    sizes: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    offset: Dim
+
+    def of(
+        self, base: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
+    ) -> torch.Tensor:
+        """The view, where ``number`` gives the value of a size."""
+        sizes = [number(size, arguments) for size in self.sizes]
+        strides = [number(stride, arguments) for stride in self.strides]
+        offset = number(self.offset, arguments) + (base.storage_offset() if self.of_argument else 0)
+        return base.detach().as_strided(sizes, strides, offset)
+
+
+@dataclass(frozen=True)
+class Views:
+    """For each result of a graph: the view that it is, or its number among those of the compiled graph."""
+
+    results: tuple[View | int, ...]
+
+    def restoring(
+        self, run: Callable[..., Sequence[Any]], number: Callable[[Dim, Sequence[Any]], int]
+    ) -> Callable[..., list[Any]]:
+        """``run``, which gives all results of the graph; ``number``: of a size, for the arguments."""
+
+        def call(*arguments: Any) -> list[Any]:
+            made = run(*arguments)
+            return [self._result(each, made, arguments, number) for each in self.results]
+
+        return call
+
+    def _result(
+        self,
+        result: View | int,
+        made: Sequence[Any],
+        arguments: Sequence[Any],
+        number: Callable[[Dim, Sequence[Any]], int],
+    ) -> Any:
+        if isinstance(result, int):
+            return made[result]
+        return result.of((arguments if result.of_argument else made)[result.base], number, arguments)
+
+
+def take_views(module: fx.GraphModule) -> Views | None:
+    """Let a graph give, in place of views, what they are views of; None where no result is a view."""
+    graph = module.graph
+    output = graph.output_node()
+    given: Any = output.args[0]
+    results = list(given) if isinstance(given, list | tuple) else [given]
+    bases = _bases(graph, results)
+    if not bases:
+        return None
+    positions = {node: k for k, node in enumerate(graph.find_nodes(op="placeholder"))}
+    kept: dict[Any, int] = {}
+    found: list[View | int] = []
+    for k, result in enumerate(results):
+        base = bases.get(k)
+        if base is None:
+            found.append(kept.setdefault(result if isinstance(result, fx.Node) else (k, result), len(kept)))
+        elif base in positions:
+            found.append(_view(result, base, positions[base], True))
+        elif base is result:
+            found.append(kept.setdefault(base, len(kept)))
+        else:
+            found.append(_view(result, base, kept.setdefault(base, len(kept)), False))
+    output.args = (tuple(each if isinstance(each, fx.Node) else each[1] for each in kept),)
+    module.recompile()
+    return Views(tuple(found))
+
+
+def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
+    """What each result that shares memory is a view of, by the result's number."""
+    memories = {k: memory for k, each in enumerate(results) if (memory := _memory(each)) is not None}
+    shared, first = Counter(memories.values()), dict(_holders(graph))
+    return {
+        k: first[memory]
+        for k, memory in memories.items()
+        if memory in first
+        and (shared[memory] > 1 or first[memory].op == "placeholder")
+        and _is_plain(results[k])
+    }
+
+
+def _holders(graph: fx.Graph) -> Iterator[tuple[int, fx.Node]]:
+    """The first node of each memory, if it has all of it."""
+    seen: set[int] = set()
+    for node in graph.nodes:
+        memory = _memory(node)
+        if memory is None or memory in seen:
+            continue
+        seen.add(memory)
+        if node.op == "placeholder" or (node.op == "call_function" and _is_dense(node.meta["val"])):
+            yield memory, node
+
+
+def _memory(node: Any) -> int | None:
+    fake = node.meta.get("val") if isinstance(node, fx.Node) else None
+    if not isinstance(fake, torch.Tensor) or fake.layout != torch.strided:
+        return None
+    return int(fake.untyped_storage()._cdata)
+
+
+def _is_dense(fake: torch.Tensor) -> bool:
+    expected = 1
+    for stride, size in sorted(
+        (likely(stride), likely(size)) for stride, size in zip(fake.stride(), fake.shape, strict=True)
+    ):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return likely(fake.storage_offset()) == 0
+
+
+def _is_plain(node: fx.Node) -> bool:
+    """Whether the sizes and strides of a result can be told in numbers or symbols."""
+    try:
+        _geometry(node.meta["val"])
+    except Unsupported:
+        return False
+    return True
+
+
+def _geometry(fake: torch.Tensor) -> tuple[tuple[Dim, ...], tuple[Dim, ...], Dim]:
+    sizes, strides = tuple(map(dim_from, fake.shape)), tuple(map(dim_from, fake.stride()))
+    return sizes, strides, dim_from(fake.storage_offset())
+
+
+def _view(result: fx.Node, base: fx.Node, number: int, of_argument: bool) -> View:
+    sizes, strides, offset = _geometry(result.meta["val"])
+    own = _geometry(base.meta["val"])[2]
+    return View(number, of_argument, sizes, strides, offset - own)

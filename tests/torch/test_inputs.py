@@ -1,0 +1,242 @@
+"""Unusual arguments and surroundings of compiled functions, beside PyTorch's own results."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
+
+import graphwright as gw
+from tests.torch.support import close, compiled
+
+
+def complex_() -> torch.Tensor:
+    return torch.complex(torch.randn(4), torch.randn(4))
+
+
+def overlapping(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return y * 2
+
+
+CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "columns": (lambda x, y: (x + y, x @ y.T), lambda: (torch.randn(4, 6)[:, ::2], torch.randn(3, 4).t())),
+    "broadcast": (lambda x: x * 2 + x.sum(), lambda: (torch.randn(3, 1).expand(3, 5),)),
+    "overlap in one": (lambda x: x * 2 + 1, lambda: (torch.randn(10).as_strided((4, 4), (1, 2)),)),
+    "overlap of two": (overlapping, lambda: tuple(torch.zeros(8).unfold(0, 6, 2))),
+    "scalars": (
+        lambda x, y: (x + y, torch.stack([x, y]), x.item()),
+        lambda: (torch.tensor(1.5), torch.tensor(2.5)),
+    ),
+    "no elements": (
+        lambda x, w: (x @ w, x.sum(0), torch.cat([x, x])),
+        lambda: (torch.randn(0, 4), torch.randn(4, 3)),
+    ),
+    "complex": (lambda x: (x * 2).abs(), lambda: (complex_(),)),
+    "negated": (lambda x: x * 2 + 1, lambda: (complex_().conj().imag,)),
+    "negated inside": (lambda x: torch.complex(x, x).conj().imag * 2, lambda: (torch.randn(4),)),
+    "sparse": (
+        lambda x, y: torch.sparse.mm(x, y) + 1,
+        lambda: (torch.eye(4).to_sparse(), torch.randn(4, 3)),
+    ),
+    "quantized": (
+        lambda x: x.dequantize() + 1,
+        lambda: (torch.quantize_per_tensor(torch.randn(4), 0.1, 0, torch.quint8),),
+    ),
+    "two layouts": (lambda x: (x * 2, x.t_() + 1), lambda: (torch.randn(2, 3),)),
+    "resized": (lambda x: x.resize_(6).fill_(1) * 2, lambda: (torch.zeros(3),)),
+    "parts written": (lambda x: x[1:].mul_(2).sum() + x[0].add_(1), lambda: (torch.randn(4, 3),)),
+    "gaps written": (lambda x: x.mul_(2).sum(), lambda: (torch.randn(4, 6)[:, ::2],)),
+    "elements decide": (lambda x: x[x > 0] * 2, lambda: (torch.randn(10),)),
+    "vmap": (torch.func.vmap(lambda row: row.sin() * row.sum()), lambda: (torch.randn(3, 4),)),
+    "grad": (torch.func.grad(lambda x: (x.sin() ** 2).sum()), lambda: (torch.randn(4),)),
+    "jvp": (lambda x: torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),)), lambda: (torch.randn(4),)),
+    "dropout": (lambda x: nn.functional.dropout(x, 0.3) * 2, lambda: (torch.randn(100),)),
+    "random": (
+        lambda x: (
+            x + torch.rand(5) + torch.randn(5) + torch.randint(0, 9, (5,)) + torch.bernoulli(x.sigmoid())
+        ),
+        lambda: (torch.randn(5),),
+    ),
+    "no arguments": (lambda: torch.ones(3) + 1, lambda: ()),
+    "an argument": (lambda x: (x, None, 3), lambda: (torch.ones(2),)),
+    "wide number": (lambda x: x + 2**40, lambda: (torch.arange(3),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equal_pytorch(name: str) -> None:
+    function, make = CASES[name]
+    given = make()
+    expected_given = copy.deepcopy(given)
+    torch.manual_seed(1)
+    expected = function(*expected_given)
+    torch.manual_seed(1)
+    close(compiled(function)(*given), expected)
+    close(given, expected_given)
+
+
+@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev])
+def test_transforms_of_compiled_functions(transform: Callable[..., Any]) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() * x.sum()
+
+    x = torch.randn(3, 4)
+    close(transform(compiled(call))(x), transform(call)(x))
+
+
+def test_tensors_without_memory() -> None:
+    plain, result = compiled(lambda x, y: (x * 2, y + 1))(torch.randn(3, device="meta"), torch.ones(2))
+    assert (plain.device.type, plain.shape) == ("meta", (3,))
+    assert result.tolist() == [2, 2]
+    run = compiled(lambda x: x * 2 + 1)
+    run(torch.ones(3))
+    with torch._subclasses.FakeTensorMode():
+        assert run(torch.ones(3)).shape == (3,)
+
+
+def test_subclasses() -> None:
+    class Named(torch.Tensor):
+        pass
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2 + 1).sin()
+
+    x = torch.randn(4).as_subclass(Named)
+    result = compiled(call)(x)
+    assert type(result) is Named
+    close(result, call(x))
+    pair = TwoTensor(torch.randn(4), torch.randn(4))
+    result = compiled(call)(pair)
+    close((result.a, result.b), (call(pair.a), call(pair.b)))
+
+
+def test_nested_tensors() -> None:
+    ragged = torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)], layout=torch.jagged)
+    close(compiled(lambda x: x * 2)(ragged).unbind(), [2 * each for each in ragged.unbind()])
+
+
+def test_results_share_memory_as_in_eager_mode() -> None:
+    def call(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return y, y.view(-1), y.t(), y.detach()[1:], x.view(-1), x
+
+    x = torch.zeros(2, 3)
+    for n in (2, 5):
+        x = torch.zeros(n, 3)
+        for made in (compiled(call, dynamic=True)(x), call(x)):
+            made[0].fill_(7)
+            made[4][0] = 9
+            assert all((each == 7).all() for each in made[:4])
+            assert made[2].stride() == (1, 3)
+            assert made[5] is x
+            assert x[0, 0] == 9
+
+
+def test_a_view_of_a_part_of_what_is_made() -> None:
+    first, second = compiled(lambda x: torch.chunk(x * 2, 2))(torch.arange(6.0))
+    assert (first.tolist(), second.tolist()) == ([0, 2, 4], [6, 8, 10])
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_default_dtype(dtype: torch.dtype) -> None:
+    run = compiled(lambda x: x + torch.ones(3) * 0.1)
+    run(torch.ones(3))
+    torch.set_default_dtype(dtype)
+    try:
+        assert run(torch.ones(3)).dtype == dtype
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_numbers_that_change() -> None:
+    run = compiled(lambda x, a, b: x * a + b)
+    for a, b in ((1, 2.0), (3, 4.5), (5, 1e9), (True, 0), (-2, math.nan), (0.5, math.inf), (-7, 1.0)):
+        close(run(torch.ones(3), a, b), torch.ones(3) * a + b) if b == b else None
+        assert torch.equal(run(torch.ones(3), a, b).isnan(), (torch.ones(3) * a + b).isnan())
+
+
+def test_a_marked_range_is_compiled_once() -> None:
+    run, x = compiled(lambda x: (x @ x.t()).softmax(-1).sum(0)), torch.randn(5, 4)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+    run(x)
+    for n in (2, 3, 17, 64):
+        x = torch.randn(n, 4)
+        close(run(x), (x @ x.t()).softmax(-1).sum(0))
+    found = gw.torch.report(run)
+    assert (len(found), found[0].compilations) == (1, 1)
+    x = torch.randn(65, 4)
+    close(run(x), (x @ x.t()).softmax(-1).sum(0))
+
+
+def test_sizes_that_elements_decide() -> None:
+    patched = {"capture_dynamic_output_shape_ops": True, "capture_scalar_outputs": True}
+    with torch._dynamo.config.patch(patched):
+        run = compiled(lambda x: (x[x > 0] * 2).sum() + x.unique().shape[0])
+        for n in (3, 10):
+            x = torch.randn(n)
+            close(run(x), (x[x > 0] * 2).sum() + x.unique().shape[0])
+        run = compiled(lambda x, n: torch.zeros(n.item()) + x.sum())
+        for n in (3, 5):
+            close(run(torch.ones(2), torch.tensor(n)), torch.full((n,), 2.0))
+
+
+def test_inference_mode() -> None:
+    model, x = nn.Linear(4, 4), torch.randn(2, 4)
+    run = compiled(model)
+    with torch.inference_mode():
+        result = run(x)
+        assert result.is_inference()
+        close(result, model(x))
+    with torch.no_grad():
+        assert not run(x).is_inference()
+
+
+def test_autocast() -> None:
+    model, x = nn.Linear(4, 4), torch.randn(2, 4)
+    run = compiled(model)
+    with torch.no_grad():
+        with torch.autocast("cpu", torch.bfloat16):
+            result = run(x)
+        assert result.dtype == torch.bfloat16
+        torch.testing.assert_close(result.float(), model(x), rtol=2e-2, atol=2e-2)
+        assert run(x).dtype == torch.float32
+
+
+def test_gradients_of_arguments() -> None:
+    x = torch.randn(3, requires_grad=True)
+    run = compiled(lambda t: (t * 2).sin())
+    run(x).sum().backward()
+    close(x.grad, 2 * torch.cos(2 * x.detach()))
+    with torch.no_grad():
+        assert not run(x).requires_grad
+
+
+def test_nested_compilation() -> None:
+    inner, x = compiled(lambda x: x.sin() + 1), torch.randn(4)
+    close(compiled(lambda x: inner(x) * 2)(x), (x.sin() + 1) * 2)
+
+
+def test_deep_graphs() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        for k in range(600):
+            x = x.sin() if k % 2 else x * 1.0001
+        return x
+
+    x = torch.randn(3)
+    close(compiled(call)(x), call(x))
+
+
+def test_errors_of_a_run() -> None:
+    run = compiled(lambda x, i: x[i])
+    assert run(torch.ones(3), torch.tensor([2])).tolist() == [1]
+    with pytest.raises(Exception, match="out of range: 7, which must be from -3 to 2"):
+        run(torch.ones(3), torch.tensor([7]))
+    assert run(torch.ones(3), torch.tensor([-3])).tolist() == [1]

@@ -1,4 +1,4 @@
-"""Small models of the package transformers, with random weights: name -> a model and its arguments."""
+"""Models of the package transformers, with random weights: name -> a model and its arguments."""
 
 from __future__ import annotations
 
@@ -116,3 +116,40 @@ TINY: Mapping[str, Callable[[], Made]] = {
     "wav2vec2": _heard(hf.Wav2Vec2Model, hf.Wav2Vec2Config(**_SPEECH)),
     "whisper": _whisper,
 }  # fmt: skip
+
+
+def _speech() -> Made:
+    feeds = {"input_features": torch.randn(1, 80, 3000), "decoder_input_ids": _ids(1, 16), "use_cache": False}
+    return hf.WhisperModel(hf.WhisperConfig()).eval(), feeds
+
+
+def _full_text(cls: Any, config: Any, columns: int = 128, **more: Any) -> Callable[[], Made]:
+    return lambda: (cls(config).eval(), {"input_ids": _ids(1, columns), **more})
+
+
+_QWEN2 = hf.Qwen2Config(
+    hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
+    num_key_value_heads=2, tie_word_embeddings=True,
+)  # fmt: skip
+_SWIN = hf.SwinConfig(embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7)
+
+FULL: Mapping[str, Callable[[], Made]] = {
+    "bert": _full_text(hf.BertModel, hf.BertConfig()),
+    "convnext": _seen(hf.ConvNextModel, hf.ConvNextConfig(), 224),
+    "gpt2": _full_text(hf.GPT2LMHeadModel, hf.GPT2Config(), use_cache=False),
+    "mobilenet_v2": _seen(hf.MobileNetV2Model, hf.MobileNetV2Config(), 224),
+    "qwen2": _full_text(hf.Qwen2ForCausalLM, _QWEN2, use_cache=False),
+    "resnet50": _seen(hf.ResNetModel, hf.ResNetConfig(), 224),
+    "segformer": _seen(hf.SegformerModel, hf.SegformerConfig(), 512),
+    "swin": _seen(hf.SwinModel, _SWIN, 224),
+    "t5": _full_text(
+        hf.T5Model, hf.T5Config(num_heads=8), 128, decoder_input_ids=_ids(1, 32), use_cache=False
+    ),
+    "vit": _seen(hf.ViTModel, hf.ViTConfig(), 224),
+    "wav2vec2": lambda: (
+        hf.Wav2Vec2Model(hf.Wav2Vec2Config()).eval(),
+        {"input_values": torch.randn(1, 16000)},
+    ),
+    "whisper": _speech,
+}
+"""At sizes that are in use: one image, 128 tokens, 30 seconds of speech for whisper and one for wav2vec2."""

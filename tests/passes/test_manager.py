@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+import graphwright as gw
 from graphwright.errors import VerifyError
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
+from graphwright.ir.match import constant_array
 from graphwright.ir.types import F32, tensor
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.manager import Fixpoint, PassManager, run_passes
@@ -119,3 +123,20 @@ def test_folding_keeps_to_its_budgets(limits: FoldConstants, reason: str) -> Non
     (record,) = run_passes(module, limits)
     assert op_names(module)
     assert reason in str(list(record.reasons)[-1])
+
+
+def test_a_large_weight_is_transposed_in_its_own_memory() -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2, 7))])
+    weight = np.arange(21, dtype=np.float32).reshape(3, 7)
+    turned = b(Transpose((1, 0)), b.const(weight))
+    b.graph.set_outputs([b(MatMul(), x, turned), turned], ["product", "weight"])
+    run_passes(module, FoldConstants(small_bytes=80))
+    assert op_names(module) == ["MatMul"]
+    held = constant_array(module.main.outputs[1], module)
+    assert held is not None
+    assert np.shares_memory(held, weight)
+    given = np.ones((2, 7), np.float32)
+    product, result = gw.compile(module)(given)
+    np.testing.assert_array_equal(product, given @ weight.T)
+    np.testing.assert_array_equal(result, weight.T)

@@ -351,7 +351,9 @@ _REPEATED = 1 << 20
 
 
 class ConstantPool:
-    """Tensors by content: equal arrays are kept once. Arrays are read-only."""
+    """Tensors by content: equal arrays are kept once. Arrays are read-only, and contiguous but for those of
+    one element and those that are :meth:`transposed`.
+    """
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array | Deferred] = {}
@@ -396,6 +398,12 @@ class ConstantPool:
         self._arrays.setdefault(name, made)
         if packing is not None:
             self.packings[name] = packing
+        return ConstRef(name)
+
+    def transposed(self, source: ConstRef, axes: Sequence[int]) -> ConstRef:
+        """Keep ``source`` with its axes in another order, without moving it in memory."""
+        name = name_of(f"axes {tuple(axes)}#{source.digest}".encode())
+        self._arrays.setdefault(name, self[source].transpose(axes))
         return ConstRef(name)
 
     def adopt(self, name: str, array: Array) -> None:

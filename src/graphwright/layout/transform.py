@@ -48,8 +48,9 @@ def pack_jobs(packed: Array, array: Array, layout: Layout) -> Iterator[Callable[
     sizes = dict(layout.blocks)
     target = _split_view(packed, array.ndim, layout)
     yield partial(_clear_pads, target, array.shape, sizes)
+    axis = _slowest(array)
     for corner in product(*(list(_spans(size, sizes.get(a, 1))) for a, size in enumerate(array.shape))):
-        for spans in _cut(corner, sizes.get(0, 1), array.nbytes):
+        for spans in _cut(corner, axis, sizes.get(axis, 1), array.nbytes):
             yield partial(_copy_corner, target, array, spans, sizes)
 
 
@@ -69,16 +70,21 @@ def _spans(size: int, block: int) -> Iterator[_Span]:
         yield whole, size
 
 
-def _cut(corner: tuple[_Span, ...], block: int, size: int) -> Iterator[tuple[_Span, ...]]:
-    """``corner`` in pieces along the first axis, whole blocks each."""
+def _slowest(array: Array) -> int:
+    """The axis along which elements of ``array`` lie farthest apart: its first, if it is not transposed."""
+    return max(range(array.ndim), key=lambda axis: abs(array.strides[axis]), default=0)
+
+
+def _cut(corner: tuple[_Span, ...], axis: int, block: int, size: int) -> Iterator[tuple[_Span, ...]]:
+    """``corner`` in pieces along ``axis``, whole blocks each."""
     if not corner:
         yield corner
         return
-    (start, stop), *others = corner
+    start, stop = corner[axis]
     count = max(1, min(size // _PART_BYTES, (stop - start) // block))
     bounds = [start + (stop - start) // block * k // count * block for k in range(count)] + [stop]
     for span in pairwise(bounds):
-        yield (span, *others)
+        yield (*corner[:axis], span, *corner[axis + 1 :])
 
 
 def _clear_pads(target: Array, shape: tuple[int, ...], sizes: Mapping[int, int]) -> None:
@@ -108,13 +114,16 @@ def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Map
 
 
 def _copy_slices(target: Array, source: Array) -> None:
-    slices = source.shape[0] if source.ndim else 0
+    """Copy in pieces that lie together in the source."""
+    axis = _slowest(source)
+    slices = source.shape[axis] if source.ndim else 0
     step = max(1, _READ_BYTES * slices // max(1, source.nbytes))
     if step >= slices:
         target[...] = source
         return
+    to, given = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
     for first in range(0, slices, step):
-        target[first : first + step] = source[first : first + step]
+        to[first : first + step] = given[first : first + step]
 
 
 def unpack(packed: Array, layout: Layout, shape: tuple[int, ...]) -> Array:

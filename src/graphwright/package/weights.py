@@ -136,8 +136,7 @@ class UnpackedWeights:
         return _digests(self.tensors, self._bytes)
 
     def _content(self, name: str) -> Array:
-        array = self.arrays[name]
-        return _bytes(np.ascontiguousarray(array) if is_repeated(array) else array)
+        return _bytes(np.ascontiguousarray(self.arrays[name]))
 
     def _bytes(self, name: str) -> memoryview:
         return self._content(name).data
@@ -189,7 +188,7 @@ def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> d
 
 
 def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
-    """Put ``arrays``, which are contiguous or made here, into one block of memory; equal bytes once.
+    """Put ``arrays`` into one block of memory; equal bytes once.
 
     Each array is let go when it has been read: where the caller does not hold it, its memory is free then.
     """
@@ -221,6 +220,8 @@ def _jobs(place: Array, array: Array | Deferred) -> Iterator[Callable[[], object
         yield from array.jobs(place.view(array.dtype.numpy).reshape(array.shape))
     elif is_repeated(array) and array.dtype != object:
         yield partial(np.copyto, place.view(array.dtype), array[(0,) * array.ndim])
+    elif not array.flags.c_contiguous:
+        yield partial(np.copyto, place.view(array.dtype).reshape(array.shape), array)
     else:
         source = _bytes(array)
         for start in range(0, len(place), PART):

@@ -16,6 +16,7 @@ from graphwright.ir.mapped import release
 from graphwright.ir.op import Array, Fact, Op, Trait, facts_elements, is_known
 from graphwright.ir.types import TensorType, type_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Known, Pass, Record, prune
 from graphwright.passes.infer_shapes import Walk, infer_module, settled_sizes
 from graphwright.records import dataclass, replace
@@ -77,6 +78,8 @@ class _Folding:
                 return False
             arrays.append(None if given is None else given.data)
         repeated = self._repeated(node, arrays, facts)
+        if not repeated and self._is_transposed_in_place(walk, node):
+            return True
         reason = None if repeated else self._over_budget(node, arrays, facts)
         if repeated:
             results: Sequence[Array] = repeated
@@ -92,6 +95,25 @@ class _Folding:
                 release(operand)
         prune(node)
         self.record.did("nodes folded")
+        return True
+
+    def _is_transposed_in_place(self, walk: Walk, node: Node) -> bool:
+        """Replace a large Transpose by a constant in the memory of its operand; whether it was one.
+
+        Kernels' packing reads weights in any order of axes.
+        """
+        constant = constant_of(node.inputs[0]) if isinstance(node.op, Transpose) else None
+        if (
+            constant is None
+            or static_size(constant.type) * constant.type.dtype.bytes <= self.limits.small_bytes
+        ):
+            return False
+        assert isinstance(node.op, Transpose)
+        axes = node.op.perm or range(len(static_shape(constant.type)))[::-1]
+        ref = walk.module.constants.transposed(constant.value, axes)
+        _read_instead(walk, node.output, Constant(ref, node.output.type))
+        prune(node)
+        self.record.did("weights transposed in place")
         return True
 
     def _known_outputs(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
@@ -206,6 +228,10 @@ def static_size(type: TensorType) -> int:
     return math.prod(static_shape(type))
 
 
+def _bytes(type: TensorType) -> int:
+    return static_size(type) * type.dtype.bytes
+
+
 def _evaluated(node: Node, arrays: Sequence[Array | None]) -> tuple[Sequence[Array], str | None]:
     """The outputs of ``node``, or why they cannot be had."""
     try:
@@ -223,12 +249,14 @@ def _evaluated(node: Node, arrays: Sequence[Array | None]) -> tuple[Sequence[Arr
 
 def _replace(walk: Walk, value: Value, array: Array) -> None:
     """Let consumers of ``value`` read a constant."""
+    _read_instead(walk, value, Constant(walk.module.constants.add(array), type_of(array)))
+
+
+def _read_instead(walk: Walk, value: Value, constant: Constant) -> None:
     node = value.producer
     assert node is not None and node.graph is not None
-    made = Builder(walk.module, node.graph, node, node.sources).const(array)
+    made = Builder(walk.module, node.graph, node, node.sources)(constant)
     made.device = value.device
-    constant = constant_of(made)
-    assert constant is not None
     held = walk.module.constants[constant.value]  # the same array for equal constants
     walk.facts[made] = Fact(made.type, facts_elements(held), held)
     walk.settled |= settled_sizes(value.type, made.type)

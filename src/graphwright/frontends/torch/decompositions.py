@@ -13,6 +13,7 @@ from torch.export import default_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from graphwright.frontends.torch.catalogue import import_function
+from graphwright.frontends.torch.compositions import COMPOSITIONS
 
 
 @cache
@@ -32,11 +33,11 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
-    """The call of ``node`` in simpler operators, by PyTorch's decomposition of it: a graph of all its
-    arguments that are tensors or sizes, in their order; None where there is no decomposition.
+    """The call of ``node`` in simpler operators, by our composition or PyTorch's decomposition of it: a graph
+    of all its arguments that are tensors or sizes, in their order; None where there is neither.
     """
     table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
-    body = table.get(node.target)
+    body = COMPOSITIONS.get(node.target) or table.get(node.target)
     if body is None:
         return None
     fakes = [each.meta["val"] for each in node.all_input_nodes]
@@ -46,7 +47,9 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
         arguments, named = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
         return body(*arguments, **named)
 
-    mode = next((each.fake_mode for each in fakes if hasattr(each, "fake_mode")), None)
+    made = node.meta["val"]
+    results = made if isinstance(made, tuple | list) else (made,)
+    mode = next((each.fake_mode for each in (*fakes, *results) if hasattr(each, "fake_mode")), None)
     if mode is None:
         return None
     try:

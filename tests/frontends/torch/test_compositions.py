@@ -1,0 +1,150 @@
+"""Operators that are compositions of others, over shapes and dtypes, beside PyTorch itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.frontends.torch.support import reading, run
+
+SIZES = st.sampled_from((1, 2, 3, 5, 7, 13))
+DTYPES = st.sampled_from((torch.float32, torch.int64, torch.float64, torch.int32))
+REDUCTIONS = st.sampled_from(("sum", "prod", "mean", "amax", "amin"))
+SEEDS = st.integers(0, 2**31)
+BOUNDED = settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+
+
+def equal(function: Callable[..., Any], *tensors: torch.Tensor) -> None:
+    expected = function(*tensors)
+    expected = list(expected) if isinstance(expected, tuple | list) else [expected]
+    made = run(reading(function, *tensors), *tensors)
+    torch.testing.assert_close(made, expected, equal_nan=True, rtol=1e-5, atol=1e-5)
+
+
+def filled(shape: tuple[int, ...], dtype: torch.dtype, seed: int, nan: bool = False) -> torch.Tensor:
+    """Different numbers, so that places are determined; of floats some are NaN."""
+    torch.manual_seed(seed)
+    count = torch.Size(shape).numel()
+    x = (torch.randperm(count) - count // 2).reshape(shape).to(dtype)
+    return torch.where(torch.rand(shape) < 0.2, torch.nan, x) if nan and dtype.is_floating_point else x
+
+
+@BOUNDED
+@given(SIZES, SIZES, st.integers(-2, 1), DTYPES, st.booleans(), st.booleans(), SEEDS)
+def test_order(
+    rows: int, columns: int, dim: int, dtype: torch.dtype, nan: bool, keepdim: bool, seed: int
+) -> None:
+    x = filled((rows, columns), dtype, seed, nan)
+    k = (x.shape[dim] + 1) // 2
+    equal(lambda x: torch.kthvalue(x, k, dim, keepdim)[0], x)
+    equal(torch.median, x)
+    equal(torch.nanmedian, x)
+    equal(lambda x: torch.nanmedian(x, dim, keepdim)[0], x)
+    equal(lambda x: torch.median(x, dim, keepdim), filled((rows, columns), dtype, seed))
+    equal(lambda x: torch.mode(x % 3, dim, keepdim)[0], filled((rows, columns), dtype, seed))
+
+
+@BOUNDED
+@given(SIZES, SIZES, st.integers(-2, 1), DTYPES, st.booleans(), SEEDS)
+def test_scans(rows: int, columns: int, dim: int, dtype: torch.dtype, nan: bool, seed: int) -> None:
+    x = filled((rows, columns), dtype, seed, nan)
+    equal(lambda x: torch.cummax(x, dim), x)
+    equal(lambda x: torch.cummin(x % 4, dim), x)
+    if dtype.is_floating_point:
+        equal(lambda x: torch.logcumsumexp(x, dim), x)
+
+
+@BOUNDED
+@given(st.integers(0, 17), SIZES, DTYPES, st.booleans(), st.booleans(), SEEDS)
+def test_search(size: int, count: int, dtype: torch.dtype, right: bool, narrow: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    boundaries = torch.randint(-9, 9, (size,)).to(dtype).sort()[0]
+    x = torch.randint(-9, 9, (count, 3)).to(dtype)
+    equal(lambda x, b: torch.bucketize(x, b, out_int32=narrow, right=right), x, boundaries)
+    rows = torch.randint(-9, 9, (count, size)).to(dtype)
+    order = rows.argsort(dim=1)
+    equal(lambda b, x, s: torch.searchsorted(b, x, side="right", sorter=s), rows, x, order)
+    equal(lambda b: torch.searchsorted(b, 1), boundaries)
+
+
+@BOUNDED
+@given(SIZES, SIZES, st.integers(0, 1), DTYPES, REDUCTIONS, st.booleans(), SEEDS)
+def test_scattering(
+    rows: int, columns: int, dim: int, dtype: torch.dtype, reduce: str, include_self: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    x = torch.randint(-3, 4, (rows, columns)).to(dtype)
+    src = torch.randint(-3, 4, (rows, columns)).to(dtype)
+    index = torch.randint(0, x.shape[dim], (rows, columns))
+    equal(lambda x, i, s: x.scatter_reduce(dim, i, s, reduce, include_self=include_self), x, index, src)
+    if reduce != "sum":
+        equal(
+            lambda x, i, s: x.index_reduce(dim, i, s, reduce, include_self=include_self),
+            x, index.reshape(-1)[: x.shape[dim]], src,
+        )  # fmt: skip
+    mask = torch.rand(rows, columns) < 0.5
+    equal(torch.masked_scatter, x, mask, src)
+    equal(lambda x, i, s: x.put(i, s, accumulate=True), x, index, src)
+    offset = seed % (rows + columns - 1) - rows + 1
+    equal(lambda x, s: torch.diagonal_scatter(x, s, offset), x, src.diagonal(offset).clone())
+
+
+@BOUNDED
+@given(SIZES, SIZES, st.sampled_from((0.0, 1.0, 2.0, 3.5, float("inf"))), SEEDS)
+def test_distances(rows: int, columns: int, p: float, seed: int) -> None:
+    torch.manual_seed(seed)
+    a, b = torch.randn(2, rows, columns), torch.randn(2, 3, columns)
+    equal(lambda a, b: torch.cdist(a, b, p), a, b)
+    equal(lambda a: torch.pdist(a[0], p), a)
+
+
+@BOUNDED
+@given(SIZES, SIZES, st.integers(1, 6), st.integers(1, 6), st.integers(0, 2), st.booleans(), SEEDS)
+def test_windows(
+    height: int, width: int, rows: int, columns: int, padding: int, ceil_mode: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    x = torch.randn(2, 3, height, width)
+    equal(lambda x: torch.nn.functional.adaptive_max_pool2d(x, (rows, columns), return_indices=True), x)
+    smooth = (rows, columns + 1)  # PyTorch's own result for one column differs from that for its rows
+    equal(lambda x: torch.nn.functional.interpolate(x, smooth, mode="bilinear", antialias=True), x)
+    kernel = (rows, columns)
+    if all(
+        size + 2 * padding >= k and 2 * padding <= k for size, k in zip((height, width), kernel, strict=True)
+    ):
+        equal(
+            lambda x: torch.nn.functional.avg_pool2d(
+                x, kernel, 2, padding, ceil_mode=ceil_mode, divisor_override=3
+            ),
+            x,
+        )
+
+
+@BOUNDED
+@given(SIZES, st.sampled_from(("sum", "mean", "max")), st.booleans(), SEEDS)
+def test_embedding_bag(bags: int, mode: str, padded: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    weight, indices = torch.randn(7, 5), torch.randint(0, 7, (11,))
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.randint(0, 12, (bags - 1,)).sort()[0]])
+    padding = 2 if padded else None
+    equal(
+        lambda i, w, o: torch.nn.functional.embedding_bag(i, w, o, mode=mode, padding_idx=padding),
+        indices, weight, offsets,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [0, 3, 20])
+def test_nonzero_with_a_size(size: int) -> None:
+    x = torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, -1.0]])
+    equal(lambda x: torch.ops.aten.nonzero_static(x, size=size, fill_value=-7), x)
+
+
+def test_histogram_counts() -> None:
+    x = torch.tensor([[-1.0, 0.0, 0.5, 1.0], [2.5, 3.0, 9.0, 10.0]])
+    equal(lambda x: torch.histc(x, 7), x)
+    equal(lambda x: torch.histc(x, 5, 0, 9), x)

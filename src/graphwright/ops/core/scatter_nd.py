@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -13,7 +14,9 @@ from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_nd import index_depth, indexed_axes, refuse_no_indices
-from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.scatter_elements import REDUCTIONS, ScatterElements, check_reduction, scattered
+from graphwright.ops.core.transpose import Transpose
 
 
 @op("ScatterND")
@@ -65,15 +68,36 @@ ScatterND.samples = (
 
 
 def _written(i: AtenImporter) -> Any:
-    """Values are spread over what the indices name, and added to it if they are to be accumulated."""
-    x, indices, values = i.input(0), i.listed(1), i.input(2)
+    """Values are spread over what the indices name, and added to it if they are to be accumulated. Axes of
+    the index tensors stand in the values as in a result of ``index``.
+    """
+    x, indices, reduction = i.input(0), i.listed(1), "add" if i.attr("accumulate") else "none"
+    given = [index for index in indices if index is not None]
+    values = i.result(i.input(2))
+    if len(given) == 1 and given[0].type.rank == 1 and given[0].type.dtype in INDICES:
+        return _written_slices(i, x, len(indices) - 1, given[0], values, reduction)
     place, axes = indexed_axes(i, indices)
     rest = [axis for axis in range(rank_of(x)) if axis not in axes]
-    if axes != list(range(len(axes))):
-        raise i.fail("indices behind a whole axis are not supported")
-    shape = (*place.type.dims[:-1], *(x.type.dims[axis] for axis in rest))
-    spread = i.emit(Expand(shape), i.result(values))
-    return i.emit(ScatterND("add" if i.attr("accumulate") else "none"), x, place, spread)
+    new, whole = list(place.type.dims[:-1]), [x.type.dims[axis] for axis in rest]
+    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    spread = i.emit(Expand((*whole[:at], *new, *whole[at:])), values)
+    moved = (*range(at, at + len(new)), *range(at), *range(at + len(new), len(new) + len(whole)))
+    order = (*axes, *rest)
+    front = i.emit(Transpose(order), x)
+    made = i.emit(ScatterND(reduction), front, place, i.emit(Transpose(moved), spread))
+    return i.emit(Transpose(tuple(map(int, np.argsort(order)))), made)
+
+
+def _written_slices(
+    i: AtenImporter, x: Value, axis: int, places: Value, values: Value, reduction: str
+) -> Any:
+    """Slices along ``axis`` written where a vector says: in place, where ``x`` is a state."""
+    dims = x.type.dims
+    shape = (*dims[:axis], places.type.dims[0], *dims[axis + 1 :])
+    column = i.emit(Reshape((-1, *(1,) * (len(dims) - 1 - axis))), places)
+    return i.emit(
+        ScatterElements(axis, reduction), x, i.emit(Expand(shape), column), i.emit(Expand(shape), values)
+    )
 
 
 ScatterND.aten = {"index_put": _written}

@@ -17,6 +17,8 @@ from torch import nn
 from torch.export import Dim
 
 import graphwright as gw
+from graphwright.lower.tasks import TaskKind
+from graphwright.runtime.cpu import Cpu
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +204,75 @@ def test_chosen_outputs_and_constants_change_what_a_call_takes_and_gives() -> No
     chosen = gw.compile(module, (IDS, CACHE), {"mask": MASK}, outputs=["logits"])
     (logits,) = chosen(IDS, torch.ones(4), MASK)
     close(logits, module(IDS, CACHE, mask=MASK)["logits"].detach())
+
+
+class Cache(nn.Module):
+    """A cache of 64 rows, of which each call writes two, in one of several ways."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.register_buffer("rows", torch.zeros(2, 3, 64, 8))
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        rows = self.rows
+        if self.way == "item":
+            first = at[0].item()
+            torch._check(first >= 0)
+            torch._check(first + 2 <= 64)
+            rows[:, :, first : first + 2] = x
+        else:
+            WAYS[self.way](rows, x, at)
+        return (rows * rows).sum()
+
+
+def _set_each(rows: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> None:
+    rows[0, :, at] = x[0]
+    rows[1, :, at] = x[1]
+
+
+def _set_last(rows: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> None:
+    rows[:, :, -2:] = x
+    rows[:, :, 3] = x[:, :, 0]
+    rows[:, :, 1:9:4] = x
+
+
+def _set_pairs(rows: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> None:
+    rows[:, at - 4, at] = x[:, 0]
+    rows[at - 4, :, at] = x[0, :, 0]
+
+
+WAYS = {
+    "index_copy": lambda rows, x, at: rows.index_copy_(2, at, x),
+    "index_put": lambda rows, x, at: rows.__setitem__((slice(None), slice(None), at), x),
+    "scatter": lambda rows, x, at: rows.scatter_(2, at[None, None, :, None].expand(2, 3, 2, 8), x),
+    "each": _set_each,
+    "last": _set_last,
+}
+
+
+@pytest.mark.parametrize("way", [*WAYS, "item"])
+def test_a_cache_is_written_in_place(way: str) -> None:
+    module = Cache(way)
+    x, at = torch.randn(2, 3, 2, 8), torch.tensor([4, 5])
+    model = gw.compile(module, (x, at))
+    held = model.states["rows"].__array_interface__["data"]
+    for step in range(3):
+        x = torch.randn(2, 3, 2, 8)
+        close(model(x, at + step), module(x, at + step))
+        close(dict(model.states), {"rows": module.rows})
+    assert model.states["rows"].__array_interface__["data"] == held
+    if way in ("each", "last"):  # one update behind the other
+        return
+    assert isinstance(model.executor, Cpu)
+    assert all(task.kind is not TaskKind.COPY for task in model.executor.task_graph.tasks)
+
+
+def test_indices_behind_whole_axes() -> None:
+    module = Cache("pairs")
+    WAYS["pairs"] = _set_pairs
+    x, at = torch.randn(2, 3, 2, 8), torch.tensor([4, 5])
+    close(gw.compile(module, (x, at))(x, at), module(x, at))
 
 
 class WritesToArgument(nn.Module):

@@ -107,6 +107,14 @@ class AtenImporter(Importer, Protocol):
     def listed(self, index: int) -> list[Value | None]:
         """The tensors of an argument that is a list of them."""
 
+    def operands(self, name: str) -> list[Any]:
+        """An argument that is a list of tensors, numbers and dims, such as what a graph is called with."""
+
+    def inline(self, name: str, arguments: Sequence[Any], at: Builder | None = None) -> list[Any]:
+        """An argument that is a graph of ``arguments`` added in place, or where ``at`` stands: its results,
+        which are tensors or dims.
+        """
+
     def result(self, value: Value) -> Value:
         """``value`` in the dtype of the first result."""
 

@@ -5,6 +5,7 @@ Samples are those of PyTorch's own database of operators, for several dtypes.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from graphwright.frontends.torch.catalogue import import_functions
+from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.types import Unsupported
 from tests.frontends.torch.support import reading, run
 
@@ -38,6 +40,12 @@ def _own(info: Any) -> bool:
 
 @pytest.mark.parametrize("name", import_functions())
 def test_operators_are_of_pytorch(name: str) -> None:
+    if name.startswith("higher_order."):
+        target = getattr(torch.ops.higher_order, name.removeprefix("higher_order."))
+        taken = inspect.signature(type(target).__call__).parameters
+        names = {parameter.name for parameter in parameters_of(target)} - {"mutated_arg_indices"}
+        assert name == "higher_order.map_impl" or names == taken.keys() - {"self", "mutated_arg_indices"}
+        return
     namespace, _, rest = name.rpartition("prims.")
     operator, _, overload = rest.partition(".")
     packet = getattr(torch.ops.prims if namespace or name.startswith("prims.") else torch.ops.aten, operator)

@@ -12,6 +12,8 @@ from torch import fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import elementwise_dtypes
 
+from graphwright.frontends.torch.higher_order import parameters_of
+from graphwright.frontends.torch.numbers import scalar, size
 from graphwright.frontends.torch.types import Unsupported, dtype_from, type_from
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
@@ -25,7 +27,8 @@ from graphwright.ops.core.range import scalar_of
 WITHOUT_MEANING = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking"})
 """Arguments that say where a result lies and not what it is: the types of results are checked for that."""
 
-Regions = Callable[[fx.GraphModule, Sequence[TensorType]], tuple[Graph, list[Value]]]
+Inline = Callable[[fx.GraphModule, Sequence[Any], Builder], Sequence[Any]]
+"""Adds a graph of these arguments where the builder stands: its results."""
 
 
 class Call:
@@ -34,13 +37,12 @@ class Call:
     """
 
     def __init__(
-        self, node: fx.Node, resolve: Callable[[Any], Any], builder: Builder, regions: Regions
+        self, node: fx.Node, resolve: Callable[[Any], Any], builder: Builder, inline: Inline
     ) -> None:
         """``resolve`` gives values, dims and dtypes for the arguments of ``node``."""
         self.op_type = str(node.target)
-        self._node, self._builder, self._regions = node, builder, regions
-        target: Any = node.target
-        self._arguments = target._schema.arguments
+        self._node, self._builder, self._inline = node, builder, inline
+        self._arguments = parameters_of(node.target)
         names = [argument.name for argument in self._arguments]
         self._nodes = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
         self._given = {name: resolve(value) for name, value in self._nodes.items()}
@@ -55,7 +57,8 @@ class Call:
     def results(self) -> list[TensorType]:
         """The types of its results, as PyTorch infers them."""
         made = self._node.meta["val"]
-        return [type_from(each) for each in (made if isinstance(made, tuple | list) else (made,))]
+        every = made if isinstance(made, tuple | list) else (made,)
+        return [type_from(each) for each in every if isinstance(each, torch.Tensor)]
 
     def is_used(self, index: int) -> bool:
         """Whether a node reads result ``index``."""
@@ -99,7 +102,12 @@ class Call:
         """
         self._read.add(name)
         given = self._given.get(name, self._default(name))
-        return default if given is None else given
+        return default if given is None else size(given)
+
+    def operands(self, name: str) -> list[Any]:
+        """An argument that is a list of tensors, numbers and dims; what elements decide are tensors."""
+        self._read.add(name)
+        return list(map(scalar, self._given.get(name) or ()))
 
     def required_attr(self, name: str) -> Any:
         """An argument that is not None."""
@@ -135,9 +143,17 @@ class Call:
         """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
         return self._builder(op, *inputs, regions=regions)
 
+    def inline(self, name: str, arguments: Sequence[Any], at: Builder | None = None) -> list[Any]:
+        """An argument that is a graph added in place, or where ``at`` stands: its results."""
+        return list(self._inline(self.required_attr(name), arguments, at or self._builder))
+
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
-        """An argument that is a graph as a region, and the outer values that became its last inputs."""
-        return self._regions(self.required_attr(name), receives)
+        """An argument that is a graph as a region, which needs no other outer values."""
+        graph = Graph(name)
+        inputs = [graph.add_input(type, f"input_{k}") for k, type in enumerate(receives)]
+        at = Builder(self._builder.module, graph, sources=self._builder.sources)
+        graph.set_outputs(self.inline(name, inputs, at))
+        return graph, []
 
     def fail(self, message: str, hint: str = "") -> Exception:
         """``raise i.fail("...")``: the operator runs in PyTorch."""
@@ -164,12 +180,14 @@ class Call:
 
     def _value(self, given: Any) -> Value:
         """A tensor as it is; a number as a scalar of the dtype that PyTorch gives it."""
+        given = scalar(given)
         if isinstance(given, Value):
             return given
         dtype = I64 if isinstance(given, Expr) else dtype_from(torch.tensor(given).dtype)
         return self._as(given, dtype)
 
     def _as(self, given: Any, dtype: DType) -> Value:
+        given = scalar(given)
         if isinstance(given, Value):
             return self._cast(given, dtype)
         if isinstance(given, Expr):

@@ -21,6 +21,8 @@ def import_functions() -> Mapping[str, AtenImport]:
 
 def import_function(target: Any) -> AtenImport | None:
     """The import function of the operator that a node calls; None where there is none."""
+    if isinstance(target, torch_ops.HigherOrderOperator):
+        return import_functions().get(f"higher_order.{target!s}")
     if not isinstance(target, torch_ops.OpOverload) or target.namespace not in ("aten", "prims"):
         return None
     name, overload = str(target).removeprefix("aten.").rsplit(".", 1)

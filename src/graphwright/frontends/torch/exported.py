@@ -4,7 +4,7 @@ result, parameters as constants, and buffers that the program changes as states.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.frontends.torch.decompositions import export_decompositions
 from graphwright.frontends.torch.nodes import Foreign, NodeReader
+from graphwright.frontends.torch.numbers import scalar
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.frontends.torch.stand_ins import stand_ins
 from graphwright.frontends.torch.trees import tree_from
@@ -35,13 +35,17 @@ _IN_PLACE = (
 )
 
 
-def read_program(program: ExportedProgram) -> Module:
-    """The module of ``program``. A ModelError lists all that graphwright does not have, with the lines of the
-    user's source.
-    """
+def parameter_names(program: ExportedProgram) -> list[str]:
+    """The names of the parameters of ``forward``, as far as a program has them."""
     forward = program.module_call_graph[0].signature
-    names = None if forward is None else forward.forward_arg_names
-    return _ProgramReader(program.run_decompositions(export_decompositions()), names or []).read()
+    return [] if forward is None else list(forward.forward_arg_names or ())
+
+
+def read_program(program: ExportedProgram, names: Sequence[str] = ()) -> Module:
+    """The module of ``program``, which is decomposed; ``names`` are those of the parameters of ``forward``. A
+    ModelError lists all that graphwright does not have, with the lines of the user's source.
+    """
+    return _ProgramReader(program, list(names)).read()
 
 
 class _ProgramReader:
@@ -181,11 +185,11 @@ class _ProgramReader:
         if isinstance(argument, ConstantArgument):
             return Constant(argument.value)
         name = next(each for each in _numbered(_output_name(path)) if each not in outputs)
-        made = self._nodes.made[result]
+        made = scalar(self._nodes.made[result])
         if isinstance(made, Value):
             outputs[name] = made
-            return Tensor(name)
-        if isinstance(argument, SymIntArgument):
+            return Number(name) if isinstance(argument, SymIntArgument) else Tensor(name)
+        if isinstance(argument, SymIntArgument) and not isinstance(made, Foreign):
             outputs[name] = scalar_of(self._builder, made)
             return Number(name)
         reason = made.reason if isinstance(made, Foreign) else "it is no tensor and no whole number"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from torch import fx
 
 from graphwright.frontends.torch.interface import Argument, Input, Interface, Output, inverse
 from graphwright.frontends.torch.nodes import Foreign, NodeReader
+from graphwright.frontends.torch.numbers import Number
 from graphwright.frontends.torch.stand_ins import stand_ins
 from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
 from graphwright.ir.build import new_graph
@@ -145,6 +147,9 @@ class _GraphReader:
         values: list[Value] = []
         for result in results if isinstance(results, list | tuple) else (results,):
             made = self._nodes.made[result] if isinstance(result, fx.Node) else result
+            if isinstance(made, Number):
+                source = result.args[0] if result.target is operator.getitem else result
+                self._missing[source] = "elements decide a number, which is a result"
             if not isinstance(made, Value):
                 self._interface.outputs.append(Output(None, made))
                 continue

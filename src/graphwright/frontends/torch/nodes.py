@@ -14,14 +14,26 @@ from graphwright.errors import ModelError
 from graphwright.frontends.torch.call import Call
 from graphwright.frontends.torch.catalogue import import_function
 from graphwright.frontends.torch.decompositions import decomposed
-from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from
+from graphwright.frontends.torch.higher_order import wrapped
+from graphwright.frontends.torch.numbers import bind, computed, decides_sizes, number_from, scalar, size
+from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from, type_from
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Graph, Value
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
 MAX_DEPTH = 4
 """Decompositions within each other: one that leads to itself ends there."""
+_CHECKS = frozenset(
+    {
+        torch.ops.aten._assert_async.msg,
+        torch.ops.aten._assert_async.default,
+        torch.ops.aten._assert_scalar.default,
+        torch.ops.aten._assert_tensor_metadata.default,
+        torch.ops.aten.sym_constrain_range.default,
+        torch.ops.aten.sym_constrain_range_for_size.default,
+    }
+)
+"""Operators that only check what they are given."""
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -58,6 +70,8 @@ class NodeReader:
             return made
         if isinstance(given, list | tuple):
             return tuple(map(self.resolved, given))
+        if isinstance(given, torch.SymInt):
+            return dim_from(given)
         return dtype_from(given) if isinstance(given, torch.dtype) else given
 
     def _attribute(self, node: fx.Node) -> Any:
@@ -74,12 +88,19 @@ class NodeReader:
             source: Any
             source, index = node.args
             made = self.made[source] if isinstance(source, fx.Node) else source
-            return made[index]
+            return number_from(node, made[index], self._builder)
+        if (inner := wrapped(node)) is not None:
+            body, arguments = map(self.resolved, inner)
+            return self._part(body, arguments, depth=self._depth)
+        if node.target in _CHECKS:
+            return None
         result = node.meta.get("val")
-        if node.meta.get("unbacked_bindings"):
+        if node.target == torch.ops.aten._local_scalar_dense.default:
+            return number_from(node, self.resolved(node.args[0]), self._builder)
+        if isinstance(result, torch.SymInt | torch.SymBool | torch.SymFloat):
+            return self._number(node, result)
+        if decides_sizes(node):
             raise Unsupported("elements decide the size of its result")
-        if isinstance(result, torch.SymInt):
-            return dim_from(result)
         if isinstance(result, int | float | bool):
             return result
         try:
@@ -95,10 +116,28 @@ class NodeReader:
             except Unsupported:
                 raise error from None
 
-    def _part(self, traced: fx.GraphModule, arguments: Sequence[Any]) -> Any:
-        """The results of a graph of these arguments, added in place."""
-        inner = NodeReader(self._builder, traced, self._depth + 1)
-        inner.made.update(zip(traced.graph.find_nodes(op="placeholder"), arguments, strict=True))
+    def _number(self, node: fx.Node, fake: Any) -> Any:
+        """What is computed of sizes."""
+        arguments = self.resolved(node.args)
+        made = computed(node, arguments, self._builder)
+        if made is not None:
+            return made
+        if not isinstance(fake, torch.SymInt):
+            return Foreign(f"{node.target} of sizes is not supported")
+        size(arguments)
+        return dim_from(fake)
+
+    def _part(
+        self,
+        traced: fx.GraphModule,
+        arguments: Sequence[Any],
+        builder: Builder | None = None,
+        depth: int | None = None,
+    ) -> Any:
+        """The results of a graph of these arguments, added in place, or where ``builder`` stands."""
+        inner = NodeReader(builder or self._builder, traced, self._depth + 1 if depth is None else depth)
+        for node, given in zip(traced.graph.find_nodes(op="placeholder"), arguments, strict=True):
+            inner.made[node] = number_from(node, given, inner._builder)
         for node in traced.graph.nodes:
             if node.op in ("get_attr", "call_function"):
                 inner.read(node)
@@ -108,7 +147,8 @@ class NodeReader:
         convert = import_function(node.target)
         if convert is None:
             raise Unsupported("there is no op for it")
-        call = Call(node, self.resolved, self._builder, self._region)
+        bind(node, self.resolved(node.all_input_nodes))
+        call = Call(node, self.resolved, self._builder, self._inlined)
         try:
             made = convert(call)
         except ModelError as error:
@@ -117,13 +157,25 @@ class NodeReader:
             raise Unsupported(f"its import fails: {type(error).__name__}: {error}") from error
         if unread := call.unread():
             raise Unsupported(", ".join(f"{name}={given} is not supported" for name, given in unread.items()))
-        for value, stated in zip(made if isinstance(made, tuple) else (made,), call.results, strict=False):
-            if value is not None and not _agree(value.type, stated):
-                raise Unsupported(f"its result is {value.type}, and {stated} in PyTorch")
+        stated = node.meta["val"]
+        pairs = zip(_each(made), stated if isinstance(stated, tuple | list) else (stated,), strict=False)
+        for value, fake in pairs:
+            if isinstance(fake, torch.Tensor) and value is not None:
+                _require_agreement(value.type, type_from(fake))
         return made
 
-    def _region(self, body: fx.GraphModule, receives: Sequence[TensorType]) -> tuple[Graph, list[Value]]:
-        raise Unsupported("graphs as operands are not supported")
+    def _inlined(self, body: fx.GraphModule, arguments: Sequence[Any], at: Builder) -> Sequence[Any]:
+        """The results of a graph that is an operand, added where ``at`` stands."""
+        return list(map(scalar, _each(self._part(body, arguments, at, self._depth))))
+
+
+def _each(made: Any) -> tuple[Any, ...]:
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _require_agreement(made: TensorType, stated: TensorType) -> None:
+    if not _agree(made, stated):
+        raise Unsupported(f"its result is {made}, and {stated} in PyTorch")
 
 
 def _agree(made: TensorType, stated: TensorType) -> bool:

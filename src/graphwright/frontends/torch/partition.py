@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import HigherOrderOperator
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -15,7 +16,9 @@ from graphwright.frontends.torch.graph import WRITES
 
 
 class _Compiled(OperatorSupportBase):
-    """Which nodes graphwright compiles: all calls that compute tensors but ``missing`` ones."""
+    """Which nodes graphwright compiles: all calls that compute tensors but ``missing`` ones, and those that
+    take graphs.
+    """
 
     def __init__(self, missing: Collection[fx.Node]) -> None:
         self._missing = missing
@@ -24,6 +27,8 @@ class _Compiled(OperatorSupportBase):
         if node.op == "get_attr":
             return isinstance(node.meta.get("val"), torch.Tensor)
         if node.op != "call_function" or node in self._missing or node.target == WRITES:
+            return False
+        if isinstance(node.target, HigherOrderOperator):  # whose graphs a part cannot be handed
             return False
         if node.target is operator.getitem:
             source = node.args[0]

@@ -11,7 +11,8 @@ import torch
 from torch.export import ExportedProgram
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.frontends.torch.exported import read_program
+from graphwright.frontends.torch.decompositions import export_decompositions
+from graphwright.frontends.torch.exported import parameter_names, read_program
 from graphwright.frontends.torch.source_lines import user_line_of
 from graphwright.ir.graph import Module
 
@@ -50,14 +51,16 @@ def read_source(
         message = "an exported program has its examples and dynamic shapes already"
         raise ModelError(Diagnostic("examples", message, hint="leave them out, or give the module"))
     with _quiet():
-        return read_program(source)
+        with _refusals("the exported program"):
+            program = source.run_decompositions(export_decompositions())
+        return read_program(program, parameter_names(source))
 
 
 def export(
     module: torch.nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
     """The program of ``module``. A ModelError says what ``torch.export`` refuses, and on which line."""
-    with _quiet(), _refusals(type(module).__name__), torch.no_grad():
+    with _quiet(), _refusals(type(module).__name__):
         return torch.export.export(
             module,
             tuple(inputs),

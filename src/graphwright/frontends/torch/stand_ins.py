@@ -21,6 +21,8 @@ def stand_ins(graph: Graph, node: fx.Node) -> Any:
 
 
 def _stand_in(graph: Graph, name: str, fake: Any) -> Any:
+    if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return Foreign("it is computed by what is not supported")
     if not isinstance(fake, torch.Tensor):
         return fake
     try:

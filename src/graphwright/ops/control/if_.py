@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Value
-from graphwright.ir.op import Fact, Inference, OnnxImporter, op
+from graphwright.ir.op import AtenImporter, Fact, Inference, OnnxImporter, op
 from graphwright.ir.types import BOOL
 from graphwright.ops.control.branches import BranchOp, chosen_by, joined
+from graphwright.ops.control.regions import tensors_of
 
 
 @op("If")
@@ -69,3 +71,27 @@ def _receive(graph: Graph, captured: Sequence[Value], operands: Sequence[Value])
 
 
 If.onnx = {("If", 1): _import}
+
+
+def _import_cond(i: AtenImporter) -> Any:
+    """``torch.cond``: operands that are no tensors are the same in both branches as outside."""
+    operands = i.operands("operands")
+    branches = [_branch(i, name, operands) for name in ("true_fn", "false_fn")]
+    tensors = [value for value in operands if isinstance(value, Value)]
+    made = i.emit(If(len(branches[0].outputs)), i.input(0), *tensors, regions=branches)
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _branch(i: AtenImporter, name: str, operands: Sequence[Any]) -> Graph:
+    """A branch as a region that receives the tensors among ``operands``."""
+    graph = Graph(name)
+    at = Builder(i.builder.module, graph, sources=i.builder.sources)
+    given = [
+        graph.add_input(value.type, f"operand_{k}") if isinstance(value, Value) else value
+        for k, value in enumerate(operands)
+    ]
+    graph.set_outputs(tensors_of(at, i.inline(name, given, at)))
+    return graph
+
+
+If.aten = {"higher_order.cond": _import_cond}

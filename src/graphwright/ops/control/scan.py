@@ -29,7 +29,7 @@ _HINT = "give the sizes of the model's inputs with shapes="
 
 
 @dataclass
-class _Scan:
+class Scanned:
     """The operands of one scan; ``axes`` and ``backward`` of its inputs.
 
     ``graph`` is its body, which receives states, slices and ``captured`` outer values, and is made the body
@@ -56,12 +56,12 @@ def _import(i: OnnxImporter) -> Any:
         for axis, value in zip(_attribute(i, "scan_input_axes", count), inputs, strict=True)
     ]
     backward = [flag == BACKWARD for flag in _attribute(i, "scan_input_directions", count)]
-    graph, captured = _read_body(i, [v.type for v in states], list(map(_slice_type, inputs, axes)))
+    graph, captured = _read_body(i, [v.type for v in states], list(map(slice_type, inputs, axes)))
     scanned = len(graph.outputs) - len(states)
     if scanned < 0:
         raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(states)} states")
-    scan = _Scan(graph, captured, states, inputs, axes, backward)
-    made = _emit(scan, i.builder, _length(i.builder, inputs, axes))
+    scan = Scanned(graph, captured, states, inputs, axes, backward)
+    made = emit_scan(scan, i.builder, length_of(i.builder, inputs, axes))
     out_axes = _attribute(i, "scan_output_axes", scanned)
     out_backward = [flag == BACKWARD for flag in _attribute(i, "scan_output_directions", scanned)]
     results = [_turned(i, *each) for each in zip(made[len(states) :], out_axes, out_backward, strict=True)]
@@ -82,8 +82,8 @@ def _import_batched(i: OnnxImporter) -> Any:
     backward = [flag == BACKWARD for flag in _attribute(i, "directions", count)]
     for value, needed in zip(operands, [1] * len(states) + [2] * count, strict=True):
         _axis(i, needed - 1, value.type.rank or 0)
-    rows = [_slice_type(v, 0) for v in operands]
-    slices = [_slice_type(Value(type), 0) for type in rows[len(states) :]]
+    rows = [slice_type(v, 0) for v in operands]
+    slices = [slice_type(Value(type), 0) for type in rows[len(states) :]]
     graph, captured = _read_body(i, rows[: len(states)], slices)
 
     batch = Graph("batch")
@@ -92,8 +92,8 @@ def _import_batched(i: OnnxImporter) -> Any:
     own = {value: batch.add_input(value.type, value.name) for value in outer}
     build = Builder(i.builder.module, batch, sources=i.builder.sources)
     row = {value: build(Gather(0), own[value], number) for value in dict.fromkeys(operands)}
-    length = _length(i.builder, inputs, [1] * count)
-    scan = _Scan(
+    length = length_of(i.builder, inputs, [1] * count)
+    scan = Scanned(
         graph,
         [own[v] for v in captured],
         [row[v] for v in states],
@@ -103,9 +103,9 @@ def _import_batched(i: OnnxImporter) -> Any:
     )
     limit = None if lengths is None else build(Gather(0), own[lengths], number)
     total = batch.add_input(ITERATION, "length")
-    made = _emit(scan, build, total, limit)
+    made = emit_scan(scan, build, total, limit)
     batch.set_outputs(made)
-    size = _length(i.builder, operands, [0] * len(operands))
+    size = length_of(i.builder, operands, [0] * len(operands))
     loop = Loop(0, len(made), counted=True)
     return i.emit(loop, size, *outer, length, regions=[batch])
 
@@ -149,7 +149,7 @@ def _attribute(i: Importer, name: str, count: int) -> list[int]:
     return [int(item) for item in given]
 
 
-def _slice_type(value: Value, axis: int) -> TensorType:
+def slice_type(value: Value, axis: int) -> TensorType:
     dims = list(value.type.dims)
     del dims[axis]
     return TensorType(value.type.dtype, tuple(dims))
@@ -172,7 +172,7 @@ def _read_body(
     raise i.fail(f"the shapes of its states still change after {MAX_ROUNDS} runs")
 
 
-def _length(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> Value:
+def length_of(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> Value:
     """The size that all ``values`` have along their axes, as a scalar."""
     sizes = [value.type.dims[axis] for value, axis in zip(values, axes, strict=True)]
     for size in sizes[1:]:
@@ -182,7 +182,7 @@ def _length(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> Val
     return made
 
 
-def _emit(scan: _Scan, build: Builder, length: Value, limit: Value | None = None) -> list[Value]:
+def emit_scan(scan: Scanned, build: Builder, length: Value, limit: Value | None = None) -> list[Value]:
     """The Loop of a scan at ``build``: last states, then rows of scan outputs.
 
     Runs from ``limit`` on change no state and give rows of 0; backward inputs begin at their last row before.

@@ -16,7 +16,6 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.common import same_dtype
 from graphwright.ops.core.shaping import carried
-from graphwright.ops.core.slice import Slice
 
 
 @op("Concat")
@@ -102,21 +101,4 @@ def _import_cat(i: AtenImporter) -> Any:
     return i.emit(Concat(i.attr("dim", 0)), *map(i.result, parts))
 
 
-def _written(i: AtenImporter) -> Any:
-    """A slice of the first tensor replaced by the second: what lies in front of it, it, and the rest."""
-    x, source, axis, step = i.input(0), i.input(1), i.attr("dim"), i.attr("step")
-    if step != 1:
-        raise i.fail(f"step={step} is not supported")
-    size = x.type.dims[axis]
-    start, end = i.attr("start", 0), i.attr("end", size)
-    if not (isinstance(start, int) and isinstance(end, int) and isinstance(size, int)):
-        raise i.fail("open bounds are not supported")
-    start, end, _ = slice(start, end).indices(size)
-    before, behind = (
-        i.emit(Slice((low,), (high,), (axis,), (1,)), x)
-        for low, high in ((0, start), (max(start, end), size))
-    )
-    return i.emit(Concat(axis), before, i.result(source), behind)
-
-
-Concat.aten = {"cat": _import_cat, "slice_scatter": _written}
+Concat.aten = {"cat": _import_cat}

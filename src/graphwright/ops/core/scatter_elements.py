@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
     AtenImport,
@@ -21,12 +22,16 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_elements import check_elements, element_index
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.unsqueeze import Unsqueeze
 
 REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -126,13 +131,61 @@ def _copied(i: AtenImporter) -> Any:
     x, indices, source = i.input(0), i.input(2), i.result(i.input(3))
     if not rank_of(x) or not rank_of(source):
         raise i.fail("scalars are not supported")
+    return written_slices(i, x, i.attr("dim") % rank_of(x), indices, source)
+
+
+def written_slices(
+    i: AtenImporter, x: Value, axis: int, places: Value, source: Value, reduction: str = "none"
+) -> Value:
+    """Slices of ``source`` along ``axis`` written where a vector says: in place, where ``x`` is a state."""
+    column = i.emit(Reshape((-1, *(1,) * (rank_of(x) - 1 - axis))), places)
+    spread = i.emit(Expand(source.type.dims), column)
+    made: Value = i.emit(ScatterElements(axis, reduction), x, spread, source)
+    return made
+
+
+def _slice_written(i: AtenImporter) -> Any:
+    """A slice replaced by the second tensor: in place where the first is an input, or was written so."""
+    x, source, step = i.input(0), i.result(i.input(1)), i.attr("step", 1)
+    axis = i.attr("dim", 0) % rank_of(x)
+    size, count = x.type.dims[axis], source.type.dims[axis]
+    i.ignore("end")  # which follows from the size of the source
+    if not isinstance(count, int):
+        raise i.fail("open bounds are not supported")
+    start = i.optional(3)
+    known = np.zeros((), np.int64) if start is None else i.constant(3)
+    if known is None or not isinstance(size, int):
+        begin = i.const(np.zeros((), np.int64)) if start is None else as_dtype(i.builder, start, I64)
+        places = i.emit(Add(), i.const(step * np.arange(count)), begin)
+        return written_slices(i, x, axis, places, source)
+    first = slice(int(known), None).indices(size)[0]
+    if step != 1 or _is_kept(x):
+        return written_slices(i, x, axis, i.const(first + step * np.arange(count)), source)
+    before, behind = (
+        i.emit(Slice((low,), (high,), (axis,), (1,)), x) for low, high in ((0, first), (first + count, size))
+    )
+    return i.emit(Concat(axis), before, source, behind)
+
+
+def _is_kept(x: Value) -> bool:
+    """Whether ``x`` is an input, or one that was written to: it may be a state."""
+    while x.producer is not None and isinstance(x.producer.op, ScatterElements):
+        x = x.producer.operand(0)
+    return x.producer is None
+
+
+def _row_written(i: AtenImporter) -> Any:
+    """One slice, without its axis, replaced by the second tensor."""
+    x = i.input(0)
     axis = i.attr("dim") % rank_of(x)
-    column = i.emit(Reshape((-1, *(1,) * (rank_of(x) - 1 - axis))), indices)
-    return i.emit(ScatterElements(axis), x, i.emit(Expand(source.type.dims), column), source)
+    place = i.emit(Reshape((1,)), as_dtype(i.builder, i.input(3), I64))
+    return written_slices(i, x, axis, place, i.emit(Unsqueeze((axis,)), i.result(i.input(1))))
 
 
 ScatterElements.aten = {
     "index_copy": _copied,
+    "slice_scatter": _slice_written,
+    "select_scatter": _row_written,
     "scatter.src": _scattered(),
     "scatter.value": _scattered(),
     "scatter_add": _scattered("add"),

@@ -14,8 +14,7 @@ from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_nd import index_depth, indexed_axes, refuse_no_indices
-from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.scatter_elements import REDUCTIONS, ScatterElements, check_reduction, scattered
+from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, written_slices
 from graphwright.ops.core.transpose import Transpose
 
 
@@ -91,13 +90,10 @@ def _written(i: AtenImporter) -> Any:
 def _written_slices(
     i: AtenImporter, x: Value, axis: int, places: Value, values: Value, reduction: str
 ) -> Any:
-    """Slices along ``axis`` written where a vector says: in place, where ``x`` is a state."""
+    """Slices along ``axis`` written where a vector says."""
     dims = x.type.dims
-    shape = (*dims[:axis], places.type.dims[0], *dims[axis + 1 :])
-    column = i.emit(Reshape((-1, *(1,) * (len(dims) - 1 - axis))), places)
-    return i.emit(
-        ScatterElements(axis, reduction), x, i.emit(Expand(shape), column), i.emit(Expand(shape), values)
-    )
+    spread = i.emit(Expand((*dims[:axis], places.type.dims[0], *dims[axis + 1 :])), values)
+    return written_slices(i, x, axis, places, spread, reduction)
 
 
 ScatterND.aten = {"index_put": _written}

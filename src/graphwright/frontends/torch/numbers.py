@@ -1,0 +1,125 @@
+"""Numbers that elements of tensors decide, and what is computed of them: scalars, and sizes where something
+asks for one.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from graphwright.frontends.torch.types import dim_from
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Op
+from graphwright.ir.symbols import Dim, names_in
+from graphwright.ir.types import I64
+from graphwright.ops.control.bind_size import tell
+from graphwright.ops.control.regions import tensors_of
+from graphwright.ops.core.binary import (
+    Add,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    Max,
+    Min,
+    Mul,
+    Sub,
+)
+from graphwright.ops.core.cast import as_dtype
+from graphwright.records import dataclass
+
+_OPS: Mapping[Any, Op] = {
+    operator.add: Add(),
+    operator.sub: Sub(),
+    operator.mul: Mul(),
+    torch.sym_max: Max(),
+    torch.sym_min: Min(),
+    operator.lt: Less(),
+    operator.le: LessOrEqual(),
+    operator.gt: Greater(),
+    operator.ge: GreaterOrEqual(),
+    operator.eq: Equal(),
+}
+"""What computes them; other operators are left to PyTorch's own algebra of sizes."""
+
+
+@dataclass(eq=False)
+class Number:
+    """``value`` is an i64 scalar, ``size`` what PyTorch calls it, and ``of`` what it is computed of."""
+
+    value: Value
+    size: Dim
+    builder: Builder
+    of: tuple[Number, ...] = ()
+    is_bound: bool = False
+
+    def dim(self) -> Dim:
+        """The size, which is bound at the first call."""
+        if not self.is_bound:
+            self.is_bound = True
+            for each in self.of:
+                each.dim()
+            if not self.of:
+                tell(self.builder, self.size, self.value)
+        return self.size
+
+
+def number_from(node: fx.Node, made: Any, builder: Builder) -> Any:
+    """``made``, or the number that it is where PyTorch takes ``node`` for a size."""
+    fake = node.meta.get("val")
+    if not isinstance(fake, torch.SymInt) or not isinstance(made, Value):
+        return made
+    size = dim_from(fake)
+    return size if isinstance(size, int) else Number(as_dtype(builder, made, I64), size, builder)
+
+
+def computed(node: fx.Node, arguments: Sequence[Any], builder: Builder) -> Any:
+    """What ``node`` computes of sizes and numbers, a bool for a comparison; None where no op does."""
+    op, fake = _OPS.get(node.target), node.meta["val"]
+    numbers = tuple(each for each in arguments if isinstance(each, Number))
+    if op is None or (isinstance(fake, torch.SymInt) and not numbers):
+        return None
+    made = builder(op, *tensors_of(builder, [scalar(each) for each in arguments]))
+    return Number(made, dim_from(fake), builder, numbers) if isinstance(fake, torch.SymInt) else made
+
+
+def bind(node: fx.Node, arguments: Sequence[Any]) -> None:
+    """Bind the numbers among ``arguments`` that decide sizes of what ``node`` gives."""
+    numbers = [each for each in arguments if isinstance(each, Number)]
+    if numbers:
+        names = names_in(*map(dim_from, _sizes(node)))
+        for each in numbers:
+            if not names.isdisjoint(names_in(each.size)):
+                each.dim()
+
+
+def decides_sizes(node: fx.Node) -> bool:
+    """Whether elements of the arguments of ``node`` decide sizes of what it gives."""
+    made = node.meta.get("unbacked_bindings") or {}
+    sizes = [each.node.expr for each in _sizes(node) if isinstance(each, torch.SymInt)]
+    return any(not size.free_symbols.isdisjoint(made) for size in sizes)
+
+
+def _sizes(node: fx.Node) -> list[Any]:
+    """The sizes of all tensors that ``node`` gives."""
+    made = pytree.tree_leaves(node.meta.get("val"))
+    return [dim for each in made if isinstance(each, torch.Tensor) for dim in each.shape]
+
+
+def scalar(given: Any) -> Any:
+    """A number as a tensor; anything else as it is."""
+    return given.value if isinstance(given, Number) else given
+
+
+def size(given: Any) -> Any:
+    """A number as a size, those within a tuple as well; anything else as it is."""
+    if isinstance(given, tuple):
+        return tuple(map(size, given))
+    return given.dim() if isinstance(given, Number) else given

@@ -1,0 +1,137 @@
+"""PyTorch's branches and loops, exported and under ``torch.compile``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops import scan, while_loop
+from torch._higher_order_ops.map import map as map_rows
+from torch.utils.checkpoint import checkpoint
+
+import graphwright as gw
+from graphwright.torch import backend, report
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+class Calls(nn.Module):
+    """``body`` of a linear layer and the arguments."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__()
+        self.body, self.linear = body, nn.Linear(3, 3)
+
+    def forward(self, *arguments: torch.Tensor) -> Any:
+        return self.body(self.linear, *arguments)
+
+
+def branches(linear: nn.Linear, x: torch.Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda x: (linear(x), x + 1), lambda x: (x * 2, x - linear.bias), (x,))
+
+
+def nested(linear: nn.Linear, x: torch.Tensor) -> Any:
+    def inner(x: torch.Tensor) -> Any:
+        return torch.cond(x.max() > 9, lambda x: x.clone(), lambda x: x * 2, (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x: linear(x), (x,))
+
+
+def countdown(linear: nn.Linear, n: torch.Tensor, x: torch.Tensor) -> Any:
+    return while_loop(lambda n, x: n > 0, lambda n, x: (n - 1, linear(x)), (n, x))
+
+
+def counted(linear: nn.Linear, x: torch.Tensor) -> Any:
+    _, made = while_loop(lambda n, x: n < 4, lambda n, x: (n + 1, x * 2), (0, x))
+    return made
+
+
+def sums(linear: nn.Linear, x: torch.Tensor) -> Any:
+    return scan(lambda c, row: (c * 0.5 + row @ linear.weight, c + row), torch.zeros(3), x)
+
+
+def backwards(linear: nn.Linear, x: torch.Tensor) -> Any:
+    return scan(lambda c, row: (c * 0.5 + row, c * row), torch.ones(3), x, reverse=True)
+
+
+def rows(linear: nn.Linear, x: torch.Tensor) -> Any:
+    return map_rows(lambda row, scale: linear(row) * scale, x, x[0] + 1)
+
+
+def wrapped(linear: nn.Linear, x: torch.Tensor) -> Any:
+    with torch.no_grad():
+        y = linear(x)
+    with torch.enable_grad():
+        y = linear(y)
+    return checkpoint(lambda y: linear(y).relu(), y, use_reentrant=False)
+
+
+X = torch.linspace(-1, 2, 15).reshape(5, 3)
+CASES = {
+    "cond": (branches, [(X,), (-X,)]),
+    "nested cond": (nested, [(X,), (X + 10,), (-X,)]),
+    "while": (countdown, [(torch.tensor(3), X), (torch.tensor(0), X), (torch.tensor(1), X)]),
+    "while with a number": (counted, [(X,)]),
+    "scan": (sums, [(X,)]),
+    "reverse scan": (backwards, [(X,)]),
+    "map": (rows, [(X,)]),
+    "wrappers": (wrapped, [(X,)]),
+}
+
+
+def close(result: Any, expected: Any) -> None:
+    plain = torch.utils._pytree.tree_map_only(np.ndarray, lambda a: torch.from_numpy(np.array(a)), result)
+    torch.testing.assert_close(plain, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exported(name: str) -> None:
+    body, calls = CASES[name]
+    module = Calls(body)
+    model = gw.compile(module, calls[0])
+    for arguments in calls:
+        with torch.no_grad():
+            close(model(*arguments), module(*arguments))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled(name: str) -> None:
+    body, calls = CASES[name]
+    module = Calls(body)
+    made = torch.compile(module, backend=backend, fullgraph=True)
+    for arguments in calls:
+        with torch.no_grad():
+            close(made(*arguments), module(*arguments))
+    assert report()[-1].missing == ()
+
+
+def test_branches_run_in_pytorch_where_another_operator_is_missing() -> None:
+    def body(linear: nn.Linear, x: torch.Tensor) -> Any:
+        return torch.linalg.svdvals(branches(linear, x)[0]) + 1
+
+    module = Calls(body)
+    with torch.no_grad():
+        close(torch.compile(module, backend=backend)(X), module(X))
+    assert report()[-1].missing
+
+
+def test_numbers_that_elements_decide_are_sizes() -> None:
+    class Sizes(nn.Module):
+        def forward(self, x: torch.Tensor, n: torch.Tensor) -> Any:
+            k = n.item()
+            torch._check(k >= 0)
+            return x + k, torch.ones(k + 2), k
+
+    model = gw.compile(Sizes(), (X, torch.tensor(3)))
+    for n in (3, 0, 7):
+        close(model(X, torch.tensor(n)), (X + n, torch.ones(n + 2), n))

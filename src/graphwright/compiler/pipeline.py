@@ -30,6 +30,7 @@ from graphwright.passes.manager import Fixpoint, Scheduled
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
+from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WIDEN_HALVES
 from graphwright.records import dataclass
 from graphwright.targets.base import Target
 
@@ -95,14 +96,15 @@ STAGES: Final = (
     ),
     Stage(
         "precision",
-        "rounds weights of products, or all of their factors, to fewer bits, where options ask for it",
+        "sums products of 16-bit floats in f32; rounds weights, or all factors, to fewer bits on request",
+        (WIDEN_HALVES, CommonSubexpressions()),
         on_request=_precision,
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
     Stage(
         "fuse",
         "groups nodes that one kernel computes",
-        (FOLD_REQUANTIZE,),
+        (FOLD_REQUANTIZE, KEEP_EXCESS_PRECISION),
         lambda target: (Fuse(target),),
     ),
     Stage("layouts", "chooses memory layouts of images", (), _layouts),

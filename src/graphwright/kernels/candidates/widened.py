@@ -22,6 +22,7 @@ from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
 from graphwright.ops.nn.rnn import RNN
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
+from graphwright.records import replace
 
 _HALVES = frozenset({F16, BF16})
 _EXACT = _HALVES | {I8, U8, I16, U16}
@@ -35,11 +36,33 @@ _WIDENED: dict[type[Op], frozenset[DType]] = {
 """By op: the dtypes whose results are those of f32, rounded."""
 
 
+@candidate(MatMul)
+def through_rounded_f32(node: Node[MatMul], context: Context) -> Run | str:
+    """Factors rounded to the precision of the product, and the kernel for f32."""
+    precision = node.op.precision
+    if precision is None:
+        return "no precision is asked for"
+    inputs = [_rounded(v, precision, node, context) for v in node.inputs if v is not None]
+    wide = Node(replace(node.op, precision=None), inputs, [node.output.type], name=node.name)
+    wide.sources, wide.outputs = node.sources, node.outputs
+    found = choose(wide, context).made
+    return found if isinstance(found, Run) else f"{node.op.name} has no kernel for f32 either"
+
+
+def _rounded(value: Value, precision: DType, node: Node, context: Context) -> Value:
+    """``value`` in f32, of numbers that ``precision`` holds."""
+    if value.type.dtype != F32:
+        return _widened(value, node, context)
+    narrow = context.temporary(TensorType(precision, value.type.dims), "rounded")
+    context.prepare(_cast(value, narrow, node, context))
+    return _widened(narrow, node, context)
+
+
 @candidate(*_WIDENED)
 def through_f32(node: Node, context: Context) -> Run | str:
     """Casts to f32, the op's kernel for f32, and a cast back, for floats that no kernel computes."""
     dtype = node.operand(0).type.dtype
-    if dtype not in _WIDENED[type(node.op)]:
+    if dtype not in _WIDENED[type(node.op)] or getattr(node.op, "precision", None) is not None:
         return f"no kernel for {dtype}"
     inputs = [
         _widened(v, node, context) if v is not None and v.type.dtype == dtype else v for v in node.inputs

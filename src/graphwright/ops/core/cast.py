@@ -61,11 +61,13 @@ class Cast(CopiesElements, Op):
 
     Floats become integers by truncation, integers wrap, everything but 0 is true. Floats of 8 bits take their
     largest value where ``saturate``, else NaN or infinity; ``round_mode`` (up, down, nearest) is for f8e8m0.
+    ``excess``: a kernel that widens the result again may do without the rounding.
     """
 
     to: DType
     saturate: bool = True
     round_mode: str = "up"
+    excess: bool = False
     traits = Trait.ELEMENTWISE
 
     def verify(self) -> None:

@@ -172,7 +172,9 @@ def _layer(i: AtenImporter) -> Any:
     shape = i.attr("normalized_shape")
     x, dtype = i.input(0), i.input(0).type.dtype
     scale = i.optional(2) or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
-    return i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, i.optional(3))
+    y, *statistics = i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, i.optional(3))
+    wanted = (type.dtype for type in i.results[1:])
+    return y, *(as_dtype(i.builder, value, dtype) for value, dtype in zip(statistics, wanted, strict=True))
 
 
 def _rms(i: AtenImporter) -> Any:

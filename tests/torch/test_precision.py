@@ -1,0 +1,78 @@
+"""Modules in bf16 and f16, autocast, and lower precision on request: how far they are from the f32 module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import graphwright as gw
+
+
+class Block(nn.Module):
+    """A layer norm, a feed-forward layer and a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(96), nn.Linear(96, 200), nn.Linear(200, 96)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+        return made.softmax(-1) * x.mean()
+
+
+@pytest.fixture
+def block() -> Block:
+    torch.manual_seed(0)
+    return Block().eval()
+
+
+def compiled(run: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    made: Callable[..., Any] = torch.compile(run, backend="graphwright", options={"threads": 1, **options})
+    return made
+
+
+def relative(made: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((made.float() - wanted).norm() / wanted.norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_module_of_16_bits_is_no_farther_from_f32_than_eager(block: Block, dtype: torch.dtype) -> None:
+    x = torch.randn(33, 96)
+    with torch.no_grad():
+        wanted = block(x)
+        block.to(dtype)
+        made = compiled(block)(x.to(dtype))
+        assert made.dtype == dtype
+        assert relative(made, wanted) <= 1.2 * relative(block(x.to(dtype)), wanted)
+    assert not gw.torch.report()[-1].missing
+
+
+def test_autocast_is_no_farther_from_f32_than_eager(block: Block) -> None:
+    def run(x: torch.Tensor) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return block(x)
+
+    x = torch.randn(33, 96)
+    with torch.no_grad():
+        wanted = block(x)
+        made = compiled(run)(x)
+        assert made.dtype == run(x).dtype
+        assert relative(made, wanted) <= 1.2 * relative(run(x), wanted)
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({"precision": "bf16"}, 4e-3), ({"weights": "int8"}, 6e-3), ({"weights": "int4"}, 8e-2)],
+)
+def test_lower_precision_on_request(block: Block, options: dict[str, str], most: float) -> None:
+    x = torch.randn(33, 96)
+    with torch.no_grad():
+        wanted = block(x)
+        made = compiled(block, **options)(x)
+    assert made.dtype == torch.float32
+    assert 1e-6 < relative(made, wanted) < most

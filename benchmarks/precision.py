@@ -1,4 +1,4 @@
-"""Products in bf16 beside those of OpenVINO and Inductor: ``python -m benchmarks.precision [NAME]... [--inductor]``.
+"""Products in bf16 beside OpenVINO and Inductor: ``python -m benchmarks.precision [NAME]... [--inductor]``.
 
 Each model of the zoo is compiled as f32, and with ``precision="bf16"``; OpenVINO computes it with
 ``INFERENCE_PRECISION_HINT=bf16``, Inductor (with freezing) as a bf16 module. The engines take turns on one
@@ -102,7 +102,7 @@ def main() -> None:
     """Compare the models that were named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME")
-    parser.add_argument("--inductor", action="store_true", help="Inductor as well, which compiles for minutes")
+    parser.add_argument("--inductor", action="store_true", help="Inductor as well, which takes minutes")
     given = parser.parse_args()
     for name in given.names:
         compare(name, given.inductor)

@@ -76,3 +76,34 @@ def test_lower_precision_on_request(block: Block, options: dict[str, str], most:
         made = compiled(block, **options)(x)
     assert made.dtype == torch.float32
     assert 1e-6 < relative(made, wanted) < most
+
+
+class Images(nn.Module):
+    """Convolutions, a residual, and poolings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.pool = nn.Conv2d(3, 32, 3, 2, 1), nn.MaxPool2d(2)
+        self.inner, self.down = nn.Conv2d(32, 32, 3, 1, 1), nn.Conv2d(32, 24, 1)
+        self.head = nn.Linear(24, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.pool(self.stem(x).relu())
+        y = self.down((y + self.inner(y)).relu())
+        made: torch.Tensor = self.head(nn.functional.adaptive_avg_pool2d(y, 1).flatten(1))
+        return made
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"), [("bfloat16", {}), ("float16", {}), ("", {"precision": "bf16"})]
+)
+def test_convolutions(dtype: str, options: dict[str, str]) -> None:
+    torch.manual_seed(1)
+    module, x = Images().eval(), torch.randn(2, 3, 33, 40)
+    with torch.no_grad():
+        wanted = module(x)
+        if dtype:
+            module, x = module.to(getattr(torch, dtype)), x.to(getattr(torch, dtype))
+        made = compiled(module, **options)(x)
+        assert made.dtype == x.dtype
+        assert 1e-6 < relative(made, wanted) < (1e-3 if dtype == "float16" else 8e-3)

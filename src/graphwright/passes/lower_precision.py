@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.match import Const, Match, P, Rule, Var
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ir.types import BF16, F32
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.passes.base import RulePass
 from graphwright.records import replace
 
-X, W = Var("x"), Const("w")
+X, W, BIAS = Var("x"), Const("w"), Opt("bias")
 MATMUL = P(MatMul, X, W, where=lambda op: op.precision is None)
+CONV = P(Conv, X, W, BIAS, where=lambda op: op.precision is None)
 
 
 def lower_precision(precision: str) -> tuple[RulePass, ...]:
@@ -35,6 +37,24 @@ def _product(b: Builder, m: Match) -> Value:
     return made
 
 
+def _conv_refusal(m: Match) -> str | None:
+    op, channels = m.op(CONV), m[W].type.sizes[1]
+    if op.group > 1 or channels <= MAX_PLANAR_CHANNELS or channels % 2:
+        return f"{op.group} groups of {channels} input channels: bf16 takes them two at a time"
+    return _refusal(m)
+
+
+def _convolution(b: Builder, m: Match) -> Value:
+    w, bias = m.array(W), m.optional(BIAS)
+    op, weights = replace(m.op(CONV), precision=BF16), b.const(w.astype(BF16.numpy))
+    made: Value = b(op, m[X], weights, *([] if bias is None else [bias]))
+    return made
+
+
 LOWER_PRECISION = RulePass(
-    "lower_precision", (Rule("product with constant weights", MATMUL, _refusal, _product),)
+    "lower_precision",
+    (
+        Rule("product with constant weights", MATMUL, _refusal, _product),
+        Rule("convolution with constant weights", CONV, _conv_refusal, _convolution),
+    ),
 )

@@ -3,6 +3,8 @@
 Each product and each elementwise op becomes one of f32 with casts around it. Behind fusion, a value that is
 narrowed and widened again inside a kernel is not rounded: excess precision, as C calls it. PyTorch's eager
 mode rounds each result; its compiled kernels do not.
+
+Between convolutions and poolings images stay f32, in whose channel blocks the kernels work.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ from graphwright.ir.op import Op, Trait
 from graphwright.ir.types import BF16, F16, F32
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.average_pool import AveragePool
+from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
+from graphwright.ops.nn.max_pool import MaxPool
+from graphwright.ops.nn.resize import Resize
 from graphwright.passes.base import Pass, Record, RulePass, graphs
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
 HALVES: Final = frozenset({F16, BF16})
+IMAGES: Final = (MaxPool, AveragePool, Resize)
+"""Ops on images whose kernels are those of f32."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +51,71 @@ class WidenHalves(Pass):
 
 def _widened(node: Node, b: Builder) -> Value | None:
     """What takes the place of the result of ``node``; None where it stays."""
-    dtypes = {value.type.dtype for value in node.inputs if value is not None}
-    if isinstance(node.op, MatMul):
-        narrow = node.op.precision is None and dtypes == {BF16}
-        return _product(b, node.op, node) if narrow else None
-    if not dtypes & HALVES or not _is_arithmetic(node):
+    op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
+    if not dtypes & HALVES or len(node.outputs) != 1:
         return None
-    return _narrowed(b, b(node.op, *(_wide(b, value) for value in node.inputs)), node)
+    if isinstance(op, MatMul):
+        narrow = op.precision is None and dtypes == {BF16}
+        return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node) if narrow else None
+    if isinstance(op, Conv):
+        return _convolution(b, op, node) if op.precision is None else None
+    if isinstance(op, IMAGES) or (_is_arithmetic(op) and not _broadcasts(node)):
+        return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
+    return None
 
 
-def _is_arithmetic(node: Node) -> bool:
-    op: Op = node.op
+def _is_arithmetic(op: Op) -> bool:
+    """Whether it computes numbers of numbers, element by element or by reducing axes."""
+    if Trait.REDUCTION in op.traits:
+        return True
     return Trait.ELEMENTWISE in op.traits and op.has_expression() and not isinstance(op, Cast)
 
 
-def _product(b: Builder, op: MatMul, node: Node) -> Value:
-    return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node)
+def _broadcasts(node: Node) -> bool:
+    """Whether it reads a smaller value that is computed: widened by itself, that would be another kernel."""
+    if Trait.REDUCTION in node.op.traits:
+        return False
+    read = (v for v in node.inputs if v is not None and v.type.dtype in HALVES and not is_constant(v))
+    return any(v.type.dims != node.output.type.dims and v.type.elements != 1 for v in read)
+
+
+def _convolution(b: Builder, op: Conv, node: Node) -> Value:
+    """In bf16 where its kernel takes two channels at a time; else of f32."""
+    w = node.operand(1)
+    in_bf16 = w.type.dtype == BF16 and is_constant(w) and op.group == 1
+    in_bf16 = in_bf16 and w.type.sizes[1] > MAX_PLANAR_CHANNELS and w.type.sizes[1] % 2 == 0
+    x, rest = _wide(b, node.operand(0)), [_wide_constant(b, v) for v in node.inputs[2:] if v is not None]
+    if in_bf16:
+        return _narrowed(b, b(replace(op, precision=BF16), x, w, *rest), node)
+    return _narrowed(b, b(op, x, _wide_constant(b, w), *rest), node)
+
+
+def _wide_constant(b: Builder, value: Value) -> Value:
+    """``value`` in f32: another constant, where it is one."""
+    array = constant_array(value, b.module)
+    if array is None:
+        made: Value = b(Cast(F32), value)
+        return made
+    return b.const(array.astype(F32.numpy))
 
 
 def _wide(b: Builder, value: Value | None) -> Value | None:
     if value is None or value.type.dtype not in HALVES:
         return value
-    if is_constant(value) and value.type.elements == 1:
-        array = constant_array(value, b.module)
-        assert array is not None
-        return b.const(array.astype(F32.numpy))
-    made: Value = b(Cast(F32), value)
-    return made
+    source = value.producer
+    if source is not None and isinstance(source.op, Cast) and source.op.excess and _is_image(value):
+        return source.operand(0)
+    return _wide_constant(b, value)
 
 
 def _narrowed(b: Builder, wide: Value, node: Node) -> Value:
     to = node.output.type.dtype
     made: Value = wide if wide.type.dtype == to else b(Cast(to, excess=True), wide)
     return made
+
+
+def _is_image(value: Value) -> bool:
+    return len(value.type.dims) > 3
 
 
 X = Var("x")

@@ -36,13 +36,14 @@ _WIDENED: dict[type[Op], frozenset[DType]] = {
 """By op: the dtypes whose results are those of f32, rounded."""
 
 
-@candidate(MatMul)
-def through_rounded_f32(node: Node[MatMul], context: Context) -> Run | str:
+@candidate(MatMul, Conv)
+def through_rounded_f32(node: Node[MatMul | Conv], context: Context) -> Run | str:
     """Factors rounded to the precision of the product, and the kernel for f32."""
     precision = node.op.precision
     if precision is None:
         return "no precision is asked for"
-    inputs = [_rounded(v, precision, node, context) for v in node.inputs if v is not None]
+    factors = [_rounded(node.operand(p), precision, node, context) for p in (0, 1)]
+    inputs = [*factors, *node.inputs[2:]]
     wide = Node(replace(node.op, precision=None), inputs, [node.output.type], name=node.name)
     wide.sources, wide.outputs = node.sources, node.outputs
     found = choose(wide, context).made

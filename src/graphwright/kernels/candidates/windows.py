@@ -140,6 +140,8 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
         return refusal
+    if isinstance(op, Conv) and op.precision is not None:
+        return f"its operands are rounded to {op.precision}"
     draft = Draft(node, context)
     slide = _Slide(draft, op.windows(w.type.dims[2:]), tuple(map(draft.size, x.type.dims[2:])))
     n, m, c = symbol("n"), symbol("m"), symbol("c")

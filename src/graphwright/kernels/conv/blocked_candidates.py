@@ -12,6 +12,7 @@ from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.conv import (
+    bf16_direct,
     blocked_depthwise,
     direct,
     winograd,
@@ -42,6 +43,7 @@ class BlockedConvolution:
     bias: Value | None
     group: int
     window: Windows
+    in_bf16: bool = False
 
     def launch(self, context: Context) -> Launch | Run | str:
         """The kernel expected to be the fastest, or why none can do the epilogue.
@@ -55,6 +57,8 @@ class BlockedConvolution:
             return "its bias is computed"
         if epilogue.residual is not None and not is_blocked(self.call.node.output):
             return "a residual in planes"
+        if self.in_bf16:
+            return self._direct_in_bf16(context)
         if self.group > 1 and self.w.type.dims[1] == 1:
             return self._depthwise(context)
         form = self._winograd_form(context)
@@ -125,29 +129,61 @@ class BlockedConvolution:
             blocked_depthwise.work_ns(isa, made),
         )
 
+    def _direct_in_bf16(self, context: Context) -> Launch | str:
+        isa, made = context.isa, self._direct_args(context)
+        if self.group > 1 or not is_blocked(self.x) or self.w.type.sizes[1] % 2:
+            return "in bf16 the channels of one group are read from blocks, two at a time"
+        return self.call.launch(
+            bf16_direct.SYMBOL,
+            self._operands(direct.ABI, self._pairs(context), context),
+            made,
+            bf16_direct.grid(isa, made),
+            bf16_direct.scratch_bytes(isa, made),
+            bf16_direct.work_ns(isa, made),
+        )
+
+    def _pairs(self, context: Context) -> Value:
+        """The weights of bf16 as pairs of input channels."""
+        shape, isa = numbers(two_axes(self.w.type.dims)), context.isa
+        if shape[1] % (2 * isa.lanes) == 0:
+            return context.packed(
+                self.w, bf16_direct.weights_layout(isa), bf16_direct.weights_view(shape, isa)
+            )
+        return context.derived(
+            self.w,
+            "pairs of channels",
+            bf16_direct.packed_shape(shape, isa),
+            lambda out, w: bf16_direct.pack_weights(out, w.reshape(shape), isa),
+        )
+
     def _direct(self, context: Context) -> Launch:
-        cout, cin = self.w.type.sizes[:2]
-        isa, lanes, planar = context.isa, context.isa.lanes, not is_blocked(self.x)
-        axes, pixels = self._direct_axes(context), self._pixels(lanes)
-        *image, _ = row_major_strides(two_axes(self.x.type.dims))[:3] if planar else block_strides(self.x)
-        *result, _ = self._strides[3:]
-        pixel, row = (1 if planar else lanes), axes.counts[-1] * pixels[0]
-        added = (*result, row) if self.call.epilogue.residual is not None else (0, 0, 0)
-        made = direct.DirectArgs(*(
-            self.x.type.dims[0], self.group, cin, cout // self.group, *axes.height_width, *image,
-            axes.sizes[-1] * pixel, pixel, *added, *result, row, *pixels, 1, 1, *self.call.epilogue.args,
-        ))  # fmt: skip
-        outputs = (0, lanes)
+        isa, made, planar = context.isa, self._direct_args(context), not is_blocked(self.x)
+        outputs = (0, isa.lanes)
         return self.call.launch(
             direct.PLANAR_SYMBOL if planar else direct.SYMBOL,
             self._operands(
-                direct.ABI, self._packed((outputs,) if planar else ((1, lanes), outputs), context), context
+                direct.ABI,
+                self._packed((outputs,) if planar else ((1, isa.lanes), outputs), context),
+                context,
             ),
             made,
             direct.grid(isa, made),
             (direct.planar_scratch_bytes if planar else direct.scratch_bytes)(isa, made),
             direct.work_ns(isa, made, planar),
         )
+
+    def _direct_args(self, context: Context) -> direct.DirectArgs:
+        cout, cin = self.w.type.sizes[:2]
+        lanes, planar = context.isa.lanes, not is_blocked(self.x)
+        axes, pixels = self._direct_axes(context), self._pixels(lanes)
+        *image, _ = row_major_strides(two_axes(self.x.type.dims))[:3] if planar else block_strides(self.x)
+        *result, _ = self._strides[3:]
+        pixel, row = (1 if planar else lanes), axes.counts[-1] * pixels[0]
+        added = (*result, row) if self.call.epilogue.residual is not None else (0, 0, 0)
+        return direct.DirectArgs(*(
+            self.x.type.dims[0], self.group, cin, cout // self.group, *axes.height_width, *image,
+            axes.sizes[-1] * pixel, pixel, *added, *result, row, *pixels, 1, 1, *self.call.epilogue.args,
+        ))  # fmt: skip
 
     def _direct_axes(self, context: Context) -> Sliding:
         """Rows shorter than a tile join where windows are one column wide."""

@@ -9,11 +9,13 @@ small to keep the FMA units busy split it over several sums, so equal bits take 
 A tile is one block of assembly, whose registers no compiler chooses. What bounds it beside the FMAs is the
 instructions a cycle, above all where another thread shares the core: with AVX-512 some of the pixels are read
 and broadcast by the FMA itself, as many as leave the load ports room.
+
+Of bf16 a channel is a pair of neighbours, in the 32 bits of an f32 (``library/pairs.h``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from graphwright.cost.machine import FMA_SUMS
@@ -24,6 +26,7 @@ from graphwright.kernels.library.assembly import (
     register_count,
     spread,
 )
+from graphwright.kernels.library.tile import PAIR_TARGET
 from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
@@ -55,16 +58,19 @@ class Tile:
 
 @dataclass(frozen=True)
 class Family:
-    """Tiles of one kind of input: ``lanes`` channels a block (1: planar), ``step`` columns between pixels."""
+    """Tiles of one kind of input: ``lanes`` channels a block (1: planar), ``step`` columns between pixels;
+    ``pairs``: channels are pairs of bf16."""
 
     isa: Isa
     lanes: int
     step: int
+    pairs: bool = False
 
     @property
     def name(self) -> str:
         """What the C names begin with."""
-        return f"{'planar' if self.lanes == 1 else 'blocked'}{self.step}"
+        kind = "pairs" if self.pairs else "planar" if self.lanes == 1 else "blocked"
+        return f"{kind}{self.step}"
 
     @property
     def pixel(self) -> int:
@@ -91,16 +97,42 @@ def families(isa: Isa) -> str:
     return "\n".join(_kind(isa, kind, lanes) for kind, lanes in (("blocked", isa.lanes), ("planar", 1)))
 
 
+def pair_families(isa: Isa) -> str:
+    """``pairs``, as :func:`families`, for CPUs with AVX512-BF16, and ``halves`` for all."""
+    made = [Family(isa, isa.lanes, step, pairs=True) for step in STEPS]
+    halves = _table(
+        "halves", made, [_halves(family, tile) for family in made for tile in _tiles(isa)], _halved
+    )
+    if isa.vector_bytes < 64:
+        return halves
+    return halves + _table("pairs", made, [_Assembly(f, t).text() for f in made for t in _tiles(isa)], _name)
+
+
 def _kind(isa: Isa, kind: str, lanes: int) -> str:
-    made, tiles = [Family(isa, lanes, step) for step in STEPS], _tiles(isa)
-    texts = [_Assembly(family, tile).text() for family in made for tile in tiles]
+    made = [Family(isa, lanes, step) for step in STEPS]
+    return _table(kind, made, [_Assembly(f, t).text() for f in made for t in _tiles(isa)], _name)
+
+
+def _table(
+    kind: str, made: Sequence[Family], texts: Sequence[str], name: Callable[[Family, Tile], str]
+) -> str:
     entries = (
-        f"    [{family.step - 1}][{tile.blocks - 1}][{tile.pixels}] = {_name(family, tile)},"
+        f"    [{family.step - 1}][{tile.blocks - 1}][{tile.pixels}] = {name(family, tile)},"
         for family in made
-        for tile in tiles
+        for tile in _tiles(family.isa)
     )
     table = f"static const tile_fn {kind}[STEPS][MAX_BLOCKS][WIDEST + 1] = {{"
     return "\n".join([*texts, table, *entries, "};", ""])
+
+
+def _halves(family: Family, tile: Tile) -> str:
+    """A tile of pairs without instructions for them."""
+    size = f"{tile.pixels}, {tile.blocks}, {family.step}"
+    return f"static void {_halved(family, tile)}(const struct tile *t) {{ tile_of_halves(t, {size}); }}"
+
+
+def _halved(family: Family, tile: Tile) -> str:
+    return f"halves_{_name(family, tile)}"
 
 
 def _name(family: Family, tile: Tile) -> str:
@@ -167,7 +199,8 @@ class _Assembly:
         clobbers = ", ".join(f'"{name}"' for name in (*_REGISTERS, "cc", "memory"))
         return "\n".join(
             [
-                f"static void {_name(self.family, self.tile)}(const struct tile *t) {{",
+                f"{PAIR_TARGET * self.family.pairs}static void {_name(self.family, self.tile)}"
+                "(const struct tile *t) {",
                 "    __asm__ volatile(",
                 *(f'        "{line}\\n"' for line in code),
                 f'        : : [t] "D"(t), {offsets}',
@@ -357,7 +390,8 @@ class _Assembly:
             lines += [f"prefetcht1 ({_AHEAD})", f"add %c[ahead_step](%[t]), {_AHEAD}"]
         places = [self.place(p, at) for p in range(tile.pixels)]
         sums = [[self.sum(p, b, split) for b in range(tile.blocks)] for p in range(tile.pixels)]
-        return lines + outer_product(places, spread(self.folded(), tile.pixels), weights, sums, spare)
+        fma = "vdpbf16ps" if self.family.pairs else "vfmadd231ps"
+        return lines + outer_product(places, spread(self.folded(), tile.pixels), weights, sums, spare, fma)
 
     def place(self, pixel: int, at: int) -> str:
         """The pixel's value."""

@@ -47,7 +47,10 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
     op = call.node.op
     if is_blocked(call.node.output) or is_blocked(x):
         window = op.windows(w.type.dims[2:]).on_two_axes
-        return BlockedConvolution(call, x, w, bias, op.group, window).launch(context)
+        in_bf16 = op.precision is not None
+        return BlockedConvolution(call, x, w, bias, op.group, window, in_bf16).launch(context)
+    if op.precision is not None:
+        return f"no convolution of rows in {op.precision}"
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal

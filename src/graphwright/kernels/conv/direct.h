@@ -5,8 +5,6 @@
 
 #include "library/windows.h"
 
-#include "conv/direct.gen.h"
-
 struct conv {
     struct direct_args s;
     const float *x, *w, *bias, *residual;
@@ -15,7 +13,10 @@ struct conv {
     void *const *hook_buf;
     const int64_t *hook_arg;
     float lo, hi;
-    int64_t lanes; /* channels per input block */
+    int64_t lanes;        /* channels per input block */
+    int64_t group_blocks; /* input blocks of a group, as they lie in memory */
+    int pairs;            /* channels are pairs of bf16, which are copied from blocks of f32 */
+    int native;           /* of pairs: whether the CPU has instructions for them */
     /* Tiles by step - 1, output blocks - 1 and pixels, and those of this convolution. */
     const tile_fn (*families)[MAX_BLOCKS][WIDEST + 1];
     const tile_fn (*tiles)[WIDEST + 1];

@@ -195,12 +195,12 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far both kernels reach: taps outside the image are not read."""
     a = DirectArgs(*map(symbol, ABI.args))
     return (
-        _extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a)),
-        _extent(isa, PLANAR_SYMBOL, 1, planar_scratch_bytes(isa, a)),
+        extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a)),
+        extent(isa, PLANAR_SYMBOL, 1, planar_scratch_bytes(isa, a)),
     )
 
 
-def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
+def extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
     """``lanes``: channels of an input block. A result is in blocks or planar, and may be split into rows and
     columns of a transposed convolution; then its pixels lie further apart.
     """
@@ -244,12 +244,10 @@ def _extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
     )
 
 
-def header(isa: Isa) -> str:
-    """What ``direct.c`` includes."""
+def constants(isa: Isa) -> str:
+    """Sizes of bands, units and tiles, as C."""
     pixels, machine = widest(isa), isa.machine
-    constants = f"""
-#include "movement/elements.h"
-
+    return f"""
 #define BAND_BYTES {_band_bytes(isa)}
 #define MIN_COLUMNS {_MIN_COLUMNS}
 #define MIN_PIXELS {_MIN_PIXELS}
@@ -269,5 +267,10 @@ def header(isa: Isa) -> str:
 
 #include "conv/blocked_tile.h"
 """
-    picks = strided.picks(4, isa)
-    return "\n".join([ABI.c_text(), constants, families(isa), transpose(isa), picks])
+
+
+def header(isa: Isa) -> str:
+    """What ``direct.c`` includes."""
+    elements = '#include "movement/elements.h"\n'
+    parts = [constants(isa), families(isa), transpose(isa), strided.picks(4, isa)]
+    return "\n".join([elements, ABI.c_text(), *parts])

@@ -30,8 +30,10 @@ _ROWS, _COLUMNS = 48, 128
 
 
 @candidate(MatMul)
-def product_of_matrices(node: Node, context: Context) -> Run | str:
+def product_of_matrices(node: Node[MatMul], context: Context) -> Run | str:
     """Generated loops, for the dtypes that the library does not multiply."""
+    if node.op.precision is not None:
+        return f"its operands are rounded to {node.op.precision}"
     dtype, a, b = node.output.type.dtype, node.operand(0), node.operand(1)
     if not context.target.has_code(dtype) or dtype.computed != dtype:
         return f"no kernel that multiplies {dtype}"

@@ -25,9 +25,10 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
+from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten import per_axis
-from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, same_dtype
+from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.rounded_operands import product_dtype, rounded, verify_precision
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import (
@@ -53,7 +54,8 @@ MAX_PLANAR_CHANNELS = 8
 class Conv(BlockedForm, PaddingRule, Op):
     """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
 
-    ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads.
+    ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads. With
+    a ``precision`` x and w are rounded to it; bias and result are f32.
     """
 
     strides: tuple[int, ...] = ()
@@ -61,11 +63,13 @@ class Conv(BlockedForm, PaddingRule, Op):
     dilations: tuple[int, ...] = ()
     group: int = 1
     auto_pad: str = ""
+    precision: DType | None = None
     traits = Trait.CONTRACTION
     optional_inputs = frozenset({2})
 
     def verify(self) -> None:
         verify_groups(self.group, self.auto_pad)
+        verify_precision(self.precision)
 
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
         """The geometry, given the weight's spatial sizes."""
@@ -79,14 +83,16 @@ class Conv(BlockedForm, PaddingRule, Op):
 
     def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
         need_dtype(at, x, FLOATS)
-        same_dtype(at, x, w, *([] if bias is None else [bias]))
+        dtype = product_dtype(at, self.precision, x, w)
+        if bias is not None:
+            need_dtype(at, bias, {dtype}, "the bias")
         need_alike_ranks(at, x, w)
         if self.auto_pad:
             raise UnknownRank
         features = w.shape[0]
         need_groups(at, x, w, self.group)
         need_bias(at, bias, features)
-        return TensorType(x.dtype, (x.shape[0], features, *self.windows(w.shape[2:]).infer(at, x.shape[2:])))
+        return TensorType(dtype, (x.shape[0], features, *self.windows(w.shape[2:]).infer(at, x.shape[2:])))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         if any(padded.axes(value) for value in node.inputs[1:]):
@@ -115,6 +121,8 @@ class Conv(BlockedForm, PaddingRule, Op):
         return Blocked(operands=frozenset()) if planar else Blocked()
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
+        if self.precision is not None:
+            x, w = (rounded(factor, self.precision) for factor in (x, w))
         shape = self.windows(w.shape[2:])
         counts = tuple(number(n) for n in shape.counts(x.shape[2:]))
         wide, groups = accumulator(x), self.group
@@ -161,6 +169,9 @@ Conv.samples = (
     Sample(Conv(), (arg(F32, 1, 2, 3, 4, 5), arg(F32, 3, 2, 2, 2, 2))),
     Sample(Conv(), (arg(F16, 1, 2, 4, 4), arg(F16, 3, 2, 3, 3))),
     Sample(Conv(), (arg(BF16, 0, 2, 4, 4), arg(BF16, 3, 2, 3, 3))),
+    Sample(Conv(pads=(1, 1, 1, 1), precision=BF16), (_X, arg(BF16, 6, 4, 3, 3), arg(F32, 6))),
+    Sample(Conv(precision=BF16), (arg(BF16, 1, 3, 4, 5), arg(F32, 2, 3, 3, 3))),
+    Sample(Conv(precision=BF16), (_X, _W, arg(BF16, 6)), "the bias is bf16"),
     Sample(Conv(), (_X, arg(F32, 6, 3, 3, 3)), "4 and 3 differ"),
     Sample(Conv((2, 2, 1), auto_pad="SAME_UPPER"), (_X, _W), "3 strides for 2 spatial axes"),
     Sample(Conv(group=4), (_X, arg(F32, 6, 1, 3, 3)), "features in 4 groups"),

@@ -17,6 +17,7 @@ from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.spatial import BlockedPool, Pool, import_pool
+from graphwright.records import replace
 
 
 @op("MaxPool")
@@ -99,18 +100,21 @@ def _pooled(rank: int) -> AtenImport:
         kernel = i.attr("kernel_size")
         sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"), i.attr("dilation"))
         kernel, strides, padding, dilations = (per_axis(n, rank) for n in sizes)
-        made = MaxPool(kernel, strides, padding * 2, dilations, bool(i.attr("ceil_mode")), indices=True)
+        made = MaxPool(kernel, strides, padding * 2, dilations, bool(i.attr("ceil_mode")))
         x = i.input(0)
         if rank_of(x) == rank + 2:
             return _with_places(i, made, x)
-        return tuple(i.emit(Squeeze((0,)), y) for y in _with_places(i, made, i.emit(Unsqueeze((0,)), x)))
+        of_one = _with_places(i, made, i.emit(Unsqueeze((0,)), x))
+        return tuple(None if y is None else i.emit(Squeeze((0,)), y) for y in of_one)
 
     return convert
 
 
-def _with_places(i: AtenImporter, made: MaxPool, x: Value) -> tuple[Value, Value]:
-    """Places count within an image, those of ONNX through the whole batch."""
-    y, places = i.emit(made, x)
+def _with_places(i: AtenImporter, made: MaxPool, x: Value) -> tuple[Value, Value | None]:
+    """Places count within an image, those of ONNX through the whole batch; None where none is read."""
+    if not i.is_used(1):
+        return i.emit(made, x), None
+    y, places = i.emit(replace(made, indices=True), x)
     return y, i.emit(Mod(), places, scalar_of(i.builder, product(x.type.dims[2:])))
 
 

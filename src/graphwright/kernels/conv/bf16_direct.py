@@ -1,0 +1,110 @@
+"""Direct convolution in bf16: y = act(conv(x, w) + bias + residual) with f32 sums, in channel blocks.
+
+Input, result, bias and residual are f32, as in :mod:`~graphwright.kernels.conv.direct`; the weights are bf16.
+Each band of the input is copied to scratch, where its numbers are rounded and neighbouring channels form
+pairs (``library/pairs.h``): what the tiles take for a channel is a pair, and a block of them is two blocks of
+the input. With AVX512-BF16 a pair takes the time of one channel of f32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from graphwright.cost.images import DIRECT, STORED
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.symbols import Dim, ceildiv, mod, symbol
+from graphwright.ir.types import Layout
+from graphwright.kernels.conv import direct
+from graphwright.kernels.conv.blocked_tile import pair_families
+from graphwright.kernels.conv.direct import ABI, DirectArgs
+from graphwright.kernels.library.extent import Extent, dense
+from graphwright.records import replace
+from graphwright.targets.cpu.isa import Isa
+
+Array = npt.NDArray[Any]
+
+SYMBOL: Final = "gw_direct_bf16"
+WIDE: Final = "gw_direct_bf16_wide"
+"""The same without AVX512-BF16, whatever the CPU has."""
+
+
+def in_pairs(args: DirectArgs) -> DirectArgs:
+    """``args`` with input channels in pairs."""
+    return replace(args, cin=ceildiv(args.cin, 2))
+
+
+def grid(isa: Isa, args: DirectArgs) -> Dim:
+    """Units of work."""
+    return direct.grid(isa, in_pairs(args))
+
+
+def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
+    """Offsets of the taps, the copied band, sums between parts."""
+    return direct.scratch_bytes(isa, in_pairs(args))
+
+
+_COPY_CYCLES: Final = 3
+"""To round and pack a vector of the input, once for all output channels."""
+
+
+def work_ns(isa: Isa, args: DirectArgs) -> Dim:
+    """Nanoseconds of one core."""
+    pixels, taps = args.images * args.oh * args.ow, args.cin * args.kh * args.kw
+    blocks = ceildiv(args.cout, isa.lanes)
+    read = args.images * args.h * args.w * ceildiv(args.cin, isa.lanes)
+    work = Work(
+        pair_fmas=pixels * blocks * isa.lanes * taps,
+        efficiency=DIRECT if isa.vector_bytes == 64 else DIRECT // 4,
+        cycles=STORED * pixels * blocks + _COPY_CYCLES * read,
+        weights=2 * blocks * isa.lanes * taps,
+    )
+    return args.groups * predict(work, isa.machine)
+
+
+def weights_layout(isa: Isa) -> Layout:
+    """The layout of weights seen as :func:`weights_view`: blocks of output channels, blocks of pairs, taps,
+    pairs, output channels, both of a pair."""
+    return Layout((0, 1, 4, 5, 2, 3), ((0, isa.lanes), (3, 2)), zero_padded=True)
+
+
+def weights_view(shape: tuple[int, ...], isa: Isa) -> tuple[int, ...]:
+    """Weights [cout, cin, kh, kw] with their channels as blocks, pairs, and both of a pair; ``cin`` is a
+    multiple of two vectors."""
+    cout, cin, *kernel = shape
+    return (cout, cin // (2 * isa.lanes), isa.lanes, 2, *kernel)
+
+
+def packed_shape(shape: tuple[int, ...], isa: Isa) -> tuple[int, ...]:
+    """The shape of what :func:`pack_weights` makes."""
+    cout, cin, kh, kw = shape
+    return -(-cout // isa.lanes), -(-cin // (2 * isa.lanes)), kh, kw, isa.lanes, isa.lanes, 2
+
+
+def pack_weights(out: Array, w: Array, isa: Isa) -> None:
+    """``w[cout, cin, kh, kw]`` of bf16 as the kernel reads it; what it lacks of whole blocks is 0."""
+    outputs, inputs, kh, kw, *_ = packed_shape(w.shape, isa)
+    padded = np.zeros((outputs * isa.lanes, inputs * 2 * isa.lanes, kh, kw), w.dtype)
+    padded[: w.shape[0], : w.shape[1]] = w
+    parts = padded.reshape(outputs, isa.lanes, inputs, isa.lanes, 2, kh, kw)
+    out.reshape(packed_shape(w.shape, isa))[...] = parts.transpose(0, 2, 5, 6, 3, 1, 4)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far both kernels reach."""
+    a = DirectArgs(*map(symbol, ABI.args))
+    made = direct.extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a))
+    pairs, outputs = ceildiv(a.cin, 2 * isa.lanes) * isa.lanes, ceildiv(a.cout, isa.lanes)
+    weights = dense(4, a.groups * outputs * isa.lanes, pairs, a.kh * a.kw)
+    w = ABI.operands.index("w")
+    operands = (*made.operands[:w], weights, *made.operands[w + 1 :])
+    made = replace(made, operands=operands, grid=grid(isa, a), multiples=(*made.multiples, mod(a.cin, 2)))
+    return made, replace(made, symbol=WIDE)
+
+
+def header(isa: Isa) -> str:
+    """What ``bf16_direct.c`` includes."""
+    tile = '#include "conv/halves_tile.h"\n'
+    return "\n".join([ABI.c_text(), direct.constants(isa), tile, pair_families(isa)])

@@ -1,0 +1,47 @@
+/* A tile of pairs of bf16 without the instructions for them: two FMAs a pair. */
+
+#ifndef GW_HALVES_TILE_H
+#define GW_HALVES_TILE_H
+
+#include "conv/blocked_tile.h"
+#include "library/pairs.h"
+
+/* Pixel p of a tap: the first and the last of a row may lie in the padding. */
+static const float *pixel_at(const struct tile *t, const float *x, const struct tap *tap, int64_t p,
+                             int64_t pixels, int64_t step) {
+    const int64_t outside = tap->outside & t->edges;
+    if ((outside & 1 && p == 0) || (outside & 2 && p == pixels - 1))
+        return t->zeros;
+    return x + tap->at + p * step * VL;
+}
+
+static vf start_of_sum(const struct tile *t, int64_t p, int64_t block) {
+    const vf sum = vf_load(t->from + block * t->from_block + (t->from_pixel ? p * VL : 0));
+    return t->add ? sum + vf_load(t->add + block * t->add_block + p * VL) : sum;
+}
+
+static void tile_of_halves(const struct tile *t, int64_t pixels, int64_t blocks, int64_t step) {
+    for (int64_t block = 0; block < blocks; block++)
+        for (int64_t p = 0; p < pixels; p++) {
+            vf sum = start_of_sum(t, p, block);
+            const float *x = t->x, *w = t->w + block * t->w_out;
+            for (int64_t left = t->channels; left > 0; left -= VL, x += t->x_block, w += t->w_skip)
+                for (int64_t k = 0; k < t->tap_count; k++, w += VL * VL) {
+                    const float *from = pixel_at(t, x, t->taps + k, p, pixels, step);
+                    for (int64_t c = 0; c < smaller(left, VL); c++) {
+                        int32_t bits;
+                        memcpy(&bits, from + c, sizeof bits);
+                        const vf pair = (vf)vi_set1(bits), weights = vf_load(w + c * VL);
+                        sum = vf_fma(lower_half(pair), lower_half(weights), sum);
+                        sum = vf_fma(upper_half(pair), upper_half(weights), sum);
+                    }
+                }
+            if (t->act)
+                sum = vf_max(sum, vf_set1(t->lo));
+            if (t->act > 1)
+                sum = vf_min(sum, vf_set1(t->hi));
+            vf_store(t->to + block * t->to_block + p * VL, sum);
+        }
+}
+
+#endif

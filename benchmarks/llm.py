@@ -4,17 +4,14 @@
 
 Hidden size 3584, 28 heads of queries, 4 of keys, a gated MLP of 18944: 233 million weights, f32. All engines
 take turns in one process. The limits are measured in the same rounds: for a token, how fast the weights can
-be read at all; for a prompt, the layer's seven matrix products alone, as graphwright computes them. A JSON file
-per number of threads goes to ``benchmarks/results/llm``.
+be read at all; for a prompt, the layer's seven matrix products alone, as graphwright computes them. A JSON
+file per number of tokens and threads goes to ``benchmarks/results/llm``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +33,7 @@ RESULTS: Final = Path(__file__).with_name("results") / "llm"
 HIDDEN, HEADS, GROUPS, FEATURES, INNER = 3584, 28, 4, 128, 18944
 CAPACITY, PAST, PROMPT = 1024, 128, 512
 CALLS, ROUND_SECONDS = 4, 1.0
+PACKAGES: Final = ("openvino", "onnxruntime", "llama-cpp-python")
 OURS: Final = "graphwright"
 Call = Callable[[], Any]
 
@@ -85,7 +83,9 @@ class Layer(nn.Module):
         self.keys.index_copy_(2, positions, k)
         self.values.index_copy_(2, positions, v)
         mask = torch.arange(CAPACITY) <= positions[:, None]
-        return self._rest(x, functional.scaled_dot_product_attention(q, spread(self.keys), spread(self.values), mask))
+        return self._rest(
+            x, functional.scaled_dot_product_attention(q, spread(self.keys), spread(self.values), mask)
+        )
 
     def _heads(self, x: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = self.norms[0](x)
@@ -167,7 +167,9 @@ def exported(layer: Layer, task: Task, folder: Path) -> tuple[Path, dict[str, np
     names = ["x", "positions", "past_keys", "past_values"][: 2 + len(task.past)]
     arguments = (task.x, task.positions, *task.past)
     if not file.exists():
-        torch.onnx.export(WithPast(layer), arguments, str(file), input_names=names, dynamo=False, opset_version=20)
+        torch.onnx.export(
+            WithPast(layer), arguments, str(file), input_names=names, dynamo=False, opset_version=20
+        )
     return file, {name: value.numpy() for name, value in zip(names, arguments, strict=True)}
 
 
@@ -185,7 +187,11 @@ def openvino(layer: Layer, task: Task, threads: int, folder: Path) -> Call:
     import openvino as ov
 
     file, feeds = exported(layer, task, folder)
-    hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    hints = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
     request = ov.Core().compile_model(str(file), "CPU", hints).create_infer_request()
     return lambda: torch.from_numpy(request.infer(feeds)[0])
 
@@ -212,7 +218,8 @@ def compare(count: int, threads: int, rounds: int, peers: Sequence[str]) -> dict
             for engine, call in calls.items():
                 times[engine].append(_round(call, threads))
     return {
-        "tokens": count, "threads": threads, "rounds": rounds, "errors": errors,
+        "tokens": count, "threads": threads, "rounds": rounds, "errors": errors, "machine": machine(),
+        "versions": versions([OURS, "torch", *PACKAGES]),
         "median_ms": {engine: median(each) * 1e3 for engine, each in times.items()},
         "of_limit": median(a / b for a, b in zip(times["limit"], times[OURS], strict=True)),
         "ratios": {
@@ -248,7 +255,9 @@ def _round(call: Call, threads: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, PROMPT])
     parser.add_argument("--rounds", type=int, default=15)
@@ -257,6 +266,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for threads in options.threads:
         for count in options.tokens:
             made = compare(count, threads, options.rounds, options.peers)
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            (RESULTS / f"{count}.{threads}.json").write_text(json.dumps(made, indent=1) + "\n")
             print(json.dumps(made))
 
 

@@ -43,3 +43,13 @@ def test_rows_are_written_into_a_changed_argument() -> None:
     (state,) = model.states.values()
     assert state[:, 3].tolist() == [[1] * 5] * 2
     assert state.sum() == 10
+
+
+def test_checks_of_types_are_left_out() -> None:
+    class Halved(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(torch.float16) * 2
+
+    program = torch.export.export(Halved(), (torch.ones(3),))
+    assert "_assert_tensor_metadata" in str(program.graph)
+    assert gw.compile(program)(torch.ones(3)).tolist() == [2, 2, 2]

@@ -137,8 +137,14 @@ class Options:
     on."""
 
     cc: str = _option("", "C compiler: a command or path; empty searches for cc, gcc, clang, ziglang", str)
-    cache_dir: Path | None = _option(None, "folder of compiled kernels; default: the user's", _folder)
-    cache_limit: int = _option(1024, "maximum size of the folder of compiled kernels, in MiB", _count)
+    cache_dir: Path | None = _option(
+        None, "folder of compiled kernels and programs; default: the user's", _folder
+    )
+    cache_limit: int = _option(
+        1024,
+        "maximum size of compiled kernels, and of compiled programs, in MiB; 0 keeps no programs",
+        _count,
+    )
     threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
     isa: str = _option(
         "auto",

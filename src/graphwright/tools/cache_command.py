@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from graphwright.config import Options
+from graphwright.program_cache import ProgramCache, age_text
 from graphwright.runtime.target import for_this_cpu
 from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
@@ -19,13 +20,14 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @app.callback()
 def cache() -> None:
-    """Look at the folder of compiled kernels, ask why it missed, empty it.
+    """Look at the folders of compiled kernels and programs, ask why they missed, empty them.
 
     \b
     [bold]Examples[/bold]
 
     \b
       graphwright cache stats
+      graphwright cache list
       graphwright cache explain model.onnx --shape x:1,3,224,224
       graphwright cache clear
     """
@@ -34,7 +36,7 @@ def cache() -> None:
 @app.command()
 @with_options
 def stats(*, options: Options) -> None:
-    """Show where the kernels are, how many, and how much they may take.
+    """Show where kernels and programs are, how many, and how much they may take.
 
     \b
     [bold]Example[/bold]
@@ -42,16 +44,35 @@ def stats(*, options: Options) -> None:
     \b
       graphwright cache stats --cache-dir /var/cache/kernels
     """
-    kernels = KernelCache(options)
-    found = kernels.stats()
-    table(
-        [
-            ["folder", str(kernels.folder)],
-            ["entries", str(found.entries)],
-            ["size", bytes_text(found.bytes)],
-            ["limit", bytes_text(options.cache_limit << 20)],
-        ]
-    )
+    kernels, programs = KernelCache(options), ProgramCache(options)
+    found, limit = kernels.stats(), bytes_text(options.cache_limit << 20)
+    for folder, entries, size in (
+        (kernels.folder, found.entries, found.bytes),
+        (programs.folder, len(programs.entries()), programs.bytes()),
+    ):
+        rows = [["folder", str(folder)], ["entries", str(entries)], ["size", bytes_text(size)]]
+        table([*rows, ["limit", limit]])
+
+
+@app.command("list")
+@with_options
+def list_programs(*, options: Options) -> None:
+    """List the programs that were compiled from graphs of PyTorch, the one that was used last first.
+
+    \b
+    [bold]Example[/bold]
+
+    \b
+      graphwright cache list
+    """
+    rows = [
+        [each.name[:12], each.key.graph[:8], each.key.isa, bytes_text(each.bytes), age_text(each.used)]
+        for each in ProgramCache(options).entries()
+    ]
+    if rows:
+        table(rows, ["program", "graph", "isa", "size", "used"])
+    else:
+        say("  there are none")
 
 
 @app.command()
@@ -98,7 +119,7 @@ def _why(source: str, options: Options) -> str:
 @app.command()
 @with_options
 def clear(*, options: Options) -> None:
-    """Drop every kernel; models that are compiled later make theirs again.
+    """Drop every kernel and program; what is compiled later makes its own again.
 
     \b
     [bold]Example[/bold]
@@ -106,5 +127,5 @@ def clear(*, options: Options) -> None:
     \b
       graphwright cache clear
     """
-    dropped = KernelCache(options).clear()
+    dropped = KernelCache(options).clear() + ProgramCache(options).clear()
     say(f"  dropped {dropped} {'entry' if dropped == 1 else 'entries'}")

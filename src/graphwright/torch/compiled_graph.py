@@ -17,6 +17,11 @@ from graphwright.fork_lock import ForkLock
 from graphwright.frontends.torch.graph import Reading
 from graphwright.frontends.torch.interface import Input
 from graphwright.frontends.torch.types import dlpack_type, tensor_from
+from graphwright.ir.clone import clone_module
+from graphwright.ir.graph import Module
+from graphwright.log import info
+from graphwright.passes.interface import bind_constants
+from graphwright.program_cache import ProgramCache, program_key
 from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
@@ -170,8 +175,25 @@ class CompiledGraph:
             if each.position in self._changes
         }
         with self._report.timed():
-            self._report.compilations += 1
-            return compile(self._module, constants=constants, options=self._options)
+            module = clone_module(self._module)  # the next call may bring other parameters
+            bind_constants(module, constants)
+            return self._kept_or_compiled(module)
+
+    def _kept_or_compiled(self, module: Module) -> Model:
+        """The model of ``module`` from the cache, or compiled and kept."""
+        self._report.compilations += 1
+        programs = ProgramCache(self._options)
+        if not programs.is_used():
+            return compile(module, options=self._options)
+        key = program_key(self._module, module, self._options)
+        if (kept := programs.load(key)) is not None:
+            self._report.cached += 1
+            return kept
+        self._report.miss = programs.explain_miss(key)
+        info("a graph of PyTorch is not in the cache: %s", self._report.miss)
+        made = compile(module, options=self._options)
+        programs.store(key, made)
+        return made
 
     def _entry_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorEntry | None:
         if not isinstance(model.executor, Cpu):

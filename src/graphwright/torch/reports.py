@@ -72,6 +72,8 @@ class GraphReport:
     """Programs that were made: of each part at its first call, and again for parameters that changed."""
     cached: int = 0
     """Those among them that the cache had."""
+    miss: str = ""
+    """Why the cache did not have the last one that it did not have."""
 
     @classmethod
     def of(
@@ -95,7 +97,8 @@ class GraphReport:
 
     def __str__(self) -> str:
         parts = "" if self.parts == 1 else f" in {self.parts} parts"
-        made = f", {self.cached} of {self.compilations} programs from the cache" if self.cached else ""
+        made = f", {self.cached} of {self.compilations} programs from the cache" if self.compilations else ""
+        made += f" ({self.miss})" if self.miss else ""
         calls = _count(self.calls, "operator")
         lines = [f"{self.kind} graph: {calls}{parts}, {self.seconds:.2f} s to compile{made}"]
         lines += [f"  PyTorch runs {each}" for each in self.missing]

@@ -7,10 +7,8 @@ another key missed.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -101,8 +99,7 @@ class KernelCache:
         if data is None or hashlib.sha256(data[32:]).digest() != data[:32]:
             self._misses += 1
             return None
-        with contextlib.suppress(OSError):
-            os.utime(self.folder / f"{key.digest}.so")
+        self._files.touch(f"{key.digest}.so")
         self._hits += 1
         return data[32:]
 
@@ -114,7 +111,7 @@ class KernelCache:
         try:
             self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
             self._files.write(f"{key.digest}.so", hashlib.sha256(code).digest() + code)
-            self._shrink()
+            self._files.shrink(".so", self.options.cache_limit << 20)
         except OSError as error:
             self._files.warn(error)
 
@@ -138,15 +135,12 @@ class KernelCache:
 
     def clear(self) -> int:
         """Drop every entry; how many there were."""
-        entries = self._files.entries(".so")
-        for path in (*entries, *self._files.entries(".json")):
-            path.unlink(missing_ok=True)
-        return len(entries)
+        return self._files.clear(".so")
 
     def stats(self) -> Stats:
         """Counts, and what the folder holds."""
-        sizes = [_size(path) for path in self._files.entries(".so")]
-        return Stats(self._hits, self._misses, len(sizes), sum(sizes))
+        entries = self._files.entries(".so")
+        return Stats(self._hits, self._misses, len(entries), self._files.bytes(".so"))
 
     def _key(self, path: Path) -> Key | None:
         data = self._files.read(path.name)
@@ -154,31 +148,3 @@ class KernelCache:
             return Key(**json.loads(data)) if data is not None else None
         except (ValueError, TypeError):
             return None
-
-    def _shrink(self) -> None:
-        """Drop the entries used longest ago until the rest fits; an eighth of room is made at once."""
-        limit = self.options.cache_limit << 20
-        entries = self._files.entries(".so")
-        total = sum(map(_size, entries))
-        if total <= limit:
-            return
-        for path in sorted(entries, key=_used):
-            if total <= limit - limit // 8:
-                break
-            total -= _size(path)
-            path.unlink(missing_ok=True)
-            path.with_suffix(".json").unlink(missing_ok=True)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0
-
-
-def _used(path: Path) -> float:
-    try:
-        return path.lstat().st_mtime
-    except OSError:
-        return 0.0

@@ -76,3 +76,50 @@ class PrivateFolder:
         if not self.usable():
             return []
         return sorted(p for p in self.path.iterdir() if p.suffix == suffix and not p.name.startswith("."))
+
+    def bytes(self, suffix: str) -> int:
+        """What its files whose names end in ``suffix`` take."""
+        return sum(map(_size, self.entries(suffix)))
+
+    def touch(self, name: str) -> None:
+        """Note that a file was used."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path / name)
+
+    def drop(self, entry: Path) -> None:
+        """Remove a file and the key beside it."""
+        entry.unlink(missing_ok=True)
+        entry.with_suffix(".json").unlink(missing_ok=True)
+
+    def shrink(self, suffix: str, limit: int) -> None:
+        """Drop the files used longest ago until the rest fits; an eighth of room is made at once."""
+        entries = self.entries(suffix)
+        total = sum(map(_size, entries))
+        if total <= limit:
+            return
+        for path in sorted(entries, key=_used):
+            if total <= limit - limit // 8:
+                break
+            total -= _size(path)
+            self.drop(path)
+
+    def clear(self, suffix: str) -> int:
+        """Drop all files whose names end in ``suffix``, and all keys; how many files there were."""
+        entries = self.entries(suffix)
+        for path in (*entries, *self.entries(".json")):
+            path.unlink(missing_ok=True)
+        return len(entries)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0

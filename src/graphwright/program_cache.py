@@ -1,0 +1,201 @@
+"""Compiled programs on disk, found again by what they were compiled from: the graph, the contents of its
+constants, the options, this graphwright, and the CPU's instruction set.
+
+An entry is an ``.om`` file, with its key beside it. The folder is private to its user, may be moved, also to
+another machine with the same instruction set, where no compiler is needed, and is kept below the limit of
+the option ``cache_limit``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from threading import Thread
+from typing import Final
+from weakref import WeakSet
+
+import graphwright
+from graphwright.config import Options
+from graphwright.errors import GraphwrightError
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Module
+from graphwright.ir.printer import print_module
+from graphwright.loading import load
+from graphwright.log import debug
+from graphwright.records import dataclass, fields, replace
+from graphwright.runtime.model import Model
+from graphwright.runtime.target import for_this_cpu, library_digest
+from graphwright.targets.cpu.private import PrivateFolder
+
+_FORMAT: Final = "1"
+_SUFFIX: Final = ".om"
+_WRITERS: Final[WeakSet[Thread]] = WeakSet()
+
+
+@dataclass(frozen=True)
+class ProgramKey:
+    """Everything that a compilation depends on, as hashes or text."""
+
+    graph: str
+    constants: str
+    options: str
+    isa: str
+    version: str
+    format: str = _FORMAT
+
+    @property
+    def digest(self) -> str:
+        """Its name in the cache."""
+        return _hash(json.dumps(asdict(self), sort_keys=True))
+
+
+@dataclass(frozen=True)
+class ProgramEntry:
+    """An entry: its name, its key, its bytes, and the time of its last use, in seconds since 1970."""
+
+    name: str
+    key: ProgramKey
+    bytes: int
+    used: float
+
+
+def program_key(graph: Module, module: Module, options: Options) -> ProgramKey:
+    """The key of ``module``, which is ``graph`` with more of its inputs constant."""
+    here = for_this_cpu(options)
+    held = " ".join(node.op.value.digest for node in module.walk() if isinstance(node.op, Constant))
+    return ProgramKey(
+        _hash(print_module(graph, constants="short")),
+        _hash(held),
+        json.dumps({**here.key(), "specialize": options.specialize}, sort_keys=True),
+        here.isa,
+        f"{graphwright.__version__} {_sources()} {library_digest(here.isa)}",
+    )
+
+
+class ProgramCache:
+    """The folder of compiled programs of one user; safe for several processes at once."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._files = PrivateFolder(options.cache_folder / "programs")
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self._files.path
+
+    def is_used(self) -> bool:
+        """Whether anything is kept: plugins change what a graph means, and devices what it runs on."""
+        options = self._options
+        return (
+            options.cache_limit > 0
+            and options.device == "cpu"
+            and not options.plugins
+            and self._files.usable()
+        )
+
+    def load(self, key: ProgramKey) -> Model | None:
+        """The model of ``key``; None if there is none, or it is damaged."""
+        path = self.folder / f"{key.digest}{_SUFFIX}"
+        if not path.is_file() or path.is_symlink():
+            return None
+        try:
+            model = load(path, trust=True, options=replace(self._options, targets=()))
+        except (GraphwrightError, OSError) as error:
+            debug("a program of the cache is not used: %s", error)
+            return None
+        self._files.touch(path.name)
+        return model
+
+    def store(self, key: ProgramKey, model: Model) -> None:
+        """Keep ``model`` under ``key``, unless it takes more than half of the limit: in the background, which
+        the process waits for when it ends. A cache that cannot be written is no error, and gives one warning.
+        """
+        if len(model.package.weights.data) > self._limit // 2:
+            return
+        writer = Thread(target=self._write, args=(key, model), name="graphwright program cache")
+        _WRITERS.add(writer)
+        writer.start()
+
+    @property
+    def _limit(self) -> int:
+        return self._options.cache_limit << 20
+
+    def _write(self, key: ProgramKey, model: Model) -> None:
+        try:
+            self._files.write(f"{key.digest}.json", json.dumps(asdict(key)).encode())
+            model.save(self.folder / f"{key.digest}{_SUFFIX}")
+            self._files.shrink(_SUFFIX, self._limit)
+        except OSError as error:
+            self._files.warn(error)
+
+    @staticmethod
+    def wait() -> None:
+        """Wait until all that was to be kept is."""
+        for writer in tuple(_WRITERS):
+            writer.join()
+
+    def entries(self) -> list[ProgramEntry]:
+        """All entries, the one that was used last first."""
+        found = []
+        for path in self._files.entries(_SUFFIX):
+            key, seen = self._key(path.with_suffix(".json")), path.lstat()
+            if key is not None:
+                found.append(ProgramEntry(path.stem, key, seen.st_size, seen.st_mtime))
+        return sorted(found, key=lambda entry: -entry.used)
+
+    def explain_miss(self, key: ProgramKey) -> str:
+        """Why ``key`` is not in the cache: what differs from the entry most like it."""
+        known = [entry.key for entry in self.entries()]
+        if key in known:
+            return "not a miss: the cache holds it"
+        same = [other for other in known if other.graph == key.graph]
+        if not same:
+            return "the graph is new" if known else "the cache is empty"
+        names = [field.name for field in fields(ProgramKey)]
+        changed = [tuple(n for n in names if getattr(other, n) != getattr(key, n)) for other in same]
+        fewest = min(map(len, changed))
+        nearest = next(each for each in changed if len(each) == fewest)
+        return f"the graph is known, with other {' and '.join(nearest)}"
+
+    def clear(self) -> int:
+        """Drop every entry; how many there were."""
+        return self._files.clear(_SUFFIX)
+
+    def bytes(self) -> int:
+        """What the entries take."""
+        return self._files.bytes(_SUFFIX)
+
+    def _key(self, path: Path) -> ProgramKey | None:
+        data = self._files.read(path.name)
+        try:
+            return None if data is None else ProgramKey(**json.loads(data))
+        except (ValueError, TypeError):
+            return None
+
+
+def age_text(used: float) -> str:
+    """How long ago a time was."""
+    seconds = max(0, int(time.time() - used))
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit} {name} ago"
+    return f"{seconds} s ago"
+
+
+@cache
+def _sources() -> str:
+    """A hash of graphwright's own sources: while it is worked on, its version stays."""
+    state, root = hashlib.blake2b(digest_size=10), Path(graphwright.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        state.update(str(path.relative_to(root)).encode())
+        state.update(path.read_bytes())
+    return state.hexdigest()
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

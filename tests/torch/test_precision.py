@@ -107,3 +107,78 @@ def test_convolutions(dtype: str, options: dict[str, str]) -> None:
         made = compiled(module, **options)(x)
         assert made.dtype == x.dtype
         assert 1e-6 < relative(made, wanted) < (1e-3 if dtype == "float16" else 8e-3)
+
+
+class Widened(nn.Module):
+    """A linear layer as torchao writes it for weights of 8 bits."""
+
+    def __init__(self, n: int, k: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-128, 128, (n, k), dtype=torch.int8))
+        self.register_buffer("scale", torch.rand(n) * 0.01)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight.t().to(x.dtype) * self.scale.to(x.dtype)
+
+
+class Grouped(nn.Module):
+    """A linear layer with a scale and a zero point for each group, of so many bits."""
+
+    def __init__(self, n: int, k: int, groups: int, bits: int) -> None:
+        super().__init__()
+        end = 1 << bits - 1
+        self.register_buffer("weight", torch.randint(-end, end, (n, k), dtype=torch.int8))
+        self.register_buffer("scale", torch.rand(n, groups) * 0.1)
+        self.register_buffer("zero", torch.randint(-end, end, (n, groups), dtype=torch.int8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, k, groups = *self.weight.shape, self.scale.shape[1]
+        w = self.weight.view(n, groups, k // groups).to(x.dtype)
+        shifted = w - self.zero.view(n, groups, 1).to(x.dtype)
+        made = (shifted * self.scale.view(n, groups, 1).to(x.dtype)).view(n, k)
+        return nn.functional.linear(x, made)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Widened(50, 70),
+        lambda: Grouped(50, 96, 3, 4),
+        lambda: Grouped(50, 70, 1, 8),
+        lambda: Grouped(48, 64, 4, 2),
+        lambda: Grouped(50, 72, 3, 4),
+    ],
+    ids=[
+        "int8",
+        "int4 in groups of 32",
+        "int8 by column",
+        "int2 in groups of 16",
+        "groups of 24 are no blocks",
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_integer_weights(make: Callable[[], nn.Module], dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    module = make().eval()
+    k = module.weight.shape[1]
+    x = torch.randn(7, k).to(dtype)
+    with torch.no_grad():
+        wanted = module(x.double())
+        made = compiled(module)(x)
+    assert made.dtype == dtype
+    assert relative(made, wanted.float()) < (1e-5 if dtype == torch.float32 else 1e-2)
+
+
+def test_packed_int8_product() -> None:
+    torch.manual_seed(3)
+    w, scales = torch.randint(-128, 128, (32, 64), dtype=torch.int8), torch.rand(32).bfloat16()
+    x = torch.randn(5, 64).bfloat16()
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = torch.ops.aten._weight_int8pack_mm(x, w, scales)
+        return made
+
+    with torch.no_grad():
+        wanted = (x.double() @ w.double().t() * scales.double()).float()
+        assert relative(compiled(run)(x), wanted) < 1e-2
+    assert not gw.torch.report()[-1].missing

@@ -19,6 +19,7 @@ from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.matmul_nbits import LEAST_BLOCK, WIDTHS, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import is_single, limits
+from graphwright.passes import integer_weights
 from graphwright.passes.base import RulePass
 
 X, W, SCALE, ZERO, BIAS = Var("x"), Const("w"), Const("scale"), Opt("zero"), Opt("bias")
@@ -107,6 +108,7 @@ WEIGHT_ONLY_QUANTIZATION = RulePass(
             "product with transposed codes", TURNED, lambda m: _refusal(m, 1), lambda b, m: _product(b, m, 1)
         ),
         Rule("product with codes and a bias", GEMM, _gemm_refusal, _gemm),
+        *integer_weights.RULES,
     ),
 )
 """The pass. It runs before constants are folded: dequantised weights would be floats from then on."""

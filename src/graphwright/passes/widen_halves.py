@@ -23,13 +23,14 @@ from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
+from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 from graphwright.passes.base import Pass, Record, RulePass, graphs
 from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
 HALVES: Final = frozenset({F16, BF16})
-IMAGES: Final = (MaxPool, AveragePool, Resize)
-"""Ops on images whose kernels are those of f32."""
+IN_F32: Final = (MaxPool, AveragePool, Resize, MatMulNBits)
+"""Other ops whose kernels are those of f32."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _widened(node: Node, b: Builder) -> Value | None:
         return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node) if narrow else None
     if isinstance(op, Conv):
         return _convolution(b, op, node) if op.precision is None else None
-    if isinstance(op, IMAGES) or (_is_arithmetic(op) and not _broadcasts(node)):
+    if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
         return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
     return None
 

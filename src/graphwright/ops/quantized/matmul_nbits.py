@@ -6,10 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
+from graphwright.ir.op import (
+    Array,
+    AtenImporter,
+    Fact,
+    Inference,
+    InferError,
+    Op,
+    Sample,
+    Trait,
+    arg,
+    op,
+)
 from graphwright.ir.symbols import ceildiv, symbol
 from graphwright.ir.types import BF16, F16, F32, I8, U8, U32, TensorType
+from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype, quiet, same_dtype, widened
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.quantized.quantized import SCALES
 
 WIDTHS = (2, 4, 8)
@@ -137,3 +152,13 @@ MatMulNBits.samples = (
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 4, 1)), "rows of the scales"),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F16, 5, 1)), "one dtype"),
 )
+
+
+def _int8_product(i: AtenImporter) -> Any:
+    """``x @ w.T * scales`` with w[N, K] of i8: a pass makes codes of it, where w is constant."""
+    x, scales = i.input(0), i.input(2)
+    w = i.emit(Cast(x.type.dtype), i.emit(Transpose((1, 0)), i.input(1)))
+    return i.emit(Mul(), i.emit(MatMul(), x, w), scales)
+
+
+MatMulNBits.aten = {"_weight_int8pack_mm": _int8_product}

@@ -16,7 +16,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -88,13 +87,11 @@ def _round(call: Callable[[], Any]) -> float:
 
 
 def _in_process(name: str, threads: int, rounds: int) -> dict[str, Any]:
-    """The same, measured in a process of its own with empty caches."""
-    with tempfile.TemporaryDirectory() as folder:
-        caches = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "XDG_CACHE_HOME": folder}
-        command = [sys.executable, "-m", "benchmarks.torch_speed", name, "--threads", str(threads)]
-        command += ["--rounds", str(rounds), "--here"]
-        environment = {**os.environ, **caches, "OMP_NUM_THREADS": str(threads)}
-        text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    """The same, measured in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.torch_speed", name, "--threads", str(threads)]
+    command += ["--rounds", str(rounds), "--here"]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
     made: dict[str, Any] = json.loads(text)
     return made
 

@@ -6,6 +6,7 @@
 #   make format        formats all Python, C and C++
 #   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
+#   make test-torch    tests of the PyTorch part with another version of it (TORCH)
 #   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
@@ -21,6 +22,7 @@ FUZZ ?= 100000
 GRAPHS ?= 20000
 BENCH ?= all
 THREADS ?= 1
+TORCH ?= 2.12.1
 JOBS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -32,7 +34,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(NATIVE_SOURCES) \
 	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models sizes conformance lint format bench sanitize fuzz docs clean
+.PHONY: help demo test test-models test-torch sizes conformance lint format bench sanitize fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -62,6 +64,11 @@ test: $(VENV)/.test
 test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all
 	@$(BIN)/python -m pytest -q -m models $(PYTEST_ARGS)
+
+test-torch:
+	@$(MAKE) --no-print-directory VENV=$(VENV)-torch $(VENV)-torch/.test
+	@$(VENV)-torch/bin/python -m pip -qq install torch==$(TORCH)
+	@$(VENV)-torch/bin/python -m pytest -n $(JOBS) --dist loadfile tests/torch tests/frontends/torch $(PYTEST_ARGS)
 
 sizes: $(VENV)/.test
 	@$(BIN)/python -m pytest -q -m sweep -n $(JOBS) tests/ops/test_open_sizes.py $(PYTEST_ARGS)
@@ -98,8 +105,10 @@ docs: $(VENV)/.test
 	@$(BIN)/python -m docs.include
 	@$(BIN)/python -m docs.op_table
 	@$(BIN)/python -m benchmarks.report
+	@$(BIN)/python -m benchmarks.op_report
+	@$(BIN)/python -m benchmarks.torch_report
 
 clean:
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VENV)-torch build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

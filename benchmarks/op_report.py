@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from benchmarks.op_cases.reasons import REASONS
 from benchmarks.ops import LIMIT
+from benchmarks.pages import Part, table, threads_text
 from benchmarks.report import RESULTS, ROOT
 
 PAGE: Final = ROOT / "docs" / "performance.md"
-BEGIN: Final = "<!-- single ops: written by python -m benchmarks.op_report -->"
-END: Final = "<!-- end of single ops -->"
+PART: Final = Part("single ops", "python -m benchmarks.op_report")
 Entries = Sequence[Mapping[str, Any]]
 
 
@@ -35,10 +35,10 @@ def families_table(entries: Mapping[int, Entries]) -> str:
     names = dict.fromkeys(entry["family"] for found in entries.values() for entry in found)
     head = ["family", "cases"]
     for threads in entries:
-        head += [f"{threads} thread{'s' * (threads > 1)}", "slower"]
+        head += [threads_text(threads), "slower"]
     rows = [[name, *_figures(entries, name)] for name in names]
     rows.append(["all", *_figures(entries, "")])
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _figures(entries: Mapping[int, Entries], family: str) -> list[str]:
@@ -60,7 +60,7 @@ def slower_table(entries: Mapping[int, Entries]) -> str:
             worst[name] = max(ratio, worst.get(name, 0))
     slower = sorted((name for name in worst if worst[name] > LIMIT), key=lambda name: -worst[name])
     rows = [[name, *(_ratio(found, name) for found in ratios.values()), reason_of(name)] for name in slower]
-    return _table(["case", *(f"{threads} thread{'s' * (threads > 1)}" for threads in ratios), "why"], rows)
+    return table(["case", *map(threads_text, ratios), "why"], rows, (0, len(ratios) + 1))
 
 
 def _ratio(found: Mapping[str, float], name: str) -> str:
@@ -72,23 +72,9 @@ def reason_of(name: str) -> str:
     return next((reason for part, reason in REASONS.items() if part in name), "not examined yet")
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(head) - 2), "---" if head[-1] == "why" else "---:"]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
-
-
-def filled(page: str, text: str) -> str:
-    """``page`` with ``text`` between its markers; a ValueError if it has none."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"no {BEGIN} and {END}")
-    return f"{before}{begin}\n\n{text}\n{end}{after}"
-
-
 def main() -> None:
     entries = read_entries()
-    PAGE.write_text(filled(PAGE.read_text(), f"{families_table(entries)}\n{slower_table(entries)}"))
+    PAGE.write_text(PART.filled(PAGE.read_text(), f"{families_table(entries)}\n{slower_table(entries)}"))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.pages import Part, table, threads_text
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
-BEGIN, END = "<!-- results: written by python -m benchmarks.report -->", "<!-- end of results -->"
+PART = Part("results", "python -m benchmarks.report")
 OURS = "graphwright"
 TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "inductor": "Inductor"}
 Result = Mapping[str, Any]
@@ -44,7 +46,7 @@ def setting(result: Result) -> tuple[int, bool]:
 
 def setting_title(threads: int, busy: bool) -> str:
     """A setting in words."""
-    return f"{threads} thread{'s' * (threads > 1)}{', one of their cores busy' * busy}"
+    return f"{threads_text(threads)}{', one of their cores busy' * busy}"
 
 
 def report(results: Sequence[Result]) -> str:
@@ -77,8 +79,7 @@ def _table(results: Sequence[Result], title: str) -> str:
     ]
     means = [_mean([r["ratios"][peer]["median"] for r in results if peer in r["ratios"]]) for peer in peers]
     rows.append(["geometric mean", "", *means, *[""] * (len(head) - 2 - len(peers))])
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return f"{title}:\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"{title}:\n\n{table(head, rows)}"
 
 
 def _name(result: Result) -> str:
@@ -132,25 +133,16 @@ def command_text(command: Sequence[str]) -> str:
     return " ".join([*command[:3], "MODEL", *command[4:]])
 
 
-def filled(page: str, table: str) -> str:
-    """``page`` with ``table`` between its markers; a ValueError if it has none."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"no {BEGIN} and {END}")
-    return f"{before}{begin}\n\n{table}\n{end}{after}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
     check = parser.parse_args().check
-    table = report(read_results())
-    stale = [page for page in PAGES if filled(page.read_text(), table) != page.read_text()]
+    text = report(read_results())
+    stale = [page for page in PAGES if PART.filled(page.read_text(), text) != page.read_text()]
     for page in stale:
         print(f"{page.relative_to(ROOT)} {'is out of date: make docs' if check else 'is written anew'}")
         if not check:
-            page.write_text(filled(page.read_text(), table))
+            page.write_text(PART.filled(page.read_text(), text))
     sys.exit(check and bool(stale))
 
 

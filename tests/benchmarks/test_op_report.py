@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from benchmarks.op_report import BEGIN, END, families_table, filled, reason_of, slower_table
+from benchmarks.op_report import families_table, reason_of, slower_table
 
 ENTRIES = {
     1: [
@@ -28,9 +26,3 @@ def test_slower_cases_are_listed_with_their_reason() -> None:
 def test_the_first_part_of_a_name_gives_the_reason() -> None:
     assert reason_of("matmul f64 256") != reason_of("matmul K 8")
     assert reason_of("no such case") == "not examined yet"
-
-
-def test_text_goes_between_the_markers() -> None:
-    assert filled(f"a\n{BEGIN}\nold\n{END}\nb", "new\n") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb"
-    with pytest.raises(ValueError, match="no <!--"):
-        filled("a", "new")

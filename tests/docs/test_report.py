@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.report import BEGIN, END, filled, report
+from benchmarks.report import PART, report
 
 
 def result(model: str, threads: int, peers: dict[str, float]) -> dict[str, Any]:
@@ -59,9 +59,9 @@ def test_no_results_are_said_to_be_none() -> None:
 
 
 def test_filling_a_page_again_changes_nothing() -> None:
-    page = f"before\n{BEGIN}\n{END}\nafter\n"
-    once = filled(page, "table\n")
-    assert once == f"before\n{BEGIN}\n\ntable\n\n{END}\nafter\n"
-    assert filled(once, "table\n") == once
+    page = f"before\n{PART.begin}\n{PART.end}\nafter\n"
+    once = PART.filled(page, "table\n")
+    assert once == f"before\n{PART.begin}\n\ntable\n\n{PART.end}\nafter\n"
+    assert PART.filled(once, "table\n") == once
     with pytest.raises(ValueError, match="results"):
-        filled("nothing", "table\n")
+        PART.filled("nothing", "table\n")

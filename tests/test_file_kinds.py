@@ -20,7 +20,7 @@ from PIL import Image
 from safetensors.numpy import save as save_safetensors
 
 import graphwright as gw
-from graphwright.file_kinds import HEAD, kind_of
+from graphwright.file_kinds import EXPORTED, HEAD, TORCHSCRIPT, kind_of
 from tests.package.models import Classifier
 from tests.tools.support import graphwright
 
@@ -148,8 +148,17 @@ def test_sessions_and_the_command_say_what_it_is(foreign: tuple[Path, str], tmp_
 
 @pytest.mark.parametrize("data", [torch_file(new=False), archive(net__data_dot_pkl=b"x")])
 def test_older_and_scripted_files_of_pytorch(data: bytes) -> None:
-    with pytest.raises(gw.ModelError, match=r"(?s)it is a PyTorch file.*torch\.onnx\.export"):
+    with pytest.raises(gw.ModelError, match=r"(?s)it is a PyTorch file.*torch\.export"):
         gw.compile(data)
+
+
+def test_programs_of_pytorch_are_known_by_their_members() -> None:
+    weights = archive(m__data__weights__weight_0=b"x" * 100_000, m__models__model_dot_json=b"{}")
+    for data in (archive(m__models__model_dot_json=b"{}"), weights):
+        assert kind_of(data[:HEAD], len(data)) is EXPORTED
+    large = archive(m__data__0=b"x" * 100_000, m__data_dot_pkl=b"x")
+    for data in (archive(m__data_dot_pkl=b"x", m__code__net_dot_py=b"x"), large):
+        assert kind_of(data[:HEAD], len(data)) is TORCHSCRIPT
 
 
 def test_a_package_is_not_compiled_and_a_model_not_loaded(package_path: Path) -> None:

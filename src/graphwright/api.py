@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from graphwright import log, ops, plugins
@@ -18,7 +20,8 @@ from graphwright.compiler.driver import compile_sources, observe_nothing, retype
 from graphwright.compiler.modules import Observer
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, OptionError
+from graphwright.errors import Diagnostic, ModelError, OptionError
+from graphwright.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, file_id, kind_of_file
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
@@ -26,6 +29,7 @@ from graphwright.gc_pause import gc_paused
 from graphwright.gears import Gears
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
+from graphwright.ir.names import terminal
 from graphwright.ir.nesting import regions_of
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.loading import made
@@ -74,7 +78,7 @@ def compile(
     observe: Observer = observe_nothing,
 ) -> Model:
     """Compile an ONNX model (path, bytes, open binary file or ModelProto), a PyTorch module or exported
-    program, or a module built by hand; these stay as they are.
+    program (or its file, .pt2 or TorchScript), or a module built by hand; these stay as they are.
 
     A ``torch.nn.Module`` is exported with ``example_inputs``, a tuple of arguments of its ``forward``, and
     ``example_kwargs``, those by name; a dict alone is all by name. ``dynamic_shapes`` are those of
@@ -120,9 +124,10 @@ def compile(
             held.enter_context(regions_of(entry.module))
             entry.bind(observe)
         package = _package(entries, options, observe)
-        if any(_is_of_torch(each.source) for each in arguments.values()):
+        if any(_is_of_torch(each.source) for each in arguments.values()):  # not files: these are read anew
             package = package.with_own_memory()
-    files = (each.folder.files for each in given.values() if isinstance(each, Opened))
+    files = [each.folder.files for each in given.values() if isinstance(each, Opened)]
+    files += [{file_id(os.stat(path))} for each in arguments.values() if (path := _torch_file(each.source))]
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return made(package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)))
 
@@ -167,17 +172,40 @@ class _Entry:
 def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
     """The source of an entry, read where it is a model of ONNX or PyTorch. Raises ModelError, OptionError."""
     source, examples = arguments.source, arguments.examples
-    if _is_of_torch(source):
-        from graphwright.frontends.torch.source import read_source  # imports torch, as the caller has
+    file = _torch_file(source)
+    if file is not None:
+        _require_torch(file)
+    if file is not None or _is_of_torch(source):
+        from graphwright.frontends.torch.source import read_source  # which imports torch
 
         ops.load()
-        return read_source(source, examples.inputs, examples.kwargs, examples.dynamic_shapes)
-    if examples.are_given:
+        return read_source(file or source, examples.inputs, examples.kwargs, examples.dynamic_shapes)
+    if examples.are_given and not _is_pickled(source):
         message = "example_inputs, example_kwargs and dynamic_shapes are for modules of PyTorch"
         raise OptionError(
             Diagnostic("examples", message, hint="give sizes of inputs as shapes={'x': (1, 3)}")
         )
     return source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
+
+
+def _is_pickled(source: object) -> bool:
+    """Whether ``source`` is a file of PyTorch's that is not read, whatever is given with it."""
+    return isinstance(source, str | os.PathLike) and kind_of_file(Path(source)) is TORCH
+
+
+def _torch_file(source: object) -> Path | None:
+    """The path of a program of PyTorch's; None for other sources."""
+    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
+        return None
+    path = Path(source)
+    return path if path.is_file() and kind_of_file(path) in (EXPORTED, TORCHSCRIPT) else None
+
+
+def _require_torch(file: Path) -> None:
+    if importlib.util.find_spec("torch") is None:
+        message = "a file of PyTorch's is read by PyTorch, which is not installed"
+        hint = "pip install 'graphwright[torch]'; the .om that is made of it runs without"
+        raise ModelError(Diagnostic("pytorch", message, terminal(str(file)), hint))
 
 
 def _is_of_torch(source: object) -> TypeGuard[TorchSource]:

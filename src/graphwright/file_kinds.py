@@ -41,7 +41,17 @@ _PICTURE: Final = "give the model; pictures go to run, as arrays"
 _UNPACK: Final = "unpack it, and give the model in it"
 _AGAIN: Final = "fetch the file again: the server sent a page in its place"
 
-TORCH: Final = FileKind("a PyTorch file", _EXPORT)
+EXPORTED: Final = FileKind(
+    "a program of torch.export (.pt2)", "graphwright.compile takes its path, where PyTorch is installed"
+)
+TORCHSCRIPT: Final = FileKind(
+    "a TorchScript file", "graphwright.compile takes its path and example inputs, where PyTorch is installed"
+)
+TORCH: Final = FileKind(
+    "a PyTorch file of pickled objects, such as a state dict, which is never read here",
+    "make the module in Python, load the state dict into it, and give both to graphwright.compile(module, "
+    'example_inputs), or write a program: torch.export.save(torch.export.export(module, inputs), "m.pt2")',
+)
 SAFETENSORS: Final = FileKind("a safetensors file", _WEIGHTS_ALONE)
 SAVED_MODEL: Final = FileKind("a TensorFlow SavedModel", f"{_TF} --saved-model FOLDER --output model.onnx")
 GRAPH_DEF: Final = FileKind("a TensorFlow graph", f"{_TF} --graphdef FILE --output model.onnx")
@@ -78,6 +88,10 @@ _MAGIC: Final = (
     (0, b"BM", FileKind("a BMP picture", _PICTURE)),
 )
 """Offset, the bytes there, and what they tell."""
+_PROGRAM: Final = re.compile(
+    rb"/(models|archive_format|data/(weights|constants|sample_inputs|aotinductor))(/|$)"
+)
+"""In the name of the first member of a program of torch.export."""
 _TAGS: Final = frozenset({2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26})
 """Field numbers of ModelProto in onnx.proto, behind the IR version."""
 
@@ -119,7 +133,11 @@ def _archive(head: bytes) -> FileKind | None:
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first == b"manifest.json":
         return PACKAGE
-    if b"/data.pkl" in head or b"/constants.pkl" in head or first.endswith(b"/.format_version"):
+    if _PROGRAM.search(first):
+        return EXPORTED
+    if re.search(rb"/data/\d+$", first) or b"/code/" in head or b"/constants.pkl" in head:
+        return TORCHSCRIPT
+    if b"/data.pkl" in head or first.endswith(b"/.format_version"):
         return TORCH
     if first in (b"metadata.json", b"config.json") and b"model.weights.h5" in head:
         return FileKind("a Keras model", f"{_TF} --keras FILE")

@@ -323,3 +323,58 @@ def test_importing_graphwright_does_not_import_torch() -> None:
     code = "import sys, graphwright, graphwright.api; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "False\n"
+
+
+class TakesTwo(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("calls", torch.full((2,), 3.0))
+
+    def forward(self, x: torch.Tensor, options: dict[str, torch.Tensor], power: float = 2.0) -> Any:
+        self.calls += 1
+        return {"y": self.linear(x) * options["scale"] + self.calls[0], "n": x.shape[0]}
+
+
+def test_files_of_programs_are_compiled_run_and_checked(tmp_path: Path) -> None:
+    module, x, scale = TakesTwo(), torch.randn(2, 4), torch.randn(4)
+    dynamic = {"x": {0: Dim("batch", max=9)}, "options": {"scale": None}, "power": None}
+    file = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(module, (x, {"scale": scale}, 2.0), dynamic_shapes=dynamic), file)
+    model = gw.compile(file)
+    x = torch.randn(5, 4)
+    close(model(x, {"scale": scale}), module(x, {"scale": scale}))
+    with pytest.raises(gw.PackageError, match="made from this file"):
+        model.save(file)
+    shapes = ["--shape", "x:3,4"]
+    assert run_command("compile", str(file), "-o", str(tmp_path / "m.om")).startswith("wrote")
+    assert "float32[3, 4]" in run_command("run", str(tmp_path / "m.om"), *shapes)
+    assert "all outputs are within" in run_command("check", str(file), *shapes)
+    assert gw.load(tmp_path / "m.om")(x, {"scale": scale})["n"] == 5
+
+
+def run_command(*arguments: str, status: int = 0, without_torch: bool = False) -> str:
+    head = "import sys; sys.modules['torch'] = None; " if without_torch else ""
+    code = f"{head}from graphwright.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_other_files_of_pytorch(tmp_path: Path) -> None:
+    module, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4)
+    scripted, pickled, whole = (str(tmp_path / name) for name in ("script.pt", "state.pt", "module.pt"))
+    torch.jit.save(torch.jit.trace(module, x), scripted)
+    torch.save(module.state_dict(), pickled)
+    torch.save(module, whole)
+    close(gw.compile(scripted, (x,))(x), module(x).detach())
+    assert "gw.compile(module, (x,))" in run_command("compile", scripted, status=1)
+    for file in (pickled, whole):
+        with pytest.raises(gw.ModelError, match=r"(?s)pickled objects.*load the state dict"):
+            gw.compile(file, (x,))
+    assert "graphwright[torch]" in run_command("compile", scripted, status=1, without_torch=True)
+    (tmp_path / "script.pt").write_bytes((tmp_path / "script.pt").read_bytes()[:-300])
+    with pytest.raises(gw.ModelError, match="PyTorch cannot read it"):
+        gw.compile(scripted, (x,))

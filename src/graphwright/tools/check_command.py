@@ -13,6 +13,7 @@ import graphwright.ops
 from graphwright.compiler.recompile import source_module
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic
+from graphwright.file_kinds import EXPORTED, kind_of_file
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
@@ -66,7 +67,7 @@ def check(
     *,
     options: Options,
 ) -> None:
-    """Hold a model's results against an evaluation of the original in f64.
+    """Hold a model's results against an evaluation of the original in f64, those of a .pt2 against PyTorch.
 
     Errors are those of each output over its greatest magnitude, and relative: their root mean square over
     that of the output; of graphwright and, where it is installed, of ONNX Runtime. The exit status is 1 if
@@ -79,6 +80,7 @@ def check(
       graphwright check model.onnx
       graphwright check model.onnx --shape x:1,3,224,224 --tolerance 1e-5
       graphwright check model.om --onnx model.onnx -i inputs.npz
+      graphwright check model.pt2
     """
     sizes, constants = parse_shapes(shape), parse_constants(const)
     source = onnx if onnx is not None else None if is_package(model) else model
@@ -92,7 +94,7 @@ def check(
         )
     feeds = make_feeds(compiled.inputs, input, sizes, seed)
     results = compiled.run(feeds)
-    expected = reference_outputs(_reference(compiled, source, constants), feeds)
+    expected = _expected(compiled, source, feeds, constants)
     peer = _peer_results(source, feeds, constants)
     worst = _show(results, expected, peer)
     _refuse_other_shapes(results, expected)
@@ -110,6 +112,21 @@ def _limit(tolerance: float | None, options: Options) -> float:
     return 1e-4 if options.keeps_types else math.inf
 
 
+def _expected(
+    compiled: Model, source: Path | None, feeds: Mapping[str, Array], constants: Mapping[str, Any]
+) -> dict[str, Array]:
+    """What the original gives: a program of PyTorch's in PyTorch, others in f64 on the meaning of ops."""
+    if source is None or not _is_of_torch(source):
+        return reference_outputs(_reference(compiled, source, constants), feeds)
+    from graphwright.frontends.torch.source import eager_outputs  # imports torch
+
+    return eager_outputs(source, lambda module: all_feeds(module, feeds, constants))
+
+
+def _is_of_torch(source: Path) -> bool:
+    return kind_of_file(source) is EXPORTED
+
+
 def _reference(compiled: Model, source: Path | None, constants: Mapping[str, Any]) -> Module:
     graphwright.ops.load()
     if source is None:
@@ -121,7 +138,7 @@ def _peer_results(
     source: Path | None, feeds: Mapping[str, Array], constants: Mapping[str, Any]
 ) -> dict[str, Array]:
     """What ONNX Runtime makes of it; nothing, and a note, where it cannot."""
-    if source is None or not is_installed(PEER):
+    if source is None or _is_of_torch(source) or not is_installed(PEER):
         return {}
     try:
         return start(PEER, source, 1)(all_feeds(load_onnx(str(source)), feeds, constants))

@@ -87,6 +87,7 @@ def compile(
       graphwright compile vad.onnx -o vad.om --const sr=16000 --outputs output
       graphwright compile vad.onnx -o vad.om --shape state:2,1,128 --state state=stateN
       graphwright compile - -o - < model.onnx > model.om
+      graphwright compile model.pt2 -o model.om
       graphwright compile model.onnx --print-after fuse --time-passes
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 

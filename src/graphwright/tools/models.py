@@ -1,4 +1,4 @@
-"""Models as the commands take them: compiled from ONNX or loaded from a package."""
+"""Models as the commands take them: compiled from ONNX or PyTorch, or loaded from a package."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.file_kinds import PACKAGE, ZIP, kind_of_file
 from graphwright.gears import Gears
 from graphwright.runtime.model import Model
 from graphwright.spelling import did_you_mean, listed
@@ -19,12 +20,8 @@ if TYPE_CHECKING:
 
 
 def is_package(path: Path) -> bool:
-    """Whether the file is an archive, as ``.om`` files are."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False
+    """Whether the file is an ``.om``, or an archive that is no model."""
+    return kind_of_file(path) in (PACKAGE, ZIP)
 
 
 def open_model(
@@ -39,7 +36,7 @@ def open_model(
     entry: str | None = None,
     observe: Observer = lambda name, product: None,
 ) -> Model:
-    """Load a package, or compile an ONNX model for ``shapes``. Raises what ``load`` and ``compile`` raise."""
+    """Load a package, or compile another model for ``shapes``. Raises what ``load`` and ``compile`` raise."""
     if not is_package(path):
         opened = gw.compile(
             str(path),

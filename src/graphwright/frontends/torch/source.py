@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from torch._export.converter import TS2EPConverter
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.file_kinds import TORCHSCRIPT, kind_of_file
 from graphwright.frontends.torch.decompositions import export_decompositions
 from graphwright.frontends.torch.exported import parameter_names, read_program
 from graphwright.frontends.torch.source_lines import user_line_of
+from graphwright.frontends.torch.types import array_from, tensor_from
 from graphwright.ir.graph import Module
+from graphwright.ir.names import terminal
+from graphwright.ir.op import Array
+from graphwright.ir.pytree import Constant, Number, Tensor, forward_from, leaves
 
 TorchSource: TypeAlias = torch.nn.Module | ExportedProgram
+MOST_LINES = 3
+"""Lines of an error of PyTorch's that are shown."""
 _HINTS = (
     (
         "data-dependent",
@@ -33,7 +44,7 @@ _HINTS = (
 
 
 def read_source(
-    source: TorchSource,
+    source: TorchSource | Path,
     inputs: Sequence[Any] | None,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
@@ -41,19 +52,101 @@ def read_source(
     """The module of ``source``: of a torch.nn.Module what ``torch.export`` makes of its ``forward`` for these
     arguments. Raises ModelError.
     """
+    if isinstance(source, Path):
+        source = load(source)
+    if isinstance(source, torch.jit.ScriptModule):
+        source = converted(source, inputs, kwargs, dynamic_shapes)
+        inputs = kwargs = dynamic_shapes = None
     if isinstance(source, torch.nn.Module):
         if inputs is None and kwargs is None:
-            hint = "as in gw.compile(module, (x,)), or (x,), {'mask': mask}"
-            message = "a module is compiled with arguments of its forward, and none are given"
-            raise ModelError(Diagnostic("examples", message, hint=hint))
+            raise _no_examples("a module")
         source = export(source, inputs or (), kwargs, dynamic_shapes)
     elif (inputs, kwargs, dynamic_shapes) != (None, None, None):
         message = "an exported program has its examples and dynamic shapes already"
         raise ModelError(Diagnostic("examples", message, hint="leave them out, or give the module"))
     with _quiet():
-        with _refusals("the exported program"):
-            program = source.run_decompositions(export_decompositions())
-        return read_program(program, parameter_names(source))
+        return read_program(decomposed_program(source), parameter_names(source))
+
+
+def decomposed_program(program: ExportedProgram) -> ExportedProgram:
+    """``program`` in operators that graphwright has, as far as PyTorch takes others apart."""
+    with _quiet(), _refusals("the exported program"):
+        made: ExportedProgram = program.run_decompositions(export_decompositions())
+        return made
+
+
+def load(path: Path) -> TorchSource:
+    """The program or TorchScript module in a file. PyTorch reads it, which trusts it. Raises ModelError."""
+    kind = kind_of_file(path)
+    try:
+        with _quiet():
+            made: TorchSource = (
+                torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+                if kind is TORCHSCRIPT
+                else torch.export.load(path)
+            )
+            return made
+    except Exception as error:  # of PyTorch's own kinds
+        first = str(error).strip().partition("\n")[0]
+        what = "a PyTorch file" if kind is None else kind.what
+        message = f"is {what}, and PyTorch cannot read it: {type(error).__name__}: {first:.300}"
+        hint = f"it was written by another version of PyTorch (here {torch.__version__}), or is damaged"
+        raise ModelError(Diagnostic("file", message, terminal(str(path)), hint)) from error
+
+
+def converted(
+    module: torch.jit.ScriptModule,
+    inputs: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+) -> ExportedProgram:
+    """A TorchScript module as PyTorch converts it: for these sizes alone. Raises ModelError."""
+    if inputs is None and kwargs is None:
+        raise _no_examples("TorchScript, which has no types of its inputs,")
+    if dynamic_shapes is not None:
+        message = "PyTorch converts TorchScript for the sizes of the examples alone"
+        raise ModelError(Diagnostic("examples", message, hint="export the module that it was made from"))
+    with _quiet(), _refusals("the TorchScript module"):
+        named = None if kwargs is None else dict(kwargs)
+        made: ExportedProgram = TS2EPConverter(module, tuple(inputs or ()), named).convert()
+        return made
+
+
+def _no_examples(what: str) -> ModelError:
+    hint = "as in gw.compile(module, (x,)), or (x,), {'mask': mask}"
+    message = f"{what} is compiled with arguments of its forward, and none are given"
+    return ModelError(Diagnostic("examples", message, hint=hint))
+
+
+def eager_outputs(path: Path, feeds_for: Callable[[Module], Mapping[str, Array]]) -> dict[str, Array]:
+    """What PyTorch itself makes of the program in a file, by name of output. ``feeds_for`` gives arrays for
+    the inputs of its module. Raises ModelError.
+    """
+    program = load(path)
+    assert isinstance(program, ExportedProgram)
+    module = read_source(program, None, None, None)
+    feeds, forward = feeds_for(module), forward_from(module.metadata)
+    assert forward is not None
+    given = [_argument(leaf, feeds) for _, tree in forward.parameters for leaf in leaves(tree)]
+    arguments, named = tree_unflatten(given, program.call_spec.in_spec)
+    with torch.no_grad():
+        results = tree_leaves(program.module()(*arguments, **named))
+    made = zip(leaves(forward.result), results, strict=True)
+    return {
+        leaf.name: array_from(result) if isinstance(leaf, Tensor) else np.asarray(result)
+        for leaf, result in made
+        if not isinstance(leaf, Constant)
+    }
+
+
+def _argument(leaf: Tensor | Number | Constant, feeds: Mapping[str, Array]) -> Any:
+    match leaf:
+        case Tensor(name):
+            return tensor_from(feeds[name])
+        case Number(name):
+            return feeds[name].shape[0]
+        case Constant(value):
+            return value
 
 
 def export(
@@ -90,7 +183,8 @@ def _refusals(name: str) -> Iterator[None]:
 
 def _refusal(error: Exception, name: str) -> Diagnostic:
     text = str(error).strip()
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    lines = [line.strip() for line in text.partition("The error above")[0].splitlines()]
+    said = " ".join([line for line in lines if line][:MOST_LINES])
     hint = next((hint for word, hint in _HINTS if word in text), "the error above says more")
-    message = f"torch.export refuses {name}: {type(error).__name__}: {first}"
+    message = f"torch.export refuses {name}: {type(error).__name__}: {said}"
     return Diagnostic("export", message, user_line_of(error), hint)

@@ -1,6 +1,7 @@
 """PyTorch's graphs on graphwright: ``torch.compile(model, backend="graphwright")``."""
 
 from graphwright.torch.dynamo import backend
-from graphwright.torch.reports import report
+from graphwright.torch.eager_graph import Step
+from graphwright.torch.reports import Report, report
 
-__all__ = ["backend", "report"]
+__all__ = ["Report", "Step", "backend", "report"]

@@ -15,6 +15,7 @@ from graphwright.frontends.torch.graph import Reading, read_graph
 from graphwright.frontends.torch.partition import partition
 from graphwright.torch.captured import current_backend
 from graphwright.torch.compiled_graph import CompiledGraph, Part
+from graphwright.torch.eager_graph import EagerGraph, NanCheck
 from graphwright.torch.metadata import is_plain, parameters
 from graphwright.torch.reports import Break, GraphReport, record
 from graphwright.torch.settings import Settings
@@ -30,8 +31,7 @@ def backend(
 ) -> Callable[..., Any]:
     """What ``torch.compile`` calls with each graph that it captures. Raises OptionError.
 
-    ``options``: those of ``graphwright.compile``, and ``strict``: whether operators that graphwright does not
-    have are an error, instead of running in PyTorch.
+    ``options``: those of ``graphwright.compile``, and those of :class:`Settings`.
     """
     settings = Settings.of(mode, options)
     broken, name, captured_for = Break.of(module), str(module.meta.get("backend_id", "")), current_backend()
@@ -67,7 +67,11 @@ def backend(
 def _executor(
     graph: fx.GraphModule, reading: Reading, settings: Settings, report: GraphReport
 ) -> Callable[..., Any]:
-    """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch."""
+    """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch; or op by op."""
+    if settings.eager:
+        checks = (NanCheck(),) if settings.check_nan else ()
+        hooks = (*checks, *(() if settings.hook is None else (settings.hook,)))
+        return EagerGraph(graph, settings.options, report, hooks)
     if not reading.missing:
         return CompiledGraph(graph, reading, settings.options, parameters(), report).call
     names = partition(graph, reading.missing)
@@ -75,8 +79,10 @@ def _executor(
     for name in names:
         part: Any = graph.get_submodule(name)
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
-        made = CompiledGraph(part, read_graph(part.graph, part), settings.options, frozenset(), report)
-        setattr(graph, name, Part(made, single))
+        read = read_graph(part.graph, part)
+        if not read.missing:  # else its arguments cannot be fed, and PyTorch runs it
+            made = CompiledGraph(part, read, settings.options, frozenset(), report)
+            setattr(graph, name, Part(made, single))
     return graph
 
 

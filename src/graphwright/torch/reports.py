@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import weakref
 from collections import deque
@@ -13,6 +12,7 @@ from typing import Any, Final, Self, overload
 from torch import fx
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.frontends.torch.source_lines import user_line
 from graphwright.log import warn_once
 from graphwright.records import dataclass
 from graphwright.torch.captured import backend_of, graph_names
@@ -82,7 +82,7 @@ class GraphReport:
         """The report of ``graph``, of whose nodes PyTorch runs ``missing`` for these reasons."""
         lines: dict[tuple[str, str], list[str]] = {}
         for node, reason in missing.items():
-            lines.setdefault((str(node.target), reason), []).extend(_line(node))
+            lines.setdefault((str(node.target), reason), []).extend(user_line(node))
         found = tuple(Missing(*key, tuple(dict.fromkeys(where))) for key, where in lines.items())
         return cls(kind, sum(node.op == "call_function" for node in graph.nodes), found, broken)
 
@@ -197,9 +197,3 @@ def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> No
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _line(node: fx.Node) -> list[str]:
-    """The innermost line of the user's source that made ``node``."""
-    frames = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    return [f"{file}:{line}" for file, line in frames[-1:]]

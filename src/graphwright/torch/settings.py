@@ -2,36 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.records import dataclass
 
-MODES: Mapping[str, Mapping[str, Any]] = {
+MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
     "reduce-overhead": {},
     "max-autotune": {"specialize": "hot"},
 }
 """Options that each ``mode`` of ``torch.compile`` stands for."""
+_EAGER: Final = "eager"
+_OWN: Final[Mapping[str, Any]] = {
+    "mode": "default",
+    "strict": False,
+    "release_weights": False,
+    "hook": None,
+    "check_nan": False,
+}
+"""Options of the backend alone, with their defaults."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``options`` of the compiler; ``strict``: operators that graphwright does not have are an error."""
+    """``options`` of the compiler. ``strict``: operators that graphwright does not have are an error.
+    ``release_weights``: parameters that were packed lose their own memory. ``eager``: operators run one by
+    one, ``hook`` is called after each, and ``check_nan`` ends a run at the first NaN.
+    """
 
     options: Options
     strict: bool = False
+    release_weights: bool = False
+    eager: bool = False
+    hook: Callable[[Any], object] | None = None
+    check_nan: bool = False
 
     @classmethod
     def of(cls, mode: str | None, options: Mapping[str, Any] | None) -> Settings:
-        """The arguments of ``torch.compile``. Raises OptionError."""
+        """The arguments of ``torch.compile``, whose own ``mode`` cannot be given beside options. Raises
+        OptionError.
+        """
         given = dict(options or {})
-        if mode not in (None, *MODES):
+        own = {name: given.pop(name, default) for name, default in _OWN.items()}
+        mode = mode or own.pop("mode")
+        own.pop("mode", None)
+        if mode not in (*MODES, _EAGER):
             message = f"mode={mode!r} is no mode"
-            raise OptionError(Diagnostic("option", message, hint=f"the modes are {', '.join(MODES)}"))
-        strict = given.pop("strict", False)
-        if not isinstance(strict, bool):
-            raise OptionError(Diagnostic("option", f"strict={strict!r} is neither True nor False"))
-        return cls(Options.of({**MODES[mode or "default"], **given}), strict)
+            raise OptionError(
+                Diagnostic("option", message, hint=f"the modes are {', '.join((*MODES, _EAGER))}")
+            )
+        eager = mode == _EAGER
+        _check(own, eager)
+        return cls(Options.of({**MODES.get(mode, {}), **given}), eager=eager, **own)
+
+
+def _check(own: Mapping[str, Any], eager: bool) -> None:
+    """Raise OptionError for values that options of the backend do not take."""
+    for name, default in _OWN.items():
+        if isinstance(default, bool) and not isinstance(own[name], bool):
+            raise OptionError(Diagnostic("option", f"{name}={own[name]!r} is neither True nor False"))
+    if own["hook"] is not None and not callable(own["hook"]):
+        raise OptionError(Diagnostic("option", f"hook={own['hook']!r} is no function"))
+    alone = [name for name in ("hook", "check_nan") if own[name]]
+    if alone and not eager:
+        message = f"{' and '.join(alone)} look at single operators"
+        raise OptionError(Diagnostic("option", message, hint='add "mode": "eager"'))

@@ -16,7 +16,7 @@ from graphwright.frontends.torch.stand_ins import stand_ins
 from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Value
-from graphwright.ir.symbols import Dim, Expr, Range, symbol
+from graphwright.ir.symbols import Dim, Expr, Range, names_in
 from graphwright.ir.types import U8, TensorType
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass
@@ -51,13 +51,17 @@ class _GraphReader:
         self._missing: dict[fx.Node, str] = {}
         self._sizes: dict[Dim, int] = {}
         """The arguments that are sizes, by position."""
+        self._given: set[str] = set()
+        """Symbols that are a size of an argument, or an argument."""
         self._inputs: dict[fx.Node, Value] = {}
         """What the module takes for each tensor among the arguments."""
         self._written: dict[fx.Node, fx.Node] = {}
         """Arguments that the graph changes, and what they are then."""
 
     def read(self) -> Reading:
-        for position, node in enumerate(self._graph.find_nodes(op="placeholder")):
+        arguments = self._graph.find_nodes(op="placeholder")
+        self._given = {str(dim) for node in arguments for dim in _dims(node) if _is_symbol(dim)}
+        for position, node in enumerate(arguments):
             self._nodes.made[node] = self._input(node, position)
         for node in self._graph.nodes:
             if node.target == WRITES and node.args[0] in self._inputs:
@@ -103,6 +107,9 @@ class _GraphReader:
     def _tensor(self, node: fx.Node, fake: torch.Tensor, position: int) -> Value:
         """An input, which lies in memory as the argument does."""
         type, order = type_from(fake), order_in_memory(fake)
+        for dim in type.dims:
+            if unknown := names_in(dim) - self._given:
+                raise Unsupported(f"no argument has the size {', '.join(sorted(unknown))} of {dim}")
         for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=True)):
             self._note_symbol(dim, position, axis)
             self._note_range(size)
@@ -112,7 +119,7 @@ class _GraphReader:
         return self._ordered(self._inputs[node], inverse(order))
 
     def _note_symbol(self, dim: Dim, position: int, axis: int | None) -> None:
-        if isinstance(dim, Expr) and dim == symbol(str(dim)):
+        if _is_symbol(dim):
             self._interface.symbols.setdefault(str(dim), (position, axis))
 
     def _note_range(self, size: int | torch.SymInt) -> None:
@@ -167,3 +174,16 @@ class _GraphReader:
                 state = self._inputs[argument]
                 yield state, self._ordered(value, order_in_memory(argument.meta["val"]))
                 self._interface.changed.append(self._interface.inputs[state.index].position)
+
+
+def _is_symbol(dim: Dim) -> bool:
+    return isinstance(dim, Expr) and names_in(dim) == {str(dim)}
+
+
+def _dims(node: fx.Node) -> Iterator[Dim]:
+    """The sizes of an argument, or the argument itself where it is one; none where they cannot be told."""
+    fake = node.meta.get("val")
+    sizes = fake.shape if isinstance(fake, torch.Tensor) and fake.layout == torch.strided else (fake,)
+    for size in sizes:
+        if isinstance(size, torch.SymInt) and not size.node.is_nested_int():
+            yield dim_from(size)

@@ -1,0 +1,152 @@
+"""A graph of ``torch.compile`` that runs op by op, so that each intermediate can be looked at."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, GraphwrightError
+from graphwright.frontends.torch.graph import WRITES, read_graph
+from graphwright.frontends.torch.source_lines import user_line
+from graphwright.ir.printer import print_module
+from graphwright.records import dataclass, replace
+from graphwright.runtime.executor import RunError
+from graphwright.torch.compiled_graph import CompiledGraph
+from graphwright.torch.reports import GraphReport
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator that has run: the node's name, the operator, the user's line, what it gave, and whether
+    PyTorch ran it.
+    """
+
+    name: str
+    operator: str
+    line: str
+    results: tuple[Any, ...]
+    by_pytorch: bool
+
+    def __str__(self) -> str:
+        where = f" ({self.line})" if self.line else ""
+        return f"{self.name} = {self.operator}{where}"
+
+
+Hook = Callable[[Step], object]
+"""Called after each operator, in the order of the graph."""
+
+
+class EagerGraph:
+    """Runs each operator by the kernels that it has alone: equal ones share a program."""
+
+    def __init__(
+        self, graph: fx.GraphModule, options: Options, report: GraphReport, hooks: Sequence[Hook]
+    ) -> None:
+        self._graph, self._options, self._report, self._hooks = graph, options, report, hooks
+        self._equal: dict[str, CompiledGraph] = {}
+        calls = [node for node in graph.graph.nodes if node.op == "call_function"]
+        self._alone = {
+            node: self._compiled(node) for node in calls if node.target not in (operator.getitem, WRITES)
+        }
+        report.parts = len(self._equal)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results; calls may come from several threads, each with its own intermediates."""
+        return _Run(self._graph, self._alone, self._hooks).run(*arguments)
+
+    def _compiled(self, node: fx.Node) -> CompiledGraph | None:
+        """``node`` as a graph of its own; None where PyTorch runs it."""
+        fakes = node.meta.get("val")
+        if not any(isinstance(each, torch.Tensor) for each in _each(fakes)):
+            return None
+        graph = _graph_of(node, fakes)
+        module = fx.GraphModule(self._graph, graph)
+        reading = read_graph(graph, module)
+        if reading.missing:
+            return None
+        kind = f"{print_module(reading.module)} {reading.interface}"
+        if kind not in self._equal:
+            self._equal[kind] = CompiledGraph(module, reading, self._options, frozenset(), self._report)
+        return self._equal[kind]
+
+
+class _Run(fx.Interpreter):
+    """One run of a graph."""
+
+    def __init__(
+        self, graph: fx.GraphModule, alone: Mapping[fx.Node, CompiledGraph | None], hooks: Sequence[Hook]
+    ) -> None:
+        super().__init__(graph)
+        self._alone, self._hooks = alone, hooks
+
+    def run_node(self, n: fx.Node) -> Any:
+        """What a node gives; the hooks are called."""
+        alone = self._alone.get(n)
+        if alone is None:
+            result = super().run_node(n)
+        else:
+            made = self._alone_results(alone, n)
+            result = tuple(made) if isinstance(n.meta["val"], tuple | list) else made[0]
+        if n in self._alone:
+            step = Step(n.name, str(n.target), "".join(user_line(n)), tuple(_each(result)), alone is None)
+            for hook in self._hooks:
+                hook(step)
+        return result
+
+    def _alone_results(self, alone: CompiledGraph, node: fx.Node) -> list[Any]:
+        try:
+            return alone.call(*[self.env[each] for each in node.all_input_nodes])
+        except GraphwrightError as error:  # which names nodes of a graph that others share
+            where = f"{node.name} ({''.join(user_line(node))})"
+            raise type(error)(*(replace(each, where=where) for each in error.diagnostics)) from error
+
+
+class NanCheck:
+    """A hook that raises RunError at the first operator that gives NaN."""
+
+    def __call__(self, step: Step) -> None:
+        """Raise for NaN among the results of ``step``: those before it gave none."""
+        for number, result in enumerate(step.results):
+            if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+                continue
+            count = int(result.isnan().sum())
+            if count:
+                which = f"result {number} of " if len(step.results) > 1 else ""
+                message = (
+                    f"{which}{step.operator} is the first with NaN: {count} of {result.numel()} elements"
+                )
+                where = f"{step.name} ({step.line})" if step.line else step.name
+                raise RunError(Diagnostic("nan", message, where))
+
+
+def _graph_of(node: fx.Node, fakes: Any) -> fx.Graph:
+    """A graph of ``node`` alone, whose arguments are those of its inputs."""
+    graph = fx.Graph()
+    inputs = {each: _placeholder(graph, each, k) for k, each in enumerate(node.all_input_nodes)}
+    made = graph.node_copy(node, inputs.__getitem__)
+    made.name = "result"  # equal operators are to have equal graphs
+    if not isinstance(fakes, tuple | list):
+        graph.output((made,))
+        return graph
+    items = []
+    for number, fake in enumerate(fakes):
+        item = graph.call_function(operator.getitem, (made, number))
+        item.meta["val"] = fake
+        items.append(item)
+    graph.output(tuple(items))
+    return graph
+
+
+def _placeholder(graph: fx.Graph, node: fx.Node, number: int) -> fx.Node:
+    made = graph.placeholder(f"input_{number}")
+    made.meta["val"] = node.meta.get("val")
+    return made
+
+
+def _each(fakes: Any) -> Sequence[Any]:
+    return fakes if isinstance(fakes, tuple | list) else (fakes,)

@@ -378,3 +378,41 @@ def test_other_files_of_pytorch(tmp_path: Path) -> None:
     (tmp_path / "script.pt").write_bytes((tmp_path / "script.pt").read_bytes()[:-300])
     with pytest.raises(gw.ModelError, match="PyTorch cannot read it"):
         gw.compile(scripted, (x,))
+
+
+@pytest.mark.parametrize(
+    "layer, states",
+    [
+        (nn.LSTM(8, 16, 2, batch_first=True, bidirectional=True), 0),
+        (nn.LSTM(8, 16, bias=False), 2),
+        (nn.LSTM(8, 16, proj_size=4), 0),
+        (nn.GRU(8, 16, 2, bidirectional=True), 0),
+        (nn.GRU(8, 16, batch_first=True), 1),
+        (nn.RNN(8, 16, nonlinearity="relu", bidirectional=True), 0),
+    ],
+    ids=str,
+)
+def test_recurrent_layers(layer: Any, states: int) -> None:
+    layer = layer.eval()
+    x = torch.randn(3, 5, 8) if layer.batch_first else torch.randn(5, 3, 8)
+    held = tuple(torch.randn(1, 3, 16) for _ in range(states))
+    given = () if not states else (held if states == 2 else held[0],)
+    model = gw.compile(layer, (x, *given))
+    with torch.no_grad():
+        close(model(x, *given), layer(x, *given))
+    assert layer.mode in model.entry.graph or layer.mode == "RNN_RELU" or getattr(layer, "proj_size", 0)
+
+
+def test_open_sizes_have_the_names_of_their_dims() -> None:
+    class Halves(nn.Module):
+        def forward(self, parts: Any, y: torch.Tensor) -> torch.Tensor:
+            return parts["x"][0] + y[::2]
+
+    rows = Dim("rows", max=20)
+    dynamic = {"parts": {"x": [{0: rows}]}, "y": {0: 2 * rows}}
+    model = gw.compile(Halves(), ({"x": [torch.ones(4, 2)]}, torch.ones(8, 2)), dynamic_shapes=dynamic)
+    assert [spec.shape for spec in model.inputs] == [("rows", 2), ("2*rows", 2)]
+    x, y = torch.randn(3, 2), torch.randn(6, 2)
+    close(model({"x": [x]}, y), x + y[::2])
+    with pytest.raises(gw.FeedError):
+        model({"x": [x]}, torch.randn(5, 2))

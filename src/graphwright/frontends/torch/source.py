@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_unflatten
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.file_kinds import TORCHSCRIPT, kind_of_file
 from graphwright.frontends.torch.decompositions import export_decompositions
+from graphwright.frontends.torch.dim_names import name_dims
 from graphwright.frontends.torch.exported import parameter_names, read_program
 from graphwright.frontends.torch.source_lines import user_line_of
 from graphwright.frontends.torch.types import array_from, tensor_from
@@ -52,6 +53,7 @@ def read_source(
     """The module of ``source``: of a torch.nn.Module what ``torch.export`` makes of its ``forward`` for these
     arguments. Raises ModelError.
     """
+    named = dynamic_shapes
     if isinstance(source, Path):
         source = load(source)
     if isinstance(source, torch.jit.ScriptModule):
@@ -65,7 +67,11 @@ def read_source(
         message = "an exported program has its examples and dynamic shapes already"
         raise ModelError(Diagnostic("examples", message, hint="leave them out, or give the module"))
     with _quiet():
-        return read_program(decomposed_program(source), parameter_names(source))
+        module = read_program(decomposed_program(source), parameter_names(source))
+    forward = forward_from(module.metadata)
+    if named is not None and forward is not None:
+        name_dims(module, forward, named)
+    return module
 
 
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:

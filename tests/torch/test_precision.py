@@ -182,3 +182,25 @@ def test_packed_int8_product() -> None:
         wanted = (x.double() @ w.double().t() * scales.double()).float()
         assert relative(compiled(run)(x), wanted) < 1e-2
     assert not gw.torch.report()[-1].missing
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"), [("bfloat16", {}), ("float16", {}), ("", {"precision": "bf16"})]
+)
+def test_attention(dtype: str, options: dict[str, str]) -> None:
+    torch.manual_seed(4)
+    module, x = nn.TransformerEncoderLayer(64, 4, 100, batch_first=True).eval(), torch.randn(2, 37, 64)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = module.self_attn(x, x, x, need_weights=False)[0]
+        return made
+
+    with torch.no_grad():
+        wanted = run(x)
+        if dtype:
+            module.to(getattr(torch, dtype))
+            x = x.to(getattr(torch, dtype))
+        made = compiled(run, **options)(x)
+        assert made.dtype == x.dtype
+        assert 1e-6 < relative(made, wanted) < (2e-3 if dtype == "float16" else 1.5e-2)
+    assert not gw.torch.report()[-1].missing

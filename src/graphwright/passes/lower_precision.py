@@ -1,17 +1,20 @@
 """Computes products in bf16 with f32 sums, where the option ``precision`` asks for it.
 
-Constant weights become bf16, and take half the memory; the other factor is rounded when it is read. Sums,
-biases, and what follows a product stay f32: norms, softmax, activations, reductions, and all inputs and
-outputs of the model.
+Constant weights become bf16, and take half the memory. So does what they are multiplied with: the cast joins
+the kernel that computes it, which stores half the bytes. Images stay f32, whose channel blocks convolutions
+round when they read them. So do sums, biases, and what follows a product: norms, softmax, activations,
+reductions, and all inputs and outputs of the model.
 """
 
 from __future__ import annotations
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, always
 from graphwright.ir.types import BF16, F32
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
 from graphwright.passes.base import RulePass
 from graphwright.records import replace
@@ -19,6 +22,8 @@ from graphwright.records import replace
 X, W, BIAS = Var("x"), Const("w"), Opt("bias")
 MATMUL = P(MatMul, X, W, where=lambda op: op.precision is None)
 CONV = P(Conv, X, W, BIAS, where=lambda op: op.precision is None)
+OPERANDS = Rest("operands")
+ATTENTION = P(ScaledDotProductAttention, OPERANDS, where=lambda op: op.precision is None)
 
 
 def lower_precision(precision: str) -> tuple[RulePass, ...]:
@@ -33,7 +38,8 @@ def _refusal(m: Match) -> str | None:
 
 def _product(b: Builder, m: Match) -> Value:
     w = m.array(W)
-    made: Value = b(replace(m.op(MATMUL), precision=BF16), m[X], b.const(w.astype(BF16.numpy)))
+    op, x = replace(m.op(MATMUL), precision=BF16), b(Cast(BF16), m[X])
+    made: Value = b(op, x, b.const(w.astype(BF16.numpy)))
     return made
 
 
@@ -51,10 +57,16 @@ def _convolution(b: Builder, m: Match) -> Value:
     return made
 
 
+def _attention(b: Builder, m: Match) -> Value:
+    made: Value = b(replace(m.op(ATTENTION), precision=BF16), *m.rest(OPERANDS))
+    return made
+
+
 LOWER_PRECISION = RulePass(
     "lower_precision",
     (
         Rule("product with constant weights", MATMUL, _refusal, _product),
         Rule("convolution with constant weights", CONV, _conv_refusal, _convolution),
+        Rule("attention", ATTENTION, always, _attention),
     ),
 )

@@ -52,6 +52,7 @@ def attend(
     side: str = "end",
     seed: int = 0,
     operands: tuple[Array, Array, Array] | None = None,
+    symbol: str = attention.SYMBOL,
     **options: Any,
 ) -> tuple[Array, Array]:
     """What the kernel gives, alike for every chunking, and what is expected.
@@ -82,7 +83,7 @@ def attend(
         )
         options["scale"] = made.scale
         buffers = [*(x for x, _ in laid), None if full is None else full[0], y]
-        kernel = load(attention, isa)[attention.SYMBOL]
+        kernel = load(attention, isa)[symbol]
         scratch = made.scratch_bytes(isa)
         assert call(kernel, buffers, made.args, made.grid(isa), scratch, chunks=chunks) == 0
         results.append(y.copy())

@@ -1,5 +1,6 @@
 /* Attention: see attention.py. */
 
+#include "library/pairs.h"
 #include "library/sizes.h"
 #include "library/templates.h"
 
@@ -16,7 +17,23 @@ typedef struct {
     int64_t keys_seen;             /* no row of the run sees a key from there on */
     const float *next_k, *next_v;  /* of the head after the run, if the chunk goes on */
     int64_t rows;                  /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
+    int pairs;                     /* of bf16 are what both products take */
 } head;
+
+/* Of n values of what a product sums, the rows that it reads. */
+GW_INLINE int64_t steps_of(const head *h, int64_t n) { return h->pairs ? parts(n, 2) : n; }
+
+#if VL == 16
+/* Of so many rows, for one or two vectors. */
+GW_INLINE product multiply_of(const head *h, int64_t rows, int two) {
+    return h->pairs ? pair_product_of[rows - 1][two] : product_of[rows - 1][two];
+}
+#else
+GW_INLINE product multiply_of(const head *h, int64_t rows, int two) {
+    (void)h;
+    return product_of[rows - 1][two];
+}
+#endif
 
 /* A block of keys. */
 typedef struct {
@@ -82,7 +99,74 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
     }
 }
 
+/* VL pairs of n <= 2 * VL numbers times factor, zeros behind them. */
+GW_INLINE vf pairs_at(const float *x, int64_t step, int64_t n, vf factor) {
+    float lane[2 * VL] = {0};
+    uint16_t made[2 * VL];
+    if (step != 1) {
+        for (int64_t i = 0; i < n; i++)
+            lane[i] = x[i * step];
+        x = lane;
+    }
+    for (int64_t i = 0; i < 2 * VL; i += VL)
+        *(vh_any *)(made + i) = rounded(i < n ? factor * load_most(x + i, n - i) : (vf){0}, 1);
+    return vf_load((const float *)(const void *)made);
+}
+
+/* Panels [depth / 2][NR] of pairs of the block's keys, zeros beyond. */
+static void pack_pairs_of_keys(const struct attention_args *t, const head *h, const block *b) {
+    const int64_t deep = parts(t->depth, 2);
+    float rows[VL * VL] __attribute__((aligned(64)));
+    for (int64_t c = 0; c < parts(b->count, NR) * NR; c += VL) {
+        const int64_t n = smaller(VL, b->count - c);
+        const float *from = h->k + (b->first + c) * t->k_row;
+        float *to = h->keys + c / NR * deep * NR + c % NR;
+        for (int64_t r = 0; r < deep; r += VL) {
+            const int64_t count = smaller(VL, deep - r);
+            for (int64_t i = 0; i < n; i++)
+                vf_store(rows + i * VL, pairs_at(from + i * t->k_row + 2 * r * t->k_col, t->k_col,
+                                                 smaller(2 * VL, t->depth - 2 * r), vf_set1(1)));
+            transpose(rows, VL, n > 0 ? n : 0, count, to + r * NR, NR);
+        }
+    }
+}
+
+/* n <= VL numbers as the lower halves of lanes, zeros behind them. */
+GW_INLINE vw halves_at(const float *x, int64_t step, int64_t n) {
+    float lane[VL] = {0};
+    if (step != 1) {
+        for (int64_t i = 0; i < n; i++)
+            lane[i] = x[i * step];
+        x = lane;
+    }
+    return __builtin_convertvector(rounded(load_most(x, n), 1), vw);
+}
+
+/* Panels [length / 2][NR] of pairs of the block's values, zeros beyond. */
+static void pack_pairs_of_values(const struct attention_args *t, const head *h, const block *b,
+                                 int64_t length) {
+    for (int64_t r = 0; r < b->count; r += 2) {
+        const float *from = h->v + (b->first + r) * t->v_row;
+        fetch_rows(from + ROWS_AHEAD * t->v_row, t->v_row, 2, t->v_col == 1 ? t->width : 0);
+        for (int64_t c = 0; c < parts(t->width, NR) * NR; c += VL) {
+            const int64_t n = smaller(VL, t->width - c);
+            float *to = h->values + c / NR * NR * steps_of(h, length) + r / 2 * NR + c % NR;
+            vw pair = {0};
+            if (n > 0)
+                pair = halves_at(from + c * t->v_col, t->v_col, n);
+            if (n > 0 && r + 1 < b->count)
+                pair |= halves_at(from + t->v_row + c * t->v_col, t->v_col, n) << 16;
+            vf_store(to, (vf)pair);
+        }
+    }
+}
+
 static void pack_block(const struct attention_args *t, const head *h, const block *b, int64_t length) {
+    if (h->pairs) {
+        pack_pairs_of_keys(t, h, b);
+        pack_pairs_of_values(t, h, b, length);
+        return;
+    }
     pack_panels(h->k + b->first * t->k_row, t->k_col, t->k_row, t->depth, b->count, h->keys, t->depth * NR);
     pack_panels(h->v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
 }
@@ -104,6 +188,23 @@ static void scale_query(const struct attention_args *t, const float *from, float
         if (j < n)
             vf_store_n(to + j, vf_load_n(part + j, n - j) * scale, n - j);
     }
+}
+
+/* The same in pairs. */
+static void scale_pairs(const struct attention_args *t, const float *from, float *to) {
+    const vf scale = vf_set1((float)t->scale);
+    for (int64_t d0 = 0; d0 < t->depth; d0 += 2 * KEY_BLOCK, to += MR * PITCH) {
+        const int64_t n = smaller(2 * KEY_BLOCK, t->depth - d0);
+        for (int64_t j = 0; j < n; j += 2 * VL)
+            vf_store(to + j / 2,
+                     pairs_at(from + (d0 + j) * t->q_col, t->q_col, smaller(2 * VL, n - j), scale));
+    }
+}
+
+/* The first n scores as pairs in their own memory, 0 beside the last of an odd number. */
+static void narrow_scores(float *s, int64_t n) {
+    for (int64_t j = 0; j < n; j += 2 * VL)
+        vf_store(s + j / 2, pairs_at(s + j, 1, smaller(2 * VL, n - j), vf_set1(1)));
 }
 
 /* The mask of n <= VL scores from column j on. */
@@ -190,18 +291,19 @@ GW_INLINE int64_t visible(const place *p, const block *b) {
 
 static void score_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
                        int64_t end) {
+    const int64_t deep = steps_of(h, t->depth);
     for (int64_t r = 0; r < rows; r++)
-        scale_query(t, p[r].q, h->queries + r * PITCH);
+        (h->pairs ? scale_pairs : scale_query)(t, p[r].q, h->queries + r * PITCH);
     fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the next tile */
     for (int64_t j = 0; j < end; j += NR) {
-        const product multiply = product_of[rows - 1][end - j > VL];
-        const float *keys = h->keys + j * t->depth;
+        const product multiply = multiply_of(h, rows, end - j > VL);
+        const float *keys = h->keys + j * deep;
         int64_t d0 = 0;
         do {
-            multiply(smaller(KEY_BLOCK, t->depth - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH,
-                     keys + d0 * NR, h->scores + j, d0 > 0);
+            multiply(smaller(KEY_BLOCK, deep - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH, keys + d0 * NR,
+                     h->scores + j, d0 > 0);
             d0 += KEY_BLOCK;
-        } while (d0 < t->depth);
+        } while (d0 < deep);
     }
 }
 
@@ -226,6 +328,8 @@ static void soften_tile(const struct attention_args *t, const head *h, const blo
     for (int64_t r = 0; r < rows; r++) {
         const float total = exponentials(shift[r], visible(p + r, b), end, h->scores + r * PITCH);
         h->total[in_run + r] = h->total[in_run + r] * keep[r] + total;
+        if (h->pairs)
+            narrow_scores(h->scores + r * PITCH, end);
         if (keep[r] == 1 || b->first == 0)
             continue;
         for (int64_t j = 0; j < t->width; j += VL) {
@@ -237,8 +341,9 @@ static void soften_tile(const struct attention_args *t, const head *h, const blo
 
 static void add_values(const struct attention_args *t, const head *h, int64_t rows, int64_t in_run,
                        int64_t end, int64_t length) {
+    const int64_t steps = steps_of(h, end), apart = steps_of(h, length);
     for (int64_t j = 0; j < t->width; j += NR)
-        product_of[rows - 1][t->width - j > VL](end, h->scores, h->values + j * length, sum_of(h, in_run, j),
+        multiply_of(h, rows, t->width - j > VL)(steps, h->scores, h->values + j * apart, sum_of(h, in_run, j),
                                                 1);
 }
 
@@ -408,7 +513,8 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
     } while (b.first < h->keys_seen);
 }
 
-GW_KERNEL(gw_attention_f32) {
+static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
+                   int pairs) {
     struct attention_args t;
     memcpy(&t, arg, sizeof t);
     if (begin >= end)
@@ -425,6 +531,7 @@ GW_KERNEL(gw_attention_f32) {
             .v = (const float *)buf[ATTENTION_V] + batch * t.v_batch + kv * t.v_head,
             .mask = buf[ATTENTION_MASK],
             .y = (float *)buf[ATTENTION_Y] + batch * t.y_batch + kv * group * t.y_head,
+            .pairs = pairs,
         };
         if (begin + run < end && unit + run == units && kv + 1 < t.kv_heads) {
             h.next_k = h.k + t.k_head;
@@ -437,3 +544,7 @@ GW_KERNEL(gw_attention_f32) {
     }
     return 0;
 }
+
+GW_KERNEL(gw_attention_f32) { return run(buf, arg, begin, end, scratch, 0); }
+
+GW_KERNEL(gw_attention_bf16) { return run(buf, arg, begin, end, scratch, has_bf16()); }

@@ -9,6 +9,10 @@ heads of queries that share that head of keys stand below each other. Neighbouri
 computed together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes
 alone, so any chunking gives the same bits.
 
+In bf16 both products take pairs of neighbours along what they sum (``library/pairs.h``): the scaled queries,
+keys, exponentials and values are rounded while they are packed; all else, sums included, is f32. A CPU
+without AVX512-BF16 computes it in f32.
+
 Keys at the end that a mask of -inf hides from all rows of a unit are not read, whatever they hold: with a
 cache of keys and values that is allocated ahead, the time of a step grows with what is in it. The bits are
 those of all keys.
@@ -26,12 +30,13 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
-from graphwright.kernels.library.tile import transpose
-from graphwright.records import dataclass
+from graphwright.kernels.library.tile import PAIR_TARGET, transpose
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.vmath import vmath
 
 SYMBOL: Final = "gw_attention_f32"
+BF16_SYMBOL: Final = "gw_attention_bf16"
 
 KEY_BLOCK: Final = 256
 """Keys of a block at most; more are cut into blocks of nearly equal length."""
@@ -150,12 +155,14 @@ class Attention:
         sums = ceildiv(self.width, KEY_BLOCK) * rows
         return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 4 * rows)
 
-    def work_ns(self, isa: Isa) -> Dim:
+    def work_ns(self, isa: Isa, in_bf16: bool = False) -> Dim:
         """Nanoseconds of one core: both products, exponentials between them, and keys and values."""
         scores = floordiv(self.batch * self.heads * self.queries * self.keys, 1 + int(self.causal))
         read = self.batch * self.kv_heads * self.keys * (self.depth + self.width)
         fmas, cycles = scores * (self.depth + self.width), floordiv(25 * scores, isa.lanes)
-        return predict(Work(fmas=fmas, efficiency=85, cycles=cycles, moved=4 * read), isa.machine)
+        pairs = fmas if in_bf16 and isa.vector_bytes == 64 else 0
+        work = Work(fmas=fmas - pairs, pair_fmas=pairs, efficiency=85, cycles=cycles, moved=4 * read)
+        return predict(work, isa.machine)
 
 
 def tile_rows(isa: Isa) -> int:
@@ -186,19 +193,18 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         *(a.batch, a.heads, a.kv_heads, a.queries, a.keys, a.depth, a.width),
         *((0, 0, 0, 0),) * 4,
     )
-    return (
-        Extent(
-            SYMBOL,
-            ABI.args,
-            ABI.ordered(**reaches),
-            grid=call.grid(isa),
-            scratch=call.scratch_bytes(isa),
-            bounds=within(SIGNED, *_STRIDE_NAMES, "offset") | within(BITS, "scale", "softcap"),
-        ),
+    made = Extent(
+        SYMBOL,
+        ABI.args,
+        ABI.ordered(**reaches),
+        grid=call.grid(isa),
+        scratch=call.scratch_bytes(isa),
+        bounds=within(SIGNED, *_STRIDE_NAMES, "offset") | within(BITS, "scale", "softcap"),
     )
+    return made, replace(made, symbol=BF16_SYMBOL)
 
 
-def _product(rows: int, vectors: int) -> str:
+def _product(rows: int, vectors: int, pairs: bool) -> str:
     """C function: c[rows][vectors * VL] = a[rows][k] @ b[k][NR], or added to it; sums stay in registers.
 
     Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for
@@ -207,8 +213,9 @@ def _product(rows: int, vectors: int) -> str:
     splits = min(4, -(-FMA_SUMS // (rows * vectors)))
     turn = max(splits, 2)
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
+    name = f"{'pair_' * pairs}product_{rows}x{vectors}"
     lines = [
-        f"static void product_{rows}x{vectors}(int64_t k, const float *a, const float *b, float *c,",
+        f"{PAIR_TARGET * pairs}static void {name}(int64_t k, const float *a, const float *b, float *c,",
         "    int add) {",
         "    vf x;",
         *(f"    vf c{r}_{v}_0 = {{0}};" for r, v in cells),
@@ -217,10 +224,10 @@ def _product(rows: int, vectors: int) -> str:
         "    }",
         *(f"    vf c{r}_{v}_{s} = {{0}};" for r, v in cells for s in range(1, splits)),
         f"    for (; k >= {turn}; k -= {turn}, a += {turn}, b += {turn} * NR) {{",
-        *(line for step in range(turn) for line in _step(rows, vectors, step, step % splits)),
+        *(line for step in range(turn) for line in _step(rows, vectors, step, step % splits, pairs)),
         "    }",
         "    for (; k > 0; k--, a++, b += NR) {",
-        *_step(rows, vectors, 0, 0),
+        *_step(rows, vectors, 0, 0, pairs),
         "    }",
         *(f"    c{r}_{v}_0 += c{r}_{v}_{s};" for s in range(1, splits) for r, v in cells),
         *(f"    vf_store(c + {r} * PITCH + {v} * VL, c{r}_{v}_0);" for r, v in cells),
@@ -228,22 +235,25 @@ def _product(rows: int, vectors: int) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _step(rows: int, vectors: int, step: int, split: int) -> list[str]:
+def _step(rows: int, vectors: int, step: int, split: int, pairs: bool) -> list[str]:
     """The FMAs of the k that is ``step`` ahead."""
+    multiply = "ACCUMULATE_PAIRS" if pairs else "ACCUMULATE"
     lines = ["        {"]
     lines += [f"            const vf b{v} = vf_load(b + {step} * NR + {v} * VL);" for v in range(vectors)]
     for r in range(rows):
         lines += [f"            BROADCAST(x, a[{r} * PITCH + {step}]);"]
-        lines += [f"            ACCUMULATE(c{r}_{v}_{split}, x, b{v});" for v in range(vectors)]
+        lines += [f"            {multiply}(c{r}_{v}_{split}, x, b{v});" for v in range(vectors)]
     return [*lines, "        }"]
 
 
-def _table(tile: int) -> str:
-    rows = ",\n".join(f"    {{product_{r}x1, product_{r}x2}}" for r in range(1, tile + 1))
+def _products(tile: int, pairs: bool) -> str:
+    """``product_of[rows - 1][vectors - 1]``, or ``pair_product_of``."""
+    kind, sizes = "pair_" * pairs, range(1, tile + 1)
+    functions = "".join(_product(rows, vectors, pairs) for rows in sizes for vectors in (1, 2))
+    rows = ",\n".join(f"    {{{kind}product_{r}x1, {kind}product_{r}x2}}" for r in sizes)
     return f"""\
-/* product_of[rows - 1][vectors - 1] */
-typedef void (*product)(int64_t k, const float *a, const float *b, float *c, int add);
-static const product product_of[MR][2] = {{
+{functions}
+static const product {kind}product_of[MR][2] = {{
 {rows},
 }};
 """
@@ -300,9 +310,11 @@ def header(isa: Isa) -> str:
 enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }};
 
 #include "attention/registers.h"
+
+typedef void (*product)(int64_t k, const float *a, const float *b, float *c, int add);
 """
-    products = "".join(_product(rows, vectors) for rows in range(1, tile + 1) for vectors in (1, 2))
+    products = _products(tile, pairs=False) + (_products(tile, pairs=True) if isa.vector_bytes == 64 else "")
     reductions = _reduction(isa, "vf_largest", "vf_larger(x, y)") + _reduction(isa, "vf_total", "x + y")
     powers = _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", _VECTORS_AT_ONCE)
-    unrolled = [products + _table(tile), transpose(isa), reductions, powers]
+    unrolled = [products, transpose(isa), reductions, powers]
     return "\n".join([ABI.c_text(), constants, vmath(isa, ("exp", "tanh")), *unrolled])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.attention.attention import ABI, SYMBOL, Attention, Four, Guard
+from graphwright.kernels.attention.attention import ABI, BF16_SYMBOL, SYMBOL, Attention, Four, Guard
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
@@ -29,9 +29,11 @@ def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context:
         scale=op.scale, softcap=op.softcap, causal=op.causal, offset=op.offset, guard=Guard[op.guard.upper()],
         fill=op.fill,
     )  # fmt: skip
-    costs = made.args, made.grid(context.isa), made.scratch_bytes(context.isa), made.work_ns(context.isa)
+    isa, in_bf16 = context.isa, op.precision is not None
+    costs = made.args, made.grid(isa), made.scratch_bytes(isa), made.work_ns(isa, in_bf16)
     operands = ABI.ordered(q=q, k=k, v=v, mask=mask, y=node.output)
-    return Run((Launch(KernelRef(SYMBOL), operands, ABI.positions("y"), *costs),))
+    kernel = KernelRef(BF16_SYMBOL if in_bf16 else SYMBOL)
+    return Run((Launch(kernel, operands, ABI.positions("y"), *costs),))
 
 
 def _ordered(dims: tuple[Dim, ...], axes: Axes) -> Four:

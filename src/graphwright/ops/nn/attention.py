@@ -23,7 +23,7 @@ from graphwright.ir.op import (
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
 from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.identity import Identity
@@ -33,6 +33,7 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reductions import ReduceMax
 from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.rounded_operands import rounded, verify_precision
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Sqrt, Tanh
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -56,7 +57,8 @@ class ScaledDotProductAttention(Op):
     the axes of the result are. With ``softcap``, scores are ``softcap * tanh(score / softcap)`` before the
     mask; with ``causal``, query i sees keys up to ``i + offset`` alone. ``guard``: ``nan`` takes
     probabilities that are NaN for 0, ``empty`` those of rows whose scores are all -inf. With ``fill``, the
-    mask is not added: it replaces the scores where it is not 0, NaN and infinities among them.
+    mask is not added: it replaces the scores where it is not 0, NaN and infinities among them. With a
+    ``precision`` the factors of both products are rounded to it.
     """
 
     scale: float = 1.0
@@ -69,9 +71,11 @@ class ScaledDotProductAttention(Op):
     v_axes: Axes = CANONICAL
     y_axes: Axes = CANONICAL
     fill: bool = False
+    precision: DType | None = None
     optional_inputs = frozenset({3})
 
     def verify(self) -> None:
+        verify_precision(self.precision)
         if self.guard not in GUARDS:
             raise InferError(f"guard {self.guard!r} is not one of {', '.join(GUARDS)}")
         for axes in (self.q_axes, self.k_axes, self.v_axes, self.y_axes):
@@ -107,7 +111,11 @@ class ScaledDotProductAttention(Op):
         q, k, v = (np.transpose(x, axes) for x, axes in zip((q, k, v), self._operand_axes, strict=True))
         group = q.shape[1] // k.shape[1]
         k, v = (np.repeat(x, group, axis=1) for x in (k, v))
-        scores = np.matmul(q, np.swapaxes(k, 2, 3)) * q.dtype.type(self.scale)
+        if self.precision is not None:
+            q, k, v = self._rounded(q * q.dtype.type(self.scale)), self._rounded(k), self._rounded(v)
+        scores = np.matmul(q, np.swapaxes(k, 2, 3))
+        if self.precision is None:
+            scores = scores * q.dtype.type(self.scale)
         if self.softcap:
             cap = q.dtype.type(self.softcap)
             scores = cap * np.tanh(scores / cap)
@@ -118,10 +126,13 @@ class ScaledDotProductAttention(Op):
             scores = np.where(columns <= rows + evaluate(self.offset, {}), scores, q.dtype.type(-np.inf))
         largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
         powers = np.exp(scores - largest)
-        shares = powers / np.sum(powers, axis=-1, keepdims=True)
+        shares = self._rounded(powers) / np.sum(powers, axis=-1, keepdims=True)
         zero = {"none": False, "nan": np.isnan(shares), "empty": largest == -np.inf}[self.guard]
         result = np.matmul(np.where(zero, q.dtype.type(0), shares), v)
         return np.ascontiguousarray(np.transpose(result, self.y_axes))
+
+    def _rounded(self, factor: Array) -> Array:
+        return factor if self.precision is None else rounded(factor, self.precision)
 
     @property
     def _operand_axes(self) -> tuple[Axes, Axes, Axes]:
@@ -204,7 +215,7 @@ class _Attention:
         aligned = self.lengths is None and self.windows == (-1, -1)
         op = ScaledDotProductAttention(
             self.scale, self.softcap, self.causal and aligned, self.offset if self.causal and aligned else 0,
-            "empty", self.axes, self.k_axes, self.k_axes, self.axes,
+            "empty", self.axes, self.k_axes, self.k_axes, self.axes, precision=_precision_of(self.dtype),
         )  # fmt: skip
         mask = self._bias(with_causal=not aligned)
         operands = (self.q, self.k, self.v, *([] if mask is None else [mask]))
@@ -333,6 +344,7 @@ _SELF = ((2, 3, 5, 4),) * 3
 ScaledDotProductAttention.samples = (
     _sample(ScaledDotProductAttention(0.5), *_SELF),
     _sample(ScaledDotProductAttention(0.5), *_SELF, (2, 1, 1, 5)),
+    _sample(ScaledDotProductAttention(0.5, precision=BF16), *_SELF, (5, 5)),
     _sample(ScaledDotProductAttention(0.5), *_SELF, (5, 5)),
     _sample(ScaledDotProductAttention(softcap=2.0, causal=True), *_SELF),
     _sample(ScaledDotProductAttention(causal=True, offset=2), (1, 4, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)),
@@ -382,8 +394,16 @@ def _flash(i: AtenImporter) -> Any:
     scale = i.attr("scale")
     if scale is None:
         q, scale = scaled(i, q, q.type.dims[-1])
-    made = ScaledDotProductAttention(float(scale), causal=bool(i.attr("is_causal")), guard="empty")
-    return i.emit(made, q, k, v, mask), None
+    made = ScaledDotProductAttention(
+        float(scale), causal=bool(i.attr("is_causal")), guard="empty", precision=_precision_of(q.type.dtype)
+    )
+    wide = (None if x is None else as_dtype(i.builder, x, F32) for x in (q, k, v, mask))
+    return as_dtype(i.builder, i.emit(made, *wide), q.type.dtype), None
+
+
+def _precision_of(dtype: DType) -> DType | None:
+    """That of the products of operands of ``dtype``, which f32 holds."""
+    return BF16 if dtype == BF16 else None
 
 
 _MASK = 5

@@ -1,25 +1,28 @@
 """One layer of a decoder of 7B size beside peers: a token behind a cache, and a prompt of 512.
 
-    python -m benchmarks.llm [--threads 1 2] [--rounds 15] [--peers eager inductor openvino onnxruntime llama]
+    python -m benchmarks.llm [--weights f32 bf16 int8 int4] [--tokens 1 512] [--threads 1 2] [--rounds 15]
 
-Hidden size 3584, 28 heads of queries, 4 of keys, a gated MLP of 18944: 233 million weights, f32. All engines
-take turns in one process. The limits are measured in the same rounds: for a token, how fast the weights can
-be read at all; for a prompt, the layer's seven matrix products alone, as graphwright computes them. A JSON
-file per number of tokens and threads goes to ``benchmarks/results/llm``.
+Hidden size 3584, 28 heads of queries, 4 of keys, a gated MLP of 18944: 233 million weights. All engines
+take turns in one process; those that cannot run a kind of weights are left out. The limits are measured in
+the same rounds: for a token, how fast the weights can be read at all; for a prompt, the layer's seven matrix
+products alone, as graphwright computes them. Errors are relative to the f32 layer in eager mode. A JSON file
+for each kind of weights, number of tokens and threads goes to ``benchmarks/results/llm``.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-import numpy as np
 import torch
 import torch._inductor.config
 from torch import nn
@@ -33,9 +36,14 @@ RESULTS: Final = Path(__file__).with_name("results") / "llm"
 HIDDEN, HEADS, GROUPS, FEATURES, INNER = 3584, 28, 4, 128, 18944
 CAPACITY, PAST, PROMPT = 1024, 128, 512
 CALLS, ROUND_SECONDS = 4, 1.0
+BLOCKS: Final = {"int8": 128, "int4": 64}
+"""Weights that share a scale."""
+BITS: Final = {"f32": 32, "bf16": 16, "int8": 8.25, "int4": 4.5}
+"""Of a weight, scales included."""
+SHOWN: Final = ("tokens", "threads", "median_ms", "of_limit", "ratios", "errors")
 PACKAGES: Final = ("openvino", "onnxruntime", "llama-cpp-python")
 OURS: Final = "graphwright"
-Call = Callable[[], Any]
+Call = Callable[[], torch.Tensor]
 
 
 def rotated(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -43,7 +51,8 @@ def rotated(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     rates = 1e6 ** (-torch.arange(0, FEATURES, 2, dtype=torch.float32) / FEATURES)
     angles = (positions[:, None] * rates).repeat(1, 2)
     first, second = x.chunk(2, dim=-1)
-    return x * angles.cos() + torch.cat((-second, first), dim=-1) * angles.sin()
+    cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return x * cosines + torch.cat((-second, first), dim=-1) * sines
 
 
 def spread(x: torch.Tensor) -> torch.Tensor:
@@ -128,110 +137,175 @@ class Products(nn.Module):
         return *made, layer.down(wide)
 
 
+@dataclass(frozen=True)
 class Task:
-    """Tokens, their positions, and what the layer makes of them in eager mode."""
+    """What engines are to compute: the layer on tokens ``x``, behind ``past``, cached keys and values."""
 
-    def __init__(self, layer: Layer, count: int) -> None:
-        first = PAST if count == 1 else 0
-        self.x, self.positions = torch.randn(1, count, HIDDEN), torch.arange(first, first + count)
-        self.past = [cache[:, :, :first].clone() for cache in (layer.keys, layer.values)] if first else []
-        self.expected = layer(self.x, self.positions)
+    layer: Layer
+    bits: str
+    threads: int
+    folder: Path
+    x: torch.Tensor
+    positions: torch.Tensor
+    past: tuple[torch.Tensor, ...]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the module, in PyTorch."""
+        return torch.bfloat16 if self.bits == "bf16" else torch.float32
+
+    def module(self) -> Layer:
+        """The layer in that dtype."""
+        return self.layer if self.dtype == torch.float32 else copy.deepcopy(self.layer).to(self.dtype)
+
+    def call(self, run: Callable[..., torch.Tensor]) -> Call:
+        """``run`` without gradients."""
+        x = self.x.to(self.dtype)
+
+        def called() -> torch.Tensor:
+            with torch.no_grad():
+                return run(x, self.positions)[0, -1].float()
+
+        return called
+
+    def exported(self) -> tuple[Path, dict[str, Any]]:
+        """An ONNX file and its feeds."""
+        file = self.folder / f"{self.x.shape[1]}.onnx"
+        names = ["x", "positions", "past_keys", "past_values"][: 2 + len(self.past)]
+        arguments = (self.x, self.positions, *self.past)
+        if not file.exists():
+            torch.onnx.export(
+                WithPast(self.layer), arguments, str(file), input_names=names, dynamo=False, opset_version=20
+            )
+            if self.bits in BLOCKS:
+                _quantize(file, int(self.bits.removeprefix("int")))
+        return file, {name: value.numpy() for name, value in zip(names, arguments, strict=True)}
 
 
-def torch_call(run: Callable[..., Any], task: Task) -> Call:
-    """A call without gradients."""
+def _quantize(file: Path, bits: int) -> None:
+    """Let the products of a model be MatMulNBits."""
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-    def call() -> Any:
-        with torch.no_grad():
-            return run(task.x, task.positions)
-
-    return call
-
-
-def ours(layer: Layer, task: Task, threads: int, folder: Path) -> Call:
-    return torch_call(torch.compile(layer, backend=OURS, options={"threads": threads}), task)
+    made = MatMulNBitsQuantizer(
+        str(file), bits=bits, block_size=BLOCKS[f"int{bits}"], is_symmetric=True, accuracy_level=4
+    )
+    made.process()
+    made.model.save_model_to_file(str(file), use_external_data_format=True)
 
 
-def eager(layer: Layer, task: Task, threads: int, folder: Path) -> Call:
-    return torch_call(layer, task)
+def ours(task: Task) -> Call:
+    """graphwright, on the module in PyTorch."""
+    options: dict[str, Any] = {"threads": task.threads}
+    if task.bits in BLOCKS:
+        options["weights"] = task.bits
+    return task.call(torch.compile(task.module(), backend=OURS, options=options))
 
 
-def inductor(layer: Layer, task: Task, threads: int, folder: Path) -> Call:
+def eager(task: Task) -> Call | None:
+    """PyTorch itself; without weights of few bits."""
+    return None if task.bits in BLOCKS else task.call(task.module())
+
+
+def inductor(task: Task) -> Call | None:
+    """With frozen parameters; without weights of few bits."""
+    if task.bits in BLOCKS:
+        return None
     torch._inductor.config.freezing = True
-    return torch_call(torch.compile(layer, backend="inductor"), task)
+    return task.call(torch.compile(task.module(), backend="inductor"))
 
 
-def exported(layer: Layer, task: Task, folder: Path) -> tuple[Path, dict[str, np.ndarray[Any, Any]]]:
-    """An ONNX file and its feeds."""
-    file = folder / f"layer_{task.x.shape[1]}.onnx"
-    names = ["x", "positions", "past_keys", "past_values"][: 2 + len(task.past)]
-    arguments = (task.x, task.positions, *task.past)
-    if not file.exists():
-        torch.onnx.export(
-            WithPast(layer), arguments, str(file), input_names=names, dynamo=False, opset_version=20
-        )
-    return file, {name: value.numpy() for name, value in zip(names, arguments, strict=True)}
-
-
-def onnxruntime(layer: Layer, task: Task, threads: int, folder: Path) -> Call:
+def onnxruntime(task: Task) -> Call | None:
+    """On the ONNX file; it has no bf16 on CPUs."""
+    if task.bits == "bf16":
+        return None
     import onnxruntime as ort
 
-    file, feeds = exported(layer, task, folder)
+    file, feeds = task.exported()
     options = ort.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads, options.inter_op_num_threads = task.threads, 1
     session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    return lambda: torch.from_numpy(session.run(None, feeds)[0])
+    return lambda: torch.from_numpy(session.run(None, feeds)[0][0, -1])
 
 
-def openvino(layer: Layer, task: Task, threads: int, folder: Path) -> Call:
+def openvino(task: Task) -> Call:
+    """On the ONNX file."""
     import openvino as ov
 
-    file, feeds = exported(layer, task, folder)
-    hints = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
+    file, feeds = task.exported()
+    hints = {"INFERENCE_NUM_THREADS": task.threads, "PERFORMANCE_HINT": "LATENCY"}
+    hints["INFERENCE_PRECISION_HINT"] = "bf16" if task.bits == "bf16" else "f32"
     request = ov.Core().compile_model(str(file), "CPU", hints).create_infer_request()
-    return lambda: torch.from_numpy(request.infer(feeds)[0])
+    return lambda: torch.from_numpy(request.infer(feeds)[0][0, -1].copy())
 
 
-ENGINES: Final[Mapping[str, Callable[[Layer, Task, int, Path], Call]]] = {
+def llama(task: Task) -> Call:
+    """llama.cpp, whose result is normed."""
+    from benchmarks.llama_cpp_peer import Llama, write
+
+    layer, file = task.layer, task.folder / "layer.gguf"
+    weights = {"attn_norm.weight": layer.norms[0].weight, "ffn_norm.weight": layer.norms[1].weight}
+    for name in ("q", "k", "v"):
+        made = getattr(layer, name)
+        weights |= {f"attn_{name}.weight": made.weight, f"attn_{name}.bias": torch.zeros(made.out_features)}
+    named = {"attn_output": layer.o, "ffn_gate": layer.gate, "ffn_up": layer.up, "ffn_down": layer.down}
+    weights |= {f"{name}.weight": made.weight for name, made in named.items()}
+    write(file, weights, HEADS, GROUPS, CAPACITY, task.bits)
+    run, first, x = Llama(file, task.threads, CAPACITY), int(task.positions[0]), task.x[0].numpy()
+    file.unlink()
+    if first:
+        run(torch.randn(first, HIDDEN).numpy(), 0)
+    return lambda: torch.from_numpy(run(x, first))
+
+
+ENGINES: Final[Mapping[str, Callable[[Task], Call | None]]] = {
     OURS: ours, "eager": eager, "inductor": inductor, "openvino": openvino, "onnxruntime": onnxruntime,
+    "llama": llama,
 }  # fmt: skip
 
 
-def compare(count: int, threads: int, rounds: int, peers: Sequence[str]) -> dict[str, Any]:
+def compare(bits: str, count: int, threads: int, rounds: int, peers: Sequence[str]) -> dict[str, Any]:
     """Figures of ``count`` tokens at a time."""
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     with torch.no_grad(), tempfile.TemporaryDirectory() as name:
         layer = Layer().eval()
-        layer(torch.randn(1, PAST, HIDDEN), torch.arange(PAST))
-        task = Task(layer, count)
-        calls = {engine: ENGINES[engine](layer, task, threads, Path(name)) for engine in (OURS, *peers)}
-        errors = {engine: float((call() - task.expected).abs().max()) for engine, call in calls.items()}
-        limits = _limits(layer, count, threads)
-        times: dict[str, list[float]] = {engine: [] for engine in (*calls, "limit")}
+        first = PAST if count == 1 else 0
+        if first:
+            layer(torch.randn(1, first, HIDDEN), torch.arange(first))
+        past = tuple(cache[:, :, :first].clone() for cache in (layer.keys, layer.values)) if first else ()
+        x, positions = torch.randn(1, count, HIDDEN), torch.arange(first, first + count)
+        task = Task(layer, bits, threads, Path(name), x, positions, past)
+        expected = layer(x, positions)[0, -1]
+        calls = {engine: ENGINES[engine](task) for engine in (OURS, *peers)}
+        called = {engine: call for engine, call in calls.items() if call}
+        errors = {engine: _error(call(), expected) for engine, call in called.items() if engine != "llama"}
+        limit = _limit(layer, bits, count, threads)
+        times: dict[str, list[float]] = {engine: [] for engine in (*called, "limit")}
         for _ in range(rounds):
-            times["limit"].append(limits())
-            for engine, call in calls.items():
+            times["limit"].append(limit())
+            for engine, call in called.items():
                 times[engine].append(_round(call, threads))
     return {
-        "tokens": count, "threads": threads, "rounds": rounds, "errors": errors, "machine": machine(),
-        "versions": versions([OURS, "torch", *PACKAGES]),
+        "weights": bits, "tokens": count, "threads": threads, "rounds": rounds, "errors": errors,
         "median_ms": {engine: median(each) * 1e3 for engine, each in times.items()},
         "of_limit": median(a / b for a, b in zip(times["limit"], times[OURS], strict=True)),
         "ratios": {
-            peer: median(a / b for a, b in zip(times[OURS], times[peer], strict=True)) for peer in peers
+            peer: median(a / b for a, b in zip(times[OURS], times[peer], strict=True))
+            for peer in called if peer != OURS
         },
+        "machine": machine(), "versions": versions([OURS, "torch", *PACKAGES]),
     }  # fmt: skip
 
 
-def _limits(layer: Layer, count: int, threads: int) -> Callable[[], float]:
+def _error(made: torch.Tensor, expected: torch.Tensor) -> float:
+    """The root of the mean square of the difference, relative to that of what is expected."""
+    return float((made - expected).norm() / expected.norm())
+
+
+def _limit(layer: Layer, bits: str, count: int, threads: int) -> Callable[[], float]:
     """Seconds that the weights take to read, or that the products take alone."""
     if count == 1:
-        weights = sum(each.nbytes for each in layer.parameters())
+        weights = int(sum(each.numel() for each in layer.parameters()) * BITS[bits] / 8)
         roofline = Roofline(Work(0, weights), threads)
 
         def read() -> float:
@@ -239,9 +313,18 @@ def _limits(layer: Layer, count: int, threads: int) -> Callable[[], float]:
             return weights / roofline.gbps[-1] / 1e9
 
         return read
-    products = torch.compile(Products(layer), backend=OURS, options={"threads": threads})
     x, wide = torch.randn(1, count, HIDDEN), torch.randn(1, count, INNER)
-    return lambda: _round(lambda: products(x, wide), threads)
+    dtype = torch.bfloat16 if bits == "bf16" else torch.float32
+    options: dict[str, Any] = {"threads": threads} | ({"weights": bits} if bits in BLOCKS else {})
+    made = Products(layer if dtype == torch.float32 else copy.deepcopy(layer).to(dtype))
+    products = torch.compile(made, backend=OURS, options=options)
+    operands = x.to(dtype), wide.to(dtype)
+
+    def multiply() -> float:
+        with torch.no_grad():
+            return _round(lambda: products(*operands), threads)
+
+    return multiply
 
 
 def _round(call: Call, threads: int) -> float:
@@ -258,17 +341,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--weights", nargs="+", default=["f32"], choices=BITS)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, PROMPT])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--peers", nargs="*", default=[engine for engine in ENGINES if engine != OURS])
     options = parser.parse_args(arguments)
-    for threads in options.threads:
-        for count in options.tokens:
-            made = compare(count, threads, options.rounds, options.peers)
-            RESULTS.mkdir(parents=True, exist_ok=True)
-            (RESULTS / f"{count}.{threads}.json").write_text(json.dumps(made, indent=1) + "\n")
-            print(json.dumps(made))
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for bits, threads, count in product(options.weights, options.threads, options.tokens):
+        made = compare(bits, count, threads, options.rounds, options.peers)
+        (RESULTS / f"{bits}.{count}.{threads}.json").write_text(json.dumps(made, indent=1) + "\n")
+        print(json.dumps({key: made[key] for key in ("weights", *SHOWN)}))
 
 
 if __name__ == "__main__":

@@ -416,3 +416,25 @@ def test_open_sizes_have_the_names_of_their_dims() -> None:
     close(model({"x": [x]}, y), x + y[::2])
     with pytest.raises(gw.FeedError):
         model({"x": [x]}, torch.randn(5, 2))
+
+
+class SharedCache(nn.Module):
+    """A cache that is a buffer and is written to under another name, as those of transformers are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = [torch.zeros(8, 4)]
+        self.register_buffer("cache", self.layers[0])
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        self.layers[0].index_copy_(0, at, x)
+        return self.cache.sum(0)
+
+
+def test_a_buffer_with_two_names_is_one_state() -> None:
+    module = SharedCache()
+    x, at = torch.randn(1, 4), torch.tensor([2])
+    model = gw.compile(module, (x, at))
+    assert list(model.states) == ["cache"]
+    for step in range(3):
+        close(model(x, at + step), module(x, at + step))

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.file_kinds import TORCHSCRIPT, kind_of_file
+from graphwright.frontends.torch.aliases import without_aliases
 from graphwright.frontends.torch.decompositions import export_decompositions
 from graphwright.frontends.torch.dim_names import name_dims
 from graphwright.frontends.torch.exported import parameter_names, read_program
@@ -30,6 +31,11 @@ TorchSource: TypeAlias = torch.nn.Module | ExportedProgram
 MOST_LINES = 3
 """Lines of an error of PyTorch's that are shown."""
 _HINTS = (
+    (
+        "not a known type",
+        "let forward return tensors, lists, tuples and dicts; or register the class: "
+        "torch.export.register_dataclass; models of transformers leave their cache out with use_cache=False",
+    ),
     (
         "data-dependent",
         "write it with torch.cond or torch.where, or let the value be an argument of the module that is the "
@@ -76,8 +82,8 @@ def read_source(
 
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:
     """``program`` in operators that graphwright has, as far as PyTorch takes others apart."""
-    with _quiet(), _refusals("the exported program"):
-        made: ExportedProgram = program.run_decompositions(export_decompositions())
+    with _quiet(), _refusals("the exported program"), torch.no_grad():
+        made: ExportedProgram = without_aliases(program).run_decompositions(export_decompositions())
         return made
 
 

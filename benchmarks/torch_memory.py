@@ -61,7 +61,7 @@ def measure(how: str, layers: int, width: int) -> dict[str, Any]:
         run: Any = model
         if how != "eager":
             run = torch.compile(model, backend="graphwright", dynamic=False, options=json.loads(how))
-        for rows in (128, 1):  # as of a prefill and of a decode
+        for rows in (128, 96, 1):  # as of two prefills and of a decode
             for _ in range(3):
                 run(torch.randn(rows, width))
     return {
@@ -74,12 +74,10 @@ def measure(how: str, layers: int, width: int) -> dict[str, Any]:
 
 def packed_bytes(graphs: Any) -> int:
     """Bytes of the parameters as kernels take them, each block of memory once."""
-    blocks = {
-        id(weights): len(weights.data)
-        for graph in graphs
-        for held in graph._models.values()
-        for weights in [held.model.package.weights]
-    }
+    blocks: dict[int, int] = {}
+    for weights in [held.model.package.weights for graph in graphs for held in graph._models.values()]:
+        block = id(weights.region or weights)
+        blocks[block] = max(blocks.get(block, 0), len(weights.data))
     return sum(blocks.values())
 
 

@@ -33,8 +33,9 @@ from graphwright.ir.names import terminal
 from graphwright.ir.nesting import regions_of
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.loading import made
-from graphwright.package.package import Package
+from graphwright.package.package import MAIN, Package
 from graphwright.package.sign import user_key
+from graphwright.package.weights import Weights
 from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.interface import bind_constants, keep_outputs, keep_states
 from graphwright.records import replace
@@ -130,6 +131,19 @@ def compile(
     files += [{file_id(os.stat(path))} for each in arguments.values() if (path := _torch_file(each.source))]
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return made(package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)))
+
+
+@gc_paused()
+def compile_behind(module: Module, shared: Weights, options: Options) -> Model:
+    """Compile ``module``, which is changed; its weights begin with ``shared``, in the same memory if there is
+    room. Raises as :func:`compile` does.
+    """
+    plugins.use(options)
+    load_candidates()
+    here = replace(options, targets=())
+    with regions_of(module):
+        package = compile_sources({MAIN: retyped(module)}, here, shared=shared)
+    return made(package, user_key(options.key_folder, create=True), here)
 
 
 class _Entry:

@@ -33,6 +33,8 @@ from graphwright.targets.cpu.private import PrivateFolder
 
 _FORMAT: Final = "1"
 _SUFFIX: Final = ".om"
+MOST_WEIGHTS = 64 << 20
+"""Bytes of weights of a program that is kept: to pack more again takes no longer than to read them."""
 _WRITERS: Final[WeakSet[Thread]] = WeakSet()
 
 
@@ -112,10 +114,10 @@ class ProgramCache:
         return model
 
     def store(self, key: ProgramKey, model: Model) -> None:
-        """Keep ``model`` under ``key``, unless it takes more than half of the limit: in the background, which
-        the process waits for when it ends. A cache that cannot be written is no error, and gives one warning.
+        """Keep ``model`` under ``key``, unless it is too large: in the background, which the process waits
+        for when it ends. A cache that cannot be written is no error, and gives one warning.
         """
-        if len(model.package.weights.data) > self._limit // 2:
+        if len(model.package.weights.data) > min(MOST_WEIGHTS, self._limit // 2):
             return
         writer = Thread(target=self._write, args=(key, model), name="graphwright program cache")
         _WRITERS.add(writer)

@@ -16,6 +16,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.program_cache import ProgramCache
 from graphwright.tools.cli import app
+from graphwright.torch import compiled_graph
 from tests.torch.support import close, compiled
 
 
@@ -53,6 +54,15 @@ def test_a_folder_that_was_moved_needs_no_compiler(filled: Path, tmp_path: Path)
     moved.mkdir()
     shutil.move(filled / "programs", moved / "programs")
     assert report_of(moved, model(), cc="/no/compiler").cached == 1
+
+
+def test_kernels_that_are_there_need_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_graph, "MOST_WEIGHTS", 0)
+    assert report_of(tmp_path, model()).compilations == 1
+    assert not (tmp_path / "programs").exists()
+    assert report_of(tmp_path, model(), cc="/no/compiler").compilations == 1
+    with pytest.raises(Exception, match="no C compiler"):
+        report_of(tmp_path, nn.Sequential(nn.Linear(8, 7), nn.Tanh(), nn.LayerNorm(7)), cc="/no/compiler")
 
 
 def test_other_parameters_and_options_miss(filled: Path) -> None:

@@ -117,6 +117,30 @@ def test_what_was_packed_ends_with_its_parameters() -> None:
     assert made() is None
 
 
+def test_graphs_share_what_they_pack_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_graph, "MOST_WEIGHTS", 0)
+    model, known = nn.Sequential(nn.Linear(48, 64), nn.Linear(64, 80)), set(compiled_graph._GRAPHS)
+    run = compiled(model, dynamic=False)
+
+    def blocks() -> list[Any]:
+        graphs = sorted(set(compiled_graph._GRAPHS) - known, key=lambda graph: graph._report.seconds)
+        return [held.model.package.weights for graph in graphs for held in graph._models.values()]
+
+    with torch.no_grad():
+        for rows in (12, 36):
+            x = torch.randn(rows, 48)
+            close(run(x), model(x))
+        first, second = blocks()
+        assert first.region is second.region
+        assert len(first.data) == len(second.data)
+        model[0].weight.add_(1)
+        for rows in (12, 36):
+            x = torch.randn(rows, 48)
+            close(run(x), model(x))
+        assert len({id(weights.region) for weights in blocks()}) == 1
+        assert first.region not in [weights.region for weights in blocks()]
+
+
 def test_no_growth() -> None:
     model, x = nn.Linear(8, 8), torch.randn(2, 8)
     run, growth = compiled(model), []

@@ -17,6 +17,7 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import SymbolError
 from graphwright.package.package import MAIN, Package
+from graphwright.package.weights import Weights
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
 from graphwright.runtime.target import for_this_cpu
@@ -34,8 +35,9 @@ def compile_sources(
     options: Options,
     observe: Observer = observe_nothing,
     assume_found: bool = True,
+    shared: Weights | None = None,
 ) -> Package:
-    """The package with an entry of each of ``sources``, which are changed.
+    """The package with an entry of each of ``sources``, which are changed. Its weights begin with ``shared``.
 
     ``assume_found``: sizes that elements decide may be assumed to be as is likely, as those of inputs are.
     Raises ModelError, ToolchainError, PluginError.
@@ -43,7 +45,7 @@ def compile_sources(
     options = for_this_cpu(options)
     try:
         drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
-        return compile_entries(drafts, options, observe)
+        return compile_entries(drafts, options, observe, shared)
     except SymbolError as error:  # products of sums of sizes, which no type states
         hint = "give some of the sizes that are open, as in shapes={'x': (8, 64)}"
         raise ModelError(Diagnostic("sizes", f"open sizes make {error}", hint=hint)) from error

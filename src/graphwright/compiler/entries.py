@@ -97,13 +97,18 @@ def jit_dispatch(general: Module, cases: Sequence[Executable]) -> Dispatch:
     return Dispatch(*specs, tuple(cases), COMPILE, states=states(general))
 
 
-def compile_entries(drafts: Mapping[str, EntryDraft], options: Options, observe: Observer) -> Package:
-    """The package of all entries, on one set of weights. Raises ModelError, ToolchainError."""
+def compile_entries(
+    drafts: Mapping[str, EntryDraft], options: Options, observe: Observer, shared: Weights | None = None
+) -> Package:
+    """The package of all entries, on one set of weights, which begins with ``shared``.
+
+    Raises ModelError, ToolchainError.
+    """
     modules = [module for draft in drafts.values() for module in draft.modules]
     if options.device == "reference":
         compiled, weights = interpreted_executables(modules)
     else:
-        compiled, weights = compile_executables(modules, options, observe)
+        compiled, weights = compile_executables(modules, options, observe, shared)
     made = iter(compiled)
     finished = {name: draft.finished([next(made) for _ in draft.modules]) for name, draft in drafts.items()}
     entries = {name: each.entry() for name, each in finished.items()}

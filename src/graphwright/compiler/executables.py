@@ -29,10 +29,10 @@ class Compiled:
 
 
 def compile_executables(
-    modules: Sequence[Module], options: Options, observe: Observer
+    modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None = None
 ) -> tuple[list[Compiled], Weights]:
-    """An executable for each of ``modules``, which become what was compiled, on one set of weights and of
-    generated kernels. Raises ModelError, ToolchainError.
+    """An executable for each of ``modules``, which become what was compiled, on one set of weights, which
+    begins with ``shared``, and of generated kernels. Raises ModelError, ToolchainError.
     """
     records = [_simplified(module, options, observe) for module in modules]
     dynamic = [what_stays_dynamic(module) for module in modules]
@@ -43,7 +43,8 @@ def compile_executables(
     calls = [_Unit(m, None, draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
     read |= {ref.digest: module.constants[ref] for module in modules for ref in module.starts().values()}
-    compiled, weights = _compile([*whole, *calls], options, observe, pack_weights(read) if read else None)
+    before = pack_weights(read, shared) if read else shared
+    compiled, weights = _compile([*whole, *calls], options, observe, before)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
     made = [_whole(next(programs)) if draft is None else _hosted(draft, called) for draft in drafts]
     reported = [

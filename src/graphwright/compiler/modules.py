@@ -171,8 +171,10 @@ def _weights(
 ) -> tuple[Weights, list[Places]]:
     """The constants that the steps of all modules read, each content once, behind ``shared``."""
     used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
-    weights = pack_weights(_taken(modules, used, shared))  # alone holds what it packs, and lets it go
-    packings = {name: how for module in modules for name, how in module.constants.packings.items()}
+    weights = pack_weights(_taken(modules, used, shared), shared)  # alone holds what it packs
+    packings = dict(shared.packings) if shared else {}
+    for module in modules:
+        packings |= module.constants.packings
     weights = replace(weights, packings={n: packings[n] for n in weights.tensors if n in packings})
     return weights, [_places(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
 
@@ -181,10 +183,13 @@ def _taken(
     modules: Sequence[Module], used: Sequence[Mapping[Value, ConstRef]], shared: Weights | None
 ) -> dict[str, Array | Deferred]:
     """The constants to be packed, which the modules lack from here on; what they need no more is dropped."""
-    taken: dict[str, Array | Deferred] = dict(shared.arrays) if shared else {}
+    taken: dict[str, Array | Deferred] = {}
+    there = shared.tensors if shared else {}
     for module, refs in zip(modules, used, strict=True):
         for ref in dict.fromkeys(refs.values()):
-            taken.setdefault(ref.digest, module.constants.hand_over(ref))
+            held = module.constants.hand_over(ref)
+            if ref.digest not in there:
+                taken.setdefault(ref.digest, held)
         DeadCode().run(module, Record("dead_code"))
         module.constants.release()
     return taken

@@ -287,6 +287,14 @@ def aligned_memory(size: int) -> memoryview:
     return memoryview(memory)[:size]
 
 
+def reserved_memory(size: int) -> memoryview:
+    """New memory of ``size`` bytes that the system need not have: pages are taken when they are written."""
+    no_reserve = 0x4000  # MAP_NORESERVE of Linux, which Python names from 3.13 on
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(memory)[:size]
+
+
 def _place(entry: _Entry, data: memoryview) -> tuple[int, str]:
     """Where a member's bytes start, and what is wrong with it."""
     name = entry.name

@@ -39,11 +39,13 @@ Kind = tuple[DType, tuple[int, ...], int]
 
 
 def laid_out(
-    kinds: Mapping[str, Kind], same: Mapping[str, str] | None = None
+    kinds: Mapping[str, Kind], same: Mapping[str, str] | None = None, start: int = 0
 ) -> tuple[dict[str, Tensor], int]:
-    """Tensors one behind the other, those of ``same`` on the ones that they equal; where the last ends."""
+    """Tensors one behind the other from ``start`` on, those of ``same`` on the ones that they equal; where
+    the last ends.
+    """
     tensors: dict[str, Tensor] = {}
-    end = 0
+    end = start
     for name, (dtype, shape, size) in kinds.items():
         first = (same or {}).get(name)
         tensors[name] = Tensor(dtype, shape, end if first is None else tensors[first].start, size)

@@ -43,10 +43,10 @@ def thread_count(size: int) -> int:
 
 
 def do_side_by_side(jobs: Iterable[Callable[[], object]], count: int) -> None:
-    """Do ``jobs`` in ``count`` threads, each taking the next; what is done is forgotten, so that the memory
-    that it read can go. Raises what the first that failed raised.
+    """Do ``jobs`` in ``count`` threads, each taking the next; what is done is forgotten, out of a deque as
+    well, so that the memory that it read can go. Raises what the first that failed raised.
     """
-    left = deque(jobs)
+    left = jobs if isinstance(jobs, deque) else deque(jobs)
     faults: list[BaseException] = []
 
     def work() -> None:

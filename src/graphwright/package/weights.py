@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from math import prod
 from typing import Any
 
 from graphwright._native import condense_all
+from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.dtypes import STRING, dtype_of
 from graphwright.ir.mapped import equal_bytes, mapped_file, release
-from graphwright.package.archive import ALIGNMENT, aligned_memory
+from graphwright.package.archive import ALIGNMENT, aligned_memory, reserved_memory
 from graphwright.package.header import (
     BadWeights,
     Kind,
@@ -47,6 +49,23 @@ MOST_EXPANDED = 1 << 31
 """Bytes in memory that a file may ask for with few of its own."""
 
 
+class Region:
+    """Memory in which the weights of several packages begin alike: those of each are what was there before,
+    and more behind it. It is reserved, and takes memory where it is written.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.memory, self.end, self.lock = reserved_memory(limit), 0, ForkLock()
+
+    def weights(self) -> Weights:
+        """Weights without a tensor at its start."""
+        return Weights(header_of({}), self.memory[:0].toreadonly(), {}, region=self)
+
+    def has_room(self, behind: Weights, size: int) -> bool:
+        """Whether so many bytes may follow ``behind``, which nothing does yet."""
+        return self.end == len(behind.data) and self.end + size <= len(self.memory)
+
+
 @dataclass(frozen=True)
 class Weights:
     """The member in two parts: the header, with its length before it, and the aligned data behind it."""
@@ -56,6 +75,8 @@ class Weights:
     tensors: Mapping[str, Tensor]
     packings: Mapping[str, Packing] = field(default_factory=dict)
     """How tensors were packed, while that is known: from the compilation to the file."""
+    region: Region | None = None
+    """Where further weights may follow."""
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
@@ -187,31 +208,55 @@ def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> d
     return found
 
 
-def pack_weights(arrays: Mapping[str, Array | Deferred]) -> Weights:
-    """Put ``arrays`` into one block of memory; equal bytes once.
+def pack_weights(arrays: Mapping[str, Array | Deferred], behind: Weights | None = None) -> Weights:
+    """Put ``arrays`` into one block of memory; equal bytes once. The weights begin with ``behind``, in the
+    same memory if its region has room.
 
     Each array is let go when it has been read: where the caller does not hold it, its memory is free then.
     """
-    kinds = {name: _kind(array) for name, array in arrays.items()}
-    tensors, end = laid_out(kinds)
-    data = aligned_memory(end)
+    held, region = dict(arrays), None if behind is None else behind.region
+    del arrays
+    if behind is not None and region is not None:
+        with region.lock:
+            if region.has_room(behind, sum(aligned(_kind(each)[2]) for each in held.values())):
+                return _follow(behind, region, held)
+    if behind is not None:
+        held = {**behind.arrays, **held}
+    _, size = laid_out({name: _kind(array) for name, array in held.items()})
+    data = aligned_memory(size)
+    tensors, end = _write(held, data, 0)
+    return Weights(header_of(tensors), data[:end].toreadonly(), tensors)
+
+
+def _follow(behind: Weights, region: Region, held: dict[str, Array | Deferred]) -> Weights:
+    """``behind``, and the arrays of ``held`` after it in its region."""
+    added, region.end = _write(held, region.memory, region.end)
+    tensors = {**behind.tensors, **added}
+    return Weights(header_of(tensors), region.memory[: region.end].toreadonly(), tensors, region=region)
+
+
+def _write(held: dict[str, Array | Deferred], data: memoryview, start: int) -> tuple[dict[str, Tensor], int]:
+    """Write the arrays of ``held``, which is empty then, to ``data`` from ``start`` on: where each lies, and
+    the end of the last.
+    """
+    kinds = {name: _kind(array) for name, array in held.items()}
+    tensors, end = laid_out(kinds, start=start)
     target = np.frombuffer(data, np.uint8)
     places = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
-    jobs = (job for name, array in arrays.items() for job in _jobs(places[name], array))
-    del arrays
-    do_side_by_side(jobs, thread_count(end))
+    jobs = deque(job for name, array in held.items() for job in _jobs(places[name], array))
+    held.clear()  # each array goes with the last job that reads it
+    do_side_by_side(jobs, thread_count(end - start))
     if same := _same_bytes(tensors, places.__getitem__):
         before = tensors
-        tensors, end = laid_out(kinds, same)
+        tensors, end = laid_out(kinds, same, start)
         for name, tensor in tensors.items():  # which only move towards the beginning
-            start, size = before[name].start, tensor.size
-            if name not in same and tensor.start < start:
-                target[tensor.start : tensor.start + size] = target[start : start + size]
-        data = data[:end]
+            at, size = before[name].start, tensor.size
+            if name not in same and tensor.start < at:
+                target[tensor.start : tensor.start + size] = target[at : at + size]
     for tensor in tensors.values():
         stop = tensor.start + tensor.size
         data[stop : aligned(stop)] = bytes(-stop % ALIGNMENT)
-    return Weights(header_of(tensors), data.toreadonly(), tensors)
+    return tensors, end
 
 
 def _jobs(place: Array, array: Array | Deferred) -> Iterator[Callable[[], object]]:

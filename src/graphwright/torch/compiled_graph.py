@@ -11,7 +11,7 @@ from torch import fx
 from torch.autograd.graph import increment_version
 
 from graphwright._native import TensorDispatch, TensorEntry
-from graphwright.api import compile
+from graphwright.api import compile, compile_behind
 from graphwright.config import Options
 from graphwright.fork_lock import ForkLock
 from graphwright.frontends.torch.graph import Reading
@@ -20,8 +20,9 @@ from graphwright.frontends.torch.types import dlpack_type, tensor_from
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.log import info
+from graphwright.package.weights import Region, Weights
 from graphwright.passes.interface import bind_constants
-from graphwright.program_cache import ProgramCache, program_key
+from graphwright.program_cache import MOST_WEIGHTS, ProgramCache, program_key
 from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
@@ -177,11 +178,15 @@ class CompiledGraph:
         with self._report.timed():
             module = clone_module(self._module)  # the next call may bring other parameters
             bind_constants(module, constants)
-            return self._kept_or_compiled(module)
+            self._report.compilations += 1
+            tensors = [arguments[k] for k in self._frozen]
+            size = sum(each.nbytes for each in tensors)
+            if size <= MOST_WEIGHTS or self._options.device != "cpu":
+                return self._kept_or_compiled(module)
+            return compile_behind(module, _weights_with(tensors) or Region(4 * size).weights(), self._options)
 
     def _kept_or_compiled(self, module: Module) -> Model:
         """The model of ``module`` from the cache, or compiled and kept."""
-        self._report.compilations += 1
         programs = ProgramCache(self._options)
         if not programs.is_used():
             return compile(module, options=self._options)
@@ -194,6 +199,11 @@ class CompiledGraph:
         made = compile(module, options=self._options)
         programs.store(key, made)
         return made
+
+    def weights_with(self, tensors: Sequence[torch.Tensor]) -> list[Weights]:
+        """The weights of its models in which one of ``tensors`` is packed, where more may follow."""
+        found = [held.model.package for held in self._models.values() if held.parameters.has_any(tensors)]
+        return [each.weights for each in found if each.weights.region is not None]
 
     def _entry_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorEntry | None:
         if not isinstance(model.executor, Cpu):
@@ -209,6 +219,12 @@ class CompiledGraph:
 
 
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
+
+
+def _weights_with(tensors: Sequence[torch.Tensor]) -> Weights | None:
+    """The most weights that a graph with one of ``tensors`` has: what is packed alike is there once."""
+    found = [weights for graph in tuple(_GRAPHS) for weights in graph.weights_with(tensors)]
+    return max(found, key=lambda weights: len(weights.data), default=None)
 
 
 def _forgetter(graph: weakref.ref[CompiledGraph], key: tuple[int, ...]) -> Callable[[], None]:

@@ -31,6 +31,11 @@ class Snapshot:
             if known() is not tensor or self._states[k] != _state(tensor)
         ]
 
+    def has_any(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether one of ``tensors`` was packed."""
+        wanted = set(map(id, tensors))
+        return any(known is not None and id(known) in wanted for known in (each() for each in self._tensors))
+
     def is_stale(self) -> bool:
         """Whether no call can have these parameters again."""
         return any(

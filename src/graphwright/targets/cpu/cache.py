@@ -44,7 +44,7 @@ class Key:
 def key_of(source: str, isa: Isa, toolchain: Toolchain, options: Options) -> Key:
     """The key of one translation unit. The compiler counts by what it says of itself, not by its path."""
     return Key(
-        hashlib.sha256(source.encode()).hexdigest(),
+        _hash(source),
         isa.name,
         " ".join(toolchain.flags(isa)),
         toolchain.identity,
@@ -92,6 +92,19 @@ class KernelCache:
                 self.store(key, code)
             result.append(code)
         return result
+
+    def kept(self, sources: Sequence[str], isa: Isa) -> list[bytes] | None:
+        """Shared objects of ``sources`` whichever compiler made them; None where one is not there."""
+        options = json.dumps(self.options.key(), sort_keys=True)
+        keys = {
+            key.source: key
+            for path in self._files.entries(".json")
+            if (key := self._key(path)) is not None
+            and (key.isa, key.options, key.format) == (isa.name, options, _FORMAT)
+        }
+        found = [self.load(keys[source]) if source in keys else None for source in map(_hash, sources)]
+        objects = [code for code in found if code is not None]
+        return objects if len(objects) == len(found) else None
 
     def load(self, key: Key) -> bytes | None:
         """The shared object of ``key``; None if there is none, or it is damaged."""
@@ -148,3 +161,7 @@ class KernelCache:
             return Key(**json.loads(data)) if data is not None else None
         except (ValueError, TypeError):
             return None
+
+
+def _hash(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()

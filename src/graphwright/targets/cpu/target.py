@@ -8,6 +8,7 @@ from typing import Final
 
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
+from graphwright.errors import ToolchainError
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim
@@ -87,8 +88,17 @@ class CpuCompiler:
         return KernelCache(self._options)
 
     def compile(self, sources: Sequence[str]) -> list[bytes]:
-        """Shared objects. Raises ToolchainError."""
-        toolchain = find_toolchain(self._options)
+        """Shared objects; where there is no compiler, those that any compiler made of the same sources.
+
+        Raises ToolchainError.
+        """
+        try:
+            toolchain = find_toolchain(self._options)
+        except ToolchainError:
+            kept = self._cache.kept(sources, self._isa)
+            if kept is None:
+                raise
+            return kept
         return self._cache.compile(sources, self._isa, toolchain, self._running)
 
     def stop(self) -> None:

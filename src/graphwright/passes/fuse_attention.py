@@ -19,6 +19,7 @@ from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_arra
 from graphwright.ir.op import Array, Trait
 from graphwright.ir.types import F32, Shape
 from graphwright.ops.core.binary import Add, Div, Mul, Where
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import Reshape
@@ -297,7 +298,9 @@ def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _
 
 
 def _repeated(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Keys and values [B, G, 1, S, D] -> [B, G, n, S, D] -> [B, G * n, S, D]: heads are read again."""
+    """Keys and values [B, G, 1, S, D] -> [B, G, n, S, D] -> [B, G * n, S, D]: heads are read again, and cast
+    once.
+    """
     keys, values = (_unrepeated(m.root.operand(p)) for p in (1, 2))
     if position != 1 or op.k_axes[1] != 1 or op.v_axes[1] != 1 or keys is None or values is None:
         return None
@@ -307,6 +310,8 @@ def _repeated(m: Match, op: ScaledDotProductAttention, position: int) -> _Change
 
 
 def _unrepeated(value: Value) -> tuple[Value, Shape] | None:
+    if casts := _chain(value, Cast):
+        value = casts[0].operand(0)
     chain = _chain(value, Reshape, Expand)
     if not chain:
         return None
@@ -346,7 +351,7 @@ def _changed(b: Builder, m: Match) -> Value:
     assert change is not None
     operands = list(m.root.inputs)
     for position, (value, dims) in change.operands.items():
-        operands[position] = _viewed(b, value, dims)
+        operands[position] = as_dtype(b, _viewed(b, value, dims), m.root.operand(position).type.dtype)
     result: Value = b(change.op, *operands)
     return result
 

@@ -14,7 +14,7 @@ from typing import Final
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.match import Match, P, Rule, Var, constant_array
+from graphwright.ir.match import Match, P, Rule, Var, constant_array, used_once
 from graphwright.ir.op import Op, Trait
 from graphwright.ir.types import BF16, F16, F32
 from graphwright.ops.core.cast import Cast
@@ -60,6 +60,8 @@ def _widened(node: Node, b: Builder) -> Value | None:
         return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node) if narrow else None
     if isinstance(op, Conv):
         return _convolution(b, op, node) if op.precision is None else None
+    if isinstance(op, Cast):
+        return _unrounded(b, node.operand(0)) if op.to == F32 else None
     if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
         return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
     return None
@@ -103,10 +105,21 @@ def _wide_constant(b: Builder, value: Value) -> Value:
 def _wide(b: Builder, value: Value | None) -> Value | None:
     if value is None or value.type.dtype not in HALVES:
         return value
+    return _unrounded(b, value) or _wide_constant(b, value)
+
+
+def _unrounded(b: Builder, value: Value) -> Value | None:
+    """What ``value`` was rounded from, seen through views, where it is of images or nothing else reads it."""
     source = value.producer
-    if source is not None and isinstance(source.op, Cast) and source.op.excess and _is_image(value):
-        return source.operand(0)
-    return _wide_constant(b, value)
+    if source is None or not (_is_image(value) or used_once(value)):
+        return None
+    if isinstance(source.op, Cast):
+        return source.operand(0) if source.op.excess and source.operand(0).type.dtype == F32 else None
+    if Trait.VIEW not in source.op.traits or len(source.inputs) != 1 or source.regions:
+        return None
+    before = _unrounded(b, source.operand(0))
+    made: Value | None = None if before is None else b(source.op, before)
+    return made
 
 
 def _narrowed(b: Builder, wide: Value, node: Node) -> Value:

@@ -14,6 +14,8 @@ from graphwright.ir.symbols import Dim, ceildiv, floordiv
 
 STORED: Final = 5
 """Cycles to store a vector of a tile of the result, with what is added to it."""
+ROUNDED: Final = 3
+"""Cycles to round a vector of the input of a convolution in bf16."""
 DIRECT: Final = 96
 """Percent of the peak that direct convolution on blocks reaches."""
 PLANAR: Final = 90
@@ -34,6 +36,19 @@ def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, efficiency: int =
         efficiency=efficiency,
         cycles=STORED * pixels * blocks,
         weights=4 * blocks * lanes * taps,
+    )
+
+
+def bf16_direct_work(lanes: int, pixels: Dim, cin: Dim, cout: Dim, taps: Dim, read: Dim) -> Work:
+    """The same in bf16, with ``taps`` of each input channel; of ``read`` pixels of the input the channels are
+    rounded to pairs once.
+    """
+    blocks = ceildiv(cout, lanes)
+    return Work(
+        pair_fmas=pixels * blocks * lanes * cin * taps,
+        efficiency=DIRECT,
+        cycles=STORED * pixels * blocks + ROUNDED * read * ceildiv(cin, lanes),
+        weights=2 * blocks * lanes * cin * taps,
     )
 
 

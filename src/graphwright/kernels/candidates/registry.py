@@ -19,7 +19,7 @@ from graphwright.ir.mapped import release
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
 from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import Layout, TensorType, dtype_of
+from graphwright.ir.types import DType, Layout, TensorType, dtype_of
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
 from graphwright.kernels.candidates.truth_bytes import on_bytes
@@ -182,15 +182,23 @@ class Context:
         return packed[layout]
 
     def derived(
-        self, value: Value, kind: str, shape: tuple[int, ...], fill: Callable[[Array, Array], None]
+        self,
+        value: Value,
+        kind: str,
+        shape: tuple[int, ...],
+        fill: Callable[[Array, Array], None],
+        dtype: DType | None = None,
     ) -> Value:
-        """What ``fill(out, array)`` makes of the constant, once for each ``kind``; the value stays."""
+        """What ``fill(out, array)`` makes of the constant, once for each ``kind``; the value stays.
+
+        ``dtype``: of what is made, if not that of the constant.
+        """
         kind = self._plugin + kind
         if (value, kind) not in self._derived:
             array, ref = self._source(value)
-            deferred = Deferred(value.type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
+            type = TensorType(dtype or value.type.dtype, shape)
+            deferred = Deferred(type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
             made = self.constants.derive(ref, f"{kind} {self.isa.name}", deferred)
-            type = TensorType(value.type.dtype, shape)
             self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
         return self._derived[value, kind]
 

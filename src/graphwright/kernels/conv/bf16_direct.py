@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.cost.images import DIRECT, STORED
-from graphwright.cost.predict import Work, predict
+from graphwright.cost.images import bf16_direct_work
+from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, mod, symbol
 from graphwright.ir.types import Layout
 from graphwright.kernels.conv import direct
@@ -46,21 +46,12 @@ def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     return direct.scratch_bytes(isa, in_pairs(args))
 
 
-_COPY_CYCLES: Final = 3
-"""To round and pack a vector of the input, once for all output channels."""
-
-
 def work_ns(isa: Isa, args: DirectArgs) -> Dim:
     """Nanoseconds of one core."""
-    pixels, taps = args.images * args.oh * args.ow, args.cin * args.kh * args.kw
-    blocks = ceildiv(args.cout, isa.lanes)
-    read = args.images * args.h * args.w * ceildiv(args.cin, isa.lanes)
-    work = Work(
-        pair_fmas=pixels * blocks * isa.lanes * taps,
-        efficiency=DIRECT if isa.vector_bytes == 64 else DIRECT // 4,
-        cycles=STORED * pixels * blocks + _COPY_CYCLES * read,
-        weights=2 * blocks * isa.lanes * taps,
-    )
+    pixels, read = args.images * args.oh * args.ow, args.images * args.h * args.w
+    work = bf16_direct_work(isa.lanes, pixels, args.cin, args.cout, args.kh * args.kw, read)
+    if isa.vector_bytes < 64:
+        work = replace(work, efficiency=work.efficiency // 4)
     return args.groups * predict(work, isa.machine)
 
 

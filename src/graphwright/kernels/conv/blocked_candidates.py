@@ -7,7 +7,7 @@ from typing import Literal
 from graphwright.cost.nominal import nominal
 from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, numbers
-from graphwright.ir.types import Layout
+from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
@@ -58,7 +58,7 @@ class BlockedConvolution:
         if epilogue.residual is not None and not is_blocked(self.call.node.output):
             return "a residual in planes"
         if self.in_bf16:
-            return self._direct_in_bf16(context)
+            return self._launch_in_bf16(context)
         if self.group > 1 and self.w.type.dims[1] == 1:
             return self._depthwise(context)
         form = self._winograd_form(context)
@@ -82,7 +82,8 @@ class BlockedConvolution:
         images = self.x.type.dims[0]
         counts = two_axes(self.call.node.output.type.dims)[2:]
         oh, ow = (nominal(dim, context.symbols, _LARGE_SIZES) for dim in counts)
-        found = winograd_cost.choose(context.isa, images if isinstance(images, int) else 1, cin, cout, oh, ow)
+        count = images if isinstance(images, int) else 1
+        found = winograd_cost.choose(context.isa, count, cin, cout, oh, ow, self.in_bf16)
         return None if found == "direct" else found
 
     def _winograd(self, m: Literal[2, 4], context: Context) -> tuple[Launch, Dim]:
@@ -111,6 +112,7 @@ class BlockedConvolution:
             f"winograd {m}",
             winograd_transforms.transformed_shape(cout, cin, m, isa),
             lambda out, w: winograd_transforms.transform_weights(out, w, m, isa),
+            F32,
         )
 
     def _depthwise(self, context: Context) -> Launch:
@@ -128,6 +130,15 @@ class BlockedConvolution:
             blocked_depthwise.scratch_bytes(isa, made),
             blocked_depthwise.work_ns(isa, made),
         )
+
+    def _launch_in_bf16(self, context: Context) -> Launch | str:
+        """Winograd's forms in f32, of the rounded weights, are faster where images are not small."""
+        form = self._winograd_form(context) if self._is_static else None
+        return self._direct_in_bf16(context) if form is None else self._winograd(form, context)[0]
+
+    @property
+    def _is_static(self) -> bool:
+        return all(isinstance(size, int) for size in (self.x.type.dims[0], *self._sizes))
 
     def _direct_in_bf16(self, context: Context) -> Launch | str:
         isa, made = context.isa, self._direct_args(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Literal
 
-from graphwright.cost.images import direct_work
+from graphwright.cost.images import bf16_direct_work, direct_work
 from graphwright.cost.predict import Work, cycles_ns, overlapped, predict
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum, numbers
 from graphwright.kernels.conv.winograd import (
@@ -64,8 +64,11 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     return overlapped(predict(products, machine), stream) + cycles_ns(transforms, machine)
 
 
-def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> Dim:
+def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, in_bf16: bool = False) -> Dim:
     """What direct convolution of the same sizes takes."""
+    if in_bf16:
+        pixels = images * oh * ow
+        return predict(bf16_direct_work(isa.lanes, pixels, cin, cout, 9, pixels), isa.machine)
     return predict(direct_work(isa.lanes, images * oh * ow, cout, 9 * cin), isa.machine)
 
 
@@ -77,9 +80,16 @@ def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
 
 
 @lru_cache(maxsize=KEPT)
-def choose(isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int) -> Literal["direct", 2, 4]:
-    """Which takes least on dense blocked images: direct, or Winograd with tiles of 2 x 2 or of 4 x 4."""
-    costs: dict[Literal["direct", 2, 4], Dim] = {"direct": _direct_ns(isa, images, cin, cout, oh, ow)}
+def choose(
+    isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
+) -> Literal["direct", 2, 4]:
+    """Which takes least on dense blocked images: direct, or Winograd with tiles of 2 x 2 or of 4 x 4.
+
+    ``in_bf16``: the direct one is.
+    """
+    costs: dict[Literal["direct", 2, 4], Dim] = {
+        "direct": _direct_ns(isa, images, cin, cout, oh, ow, in_bf16)
+    }
     forms: tuple[Literal[2, 4], ...] = (2, 4)
     for m in forms:
         costs[m] = work_ns(m, isa, dense_args(m, isa, images, cin, cout, oh, ow, pads=(1, 1, 1, 1)))

@@ -55,7 +55,7 @@ class Conv(BlockedForm, PaddingRule, Op):
     """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads. With
-    a ``precision`` x and w are rounded to it; bias and result are f32.
+    a ``precision`` x and w are rounded to it; bias and result are f32. A kernel may keep more of x.
     """
 
     strides: tuple[int, ...] = ()

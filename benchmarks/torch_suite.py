@@ -6,7 +6,8 @@
 
 Each case is one call, in eager mode and compiled, with the same seed; the results must be close as PyTorch's
 own tests have it. ``native`` counts cases none of whose operators is left to PyTorch. ``models`` needs the
-package transformers; weights are random. The table of operators that are left goes to standard output.
+package transformers; weights are random. The table of operators that are left goes to standard output, with
+``--write`` into ``docs`` as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +30,8 @@ from graphwright.torch import backend, report
 
 SECONDS = 120
 """Of one case at most."""
+PAGE = Path(__file__).parents[1] / "docs" / "pytorch_operators.md"
+BEGIN, END = "--write -->", "<!-- end of left -->"
 UNDEFINED = frozenset(
     ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 )
@@ -136,6 +140,7 @@ def main() -> None:
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("names", nargs="*", help="cases; all without any")
     parser.add_argument("--samples", type=int, default=3, help="calls of each operator or module")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/pytorch_operators.md")
     arguments = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     signal.signal(signal.SIGALRM, _timeout)
@@ -151,19 +156,24 @@ def main() -> None:
         left.setdefault(case.name, {}).update(made.left)
         if made.fault:
             print(f"{case.name}: {made.fault[:300]}", file=sys.stderr, flush=True)
-    _show(faults, left)
+    text = _table(faults, left)
+    print(text)
+    if arguments.write:
+        page = PAGE.read_text()
+        PAGE.write_text(page[: page.index(BEGIN) + len(BEGIN)] + f"\n\n{text}\n\n" + page[page.index(END) :])
 
 
-def _show(faults: dict[str, str], left: dict[str, dict[str, str]]) -> None:
+def _table(faults: dict[str, str], left: dict[str, dict[str, str]]) -> str:
+    """The operators that are left, and the cases that leave some."""
     operators = Counter(name for found in left.values() for name in found)
     reasons = {name: reason for found in left.values() for name, reason in found.items()}
-    print("| operator left to PyTorch | cases | reason |\n| --- | ---: | --- |")
-    for name, count in operators.most_common():
-        print(f"| `{name}` | {count} | {reasons[name]} |")
-    print("\nwith operators left:", ", ".join(name for name, found in left.items() if found))
+    rows = ["| operator left to PyTorch | cases | reason |", "| --- | ---: | --- |"]
+    rows += [f"| `{name}` | {count} | {reasons[name]} |" for name, count in operators.most_common()]
     passed = sum(not fault for fault in faults.values())
     native = sum(not found and not faults[name] for name, found in left.items())
-    print(f"\n{passed} of {len(faults)} pass, {native} of them natively")
+    cases = ", ".join(f"`{name}`" for name, found in left.items() if found)
+    total = f"{passed} of {len(faults)} cases pass, {native} of them natively."
+    return "\n".join([*rows, "", total, "", f"With operators left: {cases}."])
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ class Call:
 
     def is_used(self, index: int) -> bool:
         """Whether a node reads result ``index``."""
-        return any(user.args[1] == index for user in self._node.users if user.target is operator.getitem)
+        picks = [user for user in self._node.users if user.target is operator.getitem]
+        return any(user.args[1] == index and user.users for user in picks)
 
     def owns_memory(self, index: int) -> bool:
         """Whether the elements of an argument are all of its memory, in the order of its axes."""

@@ -57,10 +57,14 @@ RULES_BY_OP = {
     "passes/fold_requantize.py": "conversions between bytes",
     "passes/fuse_attention.py": "attention as exporters write it",
     "passes/integer_products.py": "products of bytes as exporters write them",
+    "passes/integer_weights.py": "products with integer weights as PyTorch writes them",
     "passes/loop_invariants.py": "loops",
+    "passes/lower_precision.py": "products, convolutions and attention in bf16",
+    "passes/quantize_weights.py": "products whose weights are rounded",
     "passes/tail_duplication.py": "branches of different rank",
     "passes/translate.py": "nodes that the import put off",
     "passes/weight_only_quantization.py": "products of weights of few bits",
+    "passes/widen_halves.py": "products, and what has kernels for f32 alone",
 }
 """Passes about ops of a name, with what they are about. All others ask traits and interfaces of ``ir``."""
 ABOUT_ALL_OPS = (

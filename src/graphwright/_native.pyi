@@ -30,6 +30,9 @@ class LoadError(NativeError):
 def isa() -> str:
     """``"v4"``, ``"v3"`` or ``"baseline"``: the best x86-64 level of this CPU and operating system."""
 
+def has_bf16() -> bool:
+    """Whether this CPU has instructions that multiply bf16, beside those of ``"v4"``."""
+
 def cpu_count() -> int:
     """CPUs that this process may use, by affinity and cgroup quota."""
 

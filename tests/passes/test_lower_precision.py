@@ -11,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphwright as gw
+from graphwright import _native
 from graphwright.ops.core.matmul import MatMul
 
 from .test_quantize_weights import model_of
 from .test_weight_only_quantization import compiled
 
 BF16 = ml_dtypes.bfloat16
+in_bf16 = pytest.mark.skipif(not _native.has_bf16(), reason="products stay f32 without AVX512-BF16")
 
 
+@in_bf16
 @settings(max_examples=8, deadline=None)
 @given(
     st.sampled_from([0, 1, 2, 37, 300]),
@@ -36,6 +39,7 @@ def test_products_are_those_of_rounded_operands(k: int, n: int, rows: int, gemm:
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5 * max(1, k) ** 0.5)
 
 
+@in_bf16
 def test_the_weights_of_the_package_take_half_the_memory(tmp_path: Any) -> None:
     w = np.random.default_rng(1).standard_normal((256, 192)).astype(np.float32)
     own, count = compiled(model_of(w, gemm=False), MatMul, precision="bf16")

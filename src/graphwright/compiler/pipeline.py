@@ -16,6 +16,7 @@ from graphwright.fusion.schedule import ScheduleRegions
 from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import candidates_of
 from graphwright.layout.assign import AssignLayouts
+from graphwright.log import warn_once
 from graphwright.passes.base import Pass
 from graphwright.passes.bound_sizes import BoundSizes
 from graphwright.passes.cse import CommonSubexpressions
@@ -30,22 +31,23 @@ from graphwright.passes.manager import Fixpoint, Scheduled
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
-from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WIDEN_HALVES
+from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WidenHalves
 from graphwright.records import dataclass
+from graphwright.runtime.target import multiplies_bf16
 from graphwright.targets.base import Target
 
 
 @dataclass(frozen=True)
 class Stage:
     """A step of a compilation; ``passes`` are those that it runs over the module, behind those
-    ``for_target`` and those that options ask for, ``on_request``.
+    ``for_target`` and those ``for_options``.
     """
 
     name: str
     does: str
     passes: tuple[Scheduled, ...] = ()
     for_target: Callable[[Target], tuple[Pass, ...]] | None = None
-    on_request: Callable[[Options], tuple[Pass, ...]] | None = None
+    for_options: Callable[[Options], tuple[Pass, ...]] | None = None
 
 
 def has_kernel(node: Node) -> bool:
@@ -58,10 +60,15 @@ def _layouts(target: Target) -> tuple[Pass, ...]:
 
 
 def _precision(options: Options) -> tuple[Pass, ...]:
-    return (*quantize_weights(options.weights), *lower_precision(options.precision))
+    in_bf16 = options is _ALL_REQUESTS or multiplies_bf16(options)
+    if options.precision == "bf16" and not in_bf16:
+        warn_once("bf16", "precision=bf16: this CPU has no AVX512-BF16, so that products stay f32")
+    lowered = lower_precision(options.precision) if in_bf16 else ()
+    return (*quantize_weights(options.weights), *lowered, WidenHalves(in_bf16))
 
 
 _ALL_REQUESTS: Final = Options(weights="int4", precision="bf16")
+"""Every pass that options can ask for runs, whatever the CPU."""
 PARTITION: Final = "partition"
 STAGES: Final = (
     Stage("import", "translates the model's nodes to ops, and binds the sizes that the caller gives"),
@@ -97,8 +104,8 @@ STAGES: Final = (
     Stage(
         "precision",
         "sums products of 16-bit floats in f32; rounds weights, or all factors, to fewer bits on request",
-        (WIDEN_HALVES, CommonSubexpressions()),
-        on_request=_precision,
+        (CommonSubexpressions(),),
+        for_options=_precision,
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
     Stage(
@@ -153,8 +160,8 @@ def _passes(
     for stage in stages:
         if stage.for_target is not None and target is not None:
             made += stage.for_target(target)
-        if stage.on_request is not None and options is not None:
-            made += stage.on_request(options)
+        if stage.for_options is not None and options is not None:
+            made += stage.for_options(options)
         made += stage.passes
     return tuple(made)
 

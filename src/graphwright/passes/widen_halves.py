@@ -29,42 +29,43 @@ from graphwright.passes.base import replace as replace_node
 from graphwright.records import dataclass, replace
 
 HALVES: Final = frozenset({F16, BF16})
-IN_F32: Final = (MaxPool, AveragePool, Resize, MatMulNBits)
+IN_F32: Final = (MatMul, MaxPool, AveragePool, Resize, MatMulNBits)
 """Other ops whose kernels are those of f32."""
 
 
 @dataclass(frozen=True)
 class WidenHalves(Pass):
-    """See the module."""
+    """``in_bf16``: whether products of bf16 stay such; else their factors are widened too."""
 
+    in_bf16: bool = True
     name: str = "widen_halves"
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts.total()
         for graph in list(graphs(module)):
             for node in list(graph):
-                made = _widened(node, Builder(module, graph, node, node.sources))
+                made = self._widened(node, Builder(module, graph, node, node.sources))
                 if made is not None:
                     replace_node(node, [made])
                     record.did(f"{node.op.name} in f32")
         return record.counts.total() > before
 
-
-def _widened(node: Node, b: Builder) -> Value | None:
-    """What takes the place of the result of ``node``; None where it stays."""
-    op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
-    if not dtypes & HALVES or len(node.outputs) != 1:
+    def _widened(self, node: Node, b: Builder) -> Value | None:
+        """What takes the place of the result of ``node``; None where it stays."""
+        op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
+        if not dtypes & HALVES or len(node.outputs) != 1:
+            return None
+        if isinstance(op, Cast):
+            return _unrounded(b, node.operand(0)) if op.to == F32 else None
+        if isinstance(op, MatMul | Conv) and op.precision is not None:
+            return None
+        if isinstance(op, MatMul) and self.in_bf16 and dtypes == {BF16}:
+            return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node)
+        if isinstance(op, Conv):
+            return _convolution(b, op, node, self.in_bf16)
+        if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
+            return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
         return None
-    if isinstance(op, MatMul):
-        narrow = op.precision is None and dtypes == {BF16}
-        return _narrowed(b, b(replace(op, precision=BF16), *node.inputs), node) if narrow else None
-    if isinstance(op, Conv):
-        return _convolution(b, op, node) if op.precision is None else None
-    if isinstance(op, Cast):
-        return _unrounded(b, node.operand(0)) if op.to == F32 else None
-    if isinstance(op, IN_F32) or (_is_arithmetic(op) and not _broadcasts(node)):
-        return _narrowed(b, b(op, *(_wide(b, value) for value in node.inputs)), node)
-    return None
 
 
 def _is_arithmetic(op: Op) -> bool:
@@ -82,10 +83,10 @@ def _broadcasts(node: Node) -> bool:
     return any(v.type.dims != node.output.type.dims and v.type.elements != 1 for v in read)
 
 
-def _convolution(b: Builder, op: Conv, node: Node) -> Value:
+def _convolution(b: Builder, op: Conv, node: Node, in_bf16: bool) -> Value:
     """In bf16 where its kernel takes two channels at a time; else of f32."""
     w = node.operand(1)
-    in_bf16 = w.type.dtype == BF16 and is_constant(w) and op.group == 1
+    in_bf16 = in_bf16 and w.type.dtype == BF16 and is_constant(w) and op.group == 1
     in_bf16 = in_bf16 and w.type.sizes[1] > MAX_PLANAR_CHANNELS and w.type.sizes[1] % 2 == 0
     x, rest = _wide(b, node.operand(0)), [_wide_constant(b, v) for v in node.inputs[2:] if v is not None]
     if in_bf16:
@@ -141,7 +142,6 @@ def _refusal(m: Match) -> str | None:
     return None if m[X].type.dtype == F32 else f"it was {m[X].type.dtype}"
 
 
-WIDEN_HALVES = WidenHalves()
 KEEP_EXCESS_PRECISION = RulePass(
     "keep_excess_precision",
     (Rule("a rounded value that is widened again", WIDENED, _refusal, lambda b, m: m[X]),),

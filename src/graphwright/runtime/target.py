@@ -40,6 +40,12 @@ def for_this_cpu(options: Options) -> Options:
     return replace(options, isa=target_isa(options)) if options.device in DEVICES else options
 
 
+def multiplies_bf16(options: Options) -> bool:
+    """Whether the CPU that kernels are for has instructions for products of bf16: this one, or one of a
+    higher level, which is taken to have them."""
+    return options.isa == "v4" and (_native.has_bf16() or _native.isa() != "v4")
+
+
 @cache
 def kernel_library(isa: str) -> _native.Library:
     """The kernels that this graphwright comes with."""

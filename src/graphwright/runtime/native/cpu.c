@@ -40,6 +40,11 @@ const char *gw_cpu_isa(void) {
     return has(leaf7, L7_EBX_V4) && has((uint32_t)enabled_states(), XCR0_ZMM) ? "v4" : "v3";
 }
 
+int gw_cpu_has_bf16(void) {
+    uint32_t a, b, c, d;
+    return strcmp(gw_cpu_isa(), "v4") == 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+
 static int affinity_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)

@@ -237,6 +237,7 @@ NB_MODULE(_native, m) {
     nb::set_leak_warnings(false); /* threads that sleep at the interpreter's end hold what they used */
     define_exceptions(m);
     m.def("isa", gw_cpu_isa);
+    m.def("has_bf16", [] { return gw_cpu_has_bf16() != 0; });
     m.def("cpu_count", gw_cpu_count);
     m.def("threads", gw_pool_threads);
     m.def("set_threads", set_threads, nb::arg("threads"));

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -145,9 +146,11 @@ class ProgramCache:
         """All entries, the one that was used last first."""
         found = []
         for path in self._files.entries(_SUFFIX):
-            key, seen = self._key(path.with_suffix(".json")), path.lstat()
-            if key is not None:
-                found.append(ProgramEntry(path.stem, key, seen.st_size, seen.st_mtime))
+            key = self._key(path.with_suffix(".json"))
+            with suppress(FileNotFoundError):  # another process may drop it meanwhile
+                seen = path.lstat()
+                if key is not None:
+                    found.append(ProgramEntry(path.stem, key, seen.st_size, seen.st_mtime))
         return sorted(found, key=lambda entry: -entry.used)
 
     def explain_miss(self, key: ProgramKey) -> str:

@@ -1,4 +1,4 @@
-"""Each test begins without graphs of others."""
+"""Each test begins without graphs of others, and compiles its own programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from graphwright.program_cache import ProgramCache
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
@@ -14,3 +16,8 @@ def _fresh() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
+def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProgramCache, "is_used", lambda self: False)

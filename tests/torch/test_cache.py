@@ -20,6 +20,11 @@ from graphwright.torch import compiled_graph
 from tests.torch.support import close, compiled
 
 
+@pytest.fixture(autouse=True)
+def _programs() -> None:
+    """Programs are kept here."""
+
+
 def model() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()

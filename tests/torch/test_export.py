@@ -393,6 +393,8 @@ def test_other_files_of_pytorch(tmp_path: Path) -> None:
     ids=str,
 )
 def test_recurrent_layers(layer: Any, states: int) -> None:
+    if isinstance(layer, nn.LSTM) and torch.__version__ < (2, 13):
+        pytest.skip("PyTorch 2.12 states wrong shapes for the states of an exported LSTM")
     layer = layer.eval()
     x = torch.randn(3, 5, 8) if layer.batch_first else torch.randn(5, 3, 8)
     held = tuple(torch.randn(1, 3, 16) for _ in range(states))

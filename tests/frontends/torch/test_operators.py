@@ -24,6 +24,8 @@ UNDEFINED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_str
 """Operators whose results may be anything."""
 UNSTABLE = {"topk": 1, "sort": 0}
 """Operators that leave open which of equal elements comes first, by the position of their argument dim."""
+INEXACT = ("polygamma",)
+"""Operators of which PyTorch's own f32 results err by more than the tolerance."""
 NOTHING_TAKEN = ("round.decimals", "scatter_reduce.mean", "as_strided.partial_views")
 """Operators of which graphwright takes no sample."""
 
@@ -82,7 +84,7 @@ def _check(info: Any, sample: Any) -> bool:
         return False
     if made.missing:
         return False
-    expected = call(*tensors)
+    expected = _called_in_f64(call, tensors) if info.name in INEXACT else call(*tensors)
     expected = list(expected) if isinstance(expected, tuple | list) else [expected]
     with torch.no_grad():
         results = run(made, *tensors)
@@ -91,6 +93,13 @@ def _check(info: Any, sample: Any) -> bool:
         results[1], expected[1] = (sample.input.gather(axis, r) for r in (results[1], expected[1]))
     torch.testing.assert_close(results, expected, rtol=2e-5, atol=2e-5, equal_nan=True)
     return True
+
+
+def _called_in_f64(call: Any, tensors: list[torch.Tensor]) -> torch.Tensor:
+    """The result for ``tensors`` as f64, in the type that it has for them as they are."""
+    wide = [each.double() if each.is_floating_point() else each for each in tensors]
+    exact: torch.Tensor = call(*wide)
+    return exact.to(call(*tensors).dtype)
 
 
 def _axis(info: Any, sample: Any) -> int:

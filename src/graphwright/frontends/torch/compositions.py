@@ -32,10 +32,14 @@ def composition(*operators: Any) -> Callable[[Function], Function]:
 
 
 def _lowest(x: Tensor) -> float:
+    if x.dtype == torch.bool:
+        return False
     return -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
 
 
 def _highest(x: Tensor) -> float:
+    if x.dtype == torch.bool:
+        return True
     return math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).max
 
 

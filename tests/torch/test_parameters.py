@@ -217,3 +217,39 @@ def test_a_forked_process_runs_what_was_compiled() -> None:
             os._exit(0 if torch.allclose(run(x), expected, rtol=1e-4, atol=1e-5) else 1)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_released_parameters() -> None:
+    model, x = nn.Linear(700, 900), torch.randn(3, 700)
+    expected, state = model(x).detach(), copy.deepcopy(model.state_dict())
+    run = compiled(model, dynamic=False, options={"release_weights": True})
+    with torch.no_grad():
+        for _ in range(3):
+            close(run(x), expected)
+        assert model.weight.shape == (900, 700)
+        assert model.weight.isnan().all()  # the module itself has them no more
+        with pytest.raises(gw.GraphwrightError, match=r"parameter arg.*\(900, 700\) was released") as caught:
+            run(x[:2])  # another graph
+        assert len(caught.value.diagnostics) == 2
+        close(run(x), expected)
+        state["bias"] += 1
+        model.load_state_dict(state)
+        close(run(x), expected + 1)
+        assert model.bias.isnan().all()
+        model.load_state_dict(state, assign=True)
+        close(run(x), expected + 1)
+
+
+def test_what_is_released_is_freed() -> None:
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    model, x = nn.Linear(4096, 8192), torch.randn(1, 4096)
+    run = compiled(model, options={"release_weights": True})
+    before = resident()
+    with torch.no_grad():
+        for _ in range(3):
+            run(x)
+    gc.collect()
+    assert resident() - before < 64 << 20  # of 128 MiB that are packed

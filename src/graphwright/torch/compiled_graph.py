@@ -27,6 +27,7 @@ from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
 from graphwright.torch.parameters import Snapshot, key_of, sampled_bytes
+from graphwright.torch.released import refuse_released, release
 from graphwright.torch.reports import GraphReport
 
 MAX_OWNERS = 64
@@ -59,8 +60,12 @@ class CompiledGraph:
         options: Options,
         frozen: frozenset[int],
         report: GraphReport,
+        releases: bool = False,
     ) -> None:
-        """``frozen``: arguments that are parameters or buffers."""
+        """``frozen``: arguments that are parameters or buffers; ``releases``: these lose their own memory
+        when they have been packed.
+        """
+        self._releases = releases
         self._graph = graph
         self._module, self._interface = reading.module, reading.interface
         self._options, self._report = options, report
@@ -146,8 +151,15 @@ class CompiledGraph:
         key = key_of(tensors)
         for graph in tuple(_GRAPHS):  # before there is more in memory
             graph.drop_stale()
-        parameters = Snapshot(tensors, _forgetter(weakref.ref(self), key))
+        refuse_released(
+            [(each.name, arguments[each.position]) for each in self._interface.inputs if each.order]
+        )
+        forget = _forgetter(weakref.ref(self), key)
+        parameters = Snapshot(tensors, forget)
         model = self._compiled(arguments)
+        if self._releases:
+            release(tensors)
+            parameters = Snapshot(tensors, forget)
         made = _Frozen(model, parameters, self._entry_of(model, arguments))
         self._models[key] = made
         self._last = [weakref.ref(each) for each in tensors]

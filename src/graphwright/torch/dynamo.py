@@ -73,7 +73,8 @@ def _executor(
         hooks = (*checks, *(() if settings.hook is None else (settings.hook,)))
         return EagerGraph(graph, settings.options, report, hooks)
     if not reading.missing:
-        return CompiledGraph(graph, reading, settings.options, parameters(), report).call
+        releases = settings.release_weights
+        return CompiledGraph(graph, reading, settings.options, parameters(), report, releases).call
     names = partition(graph, reading.missing)
     report.parts = len(names)
     for name in names:

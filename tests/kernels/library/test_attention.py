@@ -53,6 +53,7 @@ def attend(
     seed: int = 0,
     operands: tuple[Array, Array, Array] | None = None,
     symbol: str = attention.SYMBOL,
+    own: tuple[int, ...] = (),
     **options: Any,
 ) -> tuple[Array, Array]:
     """What the kernel gives, alike for every chunking, and what is expected.
@@ -85,7 +86,7 @@ def attend(
         buffers = [*(x for x, _ in laid), None if full is None else full[0], y]
         kernel = load(attention, isa)[symbol]
         scratch = made.scratch_bytes(isa)
-        assert call(kernel, buffers, made.args, made.grid(isa), scratch, chunks=chunks) == 0
+        assert call(kernel, buffers, (*made.args, *own), made.grid(isa), scratch, chunks=chunks) == 0
         results.append(y.copy())
     assert made is not None
     for other in results[1:]:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.attention import attention
 from graphwright.targets.cpu.isa import Isa
-from tests.kernels.library.cases import each_isa
+from tests.kernels.library.cases import each_isa, guard
+from tests.kernels.library.harness import call, load
 from tests.kernels.library.test_attention import ORDERS, attend
+
+IN_BF16: Any = {"symbol": attention.BF16_SYMBOL, "own": (1, 1)}
 
 
 def rounded(rng: np.random.Generator, *shape: int) -> Any:
@@ -26,7 +29,9 @@ def check(isa: Isa, sizes: Any, operands: Any = None, **more: Any) -> None:
     rng = np.random.default_rng(keys * 1009 + depth)
     shapes = ((batch, heads, queries, depth), (batch, kv_heads, keys, depth), (batch, kv_heads, keys, width))
     operands = operands or tuple(rounded(rng, *shape) for shape in shapes)
-    found, wanted = attend(isa, sizes, operands=operands, scale=0.25, symbol=attention.BF16_SYMBOL, **more)
+    found, wanted = attend(
+        isa, sizes, operands=operands, scale=0.25, symbol=attention.BF16_SYMBOL, own=(1, 1), **more
+    )
     largest = np.abs(operands[2]).max(initial=1.0)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2**-8 * largest)
 
@@ -69,5 +74,28 @@ def test_each_product_takes_its_own_operands(isa: Isa) -> None:
     q[0, 0, np.arange(n), np.roll(np.arange(n), 5)] = 1024
     k = np.eye(n, dtype=np.float32)[None, None]
     v = rounded(np.random.default_rng(2), 1, 1, n, 21)
-    found, _ = attend(isa, (1, 1, 1, n, n, n, 21), operands=(q, k, v), symbol=attention.BF16_SYMBOL)
+    found, _ = attend(
+        isa, (1, 1, 1, n, n, n, 21), operands=(q, k, v), symbol=attention.BF16_SYMBOL, own=(1, 1)
+    )
     np.testing.assert_array_equal(found[0, 0], v[0, 0, np.roll(np.arange(n), 5)])
+
+
+@each_isa
+@pytest.mark.parametrize(("keys", "depth", "width"), [(33, 64, 64), (300, 15, 37), (1, 1, 1)])
+def test_keys_and_values_of_bf16(isa: Isa, keys: int, depth: int, width: int) -> None:
+    """The same bits as of f32 that holds them."""
+    rng, heads, queries = np.random.default_rng(keys), 3, 13
+    q = rounded(rng, 1, heads, queries, depth)
+    k, v = rounded(rng, 1, heads, keys, depth), rounded(rng, 1, heads, keys, width)
+    results = []
+    for single in (1, 0):
+        y = np.zeros((1, heads, queries, width), np.float32)
+        strides = [(x[0].size, x[0, 0].size, x.shape[3], 1) for x in (q, k, v, y)]
+        made = attention.Attention(1, heads, heads, queries, keys, depth, width, *strides, scale=0.25)
+        kept = [x if single else x.astype(ml_dtypes.bfloat16) for x in (k, v)]
+        operands = [q, *map(guard, kept), None, y]
+        kernel = load(attention, isa)[attention.BF16_SYMBOL]
+        args = (*made.args, single, single)
+        assert call(kernel, operands, args, made.grid(isa), made.scratch_bytes(isa)) == 0
+        results.append(y)
+    np.testing.assert_array_equal(*results)

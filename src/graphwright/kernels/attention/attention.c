@@ -8,32 +8,59 @@
 
 /* The operands at one batch and one head of keys, and what a run has computed of them so far. */
 typedef struct {
-    const float *q, *k, *v, *mask;
+    const float *q, *mask;
+    struct numbers k, v;
     float *y;
     float *keys, *values;          /* the block at hand: panels [depth][NR] and [keys][NR] */
     float *queries, *scores;       /* a tile */
     float *sums, *largest, *total; /* of each row of the run */
     int64_t *unhidden;             /* of each row of the run: its mask hides all keys from there on */
     int64_t keys_seen;             /* no row of the run sees a key from there on */
-    const float *next_k, *next_v;  /* of the head after the run, if the chunk goes on */
+    struct numbers next_k, next_v; /* of the head after the run; at NULL unless the chunk goes on */
     int64_t rows;                  /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
     int pairs;                     /* of bf16 are what both products take */
 } head;
 
+/* `count` elements further on. */
+GW_INLINE struct numbers numbers_from(struct numbers x, int64_t count) {
+    x.at = (const char *)x.at + (x.single ? 4 : 2) * count;
+    return x;
+}
+
 /* Of n values of what a product sums, the rows that it reads. */
 GW_INLINE int64_t steps_of(const head *h, int64_t n) { return h->pairs ? parts(n, 2) : n; }
 
+/* c[rows][vectors * VL] = a @ b of pairs without the instruction for them, or added to it. */
+static void product_of_halves(int64_t rows, int64_t vectors, int64_t k, const float *a, const float *b,
+                              float *c, int add) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t v = 0; v < vectors * VL; v += VL) {
+            vf sum = add ? vf_load(c + r * PITCH + v) : (vf){0};
+            for (int64_t j = 0; j < k; j++) {
+                int32_t bits;
+                memcpy(&bits, a + r * PITCH + j, sizeof bits);
+                const vf pair = (vf)vi_set1(bits), x = vf_load(b + j * NR + v);
+                sum = vf_fma(lower_half(pair), lower_half(x), sum);
+                sum = vf_fma(upper_half(pair), upper_half(x), sum);
+            }
+            vf_store(c + r * PITCH + v, sum);
+        }
+}
+
+/* c[rows][] = a @ b, or added to it, for one or two vectors. */
+GW_INLINE void multiply(const head *h, int64_t rows, int two, int64_t k, const float *a, const float *b,
+                        float *c, int add) {
 #if VL == 16
-/* Of so many rows, for one or two vectors. */
-GW_INLINE product multiply_of(const head *h, int64_t rows, int two) {
-    return h->pairs ? pair_product_of[rows - 1][two] : product_of[rows - 1][two];
-}
-#else
-GW_INLINE product multiply_of(const head *h, int64_t rows, int two) {
-    (void)h;
-    return product_of[rows - 1][two];
-}
+    if (h->pairs && h->k.native) {
+        pair_product_of[rows - 1][two](k, a, b, c, add);
+        return;
+    }
 #endif
+    if (h->pairs)
+        product_of_halves(rows, two + 1, k, a, b, c, add);
+    else
+        product_of[rows - 1][two](k, a, b, c, add);
+}
 
 /* A block of keys. */
 typedef struct {
@@ -56,6 +83,15 @@ GW_INLINE void fetch_rows(const float *x, int64_t x_row, int64_t rows, int64_t n
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < n; j += 16)
             __builtin_prefetch(x + r * x_row + j, 0, 2);
+}
+
+/* The same of rows of numbers. */
+GW_INLINE void fetch_numbers(struct numbers x, int64_t place, int64_t row, int64_t rows, int64_t n) {
+    const int64_t size = x.single ? 4 : 2;
+    const char *at = (const char *)x.at + size * place;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < size * n; j += 64)
+            __builtin_prefetch(at + r * row * size + j, 0, 2);
 }
 
 /* Panels to[col / NR][rows][NR] of x[rows][cols], whose rows are dense; zeros beyond. */
@@ -100,16 +136,17 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
 }
 
 /* VL pairs of n <= 2 * VL numbers times factor, zeros behind them. */
-GW_INLINE vf pairs_at(const float *x, int64_t step, int64_t n, vf factor) {
-    float lane[2 * VL] = {0};
-    uint16_t made[2 * VL];
+GW_INLINE vf pairs_at(const struct numbers *x, int64_t place, int64_t step, int64_t n, float factor) {
+    uint16_t made[2 * VL] = {0};
     if (step != 1) {
         for (int64_t i = 0; i < n; i++)
-            lane[i] = x[i * step];
-        x = lane;
+            made[i] = number_at(x, place + i * step, factor);
+    } else if (!x->single && factor == 1) {
+        memcpy(made, (const uint16_t *)x->at + place, (size_t)n * sizeof *made);
+    } else {
+        for (int64_t i = 0; i < n; i += VL)
+            *(vh_any *)(made + i) = rounded(vf_set1(factor) * numbers_at(x, place + i, n - i), x->native);
     }
-    for (int64_t i = 0; i < 2 * VL; i += VL)
-        *(vh_any *)(made + i) = rounded(i < n ? factor * load_most(x + i, n - i) : (vf){0}, 1);
     return vf_load((const float *)(const void *)made);
 }
 
@@ -118,44 +155,41 @@ static void pack_pairs_of_keys(const struct attention_args *t, const head *h, co
     const int64_t deep = parts(t->depth, 2);
     float rows[VL * VL] __attribute__((aligned(64)));
     for (int64_t c = 0; c < parts(b->count, NR) * NR; c += VL) {
-        const int64_t n = smaller(VL, b->count - c);
-        const float *from = h->k + (b->first + c) * t->k_row;
+        const int64_t n = smaller(VL, b->count - c), from = (b->first + c) * t->k_row;
         float *to = h->keys + c / NR * deep * NR + c % NR;
         for (int64_t r = 0; r < deep; r += VL) {
             const int64_t count = smaller(VL, deep - r);
             for (int64_t i = 0; i < n; i++)
-                vf_store(rows + i * VL, pairs_at(from + i * t->k_row + 2 * r * t->k_col, t->k_col,
-                                                 smaller(2 * VL, t->depth - 2 * r), vf_set1(1)));
+                vf_store(rows + i * VL, pairs_at(&h->k, from + i * t->k_row + 2 * r * t->k_col, t->k_col,
+                                                 smaller(2 * VL, t->depth - 2 * r), 1));
             transpose(rows, VL, n > 0 ? n : 0, count, to + r * NR, NR);
         }
     }
 }
 
 /* n <= VL numbers as the lower halves of lanes, zeros behind them. */
-GW_INLINE vw halves_at(const float *x, int64_t step, int64_t n) {
-    float lane[VL] = {0};
-    if (step != 1) {
-        for (int64_t i = 0; i < n; i++)
-            lane[i] = x[i * step];
-        x = lane;
-    }
-    return __builtin_convertvector(rounded(load_most(x, n), 1), vw);
+GW_INLINE vw halves_at(const struct numbers *x, int64_t place, int64_t step, int64_t n) {
+    uint16_t made[VL] = {0};
+    if (step == 1)
+        return __builtin_convertvector(rounded(numbers_at(x, place, n), x->native), vw);
+    for (int64_t i = 0; i < n; i++)
+        made[i] = number_at(x, place + i * step, 1);
+    return __builtin_convertvector(*(const vh_any *)made, vw);
 }
 
 /* Panels [length / 2][NR] of pairs of the block's values, zeros beyond. */
 static void pack_pairs_of_values(const struct attention_args *t, const head *h, const block *b,
                                  int64_t length) {
     for (int64_t r = 0; r < b->count; r += 2) {
-        const float *from = h->v + (b->first + r) * t->v_row;
-        fetch_rows(from + ROWS_AHEAD * t->v_row, t->v_row, 2, t->v_col == 1 ? t->width : 0);
+        const int64_t from = (b->first + r) * t->v_row;
         for (int64_t c = 0; c < parts(t->width, NR) * NR; c += VL) {
-            const int64_t n = smaller(VL, t->width - c);
+            const int64_t n = smaller(VL, t->width - c), place = from + c * t->v_col;
             float *to = h->values + c / NR * NR * steps_of(h, length) + r / 2 * NR + c % NR;
             vw pair = {0};
             if (n > 0)
-                pair = halves_at(from + c * t->v_col, t->v_col, n);
+                pair = halves_at(&h->v, place, t->v_col, n);
             if (n > 0 && r + 1 < b->count)
-                pair |= halves_at(from + t->v_row + c * t->v_col, t->v_col, n) << 16;
+                pair |= halves_at(&h->v, place + t->v_row, t->v_col, n) << 16;
             vf_store(to, (vf)pair);
         }
     }
@@ -167,8 +201,9 @@ static void pack_block(const struct attention_args *t, const head *h, const bloc
         pack_pairs_of_values(t, h, b, length);
         return;
     }
-    pack_panels(h->k + b->first * t->k_row, t->k_col, t->k_row, t->depth, b->count, h->keys, t->depth * NR);
-    pack_panels(h->v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
+    const float *k = h->k.at, *v = h->v.at;
+    pack_panels(k + b->first * t->k_row, t->k_col, t->k_row, t->depth, b->count, h->keys, t->depth * NR);
+    pack_panels(v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
 }
 
 /* One row of queries times the scale, in parts of KEY_BLOCK that lie MR * PITCH apart. */
@@ -191,20 +226,21 @@ static void scale_query(const struct attention_args *t, const float *from, float
 }
 
 /* The same in pairs. */
-static void scale_pairs(const struct attention_args *t, const float *from, float *to) {
-    const vf scale = vf_set1((float)t->scale);
+static void scale_pairs(const struct attention_args *t, const float *from, int native, float *to) {
+    const struct numbers q = {from, 1, native};
     for (int64_t d0 = 0; d0 < t->depth; d0 += 2 * KEY_BLOCK, to += MR * PITCH) {
         const int64_t n = smaller(2 * KEY_BLOCK, t->depth - d0);
         for (int64_t j = 0; j < n; j += 2 * VL)
             vf_store(to + j / 2,
-                     pairs_at(from + (d0 + j) * t->q_col, t->q_col, smaller(2 * VL, n - j), scale));
+                     pairs_at(&q, (d0 + j) * t->q_col, t->q_col, smaller(2 * VL, n - j), (float)t->scale));
     }
 }
 
 /* The first n scores as pairs in their own memory, 0 beside the last of an odd number. */
-static void narrow_scores(float *s, int64_t n) {
+static void narrow_scores(float *s, int native, int64_t n) {
+    const struct numbers scores = {s, 1, native};
     for (int64_t j = 0; j < n; j += 2 * VL)
-        vf_store(s + j / 2, pairs_at(s + j, 1, smaller(2 * VL, n - j), vf_set1(1)));
+        vf_store(s + j / 2, pairs_at(&scores, j, 1, smaller(2 * VL, n - j), 1));
 }
 
 /* The mask of n <= VL scores from column j on. */
@@ -292,16 +328,20 @@ GW_INLINE int64_t visible(const place *p, const block *b) {
 static void score_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
                        int64_t end) {
     const int64_t deep = steps_of(h, t->depth);
-    for (int64_t r = 0; r < rows; r++)
-        (h->pairs ? scale_pairs : scale_query)(t, p[r].q, h->queries + r * PITCH);
+    for (int64_t r = 0; r < rows; r++) {
+        float *to = h->queries + r * PITCH;
+        if (h->pairs)
+            scale_pairs(t, p[r].q, h->k.native, to);
+        else
+            scale_query(t, p[r].q, to);
+    }
     fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the next tile */
     for (int64_t j = 0; j < end; j += NR) {
-        const product multiply = multiply_of(h, rows, end - j > VL);
         const float *keys = h->keys + j * deep;
         int64_t d0 = 0;
         do {
-            multiply(smaller(KEY_BLOCK, deep - d0), h->queries + d0 / KEY_BLOCK * MR * PITCH, keys + d0 * NR,
-                     h->scores + j, d0 > 0);
+            multiply(h, rows, end - j > VL, smaller(KEY_BLOCK, deep - d0),
+                     h->queries + d0 / KEY_BLOCK * MR * PITCH, keys + d0 * NR, h->scores + j, d0 > 0);
             d0 += KEY_BLOCK;
         } while (d0 < deep);
     }
@@ -329,7 +369,7 @@ static void soften_tile(const struct attention_args *t, const head *h, const blo
         const float total = exponentials(shift[r], visible(p + r, b), end, h->scores + r * PITCH);
         h->total[in_run + r] = h->total[in_run + r] * keep[r] + total;
         if (h->pairs)
-            narrow_scores(h->scores + r * PITCH, end);
+            narrow_scores(h->scores + r * PITCH, h->k.native, end);
         if (keep[r] == 1 || b->first == 0)
             continue;
         for (int64_t j = 0; j < t->width; j += VL) {
@@ -343,8 +383,8 @@ static void add_values(const struct attention_args *t, const head *h, int64_t ro
                        int64_t end, int64_t length) {
     const int64_t steps = steps_of(h, end), apart = steps_of(h, length);
     for (int64_t j = 0; j < t->width; j += NR)
-        multiply_of(h, rows, t->width - j > VL)(steps, h->scores, h->values + j * apart, sum_of(h, in_run, j),
-                                                1);
+        multiply(h, rows, t->width - j > VL, steps, h->scores, h->values + j * apart, sum_of(h, in_run, j),
+                 1);
 }
 
 /* A row of a softmax of zeros: 0 times each value, which may not be finite. */
@@ -353,7 +393,7 @@ static void add_zeros(const struct attention_args *t, const head *h, int64_t in_
         float *sum = sum_of(h, in_run, c);
         *sum = 0;
         for (int64_t j = 0; j < t->keys; j++)
-            *sum += 0 * h->v[j * t->v_row + c * t->v_col];
+            *sum += 0 * numbers_at(&h->v, j * t->v_row + c * t->v_col, 1)[0];
     }
 }
 
@@ -450,14 +490,14 @@ GW_INLINE int64_t most_visible(const place *p, int64_t rows, const block *b) {
 static void fetch_share(const struct attention_args *t, const head *h, const block *b, int64_t length,
                         int64_t share, int64_t shares) {
     const int64_t first = b->first + length < h->keys_seen ? b->first + length : 0;
-    const float *k = first ? h->k : h->next_k, *v = first ? h->v : h->next_v;
+    const struct numbers k = first ? h->k : h->next_k, v = first ? h->v : h->next_v;
     const int64_t count = smaller(length, (first ? h->keys_seen : t->keys) - first);
     const int64_t row0 = first + cut(count, share, shares);
     const int64_t rows = first + cut(count, share + 1, shares) - row0;
-    if (k && t->k_col == 1)
-        fetch_rows(k + row0 * t->k_row, t->k_row, rows, t->depth);
-    if (v && t->v_col == 1)
-        fetch_rows(v + row0 * t->v_row, t->v_row, rows, t->width);
+    if (k.at && t->k_col == 1)
+        fetch_numbers(k, row0 * t->k_row, t->k_row, rows, t->depth);
+    if (v.at && t->v_col == 1)
+        fetch_numbers(v, row0 * t->v_row, t->v_row, rows, t->width);
 }
 
 /* Tiles [tile0, tile1) of the rows of one batch and head of keys. */
@@ -517,6 +557,9 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
                    int pairs) {
     struct attention_args t;
     memcpy(&t, arg, sizeof t);
+    const int64_t *own = arg + ATTENTION_ARGS;
+    const struct numbers k0 = {buf[ATTENTION_K], pairs ? (int)own[0] : 1, has_bf16()};
+    const struct numbers v0 = {buf[ATTENTION_V], pairs ? (int)own[1] : 1, has_bf16()};
     if (begin >= end)
         return 0;
     const int64_t group = t.heads / t.kv_heads, rows = group * t.queries, tiles = parts(rows, MR);
@@ -527,15 +570,15 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         const int64_t run = smaller(smaller(end - begin, units - unit), RUN_UNITS);
         head h = {
             .q = (const float *)buf[ATTENTION_Q] + batch * t.q_batch + kv * group * t.q_head,
-            .k = (const float *)buf[ATTENTION_K] + batch * t.k_batch + kv * t.k_head,
-            .v = (const float *)buf[ATTENTION_V] + batch * t.v_batch + kv * t.v_head,
+            .k = numbers_from(k0, batch * t.k_batch + kv * t.k_head),
+            .v = numbers_from(v0, batch * t.v_batch + kv * t.v_head),
             .mask = buf[ATTENTION_MASK],
             .y = (float *)buf[ATTENTION_Y] + batch * t.y_batch + kv * group * t.y_head,
             .pairs = pairs,
         };
         if (begin + run < end && unit + run == units && kv + 1 < t.kv_heads) {
-            h.next_k = h.k + t.k_head;
-            h.next_v = h.v + t.v_head;
+            h.next_k = numbers_from(h.k, t.k_head);
+            h.next_v = numbers_from(h.v, t.v_head);
         }
         if (h.mask)
             h.mask += batch * t.mask_batch + kv * group * t.mask_head;
@@ -547,4 +590,4 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
 
 GW_KERNEL(gw_attention_f32) { return run(buf, arg, begin, end, scratch, 0); }
 
-GW_KERNEL(gw_attention_bf16) { return run(buf, arg, begin, end, scratch, has_bf16()); }
+GW_KERNEL(gw_attention_bf16) { return run(buf, arg, begin, end, scratch, 1); }

@@ -10,8 +10,8 @@ computed together, so that a packed block of keys serves all of them. Tiles and 
 alone, so any chunking gives the same bits.
 
 In bf16 both products take pairs of neighbours along what they sum (``library/pairs.h``): the scaled queries,
-keys, exponentials and values are rounded while they are packed; all else, sums included, is f32. A CPU
-without AVX512-BF16 computes it in f32.
+keys, exponentials and values are rounded while they are packed; all else, sums included, is f32. Keys and
+values may be bf16 themselves.
 
 Keys at the end that a mask of -inf hides from all rows of a unit are not read, whatever they hold: with a
 cache of keys and values that is allocated ahead, the time of a step grows with what is in it. The bits are
@@ -26,10 +26,10 @@ from typing import Final
 
 from graphwright.cost.machine import FMA_SUMS
 from graphwright.cost.predict import Work, predict
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.bits import double_bits
-from graphwright.kernels.library.extent import BITS, SIGNED, Extent, Reach, arguments, within
+from graphwright.kernels.library.extent import BITS, FLAG, SIGNED, Extent, Reach, arguments, within
 from graphwright.kernels.library.tile import PAIR_TARGET, transpose
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
@@ -37,6 +37,8 @@ from graphwright.targets.cpu.vmath import vmath
 
 SYMBOL: Final = "gw_attention_f32"
 BF16_SYMBOL: Final = "gw_attention_bf16"
+BF16_ARGS: Final = ("k_single", "v_single")
+"""What follows its args: whether keys and values are f32, not bf16."""
 
 KEY_BLOCK: Final = 256
 """Keys of a block at most; more are cut into blocks of nearly equal length."""
@@ -201,7 +203,16 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         scratch=call.scratch_bytes(isa),
         bounds=within(SIGNED, *_STRIDE_NAMES, "offset") | within(BITS, "scale", "softcap"),
     )
-    return made, replace(made, symbol=BF16_SYMBOL)
+    flags = {x: symbol(f"{x}_single") for x in ("k", "v")}
+    halves = reaches | {x: replace(reaches[x], item=2 + 2 * flag) for x, flag in flags.items()}
+    in_bf16 = replace(
+        made,
+        symbol=BF16_SYMBOL,
+        args=(*ABI.args, *BF16_ARGS),
+        operands=ABI.ordered(**halves),
+        bounds={**(made.bounds or {}), **within(FLAG, *BF16_ARGS)},
+    )
+    return made, in_bf16
 
 
 def _product(rows: int, vectors: int, pairs: bool) -> str:

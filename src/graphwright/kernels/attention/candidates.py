@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
+from graphwright.ir.types import F32
 from graphwright.kernels.attention.attention import ABI, BF16_SYMBOL, SYMBOL, Attention, Four, Guard
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Launch, Run
@@ -30,7 +31,8 @@ def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context:
         fill=op.fill,
     )  # fmt: skip
     isa, in_bf16 = context.isa, op.precision is not None
-    costs = made.args, made.grid(isa), made.scratch_bytes(isa), made.work_ns(isa, in_bf16)
+    flags = tuple(int(x.type.dtype == F32) for x in (k, v)) if in_bf16 else ()
+    costs = (*made.args, *flags), made.grid(isa), made.scratch_bytes(isa), made.work_ns(isa, in_bf16)
     operands = ABI.ordered(q=q, k=k, v=v, mask=mask, y=node.output)
     kernel = KernelRef(BF16_SYMBOL if in_bf16 else SYMBOL)
     return Run((Launch(kernel, operands, ABI.positions("y"), *costs),))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -58,7 +59,7 @@ class ScaledDotProductAttention(Op):
     mask; with ``causal``, query i sees keys up to ``i + offset`` alone. ``guard``: ``nan`` takes
     probabilities that are NaN for 0, ``empty`` those of rows whose scores are all -inf. With ``fill``, the
     mask is not added: it replaces the scores where it is not 0, NaN and infinities among them. With a
-    ``precision`` the factors of both products are rounded to it.
+    ``precision`` the factors of both products are rounded to it, and k and v may be of it.
     """
 
     scale: float = 1.0
@@ -83,9 +84,14 @@ class ScaledDotProductAttention(Op):
                 raise InferError(f"{list(axes)} is not an order of four axes")
 
     def infer(self, at: Inference, q: Fact, k: Fact, v: Fact, mask: Fact | None = None) -> TensorType:
-        for fact, what in ((q, "the query"), (k, "the key"), (v, "the value"), (mask, "the mask")):
+        wide = {F32}
+        halves = wide if self.precision is None else {F32, self.precision}
+        for fact, what, allowed in (
+            (q, "the query", wide), (mask, "the mask", wide),
+            (k, "the key", halves), (v, "the value", halves),
+        ):  # fmt: skip
             if fact is not None:
-                need_dtype(at, fact, {F32}, what)
+                need_dtype(at, fact, allowed, what)
             if fact is not None and (fact.rank > 4 or (fact.rank < 4 and fact is not mask)):
                 raise at.fail(f"{what} has {fact.rank} axes; it must have 4")
         batch, heads, queries, depth = (q.shape[a] for a in self.q_axes)
@@ -345,6 +351,10 @@ ScaledDotProductAttention.samples = (
     _sample(ScaledDotProductAttention(0.5), *_SELF),
     _sample(ScaledDotProductAttention(0.5), *_SELF, (2, 1, 1, 5)),
     _sample(ScaledDotProductAttention(0.5, precision=BF16), *_SELF, (5, 5)),
+    Sample(
+        ScaledDotProductAttention(0.5, precision=BF16),
+        (arg(F32, 1, 4, 3, 6), arg(BF16, 1, 2, 5, 6), arg(BF16, 1, 2, 5, 7)),
+    ),
     _sample(ScaledDotProductAttention(0.5), *_SELF, (5, 5)),
     _sample(ScaledDotProductAttention(softcap=2.0, causal=True), *_SELF),
     _sample(ScaledDotProductAttention(causal=True, offset=2), (1, 4, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)),
@@ -397,8 +407,15 @@ def _flash(i: AtenImporter) -> Any:
     made = ScaledDotProductAttention(
         float(scale), causal=bool(i.attr("is_causal")), guard="empty", precision=_precision_of(q.type.dtype)
     )
-    wide = (None if x is None else as_dtype(i.builder, x, F32) for x in (q, k, v, mask))
-    return as_dtype(i.builder, i.emit(made, *wide), q.type.dtype), None
+    return as_dtype(i.builder, i.emit(made, *_operands(i, made, q, k, v, mask)), q.type.dtype), None
+
+
+def _operands(i: Importer, made: ScaledDotProductAttention, *given: Value | None) -> list[Value | None]:
+    """q, k, v and the mask in f32, but for k and v of the precision."""
+    kept = [k in (1, 2) and x is not None and x.type.dtype == made.precision for k, x in enumerate(given)]
+    return [
+        x if x is None or keeps else as_dtype(i.builder, x, F32) for x, keeps in zip(given, kept, strict=True)
+    ]
 
 
 def _precision_of(dtype: DType) -> DType | None:

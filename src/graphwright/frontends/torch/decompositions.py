@@ -32,6 +32,37 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
     return {op: body for op, body in table.items() if import_function(op) is None} | decompositions()
 
 
+class Decomposer:
+    """Takes calls apart: equal ones, as those of equal layers, once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, fx.GraphModule | None] = {}
+
+    def __call__(self, node: fx.Node) -> fx.GraphModule | None:
+        """As :func:`decomposed`."""
+        kind = _kind(node)
+        if kind not in self._known:
+            self._known[kind] = decomposed(node)
+        return self._known[kind]
+
+
+def _kind(node: fx.Node) -> str:
+    """What a call has in common with those that are taken apart alike."""
+    inputs = {each: f"{k}: {_described(each.meta['val'])}" for k, each in enumerate(node.all_input_nodes)}
+    return f"{node.target} {fx.node.map_arg((node.args, node.kwargs), inputs.__getitem__)}"
+
+
+def _described(fake: Any) -> str:
+    if not isinstance(fake, torch.Tensor):
+        return str(fake) if isinstance(fake, torch.SymInt | int | float | bool) else str(id(fake))
+    sizes = (
+        f"{tuple(fake.shape)} {fake.stride()} {fake.storage_offset()}"
+        if fake.layout == torch.strided
+        else id(fake)
+    )
+    return f"{fake.dtype} {fake.device} {fake.layout} {sizes}"
+
+
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
     """The call of ``node`` in simpler operators, by our composition or PyTorch's decomposition of it: a graph
     of all its arguments that are tensors or sizes, in their order; None where there is neither.

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from graphwright.errors import ModelError
 from graphwright.frontends.torch.call import Call
 from graphwright.frontends.torch.catalogue import import_function
-from graphwright.frontends.torch.decompositions import decomposed
+from graphwright.frontends.torch.decompositions import Decomposer
 from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.numbers import bind, computed, decides_sizes, number_from, scalar, size
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from, type_from
@@ -47,9 +47,18 @@ class Foreign:
 class NodeReader:
     """``made`` has what became of each node: values, tuples of values, dims or numbers."""
 
-    def __init__(self, builder: Builder, owner: torch.nn.Module, depth: int = 0) -> None:
-        """``owner`` has the tensors and subgraphs of the graph as attributes."""
+    def __init__(
+        self,
+        builder: Builder,
+        owner: torch.nn.Module,
+        depth: int = 0,
+        decomposer: Decomposer | None = None,
+    ) -> None:
+        """``owner`` has the tensors and subgraphs of the graph as attributes; ``decomposer``: that of the
+        graph that this one is a part of.
+        """
         self._builder, self._owner, self._depth = builder, owner, depth
+        self._decomposed = decomposer or Decomposer()
         self.made: dict[fx.Node, Any] = {}
 
     def read(self, node: fx.Node) -> None:
@@ -108,7 +117,7 @@ class NodeReader:
         except Unsupported as error:
             if self._depth == MAX_DEPTH:
                 raise
-            traced = decomposed(node)
+            traced = self._decomposed(node)
             if traced is None:
                 raise
             try:
@@ -135,7 +144,8 @@ class NodeReader:
         depth: int | None = None,
     ) -> Any:
         """The results of a graph of these arguments, added in place, or where ``builder`` stands."""
-        inner = NodeReader(builder or self._builder, traced, self._depth + 1 if depth is None else depth)
+        inner_depth = self._depth + 1 if depth is None else depth
+        inner = NodeReader(builder or self._builder, traced, inner_depth, self._decomposed)
         for node, given in zip(traced.graph.find_nodes(op="placeholder"), arguments, strict=True):
             inner.made[node] = number_from(node, given, inner._builder)
         for node in traced.graph.nodes:

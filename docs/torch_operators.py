@@ -47,8 +47,8 @@ def _becomes() -> list[tuple[str, str]]:
 
 
 def _flat(name: str) -> str:
-    """``prims.convert_element_type`` has no overload."""
-    return name.replace("prims.", "prims::")
+    """``prims.convert_element_type`` and ``higher_order.cond`` have no overload."""
+    return name.replace("prims.", "prims::").replace("higher_order.", "higher_order::")
 
 
 def filled(page: str) -> str:

@@ -440,3 +440,45 @@ def test_a_buffer_with_two_names_is_one_state() -> None:
     assert list(model.states) == ["cache"]
     for step in range(3):
         close(model(x, at + step), module(x, at + step))
+
+
+def _filled(x: torch.Tensor) -> Any:
+    y, z = x.clone(), x.clone()
+    y[x > 0] = 3.0
+    z[(x > 0).all(-1)] = 1.0
+    return y, z
+
+
+def _doubled(x: torch.Tensor) -> Any:
+    y, mask = x.clone(), x > 0
+    y[mask] = x[mask] * 2
+    return y
+
+
+SELECTIONS = {
+    "mask": lambda x: (x[x > 0], x[x > 0].sum()),
+    "rows": lambda x: x[(x > 0).any(-1)] @ x.T,
+    "nonzero": lambda x: (torch.nonzero(x > 0), torch.where(x > 1)),
+    "select": lambda x: torch.masked_select(x, x > 0) + 1,
+    "filled": _filled,
+    "doubled": _doubled,
+    "counts": lambda x: (torch.nonzero(x > 0).shape[0], x[x > 0].shape[0] * 2),
+    "made": lambda x: torch.zeros(x[x > 0].shape[0]).sum() + torch.arange(torch.nonzero(x).shape[0]).sum(),
+}
+
+
+class Selects(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return SELECTIONS[self.name](x)
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_sizes_that_elements_decide(name: str) -> None:
+    module = Selects(name)
+    model = gw.compile(module, (torch.randn(5, 4),))
+    for x in (torch.randn(5, 4), -torch.ones(5, 4), torch.ones(5, 4)):
+        close(model(x), module(x))

@@ -15,7 +15,15 @@ from graphwright.frontends.torch.call import Call
 from graphwright.frontends.torch.catalogue import import_function
 from graphwright.frontends.torch.decompositions import Decomposer
 from graphwright.frontends.torch.higher_order import wrapped
-from graphwright.frontends.torch.numbers import bind, computed, decides_sizes, number_from, scalar, size
+from graphwright.frontends.torch.numbers import (
+    bind,
+    computed,
+    decides_sizes,
+    number_from,
+    scalar,
+    size,
+    with_sizes,
+)
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from, type_from
 from graphwright.ir.build import Builder
 from graphwright.ir.types import TensorType
@@ -109,7 +117,7 @@ class NodeReader:
         if isinstance(result, torch.SymInt | torch.SymBool | torch.SymFloat):
             return self._number(node, result)
         if decides_sizes(node):
-            raise Unsupported("elements decide the size of its result")
+            return with_sizes(node, self._imported(node), self._builder)
         if isinstance(result, int | float | bool):
             return result
         try:

@@ -12,13 +12,13 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from graphwright.frontends.torch.types import dim_from
+from graphwright.frontends.torch.types import Unsupported, dim_from
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, names_in
 from graphwright.ir.types import I64
-from graphwright.ops.control.bind_size import tell
+from graphwright.ops.control.bind_size import bind_size, tell
 from graphwright.ops.control.regions import tensors_of
 from graphwright.ops.core.binary import (
     Add,
@@ -33,6 +33,8 @@ from graphwright.ops.core.binary import (
     Sub,
 )
 from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.shape import Shape
 from graphwright.records import dataclass
 
 _OPS: Mapping[Any, Op] = {
@@ -105,6 +107,28 @@ def decides_sizes(node: fx.Node) -> bool:
     made = node.meta.get("unbacked_bindings") or {}
     sizes = [each.node.expr for each in _sizes(node) if isinstance(each, torch.SymInt)]
     return any(not size.free_symbols.isdisjoint(made) for size in sizes)
+
+
+def with_sizes(node: fx.Node, made: Any, builder: Builder) -> Any:
+    """``made``, its tensors with the sizes that PyTorch names, which are bound. Raises Unsupported."""
+    fakes, names = node.meta["val"], {str(each) for each in node.meta["unbacked_bindings"]}
+    if not isinstance(made, tuple):
+        return _with_size(made, fakes, names, builder)
+    return tuple(_with_size(each, fake, names, builder) for each, fake in zip(made, fakes, strict=True))
+
+
+def _with_size(value: Any, fake: Any, names: set[str], builder: Builder) -> Any:
+    dims = list(map(dim_from, fake.shape)) if isinstance(fake, torch.Tensor) else []
+    found = [axis for axis, dim in enumerate(dims) if str(dim) in names]
+    if value is None or not found:
+        return value
+    known = [-1 if axis in found else dim for axis, dim in enumerate(dims)]
+    shape = tuple(dim for dim in known if isinstance(dim, int))
+    if len(found) > 1 or len(shape) < len(known):
+        raise Unsupported("elements decide sizes of its result beside others that are open")
+    (axis,) = found
+    count = builder(Reshape(()), builder(Shape(axis, axis + 1), value))
+    return bind_size(builder, dims[axis], count, (value, shape))
 
 
 def _sizes(node: fx.Node) -> list[Any]:

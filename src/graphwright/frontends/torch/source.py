@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ def read_source(
     """The module of ``source``: of a torch.nn.Module what ``torch.export`` makes of its ``forward`` for these
     arguments. Raises ModelError.
     """
-    named = dynamic_shapes
+    named, is_own = dynamic_shapes, isinstance(source, Path)
     if isinstance(source, Path):
         source = load(source)
     if isinstance(source, torch.jit.ScriptModule):
@@ -73,11 +74,22 @@ def read_source(
         message = "an exported program has its examples and dynamic shapes already"
         raise ModelError(Diagnostic("examples", message, hint="leave them out, or give the module"))
     with _quiet():
-        module = read_program(decomposed_program(source), parameter_names(source))
+        program = decomposed_program(source)
+        module = read_program(program, parameter_names(source))
+    if is_own:
+        _let_go(source, program)
     forward = forward_from(module.metadata)
     if named is not None and forward is not None:
         name_dims(module, forward, named)
     return module
+
+
+def _let_go(*programs: ExportedProgram) -> None:
+    """Leave the memory of the weights to the module: what is packed of it is free then."""
+    for each in programs:
+        each.state_dict.clear()
+        each.constants.clear()
+    gc.collect()  # programs are parts of cycles
 
 
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:

@@ -10,12 +10,14 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ir.types import BOOL, F32, I64, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, rank_of
 from graphwright.ops.core.concat import Concat
-from graphwright.ops.core.gather import INDICES
+from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.gather import INDICES, Gather
+from graphwright.ops.core.non_zero import NonZero
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
 
@@ -77,12 +79,21 @@ GatherND.samples = (
 
 def indexed_axes(i: AtenImporter, indices: Sequence[Value | None]) -> tuple[Value, list[int]]:
     """Index tensors, of which None stands for a whole axis, as one of GatherND's; and the axes they index."""
-    given = [index for index in indices if index is not None]
-    if any(index.type.dtype not in INDICES for index in given):
-        raise i.fail("masks as indices are not supported: their elements decide a size")
+    places = [place for index in indices for place in _without_masks(i, index)]
+    given = [index for index in places if index is not None]
     columns = [i.emit(Unsqueeze((-1,)), index) for index in _broadcast(i, given)]
-    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    axes = [axis for axis, index in enumerate(places) if index is not None]
     return i.emit(Concat(-1), *columns), axes
+
+
+def _without_masks(i: AtenImporter, index: Value | None) -> list[Value | None]:
+    """An index tensor; of a mask the indices of what it holds along each of its axes."""
+    if index is None or index.type.dtype in INDICES:
+        return [index]
+    if index.type.dtype != BOOL or not rank_of(index):
+        raise i.fail(f"indices of {index.type} are not supported")
+    found = i.emit(NonZero(), index)
+    return [i.emit(Gather(0), found, i.const(np.array(axis))) for axis in range(rank_of(index))]
 
 
 def _broadcast(i: AtenImporter, indices: Sequence[Value]) -> list[Value]:
@@ -101,7 +112,18 @@ def _indexed(i: AtenImporter) -> Any:
     """The axes of the index tensors stand where those they index stood if these are neighbours, else in
     front.
     """
-    x, indices = i.input(0), i.listed(1)
+    return _taken(i, i.input(0), i.listed(1))
+
+
+def _selected(i: AtenImporter) -> Any:
+    x, mask = i.input(0), i.input(1)
+    if mask.type.dims != x.type.dims:
+        mask = i.emit(Expand(x.type.dims), mask)
+        x = i.emit(Expand(mask.type.dims), x)
+    return _taken(i, x, [mask])
+
+
+def _taken(i: AtenImporter, x: Value, indices: Sequence[Value | None]) -> Any:
     place, axes = indexed_axes(i, indices)
     rest = [axis for axis in range(rank_of(x)) if axis not in axes]
     made = i.emit(GatherND(), i.emit(Transpose((*axes, *rest)), x), place)
@@ -111,4 +133,4 @@ def _indexed(i: AtenImporter) -> Any:
     return i.emit(Transpose(order), made)
 
 
-GatherND.aten = {"index.Tensor": _indexed}
+GatherND.aten = {"index.Tensor": _indexed, "masked_select": _selected}

@@ -15,6 +15,7 @@ from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
 from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.common import simple
+from graphwright.ops.core.transpose import Transpose
 
 MAX_ROOM = 2**31
 """Bytes of indices for which room is made before it is known how many there are."""
@@ -75,6 +76,7 @@ class BoundedNonZero(Op):
 
 
 NonZero.onnx = {("NonZero", 9): simple(NonZero)}
+NonZero.aten = {"nonzero": lambda i: i.emit(Transpose((1, 0)), i.emit(NonZero(), i.input(0)))}
 NonZero.samples = (
     Sample(NonZero(), (arg(F32, 3, 4, fill="index"),)),
     Sample(NonZero(), (arg(BOOL, symbol("N")),)),

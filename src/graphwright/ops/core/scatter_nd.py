@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ir.types import BOOL, F32, I64, TensorType
+from graphwright.ops.core.binary import Where
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
 from graphwright.ops.core.gather_nd import index_depth, indexed_axes, refuse_no_indices
 from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, written_slices
 from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 @op("ScatterND")
@@ -73,6 +76,8 @@ def _written(i: AtenImporter) -> Any:
     x, indices, reduction = i.input(0), i.listed(1), "add" if i.attr("accumulate") else "none"
     given = [index for index in indices if index is not None]
     values = i.result(i.input(2))
+    if len(given) == 1 and given[0].type.dtype == BOOL and not values.type.rank and reduction == "none":
+        return _filled(i, x, indices, given[0], values)
     if len(given) == 1 and given[0].type.rank == 1 and given[0].type.dtype in INDICES:
         return _written_slices(i, x, len(indices) - 1, given[0], values, reduction)
     place, axes = indexed_axes(i, indices)
@@ -85,6 +90,13 @@ def _written(i: AtenImporter) -> Any:
     front = i.emit(Transpose(order), x)
     made = i.emit(ScatterND(reduction), front, place, i.emit(Transpose(moved), spread))
     return i.emit(Transpose(tuple(map(int, np.argsort(order)))), made)
+
+
+def _filled(i: AtenImporter, x: Value, indices: Sequence[Value | None], mask: Value, number: Value) -> Any:
+    """One number where a mask holds, which stands for as many axes as it has."""
+    behind = rank_of(x) - (len(indices) - 1) - rank_of(mask)
+    axes = tuple(range(rank_of(mask), rank_of(mask) + behind))
+    return i.emit(Where(), i.emit(Unsqueeze(axes), mask) if axes else mask, number, x)
 
 
 def _written_slices(

@@ -17,16 +17,27 @@ from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.types import Unsupported
 from tests.frontends.torch.support import reading, run
 
-SAMPLES = 6
+SAMPLES = 3
 """Of each operator and dtype."""
-DTYPES = (torch.float32, torch.int64, torch.bool)
+TOLERANCES = {
+    torch.float32: 2e-5,
+    torch.float64: 1e-7,
+    torch.float16: 2e-3,
+    torch.bfloat16: 3e-2,
+    torch.int64: 0.0,
+    torch.uint8: 0.0,
+    torch.bool: 0.0,
+}
+"""Dtypes of samples, and how far results of each may be from PyTorch's."""
+ROUGH = {"special.bessel_j0": (torch.float64,), "special.bessel_y1": (torch.float64,)}
+"""Dtypes in which PyTorch's own results are far from exact ones."""
+INEXACT = ("polygamma", "special.polygamma", "grid_sampler_2d", "grid_sampler_3d")
+"""Operators whose results in few bits are compared with those in f64."""
 UNDEFINED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 """Operators whose results may be anything."""
 UNSTABLE = {"topk": 1, "sort": 0}
 """Operators that leave open which of equal elements comes first, by the position of their argument dim."""
-INEXACT = ("polygamma",)
-"""Operators of which PyTorch's own f32 results err by more than the tolerance."""
-NOTHING_TAKEN = ("round.decimals", "scatter_reduce.mean", "as_strided.partial_views")
+NOTHING_TAKEN = ("as_strided.partial_views",)
 """Operators of which graphwright takes no sample."""
 
 
@@ -37,7 +48,8 @@ def _name(info: Any) -> str:
 def _own(info: Any) -> bool:
     """Whether an operator of the database is one with an import function."""
     names = {name.partition(".")[0] for name in import_functions()}
-    return (info.aten_name in names or f"_{info.aten_name}" in names) and info.name not in UNDEFINED
+    own = {info.aten_name, f"_{info.aten_name}", info.name.replace(".", "_")}
+    return bool(names & own) and info.name not in UNDEFINED
 
 
 @pytest.mark.parametrize("name", import_functions())
@@ -57,8 +69,8 @@ def test_operators_are_of_pytorch(name: str) -> None:
 @pytest.mark.parametrize("info", [info for info in op_db if _own(info)], ids=_name)
 def test_equal_pytorch(info: Any) -> None:
     done = 0
-    for dtype in DTYPES:
-        if dtype not in info.dtypes:
+    for dtype in TOLERANCES:
+        if dtype not in info.dtypes or dtype in ROUGH.get(info.name, ()):
             continue
         for sample in list(info.sample_inputs("cpu", dtype, requires_grad=False))[:SAMPLES]:
             done += _check(info, sample)
@@ -91,7 +103,10 @@ def _check(info: Any, sample: Any) -> bool:
     if info.name in UNSTABLE:
         axis = _axis(info, sample)
         results[1], expected[1] = (sample.input.gather(axis, r) for r in (results[1], expected[1]))
-    torch.testing.assert_close(results, expected, rtol=2e-5, atol=2e-5, equal_nan=True)
+    assert len(results) == len(expected)
+    for result, wanted in zip(results, expected, strict=True):
+        bound = TOLERANCES.get(getattr(wanted, "dtype", None), 0.0)
+        torch.testing.assert_close(result, wanted, rtol=bound, atol=bound, equal_nan=True)
     return True
 
 

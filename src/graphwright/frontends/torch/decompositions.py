@@ -15,6 +15,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from graphwright.frontends.torch.catalogue import import_function
 from graphwright.frontends.torch.compositions import COMPOSITIONS
 
+_REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
+"""How decompositions refuse arguments that they do not take."""
+
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -86,5 +89,5 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
     try:
         with mode, torch.no_grad():
             return make_fx(call, decomposition_table=decompositions())(*fakes)
-    except (NotImplementedError, RuntimeError):  # some decompositions refuse some arguments
+    except _REFUSALS:
         return None

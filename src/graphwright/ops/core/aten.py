@@ -26,8 +26,8 @@ def by_overload(name: str, convert: AtenImport, *overloads: str) -> dict[str, At
 
 
 def number(i: AtenImporter, value: Any, model: Value) -> Value:
-    """A number as a scalar in the dtype of ``model``."""
-    return i.const(np.asarray(value, model.type.dtype.numpy))
+    """A number as a scalar in the dtype of ``model``; integers that are out of its range wrap."""
+    return i.const(np.asarray(value).astype(model.type.dtype.numpy))
 
 
 def per_axis(sizes: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -107,6 +107,8 @@ def _filled(value: float | None = None, name: str = "fill_value") -> AtenImport:
         i.ignore("size", "self", "dtype", "requires_grad")
         type = i.results[0]
         filler = value if value is not None else i.attr(name)
+        if isinstance(filler, int) and type.dtype.is_integer:
+            filler = np.asarray(filler).astype(type.dtype.numpy).item()  # which wraps
         return i.emit(ConstantOfShape(filler, type.dtype, type.dims))
 
     return convert

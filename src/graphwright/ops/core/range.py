@@ -142,12 +142,17 @@ Range.samples = (
 
 
 def _counted(i: AtenImporter) -> Any:
-    """Whole numbers in the dtype of the result."""
+    """Whole numbers in the dtype of the result; others are computed in f64, as many as PyTorch counts."""
     i.ignore("dtype")
-    bounds = (i.attr("start"), i.attr("end"), i.attr("step"))
-    if not all(isinstance(bound, int | Expr) for bound in bounds):
-        raise i.fail("ranges of floats are not supported")
-    return i.result(i.emit(Range(bounds)))
+    start, _, step = bounds = (i.attr("start"), i.attr("end"), i.attr("step"))
+    if all(isinstance(bound, int | Expr) for bound in bounds):
+        return i.result(i.emit(Range(bounds)))
+    (type,) = i.results
+    if not type.dtype.is_float or isinstance(start, Expr) or isinstance(step, Expr):
+        raise i.fail("ranges of floats are not supported as integers, or from open sizes")
+    places = i.emit(Cast(F64), i.emit(Range((0, type.dims[0], 1))))
+    scaled = i.emit(Mul(), places, i.const(np.asarray(step, np.float64)))
+    return i.result(i.emit(Add(), scaled, i.const(np.asarray(start, np.float64))))
 
 
 Range.aten = {"arange.start_step": _counted}

@@ -125,8 +125,8 @@ def forward_from(metadata: Mapping[str, str]) -> Forward | None:
         parameters, positional, result = json.loads(text)
         named = tuple((str(name), _decode(tree)) for name, tree in parameters)
         return Forward(named, int(positional), _decode(result))
-    except (ValueError, TypeError, KeyError, RecursionError):  # a stranger's text
-        return None
+    except (ValueError, TypeError, LookupError, AttributeError, StopIteration, RecursionError):
+        return None  # a stranger's text
 
 
 def _encode(tree: Tree) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,11 @@ _HINTS = (
         "data-dependent",
         "write it with torch.cond or torch.where, or let the value be an argument of the module that is the "
         "same in each call",
+    ),
+    (
+        "Constraints violated",
+        "the module fixes a size that dynamic_shapes says varies: leave it out, or take the bounds that the "
+        "error gives",
     ),
     (
         "dynamic_shapes",
@@ -196,13 +202,17 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _refusals(name: str) -> Iterator[None]:
-    """Let what ``torch.export`` raises for the module ``name`` be a ModelError."""
+    """Let what ``torch.export`` raises for the module ``name`` be a ModelError: PyTorch logs it as well."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
     except MemoryError:
         raise
     except Exception as error:  # the module's own code runs, and raises what it likes
         raise ModelError(_refusal(error, name)) from error
+    finally:
+        logger.disabled = was_disabled
 
 
 def _refusal(error: Exception, name: str) -> Diagnostic:

@@ -7,6 +7,9 @@ take turns in one process; those that cannot run a kind of weights are left out.
 the same rounds: for a token, how fast the weights can be read at all; for a prompt, the layer's seven matrix
 products alone, as graphwright computes them. Errors are relative to the f32 layer in eager mode. A JSON file
 for each kind of weights, number of tokens and threads goes to ``benchmarks/results/llm``.
+
+Times of one thread are processor time. Peers need their packages: llama-cpp-python and gguf for llama.cpp,
+onnx-ir for ONNX files with weights of few bits. Seven copies of the weights take 8 GB of memory.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ import numpy as np
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype, rank_of
 from graphwright.ops.core.gather import INDICES, check_bounds
+from graphwright.ops.core.reshape import Reshape
 
 
 @op("GatherElements")
@@ -62,11 +64,16 @@ GatherElements.samples = (
 
 
 def _gathered(i: AtenImporter) -> Any:
+    """A scalar is a row of one element."""
     i.ignore("sparse_grad")
     x, indices = i.input(0), i.input(2)
-    if not rank_of(x) or not rank_of(indices):
-        raise i.fail("scalars are not supported")
-    return i.emit(GatherElements(i.attr("dim")), x, indices)
+    if indices.type.dtype not in INDICES:
+        indices = i.emit(Cast(I64), indices)
+    if rank_of(x) and rank_of(indices):
+        return i.emit(GatherElements(i.attr("dim")), x, indices)
+    i.ignore("dim")
+    row, places = (i.emit(Reshape((each.type.elements,), True), each) for each in (x, indices))
+    return i.emit(Reshape(indices.type.dims, True), i.emit(GatherElements(0), row, places))
 
 
 GatherElements.aten = {"gather": _gathered}

@@ -104,19 +104,25 @@ TopK.samples = (
 
 
 def _ranked(i: AtenImporter) -> Any:
-    x = i.input(0)
-    if not rank_of(x):
-        raise i.fail("scalars are not supported")
-    return i.emit(TopK(i.attr("dim"), i.attr("largest"), i.attr("sorted"), i.attr("k")), x)
+    x, axis, k = i.input(0), i.attr("dim"), i.attr("k")
+    made = TopK(axis, i.attr("largest"), i.attr("sorted"), k)
+    if rank_of(x):
+        return i.emit(made, x)
+    if k != 1:
+        raise i.fail(f"{k} elements of a scalar")
+    return _of_scalar(i, x)
+
+
+def _of_scalar(i: AtenImporter, x: Value) -> tuple[Value, Value]:
+    """The only element, and its place."""
+    return x, i.const(np.zeros((), np.int64))
 
 
 def _sorted(i: AtenImporter) -> Any:
     """Stable, as of equal elements the first comes first."""
     i.ignore("stable")
-    x, axis = i.input(0), i.attr("dim")
-    if not rank_of(x):
-        raise i.fail("scalars are not supported")
-    return i.emit(TopK(axis, bool(i.attr("descending")), True, x.type.dims[axis]), x)
+    x, axis, descends = i.input(0), i.attr("dim"), bool(i.attr("descending"))
+    return i.emit(TopK(axis, descends, True, x.type.dims[axis]), x) if rank_of(x) else _of_scalar(i, x)
 
 
 TopK.aten = {"topk": _ranked, "sort": _sorted, "sort.stable": _sorted}

@@ -53,6 +53,7 @@ from graphwright.ops.nn.activations import (
     ThresholdedRelu,
 )
 from graphwright.ops.quantized.round_to_range import RoundToRange
+from graphwright.ops.special.polynomial import Polynomial
 
 from .support import expression_result, run_reference
 
@@ -74,6 +75,10 @@ def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def log_gamma(x: float) -> float:
+    return INF if math.isinf(x) or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
+
+
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": np.abs, "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Floor": np.floor,
@@ -84,7 +89,9 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "Expm1": np.expm1, "Log1p": np.log1p, "Trunc": np.trunc,
     "Relu": lambda x: np.where(x <= 0, 0, x), "Softplus": softplus, "Softsign": lambda x: x / (1 + np.abs(x)),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1), "Mish": lambda x: x * np.tanh(softplus(x)),
-    "Identity": lambda x: x, "IsNaN": np.isnan,
+    "Identity": lambda x: x, "IsNaN": np.isnan, "Log2": np.log2, "Log10": np.log10,
+    "Erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+    "LogGamma": np.vectorize(log_gamma, otypes=[np.float64]),
 }  # fmt: skip
 ATTRIBUTES: list[tuple[Op, Callable[[Any], Any]]] = [
     (LeakyRelu(0.25), lambda x: np.where(x < 0, 0.25 * x, x)),
@@ -103,6 +110,7 @@ ATTRIBUTES: list[tuple[Op, Callable[[Any], Any]]] = [
     (IsInf(True, False), np.isneginf),
     (IsInf(False, True), np.isposinf),
     (IsInf(False, False), lambda x: np.zeros(x.shape, bool)),
+    (Polynomial((0.5, -1.0, 0.25)), lambda x: 0.5 + x * (-1 + x * 0.25)),
     (Clip(-1.0, 2.0), lambda x: np.clip(x, -1, 2)),
     (Clip(2.0, -1.0), lambda x: np.where(np.isnan(x), x, -1)),
 ]

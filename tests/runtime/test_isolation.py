@@ -30,7 +30,7 @@ ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.compiling "
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
     "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.conversion graphwright.ir.mapped "
-    "graphwright.lower.wire graphwright.records graphwright.gc_pause graphwright.log "
+    "graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.gc_pause graphwright.log "
     "graphwright.spelling graphwright.file_kinds graphwright.fork_lock"
 ).split()
 PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower"}

@@ -107,6 +107,7 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (aten.gru.input, (ROWS, STATE, [*GATES[3]], False, 1, 0.0, False, False, False)),
     (aten.rnn_tanh.input, (ROWS, STATE, [*GATES[1]], False, 1, 0.0, False, False, False)),
     (aten.rnn_relu.input, (ROWS, STATE, [*GATES[1]], False, 1, 0.0, False, False, False)),
+    (aten._weight_int8pack_mm.default, (X, torch.zeros(4, 5, dtype=torch.int8), PER_CHANNEL)),
     (aten.where.ScalarOther, (X > 0, X, 1.0)),
     (aten.where.ScalarSelf, (X > 0, 1.0, X)),
     (aten.where.Scalar, (X > 0, 1.0, 2.0)),

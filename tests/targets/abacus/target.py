@@ -32,7 +32,7 @@ class AbacusTarget:
     library: str = ""
     channel_block: int = 0
     source_suffix: str = ".txt"
-    machine: Machine = Machine(4, 1000, 1, 1, CACHE, CACHE, CACHE, CACHE)
+    machine: Machine = Machine(4, 1000, 1, 1, 1, CACHE, CACHE, CACHE, CACHE)
     limits: Limits = Limits(
         memory=frozenset({Level.GLOBAL, Level.REGISTER}),
         nodes=6,

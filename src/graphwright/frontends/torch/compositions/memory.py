@@ -1,0 +1,23 @@
+"""Tensors whose elements are not set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphwright.frontends.torch.compositions.registry import composition
+
+aten = torch.ops.aten
+
+
+@composition(aten.new_empty_strided.default)
+def new_empty_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], **named: Any) -> Tensor:
+    return torch.zeros(size, dtype=named.get("dtype") or x.dtype)
+
+
+@composition(aten.empty_permuted.default)
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **named: Any) -> Tensor:
+    return torch.zeros(size, dtype=named.get("dtype") or torch.get_default_dtype())

@@ -1,0 +1,80 @@
+"""Medians, modes and k-th values, from sorted elements."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from graphwright.frontends.torch.compositions.elements import isnan, positions
+from graphwright.frontends.torch.compositions.registry import composition
+from graphwright.frontends.torch.compositions.scans import running
+
+aten = torch.ops.aten
+
+
+@composition(aten.kthvalue.default)
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    values, indices = x.sort(dim=dim, stable=True)
+    made = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
+    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))
+
+
+@composition(aten.median.default)
+def median(x: Tensor) -> Tensor:
+    if x.numel() == 0:
+        raise NotImplementedError
+    return median_along(x.reshape(-1), 0)[0]
+
+
+@composition(aten.nanmedian.default)
+def nanmedian(x: Tensor) -> Tensor:
+    if x.numel() == 0:
+        raise NotImplementedError
+    return nanmedian_along(x.reshape(-1), 0)[0]
+
+
+@composition(aten.median.dim)
+def median_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower one of two; of elements with NaN the first NaN."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    values, indices = kthvalue(x, (x.shape[dim] + 1) // 2, dim, True)
+    if x.dtype.is_floating_point:
+        unordered = x.isnan()
+        some = unordered.any(dim, keepdim=True)
+        values = torch.where(some, math.nan, values)
+        indices = torch.where(some, unordered.to(torch.uint8).argmax(dim, keepdim=True), indices)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+@composition(aten.nanmedian.dim)
+def nanmedian_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """NaN is sorted to the end: the lower middle of what stands before."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    values, indices = x.sort(dim=dim, stable=True)
+    place = (((~isnan(x)).sum(dim, keepdim=True) - 1) // 2).clamp(min=0)
+    made = values.gather(dim, place), indices.gather(dim, place)
+    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))
+
+
+@composition(aten.mode.default)
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The least of the most frequent elements: the end of the first longest run when sorted."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    values, indices = x.sort(dim=dim, stable=True)
+    before = values.narrow(dim, 0, x.shape[dim] - 1)
+    begins = functional.pad(
+        (values.narrow(dim, 1, x.shape[dim] - 1) != before).movedim(dim, -1), (1, 0), value=True
+    ).movedim(-1, dim)
+    places = positions(x, dim)
+    starts = running(torch.where(begins, places, 0), dim, torch.maximum)
+    end = (places - starts).argmax(dim, keepdim=True)
+    made = values.gather(dim, end), indices.gather(dim, end)
+    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))

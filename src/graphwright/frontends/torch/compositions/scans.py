@@ -1,0 +1,51 @@
+"""Running extremes and sums."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphwright.frontends.torch.compositions.elements import isnan, positions
+from graphwright.frontends.torch.compositions.registry import Composition, composition
+
+aten = torch.ops.aten
+
+
+def running(x: Tensor, dim: int, combine: Composition) -> Tensor:
+    """All prefixes of an associative ``combine`` in log2(n) steps: W. D. Hillis and G. L. Steele, "Data
+    parallel algorithms" (1986).
+    """
+    size = x.shape[dim]
+    if not isinstance(size, int):
+        raise NotImplementedError
+    step = 1
+    while step < size:
+        kept, rest = x.narrow(dim, 0, step), x.narrow(dim, step, size - step)
+        x = torch.cat([kept, combine(x.narrow(dim, 0, size - step), rest)], dim)
+        step *= 2
+    return x
+
+
+def _running_extreme(combine: Composition) -> Composition:
+    """With the places of the last elements that equal the extreme."""
+
+    def scan(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        if x.dim() == 0:
+            return x.clone(), torch.zeros((), dtype=torch.int64)
+        values = running(x, dim, combine)
+        hits = (x == values) | isnan(x)
+        return values, running(torch.where(hits, positions(x, dim), 0), dim, torch.maximum)
+
+    return scan
+
+
+composition(aten.cummax.default)(_running_extreme(torch.maximum))
+composition(aten.cummin.default)(_running_extreme(torch.minimum))
+
+
+@composition(aten.logcumsumexp.default)
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    if x.dim() == 0:
+        return x.clone()
+    made = running(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x, dim, torch.logaddexp)
+    return made.to(x.dtype)

@@ -1,0 +1,81 @@
+"""Places in sorted rows, histograms, and places of elements that are not zero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphwright.frontends.torch.compositions.registry import composition
+
+aten = torch.ops.aten
+
+
+@composition(aten.searchsorted.Tensor)
+def searchsorted(
+    boundaries: Tensor, x: Tensor, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """By halves: the number of boundaries below each element, bit by bit."""
+    size = boundaries.shape[-1]
+    if not isinstance(size, int):
+        raise NotImplementedError
+    ordered = boundaries if sorter is None else boundaries.gather(-1, sorter)
+    place = torch.zeros_like(x, dtype=torch.int64)
+    for bit in reversed(range(size.bit_length())):
+        probe = place + (1 << bit)
+        at = (probe - 1).clamp(max=size - 1)
+        met = (
+            ordered.index_select(0, at.reshape(-1)).reshape(at.shape)
+            if ordered.dim() == 1
+            else ordered.gather(-1, at)
+        )
+        beyond = ~(met > x) if right or side == "right" else ~(met >= x)
+        place = torch.where((probe <= size) & beyond, probe, place)
+    return place.to(torch.int32) if out_int32 else place
+
+
+@composition(aten.searchsorted.Scalar)
+def searchsorted_of_number(boundaries: Tensor, x: Any, **named: Any) -> Tensor:
+    return searchsorted(boundaries, torch.full((), x, dtype=boundaries.dtype), **named)
+
+
+@composition(aten.bucketize.Tensor)
+def bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+@composition(aten.bucketize.Scalar)
+def bucketize_number(x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return searchsorted_of_number(boundaries, x, out_int32=out_int32, right=right)
+
+
+@composition(aten.histc.default)
+def histc(x: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
+    flat = x.reshape(-1)
+    if not x.dtype.is_floating_point or x.numel() == 0:
+        raise NotImplementedError
+    low, high = torch.full((), min, dtype=x.dtype), torch.full((), max, dtype=x.dtype)
+    if min == max:
+        low, high = flat.min(), flat.max()
+        same = low == high
+        low, high = torch.where(same, low - 1, low), torch.where(same, high + 1, high)
+    inside = (flat >= low) & (flat <= high)
+    place = ((flat - low) / (high - low) * bins).to(torch.int64).clamp(0, bins - 1)
+    return torch.zeros(bins, dtype=x.dtype).scatter_add(0, torch.where(inside, place, 0), inside.to(x.dtype))
+
+
+@composition(aten.nonzero_static.default)
+def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    flat = (x != 0).reshape(-1)
+    rank = flat.to(torch.int64).cumsum(0) - 1
+    target = torch.where(flat & (rank < size), rank, size)
+    places = torch.arange(x.numel())
+    found = torch.full((size + 1,), -1, dtype=torch.int64).scatter(0, target, places)[:size]
+    columns = []
+    for axis in range(x.dim()):
+        stride = math.prod(x.shape[axis + 1 :])
+        columns.append(torch.where(found < 0, fill_value, found // stride % x.shape[axis]))
+    return torch.stack(columns, 1) if columns else torch.zeros((size, 0), dtype=torch.int64)

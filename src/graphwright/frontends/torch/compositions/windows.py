@@ -1,0 +1,113 @@
+"""Pooling and resizing whose windows differ in size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from graphwright.frontends.torch.compositions.elements import lowest
+from graphwright.frontends.torch.compositions.registry import composition
+
+aten = torch.ops.aten
+
+
+def _adaptive_windows(whole: int, count: int) -> tuple[Tensor, Tensor]:
+    """The places of the elements of ``count`` windows, and which are inside them."""
+    widest = max(-(-(k + 1) * whole // count) - k * whole // count for k in range(count))
+    window = torch.arange(count).unsqueeze(1)
+    places = window * whole // count + torch.arange(widest)
+    ends = ((window + 1) * whole + count - 1) // count
+    return places.clamp(max=whole - 1), places < ends
+
+
+@composition(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    rank = len(output_size)
+    sizes = x.shape[-rank:]
+    if not all(isinstance(size, int) and size for size in (*sizes, *output_size)):
+        raise NotImplementedError
+    if all(size % count == 0 for size, count in zip(sizes, output_size, strict=True)):
+        pool = aten.max_pool2d_with_indices if rank == 2 else aten.max_pool3d_with_indices
+        largest, where = pool(x, [size // count for size, count in zip(sizes, output_size, strict=True)])
+        return largest, where
+    places = torch.zeros((), dtype=torch.int64)
+    inside = torch.ones((), dtype=torch.bool)
+    for axis, (size, count) in enumerate(zip(sizes, output_size, strict=True)):
+        own, within = _adaptive_windows(size, count)
+        shape = [1] * 2 * rank
+        shape[axis], shape[rank + axis] = own.shape
+        places = places * size + own.reshape(shape)
+        inside = inside & within.reshape(shape)
+    windows = x.flatten(-rank)[..., places].masked_fill(~inside, lowest(x)).flatten(-rank)
+    best = windows.argmax(-1, keepdim=True)
+    values = windows.gather(-1, best).squeeze(-1)
+    flat = places.flatten(-rank)
+    indices = flat.expand(*windows.shape[: -rank - 1], *flat.shape).gather(-1, best).squeeze(-1)
+    return values, indices
+
+
+@composition(aten.avg_pool2d.default, aten.avg_pool3d.default)
+def avg_pool(
+    x: Tensor, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """With a divisor of its own: the mean of windows over zeros as well, times their size."""
+    pool, rank = aten.avg_pool2d.default, 2
+    if len(kernel_size) == 3 or x.dim() == 5:
+        pool, rank = aten.avg_pool3d.default, 3
+    sizes = x.shape[-rank:]
+    if divisor_override is None or not all(isinstance(size, int) for size in sizes):
+        raise NotImplementedError
+    kernel, steps, pads = (_per_axis(n, rank) for n in (kernel_size, stride or kernel_size, padding))
+    zeros: list[int] = []
+    for size, width, step, before in zip(sizes, kernel, steps, pads, strict=True):
+        last = _windows(size, width, step, before, ceil_mode) - 1
+        zeros = [before, max(last * step + width - size - before, 0), *zeros]
+    mean: Tensor = pool(functional.pad(x, zeros), kernel, steps)
+    return mean * (math.prod(kernel) / divisor_override)
+
+
+def _per_axis(sizes: Sequence[int], rank: int) -> Sequence[int]:
+    return list(sizes) * rank if len(sizes) == 1 else sizes
+
+
+def _windows(size: int, width: int, step: int, before: int, ceil_mode: bool) -> int:
+    """How many windows there are: with ``ceil_mode`` the last may overhang, but begins inside."""
+    room = size + 2 * before - width
+    if not ceil_mode:
+        return room // step + 1
+    count = -(-room // step) + 1
+    return count - 1 if (count - 1) * step >= size + before else count
+
+
+def _smoothed(size: int, count: int, align_corners: bool, scale: float | None) -> Tensor:
+    """The weights of each of ``count`` results in ``size`` elements: triangles as wide as the scale."""
+    if align_corners:
+        step = (size - 1) / (count - 1) if count > 1 else 0.0
+    else:
+        step = 1 / scale if scale else size / count
+    support = max(step, 1.0)
+    center = step * (torch.arange(count).unsqueeze(1) + 0.5)
+    place = torch.arange(size)
+    first = (center - support + 0.5).to(torch.int64).clamp(min=0)
+    last = (center + support + 0.5).to(torch.int64).clamp(max=size)
+    weights = (1 - ((place - center + 0.5) / support).abs()).clamp(min=0)
+    weights = torch.where((place >= first) & (place < last), weights, 0.0)
+    return weights / weights.sum(1, keepdim=True)
+
+
+@composition(aten._upsample_bilinear2d_aa.default)
+def upsample_bilinear_smooth(
+    x: Tensor, output_size: Sequence[int], align_corners: bool,
+    scales_h: float | None = None, scales_w: float | None = None,
+) -> Tensor:  # fmt: skip
+    sizes = (*x.shape[-2:], *output_size)
+    if x.dtype not in (torch.float32, torch.float64) or not all(isinstance(size, int) for size in sizes):
+        raise NotImplementedError
+    rows = _smoothed(sizes[0], sizes[2], align_corners, scales_h).to(x.dtype)
+    columns = _smoothed(sizes[1], sizes[3], align_corners, scales_w).to(x.dtype)
+    return torch.matmul(rows, torch.matmul(x, columns.t()))

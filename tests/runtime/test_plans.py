@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from tests.package.models import Classifier, onnx_model
+from tests.resident import resident
 
 Array = np.ndarray[Any, Any]
 MIB = 2**20
@@ -22,12 +22,6 @@ WIDE = 1024
 ROWS = 4096
 ARENA = ROWS * WIDE * 4
 """Bytes of what lives between the two products at most."""
-
-
-def resident() -> int:
-    """Anonymous memory that the system counts as this process's own."""
-    line = next(s for s in Path("/proc/self/status").read_text().splitlines() if s.startswith("RssAnon"))
-    return int(line.split()[1]) * 1024
 
 
 def wide(options: Options) -> gw.Model:

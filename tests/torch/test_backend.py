@@ -13,6 +13,7 @@ from torch import nn
 
 import graphwright as gw
 from graphwright.torch import backend, report
+from tests.resident import resident
 from tests.torch.support import close, compiled
 
 
@@ -207,6 +208,25 @@ def test_threads() -> None:
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_memory_stays_flat_over_calls() -> None:
+    """Of static and of open sizes, whose plans are kept up to a limit, and of a parameter that changes."""
+    module, scale = (
+        nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)).eval(),
+        nn.Parameter(torch.ones(4)),
+    )
+    fixed, dynamic = compiled(module, dynamic=False), compiled(lambda x: module(x) * scale, dynamic=True)
+    x, after = torch.randn(64, 16), {}
+    with torch.no_grad():
+        for turn in range(10_001):
+            fixed(x)
+            dynamic(x[: 2 + turn % 61])
+            if turn % 100 == 0:
+                scale.add_(1)
+            after[turn] = resident() if turn in (1000, 10_000) else 0
+    close(dynamic(x), module(x) * scale)
+    assert after[10_000] - after[1000] < 2**20
 
 
 def test_results_do_not_share_memory() -> None:

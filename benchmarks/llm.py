@@ -270,6 +270,7 @@ def compare(bits: str, count: int, threads: int, rounds: int, peers: Sequence[st
     """Figures of ``count`` tokens at a time."""
     torch.manual_seed(0)
     torch.set_num_threads(threads)
+    torch._dynamo.reset()  # it compiles one function eight times, and leaves it in eager mode then
     with torch.no_grad(), tempfile.TemporaryDirectory() as name:
         layer = Layer().eval()
         first = PAST if count == 1 else 0

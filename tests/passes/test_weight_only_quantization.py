@@ -102,6 +102,27 @@ def test_products_are_those_of_the_dequantised_weights(case: dict[str, Any], see
         assert (np.abs(own.run({"x": x})["y"] - expected) / limit).max() < 2e-6
 
 
+@pytest.mark.parametrize("name", ["i2", "i4", "i8"])
+def test_products_of_special_values(name: str) -> None:
+    """One number a row beside zeros, for few rows and for many: infinity stays infinity."""
+    dtype, low, high = DTYPES[name]
+    w = np.tile(np.array([high - 1, low], np.float32), (32, 1))
+    constants = {"w": w.astype(dtype), "scale": np.full(2, 0.25, np.float32)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"], axis=1),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    own, packed = compiled(model_of(nodes, constants, 32), MatMulNBits)
+    assert packed == 1
+    numbers = np.array([np.nan, np.inf, -np.inf, 1e36, -1e36, 1e-30, 1 + 2**-8, 1 / 3, -0.0], np.float32)
+    for count in (1, 9):
+        for first in range(0, 9, count):
+            x = np.zeros((count, 32), np.float32)
+            x[range(count), 3 * np.arange(count)] = numbers[first : first + count]
+            expected = (x.max(1) + x.min(1)).astype(np.float64)[:, None] * w[0] / 4
+            np.testing.assert_allclose(own.run({"x": x})["y"], expected, rtol=4e-6, equal_nan=True)
+
+
 def test_scales_of_each_element_of_a_sum_are_folded_as_before() -> None:
     rng = np.random.default_rng(0)
     w, scale = rng.integers(-8, 8, (20, 6)), rng.uniform(0.5, 1.5, 20).astype(np.float32)

@@ -18,6 +18,5 @@ GW_INLINE vf vf_larger(vf a, vf b) {
     __asm__ volatile("vfmadd231ps %1, %2, %0"                                                                \
                      : "+" VECTOR_REGISTER(c)                                                                \
                      : VECTOR_REGISTER(a), VECTOR_REGISTER(b))
-#define ACCUMULATE_PAIRS(c, a, b) __asm__ volatile("vdpbf16ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
 
 #endif

@@ -60,6 +60,20 @@ static int32_t run_few_dense_rows(const struct gemm *g, const struct block *o, f
     return run_few_rows(g, o, row_of_a(g, o, 0, 0), g->s.a_m, scratch);
 }
 
+static int multiplies_pairs(const struct codes *q) { return VL == 16 && q->width < 2 && has_bf16(); }
+
+static void multiply_codes(const struct gemm *g, int64_t p, const float *a, int64_t lda, const float *sums,
+                           const struct tile *t) {
+    const struct codes *q = g->codes;
+#if VL == 16
+    if (multiplies_pairs(q)) {
+        stream_pairs[q->width][g->s.m - 1](q, p, g->s.k, a, lda, sums, t);
+        return;
+    }
+#endif
+    stream_codes[q->width][g->s.m - 1](q, p, g->s.k, a, lda, sums, t);
+}
+
 /* Few rows: codes are decoded in registers. */
 static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o, float *sums) {
     const struct codes *q = g->codes;
@@ -73,12 +87,24 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
             total += load_most(g->a + row * g->s.a_m + j, k1 - j);
         sums[i] = vf_sum(total);
     }
+    const float *a = g->a;
+    int64_t lda = g->s.a_m;
+#if VL == 16
+    if (multiplies_pairs(q)) {
+        const int64_t row = q->blocks * q->block;
+        float *pairs = sums + m * q->blocks;
+        for (int64_t i = 0; i < m; i++)
+            split_row[q->width](g->a + i * lda, k, pairs + i * row);
+        a = pairs;
+        lda = row;
+    }
+#endif
     for (int64_t p = o->panel0; p < o->panel1; p++) {
         const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
         struct tile t = {.from_kind = FROM_ZERO};
         start_tile(g, o, 0, m, col, cols, cols == NR, room, NR, &t);
         aim_tile(g, o, 0, col, cols == NR, out, NR, &t);
-        stream_codes[q->width][m - 1](q, p, k, g->a, g->s.a_m, sums, &t);
+        multiply_codes(g, p, a, lda, sums, &t);
         const int32_t error = deliver_tile(g, o, 0, m, col, cols, out, NR, &t);
         if (error)
             return error;

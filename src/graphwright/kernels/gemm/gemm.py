@@ -155,9 +155,9 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
 
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
-    """As without panels; few rows need the sums of A over blocks."""
-    sums = 4 * nbits.stream_rows(isa) * ceildiv(args.k, codes.block)
-    return maximum(scratch_bytes(isa, args, packed=False), sums)
+    """As without panels; few rows need the sums of A over blocks, and A as pairs."""
+    few = nbits.scratch_bytes(isa, ceildiv(args.k, codes.block), codes.block)
+    return maximum(scratch_bytes(isa, args, packed=False), few)
 
 
 _EFFICIENCY: Final = {"v3": 90, "v4": 96}
@@ -245,8 +245,8 @@ def _codes_extent(isa: Isa) -> Extent:
     columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
     words = dense(4, columns, blocks, floordiv(block * bits, nbits.WORD))
     zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
-    sums = 4 * nbits.stream_rows(isa) * blocks
-    scratch = maximum(scratch_bytes(isa, a, packed=False), sums)
+    few = nbits.scratch_bytes(isa, blocks, block)
+    scratch = maximum(scratch_bytes(isa, a, packed=False), few)
     b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
     made = extent(isa, CODES, CODES_ABI, b, scratch)
     return replace(

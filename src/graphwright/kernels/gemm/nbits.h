@@ -4,6 +4,7 @@
 #define GW_GEMM_NBITS_H
 
 #include "cpu/vector.h"
+#include "library/pairs.h"
 
 /* B as codes. width: 0, 1, 2 for 2, 4, 8 bits. */
 struct codes {
@@ -33,6 +34,26 @@ GW_INLINE vf chosen(vu index, vf table) {
     vf y;
     __asm__("vpermps %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
     return y;
+}
+
+/* The pairs of bf16, of a table of 32 numbers, that the low 5 bits of the halves of lanes choose. */
+GW_INLINE vf pairs_chosen(vu index, vw table) {
+    vf y;
+    __asm__("vpermw %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
+    return y;
+}
+
+/* To the nearest bf16, as an f32; towards 0 where that would be infinite. NaN stays NaN. */
+GW_INLINE vf in_bf16(vf x) {
+    const vw bits = (vw)x, up = bits + 0x7fff + (bits >> 16 & 1);
+    const vw stays = (vw)((up & 0x7fffffff) >= 0x7f800000);
+    const vw quiet = bits | ((vw)(x != x) & 0x400000);
+    return (vf)(((up & ~stays) | (quiet & stays)) & 0xffff0000u);
+}
+/* What x is beyond its bf16, which is exact; 0 for infinity and NaN. */
+GW_INLINE vf remaining(vf x, vf rounded) {
+    const vf rest = x - rounded;
+    return (vf)((vw)rest & (vw)(rest == rest));
 }
 #endif
 

@@ -5,15 +5,17 @@ scales and zero points [N, blocks], lie in panels as wide as GEMM's (:func:`pane
 word or block, one element per column.
 
 With few rows the weights stay in registers: what a word holds is decoded, multiplied by A and summed over a
-block, whose sum is scaled. With more rows GEMM's blocks of K are decoded into the panel that it packs other
-matrices into, once for each block of rows.
+block, whose sum is scaled; by pairs of bf16 where that is faster (``nbits_pairs.py``). With more rows GEMM's
+blocks of K are decoded into the panel that it packs other matrices into, once for each block of rows.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
+from graphwright.kernels.gemm import nbits_pairs
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.targets.cpu.isa import Isa
 
@@ -32,6 +34,11 @@ def stream_rows(isa: Isa) -> int:
     return 4 if isa.vector_bytes == 64 else 2
 
 
+def scratch_bytes(isa: Isa, blocks: Dim, block: Dim) -> Dim:
+    """Of few rows: the sums of A over blocks, and A as pairs."""
+    return 4 * stream_rows(isa) * blocks * (1 + block)
+
+
 def _middle(bits: int) -> int:
     """The code of 0 where there are no zero points."""
     return 1 << (bits - 1)
@@ -48,7 +55,7 @@ def c_text(isa: Isa, shape: TileShape) -> str:
     unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
     streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""\
-{"".join(functions)}
+{"".join(functions)}{nbits_pairs.c_text(isa, shape, _AHEAD, rows)}
 typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
 static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
 typedef void (*stream_codes_fn)(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,

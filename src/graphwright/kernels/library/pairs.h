@@ -39,6 +39,9 @@ GW_INLINE vh rounded(vf x, int native) {
 }
 #endif
 
+/* With AVX512-BF16. */
+#define ACCUMULATE_PAIRS(c, a, b) __asm__ volatile("vdpbf16ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
+
 /* An operand of bf16, or of f32 that is rounded on the way; places are in elements. */
 struct numbers {
     const void *at;

@@ -1,0 +1,131 @@
+"""Codes of up to 4 bits times a few rows with AVX512-BF16: one instruction adds two products.
+
+A table of bf16 holds the numbers behind the codes exactly. A number of A is the sum of two of bf16, which
+leaves 2**-18 of it at most. Products are of pairs of numbers that are half a word apart, and of both parts.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+from graphwright.targets.cpu.isa import Isa
+
+WIDTHS: Final = (2, 4)
+"""Bits of a code. Those of 8 bits would need two tables, which takes longer than to convert them."""
+_CHAINS: Final = 6
+"""Sums that the units for products need to be busy; with fewer, the parts of A have sums of their own."""
+
+
+def c_text(isa: Isa, shape: TileShape, ahead: int, rows: range) -> str:
+    """``split_row`` and ``stream_pairs`` by width; nothing where registers are too short."""
+    if isa.vector_bytes != 64:
+        return ""
+    streams = [_stream(isa, shape, bits, ahead, r) for bits in WIDTHS for r in rows]
+    names = ",\n".join(f"    {{{', '.join(f'stream_pairs_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
+    return f"""\
+{"".join(_split(isa, bits) for bits in WIDTHS)}{"".join(streams)}
+typedef void (*split_row_fn)(const float *a, int64_t k, float *to);
+static const split_row_fn split_row[] = {{{", ".join(f"split_row_{bits}" for bits in WIDTHS)}}};
+typedef void (*stream_pairs_fn)(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,
+                                const float *sums, const struct tile *t);
+static const stream_pairs_fn stream_pairs[][{len(rows)}] = {{
+{names},
+}};
+"""
+
+
+def _split(isa: Isa, bits: int) -> str:
+    """``to``: of each vector of ``a`` the pairs of first parts, then those of second ones."""
+    count = 32 // bits
+    first = [k for k in range(isa.lanes) if k % count < count // 2]
+
+    def halves(apart: int) -> str:
+        lanes = ", ".join(str(part * isa.lanes + k + apart) for part in range(2) for k in first)
+        return f"(vw)__builtin_shufflevector(high, low, {lanes})"
+
+    return f"""
+static void split_row_{bits}(const float *a, int64_t k, float *to) {{
+    for (int64_t j = 0; j < k; j += VL) {{
+        const vf x = load_most(a + j, k - j), high = in_bf16(x), low = in_bf16(remaining(x, high));
+        vf_store(to + j, (vf)({halves(0)} >> 16 | {halves(count // 2)}));
+    }}
+}}
+"""
+
+
+def _table(bits: int) -> str:
+    """The numbers behind indices of 5 bits, of which the low ones are the code."""
+    middle = 1 << (bits - 1)
+    halves = [_bf16((i & (1 << bits) - 1) - middle) for i in range(32)]
+    pairs = (f"{low | high << 16:#010x}" for low, high in zip(halves[::2], halves[1::2], strict=True))
+    return f"    const vw table = {{{', '.join(pairs)}}};\n"
+
+
+def _bf16(number: int) -> int:
+    (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    return int(bits) >> 16
+
+
+def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str:
+    """``rows`` rows of A, split, times one panel: of a vector of A all words that its numbers meet."""
+    count, vectors = 32 // bits, range(shape.vectors)
+    cells = [(r, v) for r in range(rows) for v in vectors]
+    parts = ("e", "f") if len(cells) < _CHAINS else ("e", "e")
+
+    def products(w: int, j: int) -> str:
+        """Of numbers j and j + half of word w, with both parts of A."""
+        lines = [
+            f"const vf y{part}{r} = vf_set1(a{r}[{part * isa.lanes // 2 + w * count // 2 + j}]);"
+            for part in range(2)
+            for r in range(rows)
+        ]
+        lines += [f"const vf w{v} = pairs_chosen((vu)x{w}_{v} >> {bits * j}, table);" for v in vectors]
+        lines += [
+            f"ACCUMULATE_PAIRS({total}{r}_{v}, y{part}{r}, w{v});"
+            for part, total in enumerate(parts)
+            for r, v in cells
+        ]
+        return "".join(f"                {line}\n" for line in lines)
+
+    words = range(isa.lanes // count)
+    turn = "".join(
+        f"            {{\n{products(w, j)}            }}\n" for w in words for j in range(count // 2)
+    )
+    loads = "".join(
+        f"            const vi x{w}_{v} = vi_load(word + {w} * NR + {v} * VL);\n"
+        for w in words
+        for v in vectors
+    )
+    fetches = "".join(
+        f"            __builtin_prefetch(word + {ahead + 16 * line}, 0, 3);\n"
+        for line in range(len(words) * shape.columns(isa) // 16)
+    )
+    totals = ", ".join(f"{part}{r}_{v} = {{0}}" for part in dict.fromkeys(parts) for r, v in cells)
+    both = "".join(f"        e{r}_{v} += f{r}_{v};\n" for r, v in cells if "f" in parts)
+    middle = 1 << (bits - 1)
+    newline = "\n"
+    return f"""
+static void stream_pairs_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, const float *a,
+                             int64_t lda, const float *sums, const struct tile *t) {{
+{_table(bits)}    const float {", ".join(f"*a{r} = a + {r} * lda" for r in range(rows))};
+    const int32_t *word = q->words + p * q->panel_words * NR;
+    (void)lda;
+{newline.join(start_sums(rows, shape.vectors, 1))}
+    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
+        vf {totals};
+        if (q->zeros) {{
+{newline.join(f"            const vf d{v} = zeros_at(q, at + {v} * VL, {middle});" for v in vectors)}
+{newline.join(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells)}
+        }}
+        const int64_t stop = smaller(q->block, k - b * q->block);
+        for (int64_t j = 0; j < stop; j += VL) {{
+{fetches}{loads}{turn}            word += {len(words)} * NR;
+{"".join(f"            a{r} += VL;{newline}" for r in range(rows))}        }}
+{both}{newline.join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors)}
+{newline.join(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells)}
+    }}
+{newline.join(store_sums(rows, shape.vectors))}
+}}
+"""

@@ -6,7 +6,7 @@
 #include "cpu/vector.h"
 #include "library/pairs.h"
 
-/* B as codes. width: 0, 1, 2 for 2, 4, 8 bits. */
+/* B as codes. width: 0, 1, 2 for 2, 4, 8 bits; words of 8 bits are bytes, panel by panel and k by k. */
 struct codes {
     const int32_t *words;
     const float *scales;
@@ -26,6 +26,13 @@ GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
     vi y;
     __asm__("vpmovzxbd %1, %0" : "=v"(y) : "m"(*(const vb_any *)((const uint8_t *)q->zeros + at)));
     return __builtin_convertvector(y, vf) - middle;
+}
+
+/* Signed bytes. */
+GW_INLINE vf byte_numbers(const int8_t *p) {
+    vi y;
+    __asm__("vpmovsxbd %1, %0" : "=v"(y) : "m"(*(const vb_any *)p));
+    return __builtin_convertvector(y, vf);
 }
 
 #if VL == 16

@@ -2,7 +2,7 @@
 
 Codes are words u32[N, words] of ``32 / bits`` consecutive k each, the first in the low bits; words, and
 scales and zero points [N, blocks], lie in panels as wide as GEMM's (:func:`panels`): of each panel, for each
-word or block, one element per column.
+word or block, one element per column. Codes of 8 bits lie there as bytes (``nbits_bytes.py``).
 
 With few rows the weights stay in registers: what a word holds is decoded, multiplied by A and summed over a
 block, whose sum is scaled; by pairs of bf16 where that is faster (``nbits_pairs.py``). With more rows GEMM's
@@ -15,7 +15,7 @@ from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
-from graphwright.kernels.gemm import nbits_pairs
+from graphwright.kernels.gemm import nbits_bytes, nbits_pairs
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.targets.cpu.isa import Isa
 
@@ -49,13 +49,13 @@ def c_text(isa: Isa, shape: TileShape) -> str:
     rows = range(1, stream_rows(isa) + 1)
     functions = [
         text
-        for bits in WIDTHS
+        for bits in nbits_pairs.WIDTHS
         for text in (_unpack(isa, shape, bits), *(_stream(isa, shape, bits, r) for r in rows))
     ]
     unpacks = ", ".join(f"unpack_{bits}" for bits in WIDTHS)
     streams = ",\n".join(f"    {{{', '.join(f'stream_{bits}_{r}' for r in rows)}}}" for bits in WIDTHS)
     return f"""\
-{"".join(functions)}{nbits_pairs.c_text(isa, shape, _AHEAD, rows)}
+{"".join(functions)}{nbits_bytes.c_text(isa, shape, rows)}{nbits_pairs.c_text(isa, shape, _AHEAD, rows)}
 typedef void (*unpack_codes_fn)(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to);
 static const unpack_codes_fn unpack_codes[] = {{{unpacks}}};
 typedef void (*stream_codes_fn)(const struct codes *q, int64_t p, int64_t k, const float *a, int64_t lda,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import prod
+
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import product
-from graphwright.ir.types import F32, U8
+from graphwright.ir.symbols import numbers, product
+from graphwright.ir.types import F32, U8, Layout
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
-from graphwright.kernels.gemm import gemm, nbits
+from graphwright.kernels.gemm import gemm, nbits, nbits_bytes
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
+from graphwright.layout.transform import packed_shape
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
 
 
@@ -45,8 +49,9 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
     own = gemm.CodesArgs(op.bits, op.block, int(zeros is not None and zeros.type.dtype == F32))
-    read = {"codes": codes, "scales": scales, "zeros": zeros}
+    read = {"scales": scales, "zeros": zeros}
     packed = {name: v if v is None else context.packed(v, layout) for name, v in read.items()}
+    packed["codes"] = _packed(codes, op.bits, layout, context)
     return call.launch(
         gemm.CODES,
         gemm.CODES_ABI.ordered(a=a, **packed, bias=epilogue.bias, residual=epilogue.residual, c=call.result),
@@ -55,6 +60,15 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
         gemm.codes_scratch_bytes(context.isa, args, own),
         gemm.codes_work_ns(context.isa, args, own),
     )
+
+
+def _packed(codes: Value, bits: int, layout: Layout, context: Context) -> Value:
+    if bits < 8:
+        return context.packed(codes, layout)
+    rows, words = numbers(codes.type.dims)
+    size = prod(packed_shape((rows, 4 * words), layout))
+    fill = partial(nbits_bytes.pack, layout=layout)
+    return context.derived(codes, "bytes", (size,), fill, U8)
 
 
 def _largest(value: Value, context: Context) -> int:

@@ -1,0 +1,108 @@
+"""Codes of 8 bits, less 128, as signed bytes: a panel holds, for each k, one byte per column.
+
+Vectors of them are widened when they are loaded, which words of four consecutive k would not allow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from graphwright.ir.types import Layout
+from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
+from graphwright.layout.transform import pack_jobs, packed_shape
+from graphwright.targets.cpu.isa import Isa
+
+Array = np.ndarray[Any, Any]
+_UNROLL: Final = 4
+"""Values of k per turn of the loop."""
+_AHEAD: Final = 4096
+"""Bytes that are fetched ahead."""
+
+
+def pack(out: Array, words: Array, layout: Layout) -> None:
+    """Fill ``out`` with words u32[N, words] of codes; ``layout``: the panels of columns."""
+    codes = np.ascontiguousarray(words).view(np.uint8)
+    panels = out.reshape(packed_shape(codes.shape, layout))
+    for job in pack_jobs(panels, codes, layout):
+        job()
+    out ^= 0x80
+
+
+def c_text(isa: Isa, shape: TileShape, rows: range) -> str:
+    """``unpack_8``, and ``stream_8`` for each number of rows."""
+    return "".join([_unpack(shape), *(_stream(isa, shape, count) for count in rows)])
+
+
+def _unpack(shape: TileShape) -> str:
+    vectors = range(shape.vectors)
+    lines = [
+        "",
+        "static void unpack_8(const struct codes *q, int64_t p, int64_t k0, int64_t depth, float *to) {",
+        "    const int8_t *code = (const int8_t *)q->words + (p * q->panel_words * 4 + k0) * NR;",
+        "    for (int64_t k = k0, end = k0 + depth; k < end;) {",
+        "        const int64_t block = k / q->block, stop = smaller(end, (block + 1) * q->block);",
+        "        const int64_t at = (p * q->blocks + block) * NR;",
+        *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
+        *(f"        const vf d{v} = zeros_at(q, at + {v} * VL, 128);" for v in vectors),
+        "        for (; k < stop; k++, code += NR, to += NR) {",
+        *(
+            f"            vf_store(to + {v} * VL, (byte_numbers(code + {v} * VL) - d{v}) * s{v});"
+            for v in vectors
+        ),
+        "        }",
+        "    }",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
+    """``rows`` rows of A times one panel. ``sums``: A over each block, read where there are zero points."""
+    vectors = range(shape.vectors)
+    cells = [(r, v) for r in range(rows) for v in vectors]
+
+    def products(j: int) -> list[str]:
+        return [
+            *(f"        const vf w{v} = byte_numbers(code + {j} * NR + {v} * VL);" for v in vectors),
+            *(f"        const vf y{r} = vf_set1(a{r}[{j}]);" for r in range(rows)),
+            *(f"        ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r, v in cells),
+        ]
+
+    def loop(count: int) -> list[str]:
+        advance = ", ".join([f"code += {count} * NR", *(f"a{r} += {count}" for r in range(rows))])
+        fetched = range(0, count * shape.columns(isa), 64)
+        body = [
+            *(f"    __builtin_prefetch(code + {_AHEAD + at}, 0, 3);" for at in fetched),
+            *(line for j in range(count) for line in ["    {", *products(j), "    }"]),
+        ]
+        head = f"for (; left >= {count}; left -= {count}, {advance}) {{"
+        return [f"        {line}" for line in [head, *body, "}"]]
+
+    lines = [
+        "",
+        f"static void stream_8_{rows}(const struct codes *q, int64_t p, int64_t k, const float *a,",
+        "                       int64_t lda, const float *sums, const struct tile *t) {",
+        f"    const float {', '.join(f'*a{r} = a + {r} * lda' for r in range(rows))};",
+        "    const int8_t *code = (const int8_t *)q->words + p * q->panel_words * 4 * NR;",
+        "    (void)lda;",
+        *start_sums(rows, shape.vectors, 1),
+        "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
+        f"        vf {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
+        "        if (q->zeros) {",
+        *(f"            const vf d{v} = zeros_at(q, at + {v} * VL, 128);" for v in vectors),
+        *(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells),
+        "        }",
+        "        int64_t left = smaller(q->block, k - b * q->block);",
+        *loop(_UNROLL),
+        *loop(1),
+        *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
+        *(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells),
+        "    }",
+        *store_sums(rows, shape.vectors),
+        "}",
+        "",
+    ]
+    return "\n".join(lines)

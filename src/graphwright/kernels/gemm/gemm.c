@@ -60,7 +60,9 @@ static int32_t run_few_dense_rows(const struct gemm *g, const struct block *o, f
     return run_few_rows(g, o, row_of_a(g, o, 0, 0), g->s.a_m, scratch);
 }
 
-static int multiplies_pairs(const struct codes *q) { return VL == 16 && q->width < 2 && has_bf16(); }
+#if VL == 16
+static int multiplies_pairs(const struct codes *q) { return q->width < 2 && has_bf16(); }
+#endif
 
 static void multiply_codes(const struct gemm *g, int64_t p, const float *a, int64_t lda, const float *sums,
                            const struct tile *t) {

@@ -178,7 +178,7 @@ class Options:
     streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
     numerics: str = _option(
         "default",
-        "default, or strict, without algorithms that round more than direct ones, such as Winograd",
+        "default, or strict, without algorithms that round more: Winograd, an f32 as a pair of bf16",
         _one_of(*NUMERICS),
         True,
     )

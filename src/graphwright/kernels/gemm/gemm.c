@@ -61,7 +61,7 @@ static int32_t run_few_dense_rows(const struct gemm *g, const struct block *o, f
 }
 
 #if VL == 16
-static int multiplies_pairs(const struct codes *q) { return q->width < 2 && has_bf16(); }
+static int multiplies_pairs(const struct codes *q) { return q->width < 2 && !q->exact && has_bf16(); }
 #endif
 
 static void multiply_codes(const struct gemm *g, int64_t p, const float *a, int64_t lda, const float *sums,
@@ -167,6 +167,7 @@ GW_KERNEL(gw_gemm_f32_codes) {
         .blocks = blocks,
         .panel_words = blocks * (own.block * own.bits / 32),
         .floats = own.floats,
+        .exact = own.exact,
     };
     g.codes = &codes;
     return run(&g, begin, end, scratch);

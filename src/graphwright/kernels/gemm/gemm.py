@@ -107,6 +107,8 @@ class CodesArgs(NamedTuple):
     """Elements of K that share a scale: at least 16, and a power of two."""
     floats: int
     """Whether zero points are f32, not u8."""
+    exact: int
+    """Whether products of few rows keep all bits of A, in place of 16 (``nbits_pairs.py``)."""
 
 
 ABI: Final = Abi("gemm", ("a", "b", "bias", "residual", "c"), GemmArgs._fields)
@@ -241,10 +243,10 @@ def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) 
 def _codes_extent(isa: Isa) -> Extent:
     """Of :data:`CODES`: blocks are whole words of codes."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
-    bits, block, floats = map(symbol, CodesArgs._fields)
+    bits, block, *_ = map(symbol, CodesArgs._fields)
     columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
     words = dense(4, columns, blocks, floordiv(block * bits, nbits.WORD))
-    zeros = dense(1 + 3 * floats, columns, blocks, optional=True)
+    zeros = dense(1 + 3 * symbol("floats"), columns, blocks, optional=True)
     few = nbits.scratch_bytes(isa, blocks, block)
     scratch = maximum(scratch_bytes(isa, a, packed=False), few)
     b = {"codes": words, "scales": dense(4, columns, blocks), "zeros": zeros}
@@ -252,7 +254,12 @@ def _codes_extent(isa: Isa) -> Extent:
     return replace(
         made,
         args=(*made.args, *CodesArgs._fields),
-        bounds={**(made.bounds or {}), "block": (nbits.WORD // min(nbits.WIDTHS), 1 << 31), "floats": FLAG},
+        bounds={
+            **(made.bounds or {}),
+            "block": (nbits.WORD // min(nbits.WIDTHS), 1 << 31),
+            "floats": FLAG,
+            "exact": FLAG,
+        },
         choices={"bits": nbits.WIDTHS},
         multiples=(mod(block, nbits.WORD // min(nbits.WIDTHS)),),
     )

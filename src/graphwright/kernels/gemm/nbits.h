@@ -11,7 +11,7 @@ struct codes {
     const int32_t *words;
     const float *scales;
     const void *zeros;
-    int64_t width, block, blocks, panel_words, floats;
+    int64_t width, block, blocks, panel_words, floats, exact;
 };
 
 typedef uint8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));

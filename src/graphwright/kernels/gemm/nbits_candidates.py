@@ -48,7 +48,8 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
         1, 1, m, n, k, 0, 0, k, 1, 0, 0, 0, 0, 0, 1, *result_strides, *result_strides,
         *epilogue.args, single_bits(epilogue.scale),
     ))  # fmt: skip
-    own = gemm.CodesArgs(op.bits, op.block, int(zeros is not None and zeros.type.dtype == F32))
+    has_floats = zeros is not None and zeros.type.dtype == F32
+    own = gemm.CodesArgs(op.bits, op.block, int(has_floats), int(context.numerics == "strict"))
     read = {"scales": scales, "zeros": zeros}
     packed = {name: v if v is None else context.packed(v, layout) for name, v in read.items()}
     packed["codes"] = _packed(codes, op.bits, layout, context)

@@ -3,13 +3,15 @@ limit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from graphwright.cost.machine import Machine
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import product
 from graphwright.loop_nests.axes import Nest
 
+Benefit = Callable[[Sequence[Node], Nest, Machine], str | None]
+"""Of nodes that one kernel could compute, and their analysis: None to merge them, else why not."""
 ROW_SHARE = 80
 """Percent of the second-level cache that one row's operands may take if they are walked several times."""
 

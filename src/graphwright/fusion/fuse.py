@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.fusion.benefit import worth_fusing
+from graphwright.fusion.benefit import Benefit, worth_fusing
 from graphwright.fusion.epilogue import epilogue_groups
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused
@@ -37,17 +37,18 @@ class _Group:
 class Fuse(Pass):
     """Groups the nodes of every graph, regions of control flow included, into Fused nodes.
 
-    What ``target`` has no code for is left alone.
+    What ``target`` has no code for is left alone. ``benefit`` says which of the legal merges to make.
     """
 
     target: Target
+    benefit: Benefit = worth_fusing
     name: str = "fuse"
     requires: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
         for graph in list(graphs(module)):
-            for group in _Grouping(graph, record, self.target).run():
+            for group in _Grouping(graph, record, self.target, self.benefit).run():
                 if len(group.nodes) > 1 or group.anchor is None:
                     outline(graph, group.nodes)
                     record.did("regions")
@@ -56,8 +57,8 @@ class Fuse(Pass):
 
 
 class _Grouping:
-    def __init__(self, graph: Graph, record: Record, target: Target) -> None:
-        self.graph, self.record, self.target = graph, record, target
+    def __init__(self, graph: Graph, record: Record, target: Target, benefit: Benefit) -> None:
+        self.graph, self.record, self.target, self.benefit = graph, record, target, benefit
         self.group_of: dict[Node, _Group] = {}
         self.position = {node: i for i, node in enumerate(graph)}
 
@@ -132,7 +133,7 @@ class _Grouping:
             return "a value would leave the kernel and be read by it again"
         return (
             self.target.region_refusal(nodes, nest)
-            or worth_fusing(nodes, nest, self.target.machine)
+            or self.benefit(nodes, nest, self.target.machine)
             or merged
         )
 

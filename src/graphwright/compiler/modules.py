@@ -81,6 +81,18 @@ def compile_modules(
         passes = (*(graph_passes() if done is None else ()), *kernel_passes(target, options))
         records.append([*(done or ()), *run_passes(module, passes, options, observe)])
         refuse_unknown_ranks(module.main)
+    return generate_code(modules, records, options, observe, shared)
+
+
+def generate_code(
+    modules: Sequence[Module],
+    records: Sequence[Sequence[Record]],
+    options: Options,
+    observe: Observer = lambda name, product: None,
+    shared: Weights | None = None,
+) -> list[Compilation]:
+    """As :func:`compile_modules`, of modules that have been through all passes, which left ``records``."""
+    target = target_of(options)
     generated = GeneratedKernels()
     selections = [
         select_kernels(module, module.main, target, options.numerics, generated) for module in modules

@@ -1,0 +1,73 @@
+"""What was measured of each edit, and the file that keeps it: one line for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.fusion.edits import Edge
+from benchmarks.fusion.paired import Estimate
+from benchmarks.peers import RESULTS
+
+FILE: Final = RESULTS / "fusion" / "edits.json"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An edit, and how it was measured."""
+
+    pattern: str
+    size: tuple[int, ...]
+    edge: Edge
+    ops: str
+    """The ops at both ends of the edge."""
+    isa: str
+    threads: int
+    arrays: str
+    """Where inputs and outputs are: a rotation of :mod:`benchmarks.fusion.measure`."""
+    control: bool = False
+    """The same partition twice."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A case, log(after / before) with its interval, and the least time of a run before the edit."""
+
+    case: Case
+    estimate: Estimate
+    before_ns: float
+
+    def line(self) -> str:
+        """As the file has it."""
+        estimate = asdict(self.estimate) | {"verdict": self.estimate.verdict}
+        rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in estimate.items()}
+        return json.dumps(asdict(self.case) | rounded | {"before_ns": round(self.before_ns)})
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Measured:
+        """From an entry of the file."""
+        case = {name: entry[name] for name in Case.__dataclass_fields__}
+        case |= {"size": tuple(case["size"]), "edge": tuple(case["edge"])}
+        estimate = Estimate(*(entry[name] for name in Estimate.__dataclass_fields__))
+        return cls(Case(**case), estimate, entry["before_ns"])
+
+
+def read(file: Path = FILE) -> list[Measured]:
+    """All that the file holds; nothing where there is none."""
+    if not file.exists():
+        return []
+    return [Measured.of(entry) for entry in json.loads(file.read_text())["edits"]]
+
+
+def write(made: Iterable[Measured], about: Mapping[str, Any], file: Path = FILE) -> None:
+    """``made``, in the order of their cases; ``about``: the machine and the versions."""
+    lines = sorted(each.line() for each in made)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    head = json.dumps(dict(about))[1:-1]
+    text = f'{{{head}, "edits": [\n' + ",\n".join(lines) + "\n]}\n"
+    unfinished = file.with_suffix(".new")  # an interrupted run leaves the file whole
+    unfinished.write_text(text)
+    unfinished.replace(file)

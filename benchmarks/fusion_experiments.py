@@ -1,0 +1,120 @@
+"""Measures which merges of kernels pay, on generated patterns.
+
+    python -m benchmarks.fusion_experiments                   # writes benchmarks/results/fusion/edits.json
+    python -m benchmarks.fusion_experiments gemm conv1x1_silu # patterns with one of these in their names
+    python -m benchmarks.fusion_experiments --list
+
+Each candidate is a graph and an edit: two kernels that one could compute. Both partitions are legal, are
+compiled by graphwright's own stages, and are timed in turns in this process: :mod:`benchmarks.fusion.paired`
+says how. One thread is timed by its processor clock. Every 20th candidate is a control, the same partition
+twice. Measured candidates replace those in the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.fusion.edits import Edit, Stage, selected_edits
+from benchmarks.fusion.measure import compare
+from benchmarks.fusion.paired import TIE
+from benchmarks.fusion.patterns import PATTERNS, Pattern, Size
+from benchmarks.fusion.results import FILE, Case, Measured, read, write
+from graphwright.config import Options
+from graphwright.tools.engines import OURS
+from graphwright.tools.machine import machine, versions
+
+CONTROLS: Final = 20
+"""One candidate of so many is a control."""
+Way = tuple[str, int, str]
+"""An ISA, threads, and where the arrays are."""
+
+
+def ways(number: int, isa: str) -> Sequence[Way]:
+    """How the candidate of this ``number`` is measured: always in cache, and in turn in one other way."""
+    cold: Sequence[Way] = ((isa, 1, "l2"), (isa, 1, "l3"))
+    others = (*cold, ("v3", 1, "hot"), *cold, (isa, 2, "hot"), ("v3", 1, "l2"))
+    return ((isa, 1, "hot"), others[number % len(others)])
+
+
+def candidates(patterns: Sequence[Pattern], isa: str) -> Iterator[tuple[Pattern, Size, Way, int]]:
+    """Every pattern at every size, in every way, numbered."""
+    number = 0
+    for pattern in patterns:
+        for size in pattern.sizes:
+            for way in ways(number, isa):
+                yield pattern, size, way, number
+            number += 1
+
+
+def measure(patterns: Sequence[Pattern], isa: str, seconds: float) -> Iterator[Measured]:
+    """Measure all candidates of ``patterns``, each for at most so many ``seconds``."""
+    done = 0
+    for pattern, size, (level, threads, arrays), _ in candidates(patterns, isa):
+        stage = Stage.of(pattern.module(size), Options(threads=threads, isa=level))
+        for edit in selected_edits(stage):
+            yield _measured(edit, pattern, size, (level, threads, arrays), seconds)
+            done += 1
+            if done % CONTROLS == 0:
+                yield _measured(edit, pattern, size, (level, threads, arrays), seconds, control=True)
+
+
+def _measured(
+    edit: Edit, pattern: Pattern, size: Size, way: Way, seconds: float, control: bool = False
+) -> Measured:
+    before, after = edit.control() if control else edit.compiled()
+    _, threads, arrays = way
+    estimate, nanoseconds = compare(before, after, arrays, threads, seconds)
+    return Measured(Case(pattern.name, size, edit.edge, edit.name, *way, control), estimate, nanoseconds)
+
+
+def summary(measured: Sequence[Measured]) -> str:
+    """How many candidates were decided, and how far controls are from 1."""
+    controls = [each.estimate for each in measured if each.case.control]
+    verdicts = [each.estimate.verdict for each in measured if not each.case.control]
+    counts = ", ".join(f"{name} {verdicts.count(name)}" for name in ("faster", "slower", "tie", "undecided"))
+    within = sum(abs(each.median) <= TIE for each in controls)
+    return f"{len(verdicts)} merges: {counts}; {within} of {len(controls)} controls within 3 %"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.fusion_experiments",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="part of a pattern's name")
+    parser.add_argument("--isa", default="v4", choices=("v3", "v4"))
+    parser.add_argument("--seconds", type=float, default=1.0, help="most time for one candidate")
+    parser.add_argument("--results", type=Path, default=FILE)
+    parser.add_argument("--list", action="store_true", help="only the names of the patterns")
+    chosen = parser.parse_args()
+    named = [p for p in PATTERNS.values() if any(name in p.name for name in chosen.names or [""])]
+    if chosen.list:
+        print("\n".join(pattern.name for pattern in named))
+        return
+    kept = {each.case: each for each in read(chosen.results)}
+    about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
+    made: dict[Case, Measured] = {}
+    for each in measure(named, chosen.isa, chosen.seconds):
+        made[each.case] = each
+        print(line(each), flush=True)
+        write((kept | made).values(), about, chosen.results)
+    print(summary(list(made.values())))
+
+
+def line(measured: Measured) -> str:
+    """One line for the terminal."""
+    case, estimate = measured.case, measured.estimate
+    kind = "control" if case.control else case.ops
+    name = f"{case.pattern} {'x'.join(map(str, case.size))} {kind}"
+    where = f"{case.isa} {case.threads} {case.arrays}"
+    span = f"{estimate.median:+.3f} [{estimate.low:+.3f} {estimate.high:+.3f}]"
+    return f"{name:64} {where:10} {span} {estimate.verdict:9} {measured.before_ns / 1e3:9.1f} us"
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ A minimal op::
             return maximum(x, 0.0)
 
         onnx = {("Relu", 1): from_onnx(lambda i: i.emit(Relu(), i.input(0)))}
+        to_onnx = as_onnx("Relu")
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
 
 What only some ops tell are interfaces, base classes beside :class:`Op`: ``PaddingRule`` (ir/padding),
@@ -32,6 +33,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, cast, dataclass_transform
 
 from graphwright.errors import Diagnostic, PluginError
+from graphwright.ir.exporter import Export
 from graphwright.ir.importer import AtenImport, AtenImporter, Import, Importer, OnnxImporter
 from graphwright.ir.inference import (
     Array,
@@ -178,6 +180,8 @@ class Op:
     """
     aten: ClassVar[Mapping[str, AtenImport]] = {}
     """``operator, or operator.overload -> import function``, as in ``"relu"`` and ``"add.Tensor"``."""
+    to_onnx: ClassVar[Export | None] = None
+    """How it is written to a model of ONNX (:mod:`graphwright.ir.exporter`); None where that cannot be."""
     samples: ClassVar[tuple[Sample, ...]] = ()
     attribute_defaults: ClassVar[Mapping[str, Any]] = {}
     """By attribute, in order; MISSING where one must be given."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import AtenImporter, Fact, Inference, OnnxImporter, op
 from graphwright.ir.types import BOOL
@@ -70,7 +71,13 @@ def _receive(graph: Graph, captured: Sequence[Value], operands: Sequence[Value])
         value.index = index
 
 
+def _export(e: Exporter, op: If, condition: Value, *operands: Value) -> Any:
+    then, otherwise = (e.branch(region, operands) for region in (0, 1))
+    return e.emit("If", condition, outputs=op.results, then_branch=then, else_branch=otherwise)
+
+
 If.onnx = {("If", 1): _import}
+If.to_onnx = _export
 
 
 def _import_cond(i: AtenImporter) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, joined_dtype, widened
 from graphwright.ir.op import (
@@ -339,4 +340,22 @@ def arrange(graph: Graph, inputs: Sequence[Value]) -> None:
         value.index = index
 
 
+def _export(e: Exporter, op: Loop, *inputs: Value) -> Any:
+    """A trip count that is a vector stands for its number of elements."""
+    where = op.loop_carried()
+    limit: Any = None if op.trips is None else e.size(op.trips)
+    if op.counted:
+        limit = e.emit("Size", inputs[0]) if inputs[0].type.rank == 1 else inputs[0]
+    captured = len(inputs) - op.captured_operands(len(inputs))
+    return e.emit(
+        "Loop",
+        limit,
+        inputs[op.counted] if op.conditional else None,
+        *inputs[where.start : captured],
+        outputs=op.output_count(),
+        body=e.body(inputs[captured:], op.conditional),
+    )
+
+
 Loop.onnx = {("Loop", 1): _import}
+Loop.to_onnx = _export

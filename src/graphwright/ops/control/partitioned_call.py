@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Value
 from graphwright.ir.op import op
 from graphwright.ir.region_op import CallOp
 
@@ -16,3 +20,10 @@ class PartitionedCall(CallOp):
     kernel, as equal ones are made once; with weights as operands each run of a layer would take 1.1 to 2.0
     times as long (widths 64 to 768; ``python -m benchmarks.functions``).
     """
+
+
+def _export(e: Exporter, op: PartitionedCall, *operands: Value) -> Any:
+    return e.inline(*operands)
+
+
+PartitionedCall.to_onnx = _export

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -114,6 +115,7 @@ def _import(cls: type[ArgReduce]) -> Import:
 _N = symbol("N")
 for _cls in (ArgMax, ArgMin):
     _cls.onnx = {(_cls.name, 1): _import(_cls), (_cls.name, 12): _import(_cls)}
+    _cls.to_onnx = as_onnx(_cls.name, axis="axis", keepdims="keepdims", select_last_index="last")
     _cls.samples = (
         *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F16, I32)),
         Sample(_cls(-1, False), (arg(F32, 3, 4, 5),)),

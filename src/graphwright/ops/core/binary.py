@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Const, Scalar, apply, select
@@ -88,6 +89,7 @@ def binary(
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
     imports = {onnx: simple(cls)} if isinstance(onnx, int) else onnx or {}
     cls.onnx = {(name, since): convert for since, convert in imports.items()}
+    cls.to_onnx = as_onnx(name) if imports else None
     cls.samples = binary_samples(cls(), dtypes, divisor)
     return cls
 
@@ -275,6 +277,7 @@ class Equal(Pointwise):
 
 
 Equal.onnx = {("Equal", 7): simple(Equal)}
+Equal.to_onnx = as_onnx("Equal")
 Equal.samples = (
     *(s for s in binary_samples(Equal(), NUMBERS | LOGICAL) if "string" not in s.error),
     Sample(Equal(), (arg(I64, 3, values=(1, 2, 3)), arg(I64, 3, values=(1, 0, 3)))),
@@ -303,6 +306,7 @@ class Mod(Pointwise):
 
 
 Mod.onnx = {("Mod", 10): with_attributes(Mod)}
+Mod.to_onnx = as_onnx("Mod", fmod="fmod")
 Mod.samples = (*binary_samples(Mod(), NUMBERS, True), *binary_samples(Mod(True), NUMBERS, True))
 
 
@@ -344,6 +348,7 @@ class BitShift(Pointwise):
 BitShift.onnx = {
     ("BitShift", 11): lambda i: i.emit(BitShift(str(i.required_attr("direction"))), i.input(0), i.input(1))
 }
+BitShift.to_onnx = as_onnx("BitShift", direction="direction")
 BitShift.samples = (
     *binary_samples(BitShift(), INTEGERS, True),
     Sample(
@@ -383,6 +388,7 @@ def _pick(condition: Dim | None, a: Dim | None, b: Dim | None) -> Dim | None:
 
 
 Where.onnx = {("Where", 9): simple(Where)}
+Where.to_onnx = as_onnx("Where")
 Where.samples = (
     *(Sample(Where(), (arg(BOOL, 3, 4), arg(t, 3, 4), arg(t, 3, 4))) for t in (F32, I64, BOOL, F16)),
     Sample(Where(), (arg(BOOL, 3, 1), arg(F32, 1, 4), arg(F32))),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -172,6 +173,7 @@ BitCast.aten = {
     "frexp.Tensor": _parted,
 }
 BitCast.onnx = {("BitCast", 26): _import}
+BitCast.to_onnx = as_onnx("BitCast", since=26, to="to")
 _INTEGERS = {16: I16, 32: I32, 64: I64}
 _EDGE = (0.0, -0.0, 1.5, -1e-40, float("inf"), float("nan"))
 BitCast.samples = (

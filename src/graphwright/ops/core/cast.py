@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.copied_elements import CopiesElements
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Const, Scalar, apply, bits, cast, maximum, minimum, select
 from graphwright.ir.op import (
@@ -170,6 +171,14 @@ def _made(i: Importer, to: DType) -> Cast:
     return Cast(to, bool(i.attr("saturate", 1)), str(i.attr("round_mode", "up")))
 
 
+def _export(e: Exporter, op: Cast, x: Value) -> Any:
+    """``excess`` allows a kernel to be more precise, and so needs no word."""
+    if op.round_mode != "up":
+        return e.emit("Cast", x, since=24, to=op.to, round_mode=op.round_mode, saturate=op.saturate)
+    return e.emit("Cast", x, to=op.to, saturate=None if op.saturate else False)
+
+
+Cast.to_onnx = _export
 Cast.onnx = {("Cast", 6): _import, ("CastLike", 15): _import_like}
 _N = symbol("N")
 _EDGE = (0.0, -0.0, 1.5, 1e30, -1e30, float("inf"), float("-inf"), float("nan"))

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Const, Operand, Scalar, maximum, minimum
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, symbol
@@ -115,6 +117,15 @@ def _import_operands(i: Importer) -> Any:
     return i.emit(Clip(), i.input(0), i.optional(1), i.optional(2))
 
 
+def _export(e: Exporter, op: Clip, x: Value, *operands: Value | None) -> Any:
+    array = np.empty(0, x.type.dtype.numpy)
+    bounds = [
+        None if b is None else e.const(like(_representable(b, array), array)) for b in (op.low, op.high)
+    ]
+    return e.emit("Clip", x, *(operands or bounds))
+
+
+Clip.to_onnx = _export
 Clip.onnx = {("Clip", 6): _import_attributes, ("Clip", 11): _import_operands}
 Clip.samples = (
     Sample(Clip(-0.5, 0.5), (arg(F32, 3, 5),)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -89,6 +90,7 @@ def _import(i: Importer) -> Any:
 
 
 Compress.onnx = {("Compress", 9): _import}
+Compress.to_onnx = as_onnx("Compress", axis="axis")
 _MASK = arg(BOOL, 3, values=(True, False, True))
 Compress.samples = (
     *(Sample(Compress(axis), (arg(F32, 3, 4), _MASK)) for axis in (None, 0, 1, -1)),

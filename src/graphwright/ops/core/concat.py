@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.copied_elements import CopiesElements, are_vectors
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -82,6 +83,7 @@ Concat.onnx = {
         Concat(i.required_attr("axis")), *(i.input(k) for k in range(len(i.inputs())))
     )
 }
+Concat.to_onnx = as_onnx("Concat", axis="axis")
 Concat.samples = (
     Sample(Concat(1), (arg(F32, 2, 3), arg(F32, 2, symbol("N")), arg(F32, 2, 0))),
     Sample(Concat(-2), (arg(F32, 2, 3), arg(F32, 1, 3))),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.constant import Constant
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.op import Importer
 
 _SCALARS = {
@@ -31,4 +32,9 @@ def _import(i: Importer) -> Any:
     raise i.fail("the constant has no value", hint="export the model again")
 
 
+def _export(e: Exporter, op: Constant) -> str:
+    return e.weight(op.value)
+
+
 Constant.onnx = {("Constant", 1): _import}
+Constant.to_onnx = _export

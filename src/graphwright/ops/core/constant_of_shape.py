@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
@@ -89,6 +90,12 @@ def _import(i: Importer) -> Any:
     return i.emit(ConstantOfShape(value.reshape(-1)[0].item(), dtype_of(value)), i.input(0))
 
 
+def _export(e: Exporter, op: ConstantOfShape, *shape: Value) -> Any:
+    given: Any = shape if op.shape is None else (e.sizes(op.shape),)
+    return e.emit("ConstantOfShape", *given, value=np.array([op.value], op.dtype.numpy))
+
+
+ConstantOfShape.to_onnx = _export
 ConstantOfShape.onnx = {("ConstantOfShape", 9): _import}
 ConstantOfShape.samples = (
     Sample(ConstantOfShape(), (arg(I64, 2, values=(2, 3)),)),

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     AtenImport,
@@ -102,6 +103,15 @@ def _import(cls: type[Cumulative]) -> Import:
 
 CumSum.onnx = {("CumSum", 11): _import(CumSum)}
 CumProd.onnx = {("CumProd", 26): _import(CumProd)}
+
+
+def _export(e: Exporter, op: Cumulative, x: Value, *axis: Value) -> Any:
+    given: Any = axis if op.axis is None else (e.size(op.axis),)
+    since = 26 if isinstance(op, CumProd) else 14
+    return e.emit(op.name, x, *given, since=since, exclusive=op.exclusive, reverse=op.reverse)
+
+
+CumSum.to_onnx = CumProd.to_onnx = _export
 for _cls in (CumSum, CumProd):
     _cls.samples = (
         *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F64, F16, I32)),

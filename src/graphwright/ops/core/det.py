@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -75,6 +76,7 @@ class Det(Op):
 
 
 Det.onnx = {("Det", 11): simple(Det), ("Det", 22): simple(Det)}
+Det.to_onnx = as_onnx("Det")
 Det.samples = (
     *(Sample(Det(), (arg(t, 3, 4, 4),)) for t in (F32, F64, F16, BF16)),
     *(Sample(Det(), (arg(F32, n, n),)) for n in (0, 1, 2, 3, 7)),

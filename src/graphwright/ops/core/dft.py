@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, floordiv, product, symbol
@@ -213,6 +214,20 @@ def _present(*operands: Value | None) -> tuple[Value | None, ...]:
     return operands
 
 
+def _export(e: Exporter, op: DFT, x: Value, *operands: Value | None) -> Any:
+    length, axis = (*operands, None, None)[:2]
+    return e.emit(
+        "DFT",
+        x,
+        length if op.length is None else e.size(op.length),
+        axis if op.axis is None else e.size(op.axis),
+        since=20,
+        inverse=op.inverse,
+        onesided=op.onesided,
+    )
+
+
+DFT.to_onnx = _export
 DFT.onnx = {("DFT", 17): _import_with_axis, ("DFT", 20): _import}
 _N = symbol("N")
 DFT.samples = (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -195,6 +196,7 @@ def _import(i: Importer) -> Any:
 
 
 Einsum.onnx = {("Einsum", 12): _import}
+Einsum.to_onnx = as_onnx("Einsum", equation="equation")
 _N, _K = symbol("N"), symbol("K")
 Einsum.samples = (
     *(Sample(Einsum("ij,jk->ik"), (arg(t, 3, 4), arg(t, 4, 5))) for t in (F32, F64, F16, I32)),

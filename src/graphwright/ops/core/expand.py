@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
@@ -59,6 +60,7 @@ def _open_size(at: Inference, have: Dim, part: Dim | None) -> Dim:
 
 
 Expand.onnx = {("Expand", 8): simple(Expand)}
+Expand.to_onnx = as_onnx("Expand", operand="shape")
 Expand.samples = (
     Sample(Expand((2, 3, 4)), (arg(F32, 3, 1),)),
     Sample(Expand((1, 1)), (arg(F32, 3, symbol("N")),)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, DType, TensorType
@@ -36,6 +37,7 @@ def _import(i: Importer) -> Any:
 
 
 EyeLike.onnx = {("EyeLike", 9): _import}
+EyeLike.to_onnx = as_onnx("EyeLike", k="k", dtype="dtype")
 EyeLike.samples = (
     Sample(EyeLike(), (arg(F32, 3, symbol("N")),)),
     Sample(EyeLike(-1, I64), (arg(I32, 3, 4),)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, TensorType
@@ -28,6 +29,7 @@ class Flatten(Op):
 
 
 Flatten.onnx = {("Flatten", 1): lambda i: i.emit(Flatten(i.attr("axis", 1)), i.input(0))}
+Flatten.to_onnx = as_onnx("Flatten", axis="axis")
 Flatten.samples = (
     Sample(Flatten(), (arg(F32, 2, 3, 4),)),
     Sample(Flatten(0), (arg(F32, 2, 3),)),

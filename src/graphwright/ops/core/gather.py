@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.copied_elements import CopiesElements, are_vectors
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, is_known, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -82,6 +83,7 @@ def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int) -> None:
 
 
 Gather.onnx = {("Gather", 1): lambda i: i.emit(Gather(i.attr("axis", 0)), i.input(0), i.input(1))}
+Gather.to_onnx = as_onnx("Gather", axis="axis")
 Gather.samples = (
     Sample(Gather(), (arg(F32, 5, 3), arg(I64, 2, 2, values=(0, 4, -1, 2)))),
     Sample(Gather(-1), (arg(F32, symbol("N"), 5), arg(I64, 3, fill="index"))),

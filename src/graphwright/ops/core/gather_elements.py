@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -53,6 +54,7 @@ def element_index(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 GatherElements.onnx = {
     ("GatherElements", 11): lambda i: i.emit(GatherElements(i.attr("axis", 0)), i.input(0), i.input(1))
 }
+GatherElements.to_onnx = as_onnx("GatherElements", axis="axis")
 GatherElements.samples = (
     Sample(GatherElements(1), (arg(F32, 2, 3), arg(I64, 2, 2, values=(0, -1, 2, 1)))),
     Sample(GatherElements(0), (arg(F32, 4, symbol("N")), arg(I64, 2, symbol("N"), fill="index"))),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import symbol
@@ -66,6 +67,7 @@ def index_depth(at: Inference, indices: Fact, rank: int) -> int:
 GatherND.onnx = {
     ("GatherND", 11): lambda i: i.emit(GatherND(i.attr("batch_dims", 0)), i.input(0), i.input(1))
 }
+GatherND.to_onnx = as_onnx("GatherND", batch_dims="batch_dims")
 GatherND.samples = (
     Sample(GatherND(), (arg(F32, 3, 4), arg(I64, 2, 2, values=(0, 1, -1, -2)))),
     Sample(GatherND(), (arg(F32, 3, 4, 2), arg(I64, symbol("N"), 1, fill="index"))),

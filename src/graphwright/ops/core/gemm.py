@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
@@ -78,6 +79,7 @@ def _import(i: Importer) -> Any:
 
 
 Gemm.onnx = {("Gemm", 7): _import, ("Gemm", 11): _import}
+Gemm.to_onnx = as_onnx("Gemm", alpha="alpha", beta="beta", transA="trans_a", transB="trans_b")
 _N, _K = symbol("N"), symbol("K")
 Gemm.samples = (
     *(Sample(Gemm(), (arg(t, 3, 4), arg(t, 4, 5), arg(t, 5))) for t in (F32, F64, F16, I32)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.nodes import Scalar
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
@@ -26,6 +27,7 @@ class Identity(Op):
 
 
 Identity.onnx = {("Identity", 1): simple(Identity)}
+Identity.to_onnx = as_onnx("Identity")
 Identity.samples = (
     Sample(Identity(), (arg(F32, 2, symbol("N")),)),
     Sample(Identity(), (arg(I64, 3, values=(1, 2, 3)),)),

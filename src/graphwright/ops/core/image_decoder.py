@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, U8, TensorType
@@ -62,6 +63,7 @@ _BITMAP = (
 )  # fmt: skip
 """Two by two pixels: blue, green; red, white."""
 ImageDecoder.onnx = {("ImageDecoder", 20): _import}
+ImageDecoder.to_onnx = as_onnx("ImageDecoder", pixel_format="pixels")
 ImageDecoder.samples = (
     *(Sample(ImageDecoder(pixels), (arg(U8, len(_BITMAP), values=_BITMAP),)) for pixels in CHANNELS),
     Sample(ImageDecoder(), (arg(U8, symbol("N")),)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
@@ -54,6 +55,7 @@ class MatMul(PaddingRule, Op):
 
 
 MatMul.onnx = {("MatMul", 1): simple(MatMul)}
+MatMul.to_onnx = as_onnx("MatMul")
 _N, _K = symbol("N"), symbol("K")
 MatMul.samples = (
     *(Sample(MatMul(), (arg(t, 3, 4), arg(t, 4, 5))) for t in (F32, F64, F16, BF16, I32)),

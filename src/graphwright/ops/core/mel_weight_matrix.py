@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, STRING, DType, TensorType
@@ -93,6 +94,7 @@ def _operands(bands: int, length: int, rate: int, lower: float, upper: float) ->
 
 
 MelWeightMatrix.onnx = {("MelWeightMatrix", 17): _import}
+MelWeightMatrix.to_onnx = as_onnx("MelWeightMatrix", output_datatype="dtype")
 MelWeightMatrix.samples = (
     *(Sample(MelWeightMatrix(t), _operands(8, 16, 8192, 0, 4096)) for t in (F32, F64, F16, BF16, I32)),
     Sample(MelWeightMatrix(), _operands(10, 257, 16000, 125, 7600)),

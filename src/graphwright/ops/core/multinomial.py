@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, I64, DType, TensorType
@@ -52,6 +53,7 @@ def _import(i: Importer) -> Any:
 
 
 Multinomial.onnx = {("Multinomial", 7): _import}
+Multinomial.to_onnx = as_onnx("Multinomial", sample_size="count", dtype="dtype", seed="seed")
 Multinomial.samples = (
     *(Sample(Multinomial(5, I64, 1.0), (arg(dtype, 3, 4),)) for dtype in (F32, F64, F16)),
     Sample(Multinomial(2, I32, 0.0), (arg(F32, symbol("N"), 3),)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -76,6 +77,7 @@ class BoundedNonZero(Op):
 
 
 NonZero.onnx = {("NonZero", 9): simple(NonZero)}
+NonZero.to_onnx = as_onnx("NonZero")
 NonZero.aten = {"nonzero": lambda i: i.emit(Transpose((1, 0)), i.emit(NonZero(), i.input(0)))}
 NonZero.samples = (
     Sample(NonZero(), (arg(F32, 3, 4, fill="index"),)),

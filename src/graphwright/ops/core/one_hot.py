@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
@@ -73,6 +75,12 @@ def _import(i: Importer) -> object:
     return i.emit(OneHot(i.attr("axis", -1)), i.input(0), i.input(1), i.input(2))
 
 
+def _export(e: Exporter, op: OneHot, indices: Value, *others: Value) -> Any:
+    given: Any = others if op.depth is None else (e.size(op.depth), *others)
+    return e.emit("OneHot", indices, *given, axis=op.axis)
+
+
+OneHot.to_onnx = _export
 OneHot.onnx = {("OneHot", 9): _import}
 _PAIR = arg(F32, 2, values=(0.0, 1.0))
 OneHot.samples = (

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     AtenImport,
@@ -144,6 +145,12 @@ def _from_attributes(i: Importer) -> Any:
     return i.emit(padding, x, i.const(np.array(value, dtype=x.type.dtype.numpy)))
 
 
+def _export(e: Exporter, op: Pad, x: Value, *operands: Value | None) -> Any:
+    given: Any = operands if op.pads is None else (e.sizes(op.pads), *operands)
+    return e.emit("Pad", x, *given, mode=op.mode)
+
+
+Pad.to_onnx = _export
 Pad.onnx = {
     ("Pad", 2): _from_attributes,
     ("Pad", 11): lambda i: i.emit(Pad(mode=i.attr("mode", "constant")), *i.inputs()),

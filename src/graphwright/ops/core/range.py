@@ -10,6 +10,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import CannotExport, Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -125,6 +126,19 @@ def _scalar(value: Any, dtype: DType = I64) -> Any:
     return arg(dtype, values=(value,))
 
 
+def _export(e: Exporter, op: Range, *bounds: Value) -> Any:
+    if op.dtype in (F16, BF16):
+        raise CannotExport(f"ONNX has no range of {op.dtype} before opset 27")
+    return e.emit("Range", *(bounds if op.bounds is None else [_bound(e, op, b) for b in op.bounds]))
+
+
+def _bound(e: Exporter, op: Range, bound: Number) -> str:
+    if isinstance(bound, Expr):
+        return e.size(bound) if op.dtype == I64 else e.cast(e.size(bound), op.dtype)
+    return e.const(np.array(bound, op.dtype.numpy))
+
+
+Range.to_onnx = _export
 Range.onnx = {("Range", 11): simple(Range)}
 Range.samples = (
     Sample(Range((0, 5, 1)), ()),

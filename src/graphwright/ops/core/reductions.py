@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Position, Scalar, apply, cast
@@ -214,10 +215,18 @@ def _import_operand(cls: type[Reduction]) -> Import:
     return convert
 
 
+def _export(e: Exporter, op: Reduction, x: Value, axes: Value | None = None) -> Any:
+    """Axes are always an operand; empty ones mean none or all as ``noop_with_empty_axes`` says."""
+    given: Any = e.sizes(op.axes) if axes is None and op.axes is not None else axes
+    noop = op.axes == () or (axes is not None and op.noop)
+    return e.emit(op.name, x, given, keepdims=op.keepdims, noop_with_empty_axes=noop)
+
+
 def _finished(cls: type[Reduction], fill: str = "normal") -> None:
     """Imports and samples that all reductions share."""
     since = 13 if cls is ReduceSum else 18
     cls.onnx = {(cls.name, 1): _import(cls), (cls.name, since): _import_operand(cls)}
+    cls.to_onnx = _export
     n, m = symbol("N"), symbol("M")
     cls.samples = (
         *(Sample(cls((1,)), (arg(t, 3, 5, 2, fill=fill),)) for t in (F32, F16, F64, I32) if t in cls.dtypes),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -18,7 +20,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.symbols import Dim, floordiv, mod, numbers, product, symbol
+from graphwright.ir.symbols import Dim, Expr, floordiv, mod, numbers, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import cancel, carried, known_dims, known_parts
 
@@ -111,6 +113,22 @@ def _import(i: Importer) -> Any:
     return i.emit(Reshape(allow_zero=bool(i.attr("allowzero", 0))), i.input(0), i.input(1))
 
 
+def _export(e: Exporter, op: Reshape, x: Value, *shape: Value) -> Any:
+    """Sizes that are not known are copied from the input or left to -1, where one of both says the same."""
+    if op.shape is None:
+        return e.emit("Reshape", x, *shape, allowzero=op.allow_zero)
+    known = x.type.shape or ()
+    dims = list(op.shape)
+    if not op.allow_zero or 0 not in dims:
+        dims = [0 if isinstance(d, Expr) and known[k : k + 1] == (d,) else d for k, d in enumerate(dims)]
+        computed = [k for k, d in enumerate(dims) if isinstance(d, Expr)]
+        if len(computed) == 1 and -1 not in dims:
+            dims[computed[0]] = -1
+        return e.emit("Reshape", x, e.sizes(dims))
+    return e.emit("Reshape", x, e.sizes(dims), allowzero=1)
+
+
+Reshape.to_onnx = _export
 Reshape.onnx = {("Reshape", 5): _import}
 _N, _H = symbol("N"), symbol("H")
 Reshape.samples = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -49,6 +50,7 @@ def _import(i: Importer) -> object:
 
 
 ReverseSequence.onnx = {("ReverseSequence", 10): _import}
+ReverseSequence.to_onnx = as_onnx("ReverseSequence", batch_axis="batch_axis", time_axis="time_axis")
 ReverseSequence.samples = (
     Sample(ReverseSequence(), (arg(F32, 4, 3, symbol("N")), arg(I64, 3, values=(4, 2, 0)))),
     Sample(ReverseSequence(0, 1), (arg(F32, 2, 5), arg(I64, 2, values=(1, 5)))),

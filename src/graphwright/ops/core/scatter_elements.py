@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -83,6 +84,7 @@ def _import(i: Importer) -> object:
 
 
 ScatterElements.onnx = {("Scatter", 9): _import, ("ScatterElements", 11): _import}
+ScatterElements.to_onnx = as_onnx("ScatterElements", axis="axis", reduction="reduction")
 _TWO = arg(I64, 1, 2, values=(1, 1))
 ScatterElements.samples = (
     Sample(ScatterElements(1), (arg(F32, 2, 5), arg(I64, 2, 2, values=(0, -1, 3, 1)), arg(F32, 2, 2))),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -54,6 +55,7 @@ def _import(i: Importer) -> object:
 
 
 ScatterND.onnx = {("ScatterND", 11): _import}
+ScatterND.to_onnx = as_onnx("ScatterND", reduction="reduction")
 _ROWS = arg(I64, 2, 1, values=(1, -1))
 ScatterND.samples = (
     Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2, 3))),

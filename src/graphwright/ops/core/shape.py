@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -29,6 +30,7 @@ Shape.onnx = {
     ("Shape", 1): lambda i: i.emit(Shape(), i.input(0)),
     ("Shape", 15): lambda i: i.emit(Shape(i.attr("start", 0), i.attr("end")), i.input(0)),
 }
+Shape.to_onnx = as_onnx("Shape", start="start", end="end")
 Shape.samples = (
     Sample(Shape(), (arg(F32, symbol("N"), 3),)),
     Sample(Shape(-2, -1), (arg(F32, 2, symbol("H"), 4),)),

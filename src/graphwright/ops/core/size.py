@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -24,4 +25,5 @@ class Size(Op):
 
 
 Size.onnx = {("Size", 1): simple(Size)}
+Size.to_onnx = as_onnx("Size")
 Size.samples = (Sample(Size(), (arg(F32, symbol("N"), 3),)), Sample(Size(), (arg(F32),)))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.graph import Node
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
@@ -165,6 +166,13 @@ def _from_attributes(i: Importer) -> Any:
     return i.emit(Slice(starts, ends, axes, (1,) * len(starts)), i.input(0))
 
 
+def _export(e: Exporter, op: Slice, x: Value, *bounds: Value) -> Any:
+    if op.starts is None:
+        return e.emit("Slice", x, *bounds)
+    return e.emit("Slice", x, e.sizes(op.starts), e.sizes(op.ends), e.sizes(op.axes), e.sizes(op.steps))
+
+
+Slice.to_onnx = _export
 Slice.onnx = {("Slice", 1): _from_attributes, ("Slice", 10): lambda i: i.emit(Slice(), *i.inputs())}
 _END = 2**63 - 1
 _ONE = arg(I64, 1, values=(1,))

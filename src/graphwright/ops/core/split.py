@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
@@ -121,6 +122,13 @@ def _import_13(i: OnnxImporter) -> Any:
     return i.emit(Split(parts, axis, uneven=i.version >= 18), i.input(0))
 
 
+def _export(e: Exporter, op: Split, x: Value, *sizes: Value) -> Any:
+    given: Any = sizes if op.sizes is None else (e.sizes(op.sizes),)
+    count = None if given else op.parts
+    return e.emit("Split", x, *given, outputs=op.parts, axis=op.axis, num_outputs=count)
+
+
+Split.to_onnx = _export
 Split.onnx = {("Split", 2): _import_1, ("Split", 13): _import_13}
 Split.samples = (
     Sample(Split(2, 1), (arg(F32, 3, 4),)),

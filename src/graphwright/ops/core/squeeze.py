@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -81,6 +83,17 @@ def _from_operand(i: Importer) -> Any:
 
 
 Squeeze.onnx = {("Squeeze", 1): _from_attribute, ("Squeeze", 13): _from_operand}
+
+
+def _export(e: Exporter, op: Squeeze, x: Value, *axes: Value) -> Any:
+    """Engines differ on an empty list of axes."""
+    if op.axes == ():
+        return e.emit("Identity", x)
+    given: Any = axes if op.axes is None else (e.sizes(op.axes),)
+    return e.emit("Squeeze", x, *given)
+
+
+Squeeze.to_onnx = _export
 Squeeze.samples = (
     Sample(Squeeze((0, -1)), (arg(F32, 1, 3, 1),)),
     Sample(Squeeze(every=True), (arg(F32, 1, 3, 1, symbol("N")),)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, floordiv, symbol
@@ -123,6 +124,14 @@ def _import(i: Importer) -> Any:
     return i.emit(STFT(bool(i.attr("onesided", 1))), *operands)
 
 
+def _export(e: Exporter, op: STFT, x: Value, *operands: Value | None) -> Any:
+    if op.step is not None:
+        window = operands[0] if operands else None
+        given: Any = (e.size(op.step), window, None if op.length is None else e.size(op.length))
+    return e.emit("STFT", x, *(operands if op.step is None else given), onesided=op.onesided)
+
+
+STFT.to_onnx = _export
 STFT.onnx = {("STFT", 17): _import}
 _N, _T = symbol("N"), symbol("T")
 _STEP = arg(I64, values=(2,))

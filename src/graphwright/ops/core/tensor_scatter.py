@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -93,6 +94,7 @@ def _import(i: Importer) -> Any:
 
 
 TensorScatter.onnx = {("TensorScatter", 24): _import}
+TensorScatter.to_onnx = as_onnx("TensorScatter", since=24, axis="axis", mode="mode")
 _N, _S = symbol("N"), symbol("S")
 _FROM = arg(I64, 2, values=(1, 3))
 TensorScatter.samples = (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, numbers, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -54,6 +55,7 @@ def _open_copies(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]
 
 
 Tile.onnx = {("Tile", 6): simple(Tile)}
+Tile.to_onnx = as_onnx("Tile", operand="repeats")
 Tile.samples = (
     Sample(Tile((2, 3)), (arg(F32, 2, symbol("N")),)),
     Sample(Tile((0, 1)), (arg(F32, 2, 3),)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -90,6 +91,12 @@ def _from_attribute(i: Importer) -> object:
     return i.emit(TopK(i.attr("axis", -1), k=i.required_attr("k")), i.input(0))
 
 
+def _export(e: Exporter, op: TopK, x: Value, *k: Value) -> Any:
+    given: Any = k if op.k is None else (e.sizes((op.k,)),)
+    return e.emit("TopK", x, *given, outputs=2, axis=op.axis, largest=op.largest, sorted=op.ordered)
+
+
+TopK.to_onnx = _export
 TopK.onnx = {("TopK", 1): _from_attribute, ("TopK", 10): _import}
 TopK.samples = (
     Sample(TopK(k=3), (arg(F32, symbol("N"), 5),)),

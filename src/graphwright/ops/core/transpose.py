@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -44,6 +45,7 @@ def _import(i: Importer) -> object:
 
 
 Transpose.onnx = {("Transpose", 1): _import}
+Transpose.to_onnx = as_onnx("Transpose", perm="perm")
 Transpose.samples = (
     Sample(Transpose((0, 2, 1)), (arg(F32, symbol("N"), 3, 4),)),
     Sample(Transpose(), (arg(F32, 2, 3, 4),)),

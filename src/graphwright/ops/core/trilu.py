@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, AtenImport, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
@@ -47,6 +48,7 @@ def _import(i: Importer) -> object:
 
 
 Trilu.onnx = {("Trilu", 14): _import}
+Trilu.to_onnx = as_onnx("Trilu", operand="k", upper="upper")
 Trilu.samples = (
     Sample(Trilu(True, 1), (arg(F32, 2, 3, symbol("N")),)),
     Sample(Trilu(False, -1), (arg(F32, 4, 4),)),

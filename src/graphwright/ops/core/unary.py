@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, Sample, arg, op
@@ -64,6 +65,7 @@ def unary(
     cls: type[Op] = op(name)(type(name, (Pointwise,), body))
     if since is not None:
         cls.onnx = {(name, since): simple(cls)}
+        cls.to_onnx = as_onnx(name)
     first, *others = sorted(dtypes & {F32, I64, BOOL, U8, F16}, key=str, reverse=True)
     cls.samples = (
         *(Sample(cls(), (arg(dtype, 2, 7, fill=fill),)) for dtype in (first, *others)),

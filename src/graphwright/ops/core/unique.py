@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, OnnxImporter, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -136,6 +137,7 @@ def _import(i: OnnxImporter) -> Any:
 
 
 Unique.onnx = {("Unique", 11): _import}
+Unique.to_onnx = as_onnx("Unique", axis="axis", sorted="sorted")
 Unique.samples = (
     *(
         Sample(Unique(axis, ordered), (arg(F32, 4, symbol("N"), fill="index"),))

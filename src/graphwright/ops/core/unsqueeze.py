@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
@@ -39,6 +40,7 @@ Unsqueeze.onnx = {
     ("Unsqueeze", 1): lambda i: i.emit(Unsqueeze(tuple(i.required_attr("axes"))), i.input(0)),
     ("Unsqueeze", 13): lambda i: i.emit(Unsqueeze(), i.input(0), i.input(1)),
 }
+Unsqueeze.to_onnx = as_onnx("Unsqueeze", operand="axes")
 Unsqueeze.samples = (
     Sample(Unsqueeze((0, 2)), (arg(F32, 3, symbol("N")),)),
     Sample(Unsqueeze((-1,)), (arg(F32, 3, 4),)),

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import Exporter, as_onnx
+from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, select
 from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
@@ -211,6 +213,7 @@ _ERRORS = {Celu: (Celu(0.0), "alpha is 0"), Gelu: (Gelu("exact"), "not none or t
 
 for _cls, _more in _OTHERS.items():
     _cls.onnx = {(_cls.name, _SINCE[_cls]): with_attributes(_cls)}
+    _cls.to_onnx = as_onnx(_cls.name, {name: name for name in _cls.attribute_defaults})
     _cls.samples = (
         *(Sample(_cls(), (arg(dtype, 3, 5),)) for dtype in _FLOATS),
         *(Sample(made, (arg(F32, 3, 5),)) for made in _more),
@@ -220,6 +223,16 @@ for _cls, _more in _OTHERS.items():
 for _cls, (_made, _text) in _ERRORS.items():
     _cls.samples += (Sample(_made, (arg(F32, 2),), _text),)
 Shrink.onnx = {(Shrink.name, 9): _import_shrink}
+Shrink.to_onnx = as_onnx("Shrink", bias="bias", lambd="lambd")
+
+
+def _export_swish(e: Exporter, op: Swish, x: Value) -> Any:
+    """ONNX has it from opset 24 on."""
+    scaled: Any = x if op.alpha == 1 else e.emit("Mul", x, e.const(np.array(op.alpha, x.type.dtype.numpy)))
+    return e.emit("Mul", x, e.emit("Sigmoid", scaled))
+
+
+Swish.to_onnx = _export_swish
 
 
 def _leaky(i: AtenImporter) -> Any:

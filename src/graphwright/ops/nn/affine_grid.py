@@ -10,6 +10,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
@@ -127,6 +128,7 @@ def _import(i: Importer) -> Any:
 
 
 AffineGrid.onnx = {("AffineGrid", 20): _import}
+AffineGrid.to_onnx = as_onnx("AffineGrid", operand="size", align_corners="align_corners")
 _N = symbol("N")
 AffineGrid.samples = (
     *(Sample(AffineGrid(align, (2, 3, 4, 5)), (arg(F32, 2, 2, 3),)) for align in (False, True)),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import Exporter, refuse_others
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -21,7 +22,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.symbols import Dim, evaluate, symbol
+from graphwright.ir.symbols import Dim, evaluate, floordiv, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
 from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
 from graphwright.ops.core.cast import Cast, as_dtype
@@ -143,6 +144,73 @@ class ScaledDotProductAttention(Op):
     @property
     def _operand_axes(self) -> tuple[Axes, Axes, Axes]:
         return self.q_axes, self.k_axes, self.v_axes
+
+
+def _export(
+    e: Exporter, op: ScaledDotProductAttention, q: Value, k: Value, v: Value, mask: Value | None = None
+) -> Any:
+    """Products around a Softmax, which all opsets have."""
+    refuse_others(op, set(op.attribute_defaults) - {"precision"})
+    heads, groups = q.type.dims[op.q_axes[1]], k.type.dims[op.k_axes[1]]
+    batch, rows, keys = q.type.dims[op.q_axes[0]], q.type.dims[op.q_axes[2]], k.type.dims[op.k_axes[2]]
+    key_axes = tuple(op.k_axes[axis] for axis in (0, 1, 3, 2))
+    left, right, values = _moved(e, q, op.q_axes), _moved(e, k, key_axes), _moved(e, v, op.v_axes)
+    number = q.type.dtype.numpy.type
+    left = e.emit("Mul", left, e.const(np.array(number(op.scale))))
+    if heads != groups:
+        shared = (batch, groups, floordiv(heads, groups), rows)
+        left = e.emit("Reshape", left, e.sizes((*shared, q.type.dims[op.q_axes[3]])))
+        right, values = (e.emit("Unsqueeze", x, e.sizes((2,))) for x in (right, values))
+    scores = e.emit("MatMul", left, right)
+    if heads != groups:
+        scores = e.emit("Reshape", scores, e.sizes((batch, heads, rows, keys)))
+    scores = _masked(e, op, scores, mask, rows, keys, number)
+    shares = e.emit("Softmax", scores, axis=-1)
+    if op.guard != "none":
+        top = e.emit("ReduceMax", scores, e.sizes((-1,)))
+        lost = (
+            e.emit("IsNaN", shares) if op.guard == "nan" else e.emit("Equal", top, e.const(number(-np.inf)))
+        )
+        shares = e.emit("Where", lost, e.const(number(0)), shares)
+    if heads != groups:
+        shares = e.emit("Reshape", shares, e.sizes((*shared, keys)))
+    y = e.emit("MatMul", shares, values)
+    if heads != groups:
+        y = e.emit("Reshape", y, e.sizes((batch, heads, rows, v.type.dims[op.v_axes[3]])))
+    return _moved(e, y, op.y_axes)
+
+
+def _moved(e: Exporter, x: Any, axes: Axes) -> Any:
+    return x if axes == CANONICAL else e.emit("Transpose", x, perm=axes)
+
+
+def _masked(
+    e: Exporter,
+    op: ScaledDotProductAttention,
+    scores: Any,
+    mask: Value | None,
+    rows: Dim,
+    keys: Dim,
+    number: Any,
+) -> Any:
+    """The scores with a cap, the mask, and without keys behind the query."""
+    if op.softcap:
+        cap = e.const(np.array(number(op.softcap)))
+        scores = e.emit("Mul", e.emit("Tanh", e.emit("Div", scores, cap)), cap)
+    if mask is not None and op.fill:
+        scores = e.emit("Where", e.emit("Equal", mask, e.const(number(0))), scores, mask)
+    elif mask is not None:
+        scores = e.emit("Add", scores, mask)
+    if not op.causal:
+        return scores
+    one = e.size(1)
+    row = e.emit("Range", e.size(op.offset), e.size(rows + op.offset), one)
+    column = e.emit("Range", e.size(0), e.size(keys), one)
+    seen = e.emit("LessOrEqual", column, e.emit("Unsqueeze", row, e.sizes((1,))))
+    return e.emit("Where", seen, scores, e.const(number(-np.inf)))
+
+
+ScaledDotProductAttention.to_onnx = _export
 
 
 def scaled(i: Importer, q: Any, features: Dim) -> tuple[Any, float]:

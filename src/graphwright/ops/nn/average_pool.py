@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, Inference, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
@@ -15,7 +16,7 @@ from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
 from graphwright.ops.core.shaping import number
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.ops.nn.spatial import BlockedPool, Pool, accumulator, import_pool
+from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, BlockedPool, Pool, accumulator, import_pool
 
 
 @op("AveragePool")
@@ -57,6 +58,7 @@ def _import(i: Importer) -> Any:
 
 
 AveragePool.onnx = {("AveragePool", 1): _import}
+AveragePool.to_onnx = as_onnx("AveragePool", POOL_ATTRIBUTES, count_include_pad="include_pads")
 _X = arg(F32, 2, 3, 7, 6)
 AveragePool.samples = (
     Sample(AveragePool((2, 2), (2, 2)), (_X,)),

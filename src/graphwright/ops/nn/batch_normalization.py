@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -136,6 +137,7 @@ BatchNormalization.onnx = {
     ("BatchNormalization", 7): _import_7,
     ("BatchNormalization", 14): _import_14,
 }
+BatchNormalization.to_onnx = as_onnx("BatchNormalization", epsilon="epsilon")
 
 
 def _parameters(dtype: Any, *shape: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, floordiv, product, symbol
@@ -125,6 +126,12 @@ def _import(i: Importer) -> Any:
     return i.emit(Col2Im(None, None, *lists), i.input(0), i.input(1), i.input(2))
 
 
+def _export(e: Exporter, op: Col2Im, x: Value, *sizes: Value) -> Any:
+    known = [e.sizes(dims) for dims in (op.image, op.block) if dims is not None]
+    return e.emit("Col2Im", x, *(known or sizes), strides=op.strides, pads=op.pads, dilations=op.dilations)
+
+
+Col2Im.to_onnx = _export
 Col2Im.onnx = {("Col2Im", 18): _import}
 _X = arg(F32, 2, 12, 6)
 Col2Im.samples = (

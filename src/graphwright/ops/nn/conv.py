@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
 from graphwright.ir.constant import is_constant
+from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
@@ -32,6 +33,7 @@ from graphwright.ops.core.rounded_operands import product_dtype, rounded, verify
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import (
+    WINDOW_ATTRIBUTES,
     Windows,
     accumulator,
     import_padding,
@@ -154,6 +156,19 @@ def _import(i: Importer) -> Any:
     return i.emit(conv, i.input(0), i.input(1), *([] if bias is None else [bias]))
 
 
+_as_conv = as_onnx("Conv", WINDOW_ATTRIBUTES)
+
+
+def _export(e: Exporter, op: Conv, x: Any, *others: Value) -> Any:
+    """Pads that follow from open sizes become a node of their own."""
+    if not all(isinstance(pad, int) for pad in op.pads):
+        half = len(op.pads) // 2
+        x = e.emit("Pad", x, e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:])))
+        op = replace(op, pads=())
+    return _as_conv(e, op, x, *others)
+
+
+Conv.to_onnx = _export
 Conv.onnx = {("Conv", 1): _import}
 _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(F32, 2, 4, 7, 5), arg(F32, 6, 4, 3, 3)

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
 from graphwright.ir.constant import is_constant
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
@@ -29,6 +30,7 @@ from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.spatial import (
+    WINDOW_ATTRIBUTES,
     Windows,
     accumulator,
     halves,
@@ -180,6 +182,9 @@ def _import(i: Importer) -> Any:
 
 
 ConvTranspose.onnx = {("ConvTranspose", 1): _import}
+ConvTranspose.to_onnx = as_onnx(
+    "ConvTranspose", WINDOW_ATTRIBUTES, output_padding="output_padding", output_shape="output_shape"
+)
 _X, _W = arg(F32, 2, 4, 3, 5), arg(F32, 4, 3, 3, 3)
 ConvTranspose.samples = (
     Sample(ConvTranspose(), (_X, _W)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, floordiv, product, symbol
@@ -200,6 +201,15 @@ def _import(i: Importer) -> Any:
 
 
 DeformConv.onnx = {("DeformConv", 19): _import, ("DeformConv", 22): _import}
+DeformConv.to_onnx = as_onnx(
+    "DeformConv",
+    strides="strides",
+    pads="pads",
+    dilations="dilations",
+    group="group",
+    offset_group="offset_group",
+    kernel_shape="kernel",
+)
 _N, _H = symbol("N"), symbol("H")
 _X, _W, _OFFSET = arg(F32, 2, 4, 5, 4), arg(F32, 6, 4, 3, 2), arg(F32, 2, 12, 3, 3)
 _MASK, _BIAS = arg(F32, 2, 6, 3, 3), arg(F32, 6)

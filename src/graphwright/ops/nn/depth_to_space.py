@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, floordiv, numbers, symbol
@@ -76,6 +77,7 @@ def _import(i: Importer) -> Any:
 
 
 DepthToSpace.onnx = {("DepthToSpace", 1): _import}
+DepthToSpace.to_onnx = as_onnx("DepthToSpace", blocksize="block", mode="mode")
 DepthToSpace.samples = (
     Sample(DepthToSpace(2), (arg(F32, symbol("N"), 8, 2, 3),)),
     Sample(DepthToSpace(2, "CRD"), (arg(F32, 1, 12, symbol("H"), 2),)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -90,8 +91,11 @@ def _import_lp(i: Importer) -> Any:
 
 
 GlobalAveragePool.onnx = {("GlobalAveragePool", 1): simple(GlobalAveragePool)}
+GlobalAveragePool.to_onnx = as_onnx("GlobalAveragePool")
 GlobalMaxPool.onnx = {("GlobalMaxPool", 1): simple(GlobalMaxPool)}
+GlobalMaxPool.to_onnx = as_onnx("GlobalMaxPool")
 GlobalLpPool.onnx = {("GlobalLpPool", 2): _import_lp}
+GlobalLpPool.to_onnx = as_onnx("GlobalLpPool", p="p")
 for _pool in (GlobalAveragePool, GlobalMaxPool, GlobalLpPool):
     _pool.samples = (
         Sample(_pool(), (arg(F32, symbol("N"), 3, symbol("H"), 5),)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -129,6 +130,7 @@ def _import(i: Importer) -> Any:
 
 
 GridSample.onnx = {("GridSample", version): _import for version in (16, 20, 22)}
+GridSample.to_onnx = as_onnx("GridSample", mode="mode", padding_mode="padding", align_corners="aligned")
 _X, _GRID = arg(F32, 2, 3, 4, 5), arg(F32, 2, 3, 2, 2)
 _N, _H, _W = symbol("N"), symbol("H"), symbol("W")
 GridSample.samples = (

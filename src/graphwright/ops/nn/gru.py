@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32
-from graphwright.ops.nn.recurrent import Function, Recurrent, Step, import_recurrent
+from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurrent, Step, import_recurrent
 
 
 @op("GRU")
@@ -46,6 +47,7 @@ GRU.onnx = {
         i, GRU, 6, linear_before_reset=bool(i.attr("linear_before_reset", 0))
     )
 }
+GRU.to_onnx = as_onnx("GRU", RECURRENT_ATTRIBUTES, linear_before_reset="linear_before_reset")
 _N = symbol("N")
 _X, _W, _R = arg(F32, 5, 2, 3), arg(F32, 1, 12, 3), arg(F32, 1, 12, 4)
 GRU.samples = (

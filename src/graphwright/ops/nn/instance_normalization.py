@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -126,6 +127,8 @@ def _import_group(i: OnnxImporter) -> Any:
 
 
 InstanceNormalization.onnx = {("InstanceNormalization", 6): _import_instance}
+InstanceNormalization.to_onnx = as_onnx("InstanceNormalization", epsilon="epsilon")
+GroupNormalization.to_onnx = as_onnx("GroupNormalization", num_groups="groups", epsilon="epsilon")
 GroupNormalization.onnx = {
     ("GroupNormalization", 18): _import_group,
     ("GroupNormalization", 21): _import_group,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -143,6 +144,26 @@ def _import_rms(i: Importer) -> Any:
 
 
 LayerNormalization.onnx = {("LayerNormalization", 17): _import_layer}
+LayerNormalization.to_onnx = as_onnx(
+    "LayerNormalization", outputs="statistics", axis="axis", epsilon="epsilon"
+)
+
+
+def _export_rms(e: Exporter, op: RMSNormalization, x: Value, scale: Value) -> Any:
+    """As the nodes that exporters wrote before opset 23."""
+    dtype = x.type.dtype
+    wide: Any = x if dtype.bits >= 32 else e.cast(x, F32)
+    number = (F32 if dtype.bits < 32 else dtype).numpy
+    axes = tuple(range(op.axis if op.axis < 0 else op.axis - rank_of(x), 0))
+    square = e.emit("Pow", wide, e.const(np.array(2, number)))
+    mean = e.emit("ReduceMean", square, e.sizes(axes))
+    root = e.emit("Sqrt", e.emit("Add", mean, e.const(np.array(op.epsilon, number))))
+    normal = e.emit("Div", wide, root)
+    rounded = normal if dtype.bits >= 32 else e.cast(normal, dtype)
+    return e.emit("Mul", rounded if dtype == scale.type.dtype else e.cast(rounded, scale.type.dtype), scale)
+
+
+RMSNormalization.to_onnx = _export_rms
 RMSNormalization.onnx = {("RMSNormalization", 23): _import_rms}
 _N, _H = symbol("N"), symbol("H")
 LayerNormalization.samples = (

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -58,6 +59,7 @@ def _import(i: Importer) -> Any:
 
 
 LpNormalization.onnx = {("LpNormalization", 1): _import}
+LpNormalization.to_onnx = as_onnx("LpNormalization", axis="axis", p="p")
 LpNormalization.samples = (
     *(Sample(LpNormalization(p=p), (arg(t, 3, 5),)) for t in (F32, F64, F16) for p in (1, 2)),
     Sample(LpNormalization(0), (arg(F32, 3, 2, values=(3, 0, 4, 0, 0, 0)),)),

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype
-from graphwright.ops.nn.spatial import Pool, accumulator, import_pool, norm_of
+from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, Pool, accumulator, import_pool, norm_of
 
 
 @op("LpPool")
@@ -42,6 +43,7 @@ def _import(i: Importer) -> Any:
 
 
 LpPool.onnx = {("LpPool", 2): _import}
+LpPool.to_onnx = as_onnx("LpPool", POOL_ATTRIBUTES, p="p")
 LpPool.samples = (
     Sample(LpPool((2, 2), (2, 2)), (arg(F32, symbol("N"), 3, symbol("H"), 6),)),
     Sample(LpPool((3, 3), (2, 1), (1, 0, 1, 2), (1, 2), p=3), (arg(F32, 1, 2, 6, 7),)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -83,6 +84,7 @@ def _import(i: Importer) -> Any:
 
 
 LRN.onnx = {("LRN", 1): _import}
+LRN.to_onnx = as_onnx("LRN", size="size", alpha="alpha", beta="beta", bias="bias")
 LRN.samples = (
     *(Sample(LRN(3, 0.5), (arg(t, 2, 7, 3, 4),)) for t in (F32, F64, F16)),
     Sample(LRN(4, 0.5, 0.5, 2.0), (arg(F32, 2, 5, 3),)),

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32
-from graphwright.ops.nn.recurrent import Function, Recurrent, Step, import_recurrent
+from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurrent, Step, import_recurrent
 
 
 @op("LSTM")
@@ -43,6 +44,7 @@ class LSTM(Recurrent):
 
 
 LSTM.onnx = {("LSTM", 7): lambda i: import_recurrent(i, LSTM, 8, coupled=bool(i.attr("input_forget", 0)))}
+LSTM.to_onnx = as_onnx("LSTM", RECURRENT_ATTRIBUTES, input_forget="coupled")
 _T, _N = symbol("T"), symbol("N")
 _X, _W, _R = arg(F32, 5, 2, 3), arg(F32, 1, 16, 3), arg(F32, 1, 16, 4)
 _H = arg(F32, 1, 2, 4)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, OnnxImporter, Sample, arg, op
 from graphwright.ir.symbols import product, symbol
@@ -16,7 +17,7 @@ from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
-from graphwright.ops.nn.spatial import BlockedPool, Pool, import_pool
+from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, BlockedPool, Pool, import_pool
 from graphwright.records import replace
 
 
@@ -74,6 +75,7 @@ def _import(i: OnnxImporter) -> Any:
 
 
 MaxPool.onnx = {("MaxPool", 1): _import}
+MaxPool.to_onnx = as_onnx("MaxPool", POOL_ATTRIBUTES, outputs="indices", storage_order="column_major")
 _X = arg(F32, 2, 3, 7, 6)
 MaxPool.samples = (
     Sample(MaxPool((2, 2), (2, 2)), (_X,)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
@@ -65,6 +66,7 @@ def _import(i: Importer) -> Any:
 
 
 MaxRoiPool.onnx = {("MaxRoiPool", 1): _import}
+MaxRoiPool.to_onnx = as_onnx("MaxRoiPool", pooled_shape="pooled", spatial_scale="scale")
 _REGIONS = (0, 0, 0, 4, 3, 1, 2, 1, 9, 9, 1, 3, 3, 2, 2)
 MaxRoiPool.samples = (
     *(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, UnknownRank, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -96,6 +97,9 @@ def _import(i: Importer) -> Any:
 
 
 MaxUnpool.onnx = {("MaxUnpool", version): _import for version in (9, 11, 22)}
+MaxUnpool.to_onnx = as_onnx(
+    "MaxUnpool", operand="shape", kernel_shape="kernel", strides="strides", pads="pads"
+)
 _X, _PLACES = arg(F32, 1, 2, 2, 2), arg(I64, 1, 2, 2, 2, values=(5, 7, 13, 15, 16, 18, 25, 31))
 MaxUnpool.samples = (
     *(Sample(MaxUnpool((2, 2), (2, 2)), (arg(t, 1, 2, 2, 2), _PLACES)) for t in (F32, F64, F16, BF16)),

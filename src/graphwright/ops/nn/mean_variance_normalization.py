@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
@@ -62,6 +63,7 @@ def _import(i: Importer) -> Any:
 
 
 MeanVarianceNormalization.onnx = {("MeanVarianceNormalization", 9): _import}
+MeanVarianceNormalization.to_onnx = as_onnx("MeanVarianceNormalization", axes="axes")
 MeanVarianceNormalization.samples = (
     *(Sample(MeanVarianceNormalization(), (arg(t, 2, 3, 4, 5),)) for t in (F32, F64, F16)),
     Sample(MeanVarianceNormalization((-1,)), (arg(F32, 3, 6),)),

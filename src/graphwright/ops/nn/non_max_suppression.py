@@ -9,6 +9,7 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, minimum, product, symbol
@@ -190,6 +191,7 @@ def _import(i: Importer) -> Any:
 
 
 NonMaxSuppression.onnx = {("NonMaxSuppression", 10): _import, ("NonMaxSuppression", 11): _import}
+NonMaxSuppression.to_onnx = as_onnx("NonMaxSuppression", center_point_box="centered")
 _BOXES, _SCORES = arg(F32, 2, 6, 4), arg(F32, 2, 3, 6)
 _MOST, _OVERLAP, _LEAST = arg(I64, 1, values=(3,)), arg(F32, 1, values=(0.2,)), arg(F32, values=(-0.5,))
 NonMaxSuppression.samples = (

@@ -200,6 +200,18 @@ def _need_shape(at: Inference, name: str, fact: Fact | None, shape: tuple[Dim, .
         at.equal(a, b, f"axis {axis} of the {name}")
 
 
+RECURRENT_ATTRIBUTES = {
+    "hidden_size": "hidden",
+    "direction": "direction",
+    "activations": "activations",
+    "activation_alpha": "alphas",
+    "activation_beta": "betas",
+    "clip": "clip",
+    "layout": "batch_first",
+}
+"""Attributes of ONNX's recurrent ops, and the fields of :class:`Recurrent`."""
+
+
 def import_recurrent(i: Importer, cls: Callable[..., Recurrent], inputs: int, **more: Any) -> Any:
     """Import a node of up to ``inputs`` inputs as ``cls``."""
     hidden = i.attr("hidden_size") or _hidden(i)

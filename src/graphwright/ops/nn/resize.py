@@ -11,6 +11,7 @@ import numpy as np
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import CannotExport, Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
@@ -509,6 +510,43 @@ def _is_empty(i: Importer, index: int) -> bool:
     return array is not None and array.size == 0
 
 
+def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:
+    """Operands that became attributes are operands again; axes are counted from the front and in order, as
+    ONNX Runtime needs them.
+    """
+    roi, scales, sizes = (*operands, None, None, None)[:3]
+    op = _in_order(op, x) if op.axes is not None and x.type.shape is not None else op
+    return e.emit(
+        "Resize",
+        x,
+        roi if op.roi is None else e.const(np.array(op.roi, np.float32)),
+        scales if op.scales is None else e.const(np.array(op.scales, np.float32)),
+        sizes if op.sizes is None else e.sizes(op.sizes),
+        mode=op.mode,
+        coordinate_transformation_mode=op.coordinates,
+        nearest_mode=op.rounding,
+        axes=op.axes,
+        keep_aspect_ratio_policy=op.policy,
+        antialias=op.antialias,
+        cubic_coeff_a=op.cubic_a,
+        exclude_outside=op.exclude_outside,
+        extrapolation_value=op.extrapolation,
+    )
+
+
+def _in_order(op: Resize, x: Value) -> Resize:
+    axes = [axis % len(x.type.dims) for axis in op.axes or ()]
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+
+    def sorted_by(values: Any) -> Any:
+        return None if values is None else tuple(values[k] for k in order)
+
+    if order != list(range(len(axes))) and (op.scales is op.sizes is None or op.roi is not None):
+        raise CannotExport("its axes are not in order")
+    return replace(op, axes=sorted_by(axes), scales=sorted_by(op.scales), sizes=sorted_by(op.sizes))
+
+
+Resize.to_onnx = _export
 Resize.onnx = {
     ("Upsample", 7): _import_7,
     ("Upsample", 9): _import_10,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32
-from graphwright.ops.nn.recurrent import Function, Recurrent, Step, import_recurrent
+from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurrent, Step, import_recurrent
 
 
 @op("RNN")
@@ -24,6 +25,7 @@ class RNN(Recurrent):
 
 
 RNN.onnx = {("RNN", 7): lambda i: import_recurrent(i, RNN, 6)}
+RNN.to_onnx = as_onnx("RNN", RECURRENT_ATTRIBUTES)
 _X, _W, _R = arg(F32, 5, 2, 3), arg(F32, 1, 4, 3), arg(F32, 1, 4, 4)
 RNN.samples = (
     Sample(RNN(4), (_X, _W, _R)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -198,6 +199,20 @@ def _import(default: str) -> Any:
     return convert
 
 
+def _export(e: Exporter, op: RoiAlign, *inputs: Value) -> Any:
+    return e.emit(
+        "RoiAlign",
+        *inputs,
+        output_height=op.height,
+        output_width=op.width,
+        sampling_ratio=op.points,
+        spatial_scale=op.scale,
+        mode=op.mode,
+        coordinate_transformation_mode="half_pixel" if op.half_pixel else "output_half_pixel",
+    )
+
+
+RoiAlign.to_onnx = _export
 RoiAlign.onnx = {
     ("RoiAlign", 10): _import("output_half_pixel"),
     ("RoiAlign", 16): _import("half_pixel"),

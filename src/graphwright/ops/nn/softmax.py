@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -125,6 +126,14 @@ class Hardmax(Normalized):
         return result
 
 
+def _export(e: Exporter, op: Normalized, x: Value) -> Any:
+    """``flat`` runs over rows of a matrix."""
+    if not op.flat:
+        return e.emit(op.name, x, axis=op.axis)
+    rows = e.emit(op.name, e.emit("Flatten", x, axis=op.axis), axis=1)
+    return e.emit("Reshape", rows, e.emit("Shape", x))
+
+
 def _import(cls: type[Normalized], flat: bool) -> Import:
     default = 1 if flat else -1
 
@@ -140,6 +149,7 @@ def _import(cls: type[Normalized], flat: bool) -> Import:
 _N, _M = symbol("N"), symbol("M")
 for _cls in (Softmax, LogSoftmax, Hardmax):
     _cls.onnx = {(_cls.name, 1): _import(_cls, True), (_cls.name, 13): _import(_cls, False)}
+    _cls.to_onnx = _export
     _cls.samples = (
         *(Sample(_cls(), (arg(t, 3, 7),)) for t in (F32, F64, F16)),
         Sample(_cls(1), (arg(F32, 2, 5, 3),)),

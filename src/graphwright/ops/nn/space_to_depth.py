@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, floordiv, numbers, symbol
@@ -52,6 +53,7 @@ def _import(i: Importer) -> Any:
     return i.emit(SpaceToDepth(i.required_attr("blocksize"), i.attr("mode", "DCR")), i.input(0))
 
 
+SpaceToDepth.to_onnx = as_onnx("SpaceToDepth", blocksize="block")
 SpaceToDepth.onnx = {("SpaceToDepth", 1): _import}
 SpaceToDepth.samples = (
     Sample(SpaceToDepth(2), (arg(F32, symbol("N"), 2, 4, 6),)),

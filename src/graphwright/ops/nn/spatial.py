@@ -19,6 +19,24 @@ from graphwright.records import dataclass, replace
 
 AUTO_PADS = ("", "SAME_UPPER", "SAME_LOWER")
 
+WINDOW_ATTRIBUTES = {
+    "strides": "strides",
+    "pads": "pads",
+    "dilations": "dilations",
+    "group": "group",
+    "auto_pad": "auto_pad",
+}
+"""Attributes of ONNX's convolutions, and the fields that they are."""
+POOL_ATTRIBUTES = {
+    "kernel_shape": "kernel",
+    "strides": "strides",
+    "pads": "pads",
+    "dilations": "dilations",
+    "ceil_mode": "ceil",
+    "auto_pad": "auto_pad",
+}
+"""Attributes of ONNX's pooling, and the fields of :class:`Pool`."""
+
 
 def verify_groups(group: int, auto_pad: str) -> None:
     """An InferError for attributes that no convolution can have."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, family, op
 from graphwright.ir.symbols import Dim, product, symbol
@@ -16,7 +17,7 @@ from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import need_dtype, need_scalar, rank_of
 from graphwright.ops.core.unary import Round
 from graphwright.ops.nn.conv import Conv
-from graphwright.ops.nn.spatial import import_padding
+from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES, import_padding
 from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, reshaped, sums_are_exact
 from graphwright.records import replace
 
@@ -191,6 +192,7 @@ def conv_fields(i: Importer) -> dict[str, Any]:
 
 
 ConvInteger.onnx = {("ConvInteger", 10): lambda i: i.emit(ConvInteger(**conv_fields(i)), *i.inputs())}
+ConvInteger.to_onnx = as_onnx("ConvInteger", WINDOW_ATTRIBUTES)
 _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
 ConvInteger.samples = (

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -77,6 +78,21 @@ def _import(i: Importer) -> Any:
     return i.emit(made, i.input(0), scale, *([] if zero is None else [zero]))
 
 
+def _export(e: Exporter, op: DequantizeLinear, x: Value, scale: Value, *zero: Value) -> Any:
+    asked = None if op.to == scale.type.dtype else op.to
+    return e.emit(
+        "DequantizeLinear",
+        x,
+        scale,
+        *zero,
+        since=21 if asked is None else 23,
+        axis=op.axis,
+        block_size=op.block or None,
+        output_dtype=asked,
+    )
+
+
+DequantizeLinear.to_onnx = _export
 DequantizeLinear.onnx = {("DequantizeLinear", 10): _import}
 _N, _M = symbol("N"), symbol("M")
 _X, _ONE = arg(U8, 3, 4), arg(F32, fill="positive")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -51,6 +52,7 @@ class DynamicQuantizeLinear(Op):
 
 
 DynamicQuantizeLinear.onnx = {("DynamicQuantizeLinear", 11): simple(DynamicQuantizeLinear)}
+DynamicQuantizeLinear.to_onnx = as_onnx("DynamicQuantizeLinear")
 DynamicQuantizeLinear.samples = (
     Sample(DynamicQuantizeLinear(), (arg(F32, 3, 4),)),
     Sample(DynamicQuantizeLinear(), (arg(F32, 5, fill="positive"),)),

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import symbol
@@ -134,6 +135,7 @@ def per_column_value(b: Builder, parameter: Value) -> Value:
 
 
 MatMulInteger.onnx = {("MatMulInteger", 10): simple(MatMulInteger)}
+MatMulInteger.to_onnx = as_onnx("MatMulInteger")
 _N, _K = symbol("N"), symbol("K")
 MatMulInteger.samples = (
     *(Sample(MatMulInteger(), (arg(s, 3, 4), arg(t, 4, 5))) for s in (U8, I8) for t in (U8, I8)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -14,6 +15,7 @@ from graphwright.ir.types import F16, F32, I8, I32, U8, TensorType, dtype_of
 from graphwright.ops.core.binary import Div, Mul
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, need_scalar, quiet, rank_of
+from graphwright.ops.nn.spatial import WINDOW_ATTRIBUTES
 from graphwright.ops.quantized.conv_integer import (
     QuantizedConv,
     conv_fields,
@@ -83,6 +85,7 @@ class QLinearConv(QuantizedConv):
 
 
 QLinearConv.onnx = {("QLinearConv", 10): lambda i: i.emit(QLinearConv(**conv_fields(i)), *i.inputs())}
+QLinearConv.to_onnx = as_onnx("QLinearConv", WINDOW_ATTRIBUTES)
 _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -105,6 +106,7 @@ def _summed_in(a: DType, b: DType) -> DType:
 
 
 QLinearMatMul.onnx = {("QLinearMatMul", 10): simple(QLinearMatMul)}
+QLinearMatMul.to_onnx = as_onnx("QLinearMatMul")
 _N, _K = symbol("N"), symbol("K")
 _F8 = DTYPES["f8e4m3fn"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.ir.build import Builder
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
@@ -107,6 +108,22 @@ def _import(i: Importer) -> Any:
     return i.emit(made, i.input(0), i.input(1), *([] if zero is None else [zero]))
 
 
+def _export(e: Exporter, op: QuantizeLinear, x: Value, scale: Value, *zero: Value) -> Any:
+    return e.emit(
+        "QuantizeLinear",
+        x,
+        scale,
+        *zero,
+        since=21 if op.precision is None else 23,
+        axis=op.axis,
+        block_size=op.block or None,
+        saturate=None if op.saturate else False,
+        output_dtype=None if zero or op.to == U8 else op.to,
+        precision=op.precision,
+    )
+
+
+QuantizeLinear.to_onnx = _export
 QuantizeLinear.onnx = {("QuantizeLinear", 10): _import}
 _N, _M = symbol("N"), symbol("M")
 _X, _ONE = arg(F32, 3, 4), arg(F32, fill="positive")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I64, TensorType, sequence_of
 from graphwright.ops.core.concat import Concat
@@ -46,6 +47,7 @@ def _import(i: Importer) -> Any:
 
 
 ConcatFromSequence.onnx = {("ConcatFromSequence", 11): _import}
+ConcatFromSequence.to_onnx = as_onnx("ConcatFromSequence", axis="axis", new_axis="new")
 _XS = arg(sequence_of(F32))
 ConcatFromSequence.samples = (
     *(Sample(ConcatFromSequence(axis), (_XS,)) for axis in (0, 1, -1)),

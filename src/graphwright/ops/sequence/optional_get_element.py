@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I64, TensorType, optional_of, sequence_of
 
@@ -32,6 +33,7 @@ def _import(i: Importer) -> Any:
 
 
 OptionalGetElement.onnx = {("OptionalGetElement", version): _import for version in (15, 18, 28)}
+OptionalGetElement.to_onnx = as_onnx("OptionalGetElement")
 OptionalGetElement.samples = (
     Sample(OptionalGetElement(), (arg(optional_of(F32)),)),
     Sample(OptionalGetElement(), (arg(optional_of(sequence_of(I64))),)),

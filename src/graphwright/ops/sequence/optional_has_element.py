@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.types import BOOL, F32, I64, TensorType, optional_of, sequence_of
 
@@ -30,6 +31,7 @@ def _import(i: Importer) -> Any:
 
 
 OptionalHasElement.onnx = {("OptionalHasElement", version): _import for version in (15, 18, 28)}
+OptionalHasElement.to_onnx = as_onnx("OptionalHasElement")
 OptionalHasElement.samples = (
     Sample(OptionalHasElement(), (arg(optional_of(F32)),)),
     Sample(OptionalHasElement(), (arg(optional_of(sequence_of(I64))),)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I32, I64, STRING, TensorType, sequence_of
 from graphwright.ops.core.common import simple
@@ -27,6 +28,7 @@ class SequenceAt(Op):
 
 
 SequenceAt.onnx = {("SequenceAt", 11): simple(SequenceAt)}
+SequenceAt.to_onnx = as_onnx("SequenceAt")
 _XS = arg(sequence_of(F32))
 SequenceAt.samples = (
     *(Sample(SequenceAt(), (_XS, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1)),

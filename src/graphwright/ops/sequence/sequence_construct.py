@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, STRING, sequence_of
@@ -28,6 +29,7 @@ class SequenceConstruct(Op):
 
 
 SequenceConstruct.onnx = {("SequenceConstruct", 11): simple(SequenceConstruct)}
+SequenceConstruct.to_onnx = as_onnx("SequenceConstruct")
 SequenceConstruct.samples = (
     Sample(SequenceConstruct(), (arg(F32, 2, 3), arg(F32, symbol("N")), arg(F32))),
     Sample(SequenceConstruct(), (arg(I64, 2, values=(1, 2)),)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Fact, Importer, Inference, Op, Sample, op
 from graphwright.ir.types import F32, I64, STRING, DType
 from graphwright.ops.core.common import dtype_attribute
@@ -28,4 +29,5 @@ def _import(i: Importer) -> Any:
 
 
 SequenceEmpty.onnx = {("SequenceEmpty", 11): _import}
+SequenceEmpty.to_onnx = as_onnx("SequenceEmpty", dtype="dtype")
 SequenceEmpty.samples = tuple(Sample(SequenceEmpty(dtype), ()) for dtype in (F32, I64, STRING))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I32, I64, sequence_of
 from graphwright.ops.core.common import simple
@@ -32,6 +33,7 @@ class SequenceErase(Op):
 
 
 SequenceErase.onnx = {("SequenceErase", 11): simple(SequenceErase)}
+SequenceErase.to_onnx = as_onnx("SequenceErase")
 _XS = arg(sequence_of(F32))
 SequenceErase.samples = (
     Sample(SequenceErase(), (_XS,)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, sequence_of
@@ -36,6 +37,7 @@ class SequenceInsert(Op):
 
 
 SequenceInsert.onnx = {("SequenceInsert", 11): simple(SequenceInsert)}
+SequenceInsert.to_onnx = as_onnx("SequenceInsert")
 _XS, _X = arg(sequence_of(F32)), arg(F32, 2, symbol("N"))
 SequenceInsert.samples = (
     Sample(SequenceInsert(), (_XS, _X)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I64, TensorType, sequence_of
 from graphwright.ops.core.common import simple
@@ -25,6 +26,7 @@ class SequenceLength(Op):
 
 
 SequenceLength.onnx = {("SequenceLength", 11): simple(SequenceLength)}
+SequenceLength.to_onnx = as_onnx("SequenceLength")
 SequenceLength.samples = (
     Sample(SequenceLength(), (arg(sequence_of(F32)),)),
     Sample(SequenceLength(), (arg(F32, 2),), "it must be a sequence"),

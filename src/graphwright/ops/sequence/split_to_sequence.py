@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, STRING, TensorType
@@ -89,6 +91,11 @@ def _import(i: Importer) -> Any:
     return i.emit(made, i.input(0), *([] if split is None else [split]))
 
 
+def _export(e: Exporter, op: SplitToSequence, x: Value, *sizes: Value) -> Any:
+    return e.emit("SplitToSequence", x, *sizes, axis=op.axis, keepdims=not op.drop)
+
+
+SplitToSequence.to_onnx = _export
 SplitToSequence.onnx = {("SplitToSequence", 11): _import, ("SplitToSequence", 24): _import}
 _X, _N = arg(F32, 4, 6), symbol("N")
 SplitToSequence.samples = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, STRING, TensorType
@@ -37,6 +38,7 @@ def _import(i: Importer) -> Any:
 
 
 RegexFullMatch.onnx = {("RegexFullMatch", 20): _import}
+RegexFullMatch.to_onnx = as_onnx("RegexFullMatch", pattern="pattern")
 _TEXTS = arg(STRING, 2, 3, values=("s1", "S2", "", "s1\n", "s11", "é"))
 RegexFullMatch.samples = (
     *(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, STRING, TensorType
@@ -26,6 +27,7 @@ class StringConcat(Op):
 
 
 StringConcat.onnx = {("StringConcat", 20): simple(StringConcat)}
+StringConcat.to_onnx = as_onnx("StringConcat")
 _N = symbol("N")
 StringConcat.samples = (
     Sample(StringConcat(), (arg(STRING, 2, 3), arg(STRING, 2, 3))),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, maximum, symbol
 from graphwright.ir.types import F32, STRING, TensorType
@@ -59,6 +60,9 @@ def _import(i: Importer) -> Any:
 
 
 StringNormalizer.onnx = {("StringNormalizer", 10): _import}
+StringNormalizer.to_onnx = as_onnx(
+    "StringNormalizer", case_change_action="case", is_case_sensitive="case_sensitive", stopwords="stopwords"
+)
 _DAYS = arg(STRING, 3, values=("Monday", "tuesday", "monday"))
 _N = symbol("N")
 StringNormalizer.samples = (

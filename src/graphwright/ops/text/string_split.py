@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, STRING, TensorType
@@ -46,6 +47,7 @@ def _import(i: Importer) -> Any:
 
 
 StringSplit.onnx = {("StringSplit", 20): _import}
+StringSplit.to_onnx = as_onnx("StringSplit", delimiter="delimiter", maxsplit="maxsplit")
 _TEXTS = arg(STRING, 2, 2, values=(" a b  c ", "", "a,b", ",,"))
 StringSplit.samples = (
     Sample(StringSplit(), (_TEXTS,)),

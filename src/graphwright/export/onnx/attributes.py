@@ -1,0 +1,85 @@
+"""Attributes and tensors of ONNX from those of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.ir.exporter import CannotExport
+from graphwright.ir.op import Array
+from graphwright.ir.symbols import Expr
+from graphwright.ir.types import STRING, DType, dtype_of
+
+A = onnx.AttributeProto
+
+
+def attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
+    """``value`` as an attribute. Raises CannotExport where it is, or holds, a size that is not known."""
+    made = onnx.AttributeProto(name=name)
+    match value:
+        case onnx.GraphProto():
+            made.type = A.GRAPH
+            made.g.CopyFrom(value)
+        case np.ndarray():
+            made.type = A.TENSOR
+            made.t.CopyFrom(tensor_proto(value))
+        case DType():
+            made.type, made.i = A.INT, onnx_number(value)
+        case tuple() | list():
+            _fill_list(made, value)
+        case str():
+            made.type, made.s = A.STRING, value.encode()
+        case float():
+            made.type, made.f = A.FLOAT, value
+        case int():
+            made.type, made.i = A.INT, int(value)
+        case _:
+            raise CannotExport(f"the attribute {name} is {value}, which is not known before a run")
+    return made
+
+
+def _fill_list(made: onnx.AttributeProto, values: Sequence[Any]) -> None:
+    if any(isinstance(value, Expr) for value in values):
+        listed = ", ".join(map(str, values))
+        raise CannotExport(f"the attribute {made.name} is ({listed}), which is not known before a run")
+    if all(isinstance(value, str) for value in values):
+        made.type = A.STRINGS
+        made.strings.extend(value.encode() for value in values)
+    elif all(isinstance(value, int) for value in values):
+        made.type = A.INTS
+        made.ints.extend(map(int, values))
+    else:
+        made.type = A.FLOATS
+        made.floats.extend(map(float, values))
+
+
+def tensor_proto(array: Array, name: str = "") -> onnx.TensorProto:
+    """``array`` with its elements inside."""
+    made = tensor_header(array, name)
+    if dtype_of(array) == STRING:
+        made.string_data.extend(str(value).encode() for value in array.ravel())
+    else:
+        made.raw_data = raw_bytes(array)
+    return made
+
+
+def tensor_header(array: Array, name: str = "") -> onnx.TensorProto:
+    """The dtype and shape of ``array`` without its elements."""
+    return onnx.TensorProto(name=name, data_type=onnx_number(dtype_of(array)), dims=array.shape)
+
+
+def raw_bytes(array: Array) -> bytes:
+    """Elements as ONNX stores them: in little-endian order, those of less than a byte side by side."""
+    bits = dtype_of(array).bits
+    if bits >= 8:
+        return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    codes = np.ascontiguousarray(array).view(np.uint8).ravel() & ((1 << bits) - 1)
+    each = 8 // bits
+    rows = np.zeros(-(-codes.size // each) * each, np.uint8)
+    rows[: codes.size] = codes
+    shifted = rows.reshape(-1, each) << (np.arange(each, dtype=np.uint8) * bits)
+    return bytes(np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8).tobytes())

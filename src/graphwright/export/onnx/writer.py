@@ -1,0 +1,369 @@
+"""Modules as models of ONNX: ``write_model(module) -> OnnxModel``.
+
+Each op tells its nodes (``Op.to_onnx``); what cannot be written is one error that lists all such nodes. Fused
+nodes become calls of model-local functions, so that every engine which follows ONNX runs the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from graphwright.errors import Collector, ModelError
+from graphwright.export.onnx.attributes import tensor_proto
+from graphwright.export.onnx.functions import FUNCTION_DOMAIN, Functions
+from graphwright.export.onnx.schemas import OPSET, first_opset
+from graphwright.export.onnx.scope import FunctionScope, Scope
+from graphwright.export.onnx.sizes import size_of, size_vector
+from graphwright.frontends.onnx.types import type_proto
+from graphwright.ir.exporter import CannotExport, Operand
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.names import UniqueNames, terminal
+from graphwright.ir.op import Array, ConstRef
+from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import DType
+from graphwright.records import dataclass
+
+SOURCES: Final = "graphwright.sources"
+"""Metadata key of a call: JSON list of the nodes of the source model that the function stands for."""
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model without its weights, and these by the names of the initializers that they become."""
+
+    proto: onnx.ModelProto
+    weights: Mapping[str, Array]
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(array.nbytes for array in self.weights.values())
+
+    def with_weights(self) -> onnx.ModelProto:
+        """The model with its weights inside, which must have room in 2 GiB."""
+        made = onnx.ModelProto()
+        made.CopyFrom(self.proto)
+        for tensor in made.graph.initializer:
+            tensor.CopyFrom(tensor_proto(self.weights[tensor.name], tensor.name))
+        return made
+
+
+def write_model(
+    module: Module,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    version: str = "",
+    inline: bool = False,
+) -> OnnxModel:
+    """The entry ``main`` of ``module`` as a model of ONNX; ``metadata`` is added to the module's own.
+
+    ``version`` is the producer's. With ``inline``, the nodes of fused regions stand in the graph instead of
+    functions. Raises ModelError with all nodes that ONNX has no nodes for.
+    """
+    state = _State(module, inline)
+    scope = Scope(UniqueNames())
+    graph = _write_graph(state, scope, module.main)
+    state.faults.raise_if_any()
+    graph.initializer.extend(onnx.TensorProto(name=name) for name in state.weights)
+    model = onnx.ModelProto(
+        ir_version=_ir_version(state.opset),
+        producer_name="graphwright",
+        producer_version=version,
+        graph=graph,
+        functions=state.functions.protos.values(),
+    )
+    model.opset_import.append(helper.make_opsetid("", state.opset))
+    for domain, opset in sorted(state.domains.items()):
+        model.opset_import.append(helper.make_opsetid(domain, opset))
+    for function in model.functions:
+        function.opset_import.extend(model.opset_import[:1])
+    helper.set_model_props(model, {**module.metadata, **(metadata or {})})
+    return OnnxModel(model, state.weights)
+
+
+def _ir_version(opset: int) -> int:
+    """The oldest version of the format that has ``opset``."""
+    return next(int(row[1]) for row in helper.VERSION_TABLE if int(row[2]) >= opset)
+
+
+class _State:
+    """What all graphs and functions of one model share."""
+
+    def __init__(self, module: Module, inline: bool) -> None:
+        self.module, self.inline = module, inline
+        self.opset, self.domains = OPSET, dict[str, int]()
+        self.weights: dict[str, Array] = {}
+        self.held: dict[str, str] = {}
+        """Initializers by the digest of their content."""
+        self.functions = Functions()
+        self.faults = Collector(ModelError)
+
+
+def _write_graph(state: _State, scope: Scope, graph: Graph) -> onnx.GraphProto:
+    made = onnx.GraphProto(name=graph.name)
+    for value in graph.inputs:
+        scope.bind(value, scope.names.take(value.name or f"input_{value.index}"))
+        made.input.append(_info(scope.name_of(value), value))
+    names = [name or f"output_{k}" for k, name in enumerate(graph.output_names)]
+    given = {value: scope.names.take(name) for value, name in _first_names(graph, names).items()}
+    _write_nodes(state, scope, graph, given)
+    seen: set[str] = set()
+    for value, name in zip(graph.outputs, names, strict=True):
+        made.output.append(_info(_output(scope, value, name, given, seen), value))
+    made.node.extend(scope.nodes)
+    made.value_info.extend(_calls_types(graph, scope))
+    return made
+
+
+def _first_names(graph: Graph, callers: Sequence[str]) -> dict[Value, str]:
+    """What ``callers`` call outputs, for what computes them; inputs and constants keep their own names."""
+    names: dict[Value, str] = {}
+    for value, name in zip(graph.outputs, callers, strict=True):
+        if value.producer is not None and value.producer.inputs:
+            names.setdefault(value, name)
+    return names
+
+
+def _output(scope: Scope, value: Value, name: str, given: Mapping[Value, str], seen: set[str]) -> str:
+    """The name that stands for the output called ``name``: the value's own where that is free to be one."""
+    own = given.get(value, "")
+    if name in (own, scope.values.get(value)) and name not in seen:
+        seen.add(name)
+        return name
+    copy = scope.names.take(name)
+    seen.add(copy)
+    scope.append("Identity", [scope.name_of(value)], [copy])
+    return copy
+
+
+def _calls_types(graph: Graph, scope: Scope) -> list[onnx.ValueInfoProto]:
+    """Types of what fused nodes give: no engine infers them where a kernel of its own serves the call."""
+    values = [value for node in graph if node.regions for value in node.outputs]
+    outputs = set(graph.outputs)
+    return [_info(scope.name_of(v), v) for v in values if v in scope.values and v not in outputs]
+
+
+def _info(name: str, value: Value) -> onnx.ValueInfoProto:
+    return onnx.ValueInfoProto(name=name, type=type_proto(value.type))
+
+
+def _write_nodes(state: _State, scope: Scope, graph: Graph, given: Mapping[Value, str]) -> None:
+    for node in graph:
+        if not node.outputs:  # a check of sizes, which the ops behind it repeat
+            continue
+        try:
+            _NodeExporter(state, scope, node, given).write()
+        except CannotExport as reason:
+            _refuse(state, scope, node, str(reason))
+
+
+def _refuse(state: _State, scope: Scope, node: Node, reason: str) -> None:
+    """Note a node that cannot be written; what reads it is written all the same, for its own faults."""
+    hint = "leave the model to another engine from this node on, or ask for a mapping of the op"
+    state.faults.add(
+        "export", terminal(f"{node.op.name} cannot be written: {reason}"), terminal(node.place), hint
+    )
+    for value in node.outputs:
+        scope.bind(value, scope.names.take(f"missing_{value.index}"))
+
+
+class _NodeExporter:
+    """An :class:`~graphwright.ir.exporter.Exporter` for one node."""
+
+    def __init__(self, state: _State, scope: Scope, node: Node, given: Mapping[Value, str]) -> None:
+        self._state, self._scope, self._node, self._given = state, scope, node, given
+        self._first = len(scope.nodes)
+        self._made: set[str] = set()
+
+    def write(self) -> None:
+        """Append the nodes, and bind the outputs."""
+        export = type(self._node.op).to_onnx
+        if export is None:
+            raise CannotExport("ONNX has no such op")
+        results = export(self, self._node.op, *self._node.inputs)
+        names = results if isinstance(results, tuple) else (results,)
+        for value, name in zip(self._node.outputs, names, strict=True):
+            self._scope.bind(value, self._settled(value, name))
+
+    def _settled(self, value: Value, name: str) -> str:
+        """The name of an output: what it was called in the source model, or what callers call it."""
+        wanted = self._given.get(value)
+        if name not in self._made:
+            if wanted is None or wanted == name:
+                return name
+            self._scope.append("Identity", [name], [wanted])
+            return wanted
+        self._made.discard(name)
+        final = wanted or self._scope.names.take(value.name or name)
+        for node in self._scope.nodes[self._first :]:
+            _rename(node, name, final)
+        return final
+
+    # -- the protocol ---------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op_type: str,
+        *inputs: Operand,
+        outputs: int = 1,
+        since: int = 1,
+        domain: str = "",
+        **attributes: Any,
+    ) -> Any:
+        if domain:
+            self._state.domains[domain] = max(self._state.domains.get(domain, 1), since)
+        else:
+            dtypes = tuple(x.type.dtype if isinstance(x, Value) else None for x in inputs)
+            result = next((value for value in attributes.values() if isinstance(value, DType)), None)
+            self._state.opset = max(self._state.opset, since, first_opset(op_type, dtypes, result))
+        names = [self._scope.names.take(f"{op_type.lower()}_{self._next()}") for _ in range(outputs)]
+        operands = list(map(self._name, inputs))
+        self._scope.append(op_type, operands, names, domain, self._node_name(), attributes)
+        self._made.update(names)
+        return names[0] if outputs == 1 else tuple(names)
+
+    def const(self, array: Array) -> str:
+        if isinstance(self._scope, FunctionScope):
+            return self._inner_constant(array)
+        return self.weight(self._state.module.constants.add(np.asarray(array)))
+
+    def weight(self, tensor: ConstRef) -> str:
+        if isinstance(self._scope, FunctionScope):
+            return self._inner_constant(self._state.module.constants[tensor])
+        if tensor.digest not in self._state.held:
+            own = self._node.outputs[0].name if not self._node.inputs else ""
+            name = self._scope.names.take(own or f"constant_{len(self._state.held)}")
+            self._state.held[tensor.digest] = name
+            self._state.weights[name] = self._state.module.constants[tensor]
+        return self._state.held[tensor.digest]
+
+    def sizes(self, dims: Sequence[Dim]) -> str:
+        return size_vector(self._scope, self.const, dims)
+
+    def size(self, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return self.const(np.array(dim, np.int64))
+        vector = size_of(self._scope, self.const, dim)
+        return str(self.emit("Reshape", vector, self.const(np.zeros(0, np.int64))))
+
+    def cast(self, value: Operand, dtype: DType) -> str:
+        return str(self.emit("Cast", value, to=dtype))
+
+    def branch(self, region: int, operands: Sequence[Operand]) -> onnx.GraphProto:
+        graph = self._node.regions[region]
+        return self._subgraph(graph, Scope(self._scope.names, self._scope), operands, [])
+
+    def body(self, captured: Sequence[Operand], conditional: bool) -> onnx.GraphProto:
+        (graph,) = self._node.regions
+        scope, names = Scope(self._scope.names, self._scope), self._scope.names
+        own = graph.inputs[: len(graph.inputs) - len(captured)]
+        formals = []
+        for value in own:
+            scope.bind(value, names.take(value.name or "carried"))
+            formals.append(_info(scope.name_of(value), value))
+        condition = onnx.ValueInfoProto(name=names.take("condition"))
+        condition.type.tensor_type.elem_type = onnx.TensorProto.BOOL
+        condition.type.tensor_type.shape.SetInParent()
+        formals.insert(1, condition)
+        made = self._subgraph(graph, scope, captured, formals)
+        if not conditional:
+            goes_on = onnx.ValueInfoProto(name=names.take("goes_on"), type=condition.type)
+            made.node.append(
+                onnx.NodeProto(op_type="Identity", input=[condition.name], output=[goes_on.name])
+            )
+            outputs = [goes_on, *made.output]
+            del made.output[:]
+            made.output.extend(outputs)
+        return made
+
+    def inline(self, *operands: Operand) -> tuple[str, ...]:
+        (graph,) = self._node.regions
+        for value, operand in zip(graph.inputs, operands, strict=True):
+            self._scope.bind(value, self._name(operand))
+        wanted = [self._given.get(value, "") for value in self._node.outputs]
+        given = {value: name for value, name in _first_names(graph, wanted).items() if name}
+        _write_nodes(self._state, self._scope, graph, given)
+        return tuple(map(self._scope.name_of, graph.outputs))
+
+    def call(self, *operands: Operand) -> Any:
+        if self._state.inline:
+            return self.inline(*operands)
+        (graph,) = self._node.regions
+        scope = FunctionScope()
+        body = self._function(graph, scope)
+        name = self._state.functions.add(body, graph)
+        sizes = [size_of(self._scope, self.const, symbol(each)) for each in scope.demanded]
+        made = self.emit(name, *operands, *sizes, outputs=len(graph.outputs), domain=FUNCTION_DOMAIN)
+        entry = self._scope.nodes[-1].metadata_props.add()
+        entry.key, entry.value = SOURCES, json.dumps(list(self._node.sources))
+        return made
+
+    # -- parts ----------------------------------------------------------------------------------------------
+
+    def _function(self, graph: Graph, scope: FunctionScope) -> onnx.FunctionProto:
+        """``graph`` as a function without a name."""
+        for value in graph.inputs:
+            scope.bind(value, scope.names.take(f"input_{value.index}"))
+        inputs = list(scope.values.values())
+        names = [scope.names.take(f"output_{k}") for k, _ in enumerate(graph.outputs)]
+        given, seen = _first_names(graph, names), set[str]()
+        _write_nodes(self._state, scope, graph, given)
+        body = onnx.FunctionProto(domain=FUNCTION_DOMAIN, input=[*inputs, *scope.demanded.values()])
+        for value, name in zip(graph.outputs, names, strict=True):
+            body.output.append(_output(scope, value, name, given, seen))
+        body.node.extend(scope.nodes)
+        return body
+
+    def _subgraph(
+        self,
+        graph: Graph,
+        scope: Scope,
+        captured: Sequence[Operand],
+        formals: Sequence[onnx.ValueInfoProto],
+    ) -> onnx.GraphProto:
+        outer = graph.inputs[len(graph.inputs) - len(captured) :]
+        for value, operand in zip(outer, captured, strict=True):
+            scope.bind(value, self._name(operand))
+        made = onnx.GraphProto(name=graph.name, input=formals)
+        _write_nodes(self._state, scope, graph, {})
+        own = {name for node in scope.nodes for name in node.output}
+        for value in graph.outputs:
+            name = scope.name_of(value)
+            if name not in own:  # an outer value, or one that is an output twice
+                name, inner = scope.names.take(f"{name}_out"), name
+                scope.append("Identity", [inner], [name])
+            own.discard(name)
+            made.output.append(_info(name, value))
+        made.node.extend(scope.nodes)
+        return made
+
+    def _inner_constant(self, array: Array) -> str:
+        name = self._scope.names.take("constant")
+        self._scope.append("Constant", [], [name], attributes={"value": np.asarray(array)})
+        return name
+
+    def _name(self, operand: Operand) -> str:
+        if isinstance(operand, Value):
+            return self._scope.name_of(operand)
+        return operand or ""
+
+    def _next(self) -> int:
+        return len(self._scope.nodes)
+
+    def _node_name(self) -> str:
+        """That of the source node; inside of functions none, so that equal ones are one."""
+        if isinstance(self._scope, FunctionScope):
+            return ""
+        return self._scope.names.take(f"node {self._node.place}")[5:]
+
+
+def _rename(node: onnx.NodeProto, old: str, new: str) -> None:
+    for names in (node.input, node.output):
+        for index, name in enumerate(names):
+            if name == old:
+                names[index] = new

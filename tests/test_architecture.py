@@ -184,12 +184,12 @@ def test_passes_about_all_ops_import_none() -> None:
 
 
 def test_names_of_ops_are_spelled_in_ops_alone() -> None:
-    """Everything else asks for classes and traits."""
+    """Everything else asks for classes and traits; ``export`` spells ops of ONNX, which it writes."""
     names = set(registered_ops())
     found = [
         f"{path.relative_to(SOURCE)}:{text.lineno}: {text.value}"
         for path in FILES
-        if path.relative_to(SOURCE).parts[0] != "ops"
+        if path.relative_to(SOURCE).parts[0] not in ("ops", "export")
         for text in texts(ast.parse(path.read_text()))
         if text.value in names
     ]

@@ -104,6 +104,7 @@ docs: $(VENV)/.test
 	@$(BIN)/python -m docs.make_path
 	@$(BIN)/python -m docs.include
 	@$(BIN)/python -m docs.op_table
+	@$(BIN)/python -m docs.fusion_tables
 	@$(BIN)/python -m benchmarks.report
 	@$(BIN)/python -m benchmarks.op_report
 	@$(BIN)/python -m benchmarks.torch_report

@@ -14,16 +14,17 @@ from typing import Final
 from graphwright.compiler.modules import Compilation, generate_code, run_passes
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.config import Options
-from graphwright.cost.machine import Machine
 from graphwright.executable.nodes import Program
-from graphwright.fusion.benefit import Benefit
+from graphwright.fusion.benefit import narrow_operands_stay
+from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.rules.base import Check, FusionRule, always
+from graphwright.fusion.rules.switches import RuleSet
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import load
-from graphwright.loop_nests.axes import Nest
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled
@@ -75,24 +76,27 @@ class Stage:
         """In their order."""
         return list(self.module.main)
 
-    def fused(self, benefit: Benefit) -> Module:
-        """A copy in which merges are made as ``benefit`` says; each node's source is its number."""
+    def fused(self, check: Check) -> Module:
+        """A copy in which legal merges are made as ``check`` says; each node's source is its number."""
         made = clone_module(self.module)
         for number, node in enumerate(made.main):
             node.sources = (str(number),)
-        Fuse(self.target, benefit).run(made, Record(Fuse.name))
+        rule = FusionRule(
+            "experiment", "", lambda candidate: True, check, constraints=(narrow_operands_stay,)
+        )
+        Fuse(self.target, RuleSet((rule,))).run(made, Record(Fuse.name))
         return made
 
     def merged(self) -> Module:
         """Everything that is legal is merged."""
-        return self.fused(lambda nodes, nest, machine: None)
+        return self.fused(always)
 
     def apart(self, edge: Edge) -> Module:
         """Everything that is legal is merged, but not both ends of ``edge``."""
         ends = {str(number) for number in edge}
 
-        def refuse(nodes: Sequence[Node], nest: Nest, machine: Machine) -> str | None:
-            together = ends <= {source for node in nodes for source in node.sources}
+        def refuse(candidate: Candidate) -> str | None:
+            together = ends <= {source for node in candidate.nodes for source in node.sources}
             return "kept apart" if together else None
 
         return self.fused(refuse)

@@ -16,11 +16,13 @@ from typing import Any, Final
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.log import warn
 from graphwright.records import dataclass, field, fields, replace
+from graphwright.rule_lists import read_rules
 from graphwright.spelling import close_names, did_you_mean
 
 NUMERICS: Final = ("default", "strict")
 PRECISIONS: Final = ("default", "bf16")
 WEIGHTS: Final = ("default", "int8", "int4")
+OPT_LEVELS: Final = ("0", "1", "2", "3")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
 """Those that graphwright runs on the CPU of this machine."""
@@ -62,6 +64,12 @@ def _positive(text: str) -> int:
     if not number:
         raise ValueError("takes a whole number, 1 or more")
     return number
+
+
+def _level(text: str) -> int:
+    if text not in OPT_LEVELS:
+        raise ValueError(f"takes {', '.join(OPT_LEVELS)}")
+    return int(text)
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
@@ -194,6 +202,18 @@ class Options:
         _one_of(*WEIGHTS),
         True,
     )
+    opt_level: int = _option(
+        3,
+        "0: only what running takes, no fusion; 1: simplifies and lays out; 2: fuses loops; 3: fuses all",
+        _level,
+        True,
+    )
+    fusion_rules: str = _option(
+        "all",
+        "fusion rules: all, none, names with commas between them, -NAME for one that is off, or a .toml file",
+        read_rules,
+        True,
+    )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
@@ -294,7 +314,7 @@ def _checked(value: Any, read: Callable[[str], Any]) -> Any:
     made = read(_text(value))
     if isinstance(made, Path) and isinstance(value, str | os.PathLike):
         return made
-    if isinstance(made, tuple) and isinstance(value, str):
+    if isinstance(made, tuple | str) and isinstance(value, str):
         return made
     if type(made) is not type(value):
         raise ValueError(f"is {value!r}, of the wrong type")

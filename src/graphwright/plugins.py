@@ -27,6 +27,9 @@ from typing import Any, Final
 import graphwright.ops
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, GraphwrightError, PluginError
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.rules.base import FusionRule
+from graphwright.fusion.rules.registry import register_fusion_rules, registered_fusion_rules
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
@@ -102,12 +105,14 @@ __all__ = [
     "BlockedForm",
     "Builder",
     "CSource",
+    "Candidate",
     "Const",
     "Context",
     "DType",
     "Dim",
     "Fact",
     "FromNode",
+    "FusionRule",
     "Importer",
     "InferError",
     "Inference",
@@ -149,6 +154,7 @@ __all__ = [
     "op",
     "product",
     "register",
+    "register_fusion_rules",
     "same_dtype",
     "select",
     "stored_shape",
@@ -307,14 +313,15 @@ def _loading(name: str, file: str) -> Iterator[None]:
         raise PluginError(_load_fault(error, file)) from error
     if _registered() <= before:
         sys.modules.pop(name, None)
-        hint = "it takes @op, @candidate or register(...)"
+        hint = "it takes @op, @candidate, register(...) or register_fusion_rules(...)"
         raise PluginError(Diagnostic("plugin-empty", "it registers no op, kernel, rule or pass", file, hint))
 
 
 def _registered() -> set[object]:
     """Ops, kernels, rules and passes: those that are registered again are others."""
     kernels = (function for _, function in registered_candidates())
-    return {*registered_ops().values(), *kernels, *(each for _, each in registered_passes())}
+    passes = (each for _, each in registered_passes())
+    return {*registered_ops().values(), *kernels, *passes, *registered_fusion_rules()}
 
 
 def _load_fault(error: BaseException, file: str) -> Diagnostic:

@@ -1,4 +1,4 @@
-"""The page about plugins shows the examples as they are."""
+"""The pages show the examples as they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_files_that_pages_show_are_those_of_the_repository(page: Path) -> None:
     assert filled(text) == text, "make docs"
 
 
-def test_the_page_shows_every_example() -> None:
-    shown = {match[1] for match in BLOCK.finditer((ROOT / "docs" / "plugins.md").read_text())}
+def test_the_pages_show_every_example() -> None:
+    shown = {match[1] for page in PAGES for match in BLOCK.finditer(page.read_text())}
     files = (ROOT / "examples" / "plugins").iterdir()
-    assert shown == {str(file.relative_to(ROOT)) for file in files if file.suffix in (".py", ".c")}
+    assert shown >= {str(file.relative_to(ROOT)) for file in files if file.suffix in (".py", ".c")}

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphwright import ops
-from graphwright.cost.machine import Machine
+from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.rules.base import FusionRule
+from graphwright.fusion.rules.switches import RuleSet
 from graphwright.ir.build import new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.fused import Fused
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.text import parse_module, print_module
 from graphwright.ir.types import F32, tensor
 from graphwright.ir.verify import verify
-from graphwright.loop_nests.axes import Nest
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.unary import Neg
@@ -93,15 +93,17 @@ def test_rows_that_leave_the_cache_are_not_walked_twice(width: int, regions: int
     ] * (regions - 1)
 
 
-def test_the_benefit_says_which_merges_are_made() -> None:
+def test_a_rule_says_which_merges_are_made() -> None:
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
     first = b(Neg(), x)
     second = b(Neg(), first)
     module.main.set_outputs([b(Neg(), second)])
 
-    def apart(nodes: Sequence[Node], nest: Nest, machine: Machine) -> str | None:
-        return "kept apart" if first.producer in nodes and second.producer in nodes else None
+    def apart(candidate: Candidate) -> str | None:
+        ends = {first.producer, second.producer}
+        return "kept apart" if ends <= {*candidate.nodes} else None
 
-    run_passes(module, InferShapes(), Fuse(TARGETS["v4"], apart))
+    rules = RuleSet((FusionRule("apart", "keeps two nodes apart", lambda candidate: True, apart),))
+    run_passes(module, InferShapes(), Fuse(TARGETS["v4"], rules))
     assert [len(n.regions[0]) for n in module.main if isinstance(n.op, Fused)] == [1, 2]

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from graphwright import ops, plugins
+from graphwright.fusion.rules import registry as fusion_rules
 from graphwright.ir import op as ir_op
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.kernels.candidates import registry
@@ -37,6 +38,8 @@ def isolated() -> Iterator[None]:
         patch.setattr(ir_op, "_REGISTRY", own)  # nor are the ops of other tests seen
         patch.setattr(registry, "_CANDIDATES", {op: list(c) for op, c in registry._CANDIDATES.items()})
         patch.setattr(plugin_passes, "_PASSES", dict(plugin_passes._PASSES))
+        patch.setattr(fusion_rules, "_REGISTERED", {})
+        patch.setattr(fusion_rules, "_GUARDED", {})
         plugins.autoload.cache_clear()
         try:
             yield

@@ -35,6 +35,7 @@ def test_the_examples_are_listed_and_right() -> None:
         "FlipRows flip_rows.py example.FlipRows 1 a kernel",
         "l2_normalize l2_normalize.py L2Normalize",
         "rule normalize normalize_rule.py imported",
+        "tanh_apart fusion_rule.py keeps tanh out of epilogues",
         "L2Normalize float32[130, 67] a kernel right",
         "FlipRows int32[2, 3, 4, 5] a kernel right",
     ):

@@ -115,15 +115,21 @@ class Buckets:
         joined = joined_module(self._made)
         cases = tuple(made.executable for made in compiled)
         main = Dispatch(input_specs(joined), output_specs(joined), cases)
-        return Finished(joined, Compiled(main, _report(self._made, [made.report for made in compiled])))
+        largest = _largest(self._made)
+        report = _report(self._made, largest, compiled[largest].report)
+        return Finished(joined, Compiled(main, report, compiled[largest].decisions))
 
 
-def _report(made: BucketModules, reports: Sequence[str]) -> str:
-    """What was done to the largest bucket, which stands for all."""
+def _largest(made: BucketModules) -> int:
+    """The bucket that stands for all in reports."""
+    elements = [sum(prod(v.type.sizes) for v in bucket.main.inputs) for bucket in made.buckets]
+    return elements.index(max(elements))
+
+
+def _report(made: BucketModules, largest: int, report: str) -> str:
+    """What was done to the largest bucket: its ``report``."""
     rows = [{value.name: value.type.sizes for value in bucket.main.inputs} for bucket in made.buckets]
-    elements = [sum(map(prod, row.values())) for row in rows]
-    largest = elements.index(max(elements))
     lines = [f"  {number}: {row_text(row)}" for number, row in enumerate(rows)]
     lines += ["  all other shapes: one program for open sizes"] if made.dynamic else []
     head = f"gears, of which {largest} is reported below"
-    return "\n".join(map(terminal, [head, *lines])) + "\n" + reports[largest]
+    return "\n".join(map(terminal, [head, *lines])) + "\n" + report

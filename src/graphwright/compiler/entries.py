@@ -12,13 +12,14 @@ from graphwright.config import Options
 from graphwright.errors import Collector, ModelError
 from graphwright.executable.nodes import COMPILE, Dispatch, Executable
 from graphwright.executable.specs import TensorSpec
+from graphwright.fusion.decision_text import encode_decisions
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Module
 from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_module
 from graphwright.package.package import Entry, Package
 from graphwright.package.weights import UnpackedWeights, Weights
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 Constants = dict[str, Array | Deferred]
 """Arrays by digest."""
@@ -43,6 +44,7 @@ class Finished:
             general="" if self.general is None else print_module(self.general, constants="short"),
             metadata=dict(self.graph.metadata),
             report=self.compiled.report,
+            decisions=encode_decisions(self.compiled.decisions),
             starts=starts(self.graph),
         )
 
@@ -87,7 +89,7 @@ class Single:
         (made,) = compiled
         if self.general is None or not self.module.symbols.guards:
             return Finished(self.module, made)
-        guarded = Compiled(jit_dispatch(self.general, (made.executable,)), made.report)
+        guarded = replace(made, executable=jit_dispatch(self.general, (made.executable,)))
         return Finished(self.module, guarded, self.general)
 
 

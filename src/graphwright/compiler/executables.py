@@ -11,6 +11,7 @@ from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import graph_passes, partition_passes
 from graphwright.config import Options
 from graphwright.executable.nodes import Executable
+from graphwright.fusion.decisions import Decision, decisions_of
 from graphwright.ir.graph import Module
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
@@ -26,6 +27,8 @@ class Compiled:
 
     executable: Executable
     report: str
+    decisions: Sequence[Decision] = ()
+    """About fusion."""
 
 
 def compile_executables(
@@ -80,7 +83,7 @@ def _compile(
 
 def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
     """What graph passes did to ``module``; None where devices are to part it before they run."""
-    return None if is_placed(module.main) else run_passes(module, graph_passes(), options, observe)
+    return None if is_placed(module.main) else run_passes(module, graph_passes(options), options, observe)
 
 
 def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], Weights]:
@@ -101,16 +104,17 @@ def _draft(module: Module, numbers: count[int], options: Options, observe: Obser
     """The draft of a host program; None where one program runs it all."""
     if partition(module.main).is_whole:
         return None
-    run_passes(module, partition_passes(), options, observe)
+    run_passes(module, partition_passes(options), options, observe)
     found = partition(module.main)
     return None if found.is_whole else Draft(module, found, numbers)
 
 
 def _whole(made: Compilation) -> Compiled:
-    return Compiled(made.program, made.report)
+    return Compiled(made.program, made.report, decisions_of(made.records))
 
 
 def _hosted(draft: Draft, compiled: Iterator[Compilation]) -> Compiled:
     calls = {number: next(compiled) for number in draft.modules}
     program = draft.completed(calls)
-    return Compiled(program, host_program_report(program, {n: made.report for n, made in calls.items()}))
+    report = host_program_report(program, {n: made.report for n, made in calls.items()})
+    return Compiled(program, report, decisions_of([r for made in calls.values() for r in made.records]))

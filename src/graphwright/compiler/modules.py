@@ -78,7 +78,7 @@ def compile_modules(
     target = target_of(options)
     records: list[list[Record]] = []
     for module, done in zip(modules, prepared or [None] * len(modules), strict=True):
-        passes = (*(graph_passes() if done is None else ()), *kernel_passes(target, options))
+        passes = (*(graph_passes(options) if done is None else ()), *kernel_passes(target, options))
         records.append([*(done or ()), *run_passes(module, passes, options, observe)])
         refuse_unknown_ranks(module.main)
     return generate_code(modules, records, options, observe, shared)

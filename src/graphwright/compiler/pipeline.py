@@ -12,6 +12,7 @@ from typing import Final
 from graphwright.compiler.partition import is_placed
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.schedule import ScheduleRegions
 from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import candidates_of
@@ -24,7 +25,6 @@ from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.fixpoints import SHAPES, SIMPLIFY
 from graphwright.passes.fold_requantize import FOLD_REQUANTIZE
-from graphwright.passes.fuse_attention import FUSE_ATTENTION
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.lower_precision import lower_precision
 from graphwright.passes.manager import Fixpoint, Scheduled
@@ -40,14 +40,16 @@ from graphwright.targets.base import Target
 @dataclass(frozen=True)
 class Stage:
     """A step of a compilation; ``passes`` are those that it runs over the module, behind those
-    ``for_target`` and those ``for_options``.
+    ``for_target`` and those ``for_options``. ``level``: the least value of the option ``opt_level`` with
+    which it runs.
     """
 
     name: str
     does: str
     passes: tuple[Scheduled, ...] = ()
-    for_target: Callable[[Target], tuple[Pass, ...]] | None = None
+    for_target: Callable[[Target, Options], tuple[Pass, ...]] | None = None
     for_options: Callable[[Options], tuple[Pass, ...]] | None = None
+    level: int = 0
 
 
 def has_kernel(node: Node) -> bool:
@@ -55,8 +57,20 @@ def has_kernel(node: Node) -> bool:
     return bool(candidates_of(node)) or node.op.has_expression()
 
 
-def _layouts(target: Target) -> tuple[Pass, ...]:
+def _layouts(target: Target, _options: Options) -> tuple[Pass, ...]:
     return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
+
+
+def _attention(options: Options) -> tuple[Pass, ...]:
+    return rule_set(options).rewrites()
+
+
+def _fuse(target: Target, options: Options) -> tuple[Pass, ...]:
+    return (Fuse(target, rule_set(options)),)
+
+
+def _schedule(target: Target, _options: Options) -> tuple[Pass, ...]:
+    return (ScheduleRegions(target),)
 
 
 def _precision(options: Options) -> tuple[Pass, ...]:
@@ -67,6 +81,8 @@ def _precision(options: Options) -> tuple[Pass, ...]:
     return (*quantize_weights(options.weights), *lowered, WidenHalves(in_bf16))
 
 
+DEFAULT: Final = Options()
+"""Options that nobody chose."""
 _ALL_REQUESTS: Final = Options(weights="int4", precision="bf16")
 """Every pass that options can ask for runs, whatever the CPU."""
 PARTITION: Final = "partition"
@@ -76,13 +92,18 @@ STAGES: Final = (
         "quantized",
         "recognises products of quantized and of packed weights, before constants are folded to floats",
         (INTEGER_PRODUCTS, WEIGHT_ONLY_QUANTIZATION),
+        level=1,
     ),
     Stage(
         "shapes", "infers types, folds constants, and inlines branches and loops that they decide", (SHAPES,)
     ),
     Stage("imported", "runs users' passes on the model's own ops", (Point.IMPORTED,)),
-    Stage("simplify", "rewrites to less work until nothing changes", (SIMPLIFY,)),
-    Stage("attention", "recognises attention in the ops that exporters write for it", (FUSE_ATTENTION,)),
+    Stage("simplify", "rewrites to less work until nothing changes", (SIMPLIFY,), level=1),
+    Stage(
+        "attention",
+        "recognises attention in the ops that exporters write for it",
+        for_options=_attention,
+    ),
     Stage(
         "simplified",
         "runs users' passes on the simplified graph",
@@ -108,18 +129,18 @@ STAGES: Final = (
         for_options=_precision,
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
+    Stage("fuse", "groups nodes that one kernel computes", for_target=_fuse),
     Stage(
-        "fuse",
-        "groups nodes that one kernel computes",
+        "conversions",
+        "drops conversions between the nodes of a kernel",
         (FOLD_REQUANTIZE, KEEP_EXCESS_PRECISION),
-        lambda target: (Fuse(target),),
+        level=1,
     ),
-    Stage("layouts", "chooses memory layouts of images", (), _layouts),
+    Stage("layouts", "chooses memory layouts of images", for_target=_layouts, level=1),
     Stage(
         "schedule",
         "chooses how the loops of each region are arranged",
-        (),
-        lambda target: (ScheduleRegions(target),),
+        for_target=_schedule,
     ),
     Stage("select", "picks a kernel of the library for each node, or generates its loops"),
     Stage("lower", "orders launches, plans memory, and writes tasks and the shape program"),
@@ -135,32 +156,32 @@ def shape_passes(module: Module, options: Options) -> tuple[Scheduled, ...]:
     parted.
     """
     as_it_is = options.device == "reference" or is_placed(module.main)
-    return (SHAPES,) if as_it_is else _passes(STAGES[: _NAMES.index("shapes") + 1])
+    return (SHAPES,) if as_it_is else _passes(STAGES[: _NAMES.index("shapes") + 1], options)
 
 
-def graph_passes() -> tuple[Scheduled, ...]:
+def graph_passes(options: Options = DEFAULT) -> tuple[Scheduled, ...]:
     """From what a frontend imports to the graph that is partitioned."""
-    return _passes(STAGES[: _NAMES.index(PARTITION)])
+    return _passes(STAGES[: _NAMES.index(PARTITION)], options)
 
 
-def partition_passes() -> tuple[Scheduled, ...]:
+def partition_passes(options: Options = DEFAULT) -> tuple[Scheduled, ...]:
     """What prepares a graph that no one program can run."""
-    return _passes([STAGES[_NAMES.index(PARTITION)]])
+    return _passes([STAGES[_NAMES.index(PARTITION)]], options)
 
 
-def kernel_passes(target: Target, options: Options | None = None) -> tuple[Scheduled, ...]:
+def kernel_passes(target: Target, options: Options = DEFAULT) -> tuple[Scheduled, ...]:
     """From the graph of one program to the one that kernels are selected for."""
-    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], target, options)
+    return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], options, target)
 
 
-def _passes(
-    stages: Sequence[Stage], target: Target | None = None, options: Options | None = None
-) -> tuple[Scheduled, ...]:
+def _passes(stages: Sequence[Stage], options: Options, target: Target | None = None) -> tuple[Scheduled, ...]:
     made: list[Scheduled] = []
     for stage in stages:
+        if stage.level > options.opt_level:
+            continue
         if stage.for_target is not None and target is not None:
-            made += stage.for_target(target)
-        if stage.for_options is not None and options is not None:
+            made += stage.for_target(target, options)
+        if stage.for_options is not None:
             made += stage.for_options(options)
         made += stage.passes
     return tuple(made)
@@ -171,7 +192,7 @@ def passes_of(stage: Stage, target: Target) -> list[Pass]:
     can ask for.
     """
     made: list[Pass] = []
-    for scheduled in _passes([stage], target, _ALL_REQUESTS):
+    for scheduled in _passes([stage], _ALL_REQUESTS, target):
         if not isinstance(scheduled, Point):
             made += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
     return made

@@ -1,28 +1,73 @@
-"""Which legal fusions pay. First form: a fused intermediate saves one write and one read; capacity sets the
-limit."""
+"""Which legal merges pay: the constraints that rules share. First form: a fused intermediate saves one write
+and one read; capacity sets the limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from graphwright.cost.machine import Machine
+from graphwright.fusion.candidate import Candidate
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node
+from graphwright.ir.op import Trait
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import product
 from graphwright.loop_nests.axes import Nest
 
-Benefit = Callable[[Sequence[Node], Nest, Machine], str | None]
-"""Of nodes that one kernel could compute, and their analysis: None to merge them, else why not."""
-ROW_SHARE = 80
+ROW_SHARE: Final = 80
 """Percent of the second-level cache that one row's operands may take if they are walked several times."""
 
 
-def worth_fusing(nodes: Sequence[Node], nest: Nest, machine: Machine) -> str | None:
-    """None if the fused kernel is expected to be faster than its parts, else the reason."""
+def rows_stay_in_cache(candidate: Candidate) -> Refusal | None:
+    """Rows that are walked several times fit the second-level cache."""
+    return worth_fusing(candidate.nodes, candidate.nest, candidate.target.machine)
+
+
+def worth_fusing(_nodes: Sequence[Node], nest: Nest, machine: Machine) -> Refusal | None:
+    """None if one kernel for all nodes of ``nest`` is expected to be faster than its parts."""
     if not nest.reduced:
         return None
     row = product([nest.axes.extents[a] for a in nest.reduced])
     inner_is_reduced = nest.domain[-1] in nest.reduced
     room = machine.l2.bytes * ROW_SHARE // 100
     if isinstance(row, int) and inner_is_reduced and 4 * row * (1 + len(nest.reads)) > room:
-        return f"rows of {row} elements do not stay in the cache between passes"
+        why = f"rows of {row} elements do not stay in the cache between passes"
+        return Refusal(Code.ROW_BEYOND_CACHE, why)
     return None
+
+
+def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
+    """A node that widens its operand joins its readers where the operand is stored anyway."""
+    first, *more = candidate.consumer.nodes
+    if more or not _widens(first) or not _is_stored(first, candidate):
+        return None
+    why = "its operand is narrower, and each reader can widen it itself"
+    return Refusal(Code.NARROW_OPERAND, why)
+
+
+def _widens(node: Node) -> bool:
+    """Whether ``node`` gives more bytes than it reads, of one operand."""
+    if len(node.inputs) != 1 or not node.op.has_expression():
+        return False
+    return node.operand(0).type.dtype.bytes < node.output.type.dtype.bytes
+
+
+def _is_stored(node: Node, candidate: Candidate) -> bool:
+    """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end of
+    the chain that ``node`` begins waits for something later, whose kernel it will join."""
+    if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
+        return True
+    if candidate.producer.anchor is None:
+        return False
+    position = candidate.partition.position
+    value = node.output
+    while len(value.users) == 1:
+        reader = value.users[0]
+        others = [v for v in reader.inputs if v is not None and v is not value]
+        if any(v.producer and position.get(v.producer, -1) > position[node] for v in others):
+            return True
+        if not reader.op.has_expression() or not all(map(is_constant, others)):
+            return False
+        value = reader.output
+    return False

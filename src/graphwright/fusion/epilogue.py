@@ -7,21 +7,24 @@ from collections.abc import Sequence
 
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import F32, I8, I32, U8
 from graphwright.loop_nests.axes import Nest
 
 
-def epilogue_groups(anchor: Node, rest: Sequence[Node], nest: Nest) -> str | None:
+def epilogue_refusal(anchor: Node, rest: Sequence[Node], nest: Nest) -> Refusal | None:
     """None if ``rest`` can be the epilogue of ``anchor``, else the reason why not."""
     value = anchor.outputs[0]
     if value.type.dtype != F32 and not _sums_bytes(anchor):
-        return "only contractions of f32 and of 8-bit integers have epilogues"
+        why = "only contractions of f32 and of 8-bit integers have epilogues"
+        return Refusal(Code.EPILOGUE_DTYPE, why)
     if any(Trait.REDUCTION in n.op.traits for n in rest):
-        return "a reduction needs whole rows, the contraction writes tiles"
+        return Refusal(Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, the contraction writes tiles")
     if value not in nest.reads:
-        return "the contraction's result is not read"
+        return Refusal(Code.EPILOGUE_UNREAD, "the contraction's result is not read")
     if nest.axes_of(nest.reads[value]) != nest.domain:
-        return "the epilogue is larger than the contraction's output, or reads it in another order"
+        why = "the epilogue is larger than the contraction's output, or reads it in another order"
+        return Refusal(Code.EPILOGUE_SHAPE, why)
     return None
 
 

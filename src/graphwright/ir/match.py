@@ -20,6 +20,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array, Op, Trait
+from graphwright.ir.refusal import Refusal
 from graphwright.records import dataclass, field
 
 OpT = TypeVar("OpT", bound=Op, covariant=True)
@@ -145,7 +146,7 @@ class Rule:
 
     name: str
     pattern: P[Op]
-    check: Callable[[Match], str | None]
+    check: Callable[[Match], str | Refusal | None]
     rewrite: Callable[[Builder, Match], Value | Sequence[Value]]
 
 

@@ -12,6 +12,7 @@ from itertools import chain
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait, folding
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim, product
 from graphwright.records import dataclass, field
 
@@ -21,7 +22,11 @@ Place = tuple[tuple[Axis, ...], ...]
 
 
 class NotOneNest(Exception):
-    """These nodes do not form one loop nest; the message says why."""
+    """These nodes do not form one loop nest: ``refusal`` says why."""
+
+    def __init__(self, code: Code, why: str) -> None:
+        super().__init__(why)
+        self.refusal = Refusal(code, why)
 
 
 class AxisSystem:
@@ -76,9 +81,11 @@ class AxisSystem:
                 right.insert(0, rest[1])
                 joined.append(x)
             else:
-                raise NotOneNest(f"sizes {self.extents[x]} and {self.extents[y]} interleave")
+                raise NotOneNest(
+                    Code.INTERLEAVED_SIZES, f"sizes {self.extents[x]} and {self.extents[y]} interleave"
+                )
         if left or right:
-            raise NotOneNest("sizes do not divide each other")
+            raise NotOneNest(Code.INTERLEAVED_SIZES, "sizes do not divide each other")
         return self.resolve(joined)
 
     def cut(self, axes: tuple[Axis, ...], sizes: Sequence[Dim]) -> Place:
@@ -89,21 +96,27 @@ class AxisSystem:
             group: list[Axis] = []
             while product([self.extents[a] for a in group]) != size:
                 if not left:
-                    raise NotOneNest(f"a view regroups sizes into {', '.join(map(str, sizes))}")
+                    raise NotOneNest(
+                        Code.REGROUPING_VIEW, f"a view regroups sizes into {', '.join(map(str, sizes))}"
+                    )
                 head = left.pop(0)
                 missing = _quotient(size, product([self.extents[a] for a in group]))
                 if missing is None:
-                    raise NotOneNest(f"a view makes {size} from sizes that do not divide it")
+                    raise NotOneNest(
+                        Code.REGROUPING_VIEW, f"a view makes {size} from sizes that do not divide it"
+                    )
                 if self.extents[head] != missing and _quotient(missing, self.extents[head]) is None:
                     parts = self._split(head, missing)
                     if parts is None:
-                        raise NotOneNest(f"a view cuts {self.extents[head]} into {missing}")
+                        raise NotOneNest(
+                            Code.REGROUPING_VIEW, f"a view cuts {self.extents[head]} into {missing}"
+                        )
                     head = parts[0]
                     left.insert(0, parts[1])
                 group.append(head)
             place.append(tuple(group))
         if left:
-            raise NotOneNest("the sizes of a view do not match those of the loops")
+            raise NotOneNest(Code.REGROUPING_VIEW, "the sizes of a view do not match those of the loops")
         return tuple(place)
 
     def _split(self, axis: Axis, outer: Dim) -> tuple[Axis, Axis] | None:
@@ -255,15 +268,16 @@ def _resolve_all(nest: Nest) -> None:
 def _set_domain(nest: Nest) -> None:
     reductions = [axes for axes in nest.folded.values() if axes]
     if len({frozenset(axes) for axes in reductions}) > 1:
-        raise NotOneNest("reductions over different axes")
+        raise NotOneNest(Code.REDUCED_AXES, "reductions over different axes")
     nest.reduced = reductions[0] if reductions else ()
     made = dict.fromkeys(map(nest.axes_of, nest.places.values()))  # most values walk the same axes
     read = dict.fromkeys(map(nest.axes_of, nest.reads.values()))
     nest.domain = max((*made, *read), key=len, default=())
     if any(len(set(axes)) < len(axes) for axes in (*made, *read)):
-        raise NotOneNest("one value is read in two orders")
+        raise NotOneNest(Code.TWO_ORDERS, "one value is read in two orders")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
     if any(axes not in (full, rows) for axes in map(frozenset, made)):
-        raise NotOneNest("a smaller value would be computed again for each element of a larger one")
+        why = "a smaller value would be computed again for each element of a larger one"
+        raise NotOneNest(Code.RECOMPUTED_VALUE, why)
     if not all(map(full.issuperset, read)):
-        raise NotOneNest("an operand has axes over which the region does not iterate")
+        raise NotOneNest(Code.UNKNOWN_AXES, "an operand has axes over which the region does not iterate")

@@ -17,7 +17,7 @@ FORMAT = 8
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
-GRAPH, GENERAL, REPORT = "graph.txt", "general.txt", "report.txt"
+GRAPH, GENERAL, REPORT, DECISIONS = "graph.txt", "general.txt", "report.txt", "decisions.json"
 """Texts in the folder of an entry."""
 MAIN = "main"
 """What the entry of a model with one is called."""
@@ -52,6 +52,8 @@ class Entry:
     """The source model's own texts."""
     report: str = ""
     """What the compiler did, in plain text."""
+    decisions: str = ""
+    """What was decided about fusion, and why: see ``fusion/decision_text.py``."""
     starts: Mapping[str, str] = field(default_factory=dict)
     """States that do not start as zeros, and what they start as: a tensor of the weights, by digest."""
 

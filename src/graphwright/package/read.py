@@ -17,6 +17,7 @@ from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
 from graphwright.package.archive import Held, Later, Source, damaged, open_archive, read_archive, shown
 from graphwright.package.package import (
+    DECISIONS,
     FORMAT,
     GENERAL,
     GRAPH,
@@ -188,6 +189,7 @@ def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where:
         general=_text(members, plain, GENERAL),
         metadata={str(k): str(v) for k, v in plain["metadata"].items()},
         report=_text(members, plain, REPORT),
+        decisions=_text(members, plain, DECISIONS),
         starts={str(name): str(digest) for name, digest in plain["starts"].items()},
     )
     if not entry.graph:

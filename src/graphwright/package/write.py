@@ -13,6 +13,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.package.archiver import Piece, write_archive
 from graphwright.package.hashes import hash_members
 from graphwright.package.package import (
+    DECISIONS,
     FORMAT,
     GENERAL,
     GRAPH,
@@ -34,7 +35,12 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
     """
     members: dict[str, list[Piece]] = {}
     for name, entry in package.entries.items():
-        texts = {GRAPH: entry.graph, GENERAL: entry.general, REPORT: entry.report}
+        texts = {
+            GRAPH: entry.graph,
+            GENERAL: entry.general,
+            REPORT: entry.report,
+            DECISIONS: entry.decisions,
+        }
         members |= {f"{folder_of(name)}/{file}": [text.encode()] for file, text in texts.items() if text}
     members[WEIGHTS] = package.weights.pieces()
     entries = [_add_entry(name, entry, members) for name, entry in package.entries.items()]

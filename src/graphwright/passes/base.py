@@ -25,6 +25,7 @@ from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
 from graphwright.ir.op import Op, Trait
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.records import dataclass, field
 
 SomeOp = TypeVar("SomeOp", bound=Op)
@@ -47,9 +48,13 @@ class Reason:
     place: str
     rule: str
     why: str
+    code: Code | None = None
+    """Of what is decided about fusion."""
+    sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.rule}: {self.why}"
+        code = "" if self.code is None else f" [{self.code.value}]"
+        return f"{self.place}: {self.rule}: {self.why}{code}"
 
 
 @dataclass
@@ -59,6 +64,8 @@ class Record:
     name: str
     counts: Counter[str] = field(default_factory=Counter)
     reasons: dict[Reason, None] = field(default_factory=dict)
+    notes: list[object] = field(default_factory=list)
+    """What the pass tells later stages, such as decisions of fusion."""
     modified: bool = False
     seconds: float = 0.0
     nodes_before: int = 0
@@ -68,10 +75,11 @@ class Record:
         """Count a change."""
         self.counts[change] += times
 
-    def refused(self, node: Node, rule: str, why: str) -> None:
+    def refused(self, node: Node, rule: str, why: str | Refusal) -> None:
         """Keep the reason why ``rule`` left ``node`` alone."""
+        code, text = (why.code, why.why) if isinstance(why, Refusal) else (None, why)
         if len(self.reasons) < MAX_REASONS:
-            self.reasons.setdefault(Reason(node.place, rule, why))
+            self.reasons.setdefault(Reason(node.place, rule, text, code, node.sources))
         else:
             self.counts["reasons not kept"] += 1
 

@@ -17,6 +17,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_array
 from graphwright.ir.op import Array, Trait
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import F32, Shape
 from graphwright.ops.core.binary import Add, Div, Mul, Where
 from graphwright.ops.core.cast import Cast, as_dtype
@@ -55,21 +56,21 @@ class _Scores:
     """The Where that keeps some scores and replaces others by a number that is not 0."""
 
 
-def _read_scores(value: Value, module: Module) -> _Scores | str:
+def _read_scores(value: Value, module: Module) -> _Scores | Refusal:
     """The scores that the Softmax takes, from their last step to the product; or why it is no attention."""
     mask = choice = None
     node = value.producer
     if node is not None and isinstance(node.op, Where):
         if (kept := _kept(node, module)) is None:
-            return "scores are not replaced by one number other than 0"
+            return _no_scores("scores are not replaced by one number other than 0")
         choice, value = node, node.operand(kept)
         if value.type != node.output.type:
-            return f"the scores, {value.type}, are broadcast to {node.output.type}"
+            return _no_scores(f"the scores, {value.type}, are broadcast to {node.output.type}")
     elif node is not None and isinstance(node.op, Add):
         sides = [(node.operand(0), node.operand(1)), (node.operand(1), node.operand(0))]
         found = next(((s, m) for s, m in sides if s.type == value.type and _leads_to_product(s)), None)
         if found is None:
-            return "the Softmax's input is not a sum of a product and a mask"
+            return _no_scores("the Softmax's input is not a sum of a product and a mask")
         value, mask = found
     softcap = 0.0
     value, scale = _without_scale(value, module)
@@ -78,11 +79,15 @@ def _read_scores(value: Value, module: Module) -> _Scores | str:
         softcap, (value, inner) = scale, _without_scale(tanh.operand(0), module)
         scale = inner * softcap  # tanh(inner * x) * softcap: the op divides by softcap
         if softcap <= 0:
-            return "the soft cap is not positive"
+            return _no_scores("the soft cap is not positive")
     product = value.producer
     if product is None or not isinstance(product.op, MatMul):
-        return "the Softmax's input does not come from a product"
+        return _no_scores("the Softmax's input does not come from a product")
     return _Scores(product.operand(0), product.operand(1), scale, softcap, mask, choice)
+
+
+def _no_scores(why: str) -> Refusal:
+    return Refusal(Code.ATTENTION_SCORES, why)
 
 
 def _kept(choice: Node, module: Module) -> int | None:
@@ -139,24 +144,25 @@ ZERO = Const("zero", where=lambda array: array.size == 1 and array.item() == 0)
 GUARDED = P(MatMul, P(Where, P(IsNaN, SOFTMAX), ZERO, SOFTMAX, once=True), VALUES)
 
 
-def _refusal(m: Match, users: int) -> str | None:
+def _refusal(m: Match, users: int) -> Refusal | None:
     softmax = m.node(SOFTMAX)
     output, values = softmax.output.type, m[VALUES].type
     if output.shape is None or values.shape is None:
-        return "a rank is not known"
+        return Refusal(Code.ATTENTION_RANK, "a rank is not known")
     if output.dtype != F32:
-        return f"scores of {output.dtype}"
+        return Refusal(Code.ATTENTION_DTYPE, f"scores of {output.dtype}")
     if m.op(SOFTMAX).axes(len(output.dims)) != (len(output.dims) - 1,):
-        return "the Softmax does not run along the last axis"
+        return Refusal(Code.ATTENTION_AXIS, "the Softmax does not run along the last axis")
     if len(softmax.output.uses) != users or _is_output(softmax.output):
-        return "other nodes read the probabilities"
+        return Refusal(Code.ATTENTION_READ, "other nodes read the probabilities")
     scores = _read_scores(m[SCORES], m.module)
-    if isinstance(scores, str):
+    if isinstance(scores, Refusal):
         return scores
-    return _shape_refusal(m, scores)
+    why = _shape_fault(m, scores)
+    return None if why is None else Refusal(Code.ATTENTION_SHAPES, why)
 
 
-def _shape_refusal(m: Match, scores: _Scores) -> str | None:
+def _shape_fault(m: Match, scores: _Scores) -> str | None:
     output, q, keys, v = m.node(SOFTMAX).output.type, scores.q.type, scores.keys.type, m[VALUES].type
     rank = len(output.dims)
     if rank not in (3, 4) or not q.rank == keys.rank == v.rank == rank:
@@ -342,8 +348,10 @@ def _change(m: Match) -> _Change | None:
     return next((change for change in found if change is not None), None)
 
 
-def _has_change(m: Match) -> str | None:
-    return "no operand can be read in its own layout" if _change(m) is None else None
+def _has_change(m: Match) -> Refusal | None:
+    if _change(m) is not None:
+        return None
+    return Refusal(Code.ATTENTION_LAYOUT, "no operand can be read in its own layout")
 
 
 def _changed(b: Builder, m: Match) -> Value:
@@ -367,8 +375,8 @@ def _viewed(b: Builder, value: Value, dims: Shape) -> Value:
     return source
 
 
-def _ranks_known(m: Match) -> str | None:
-    return "the rank is not known" if permutation(m.root) is None else None
+def _ranks_known(m: Match) -> Refusal | None:
+    return Refusal(Code.ATTENTION_RANK, "the rank is not known") if permutation(m.root) is None else None
 
 
 def _result(b: Builder, m: Match) -> Value:

@@ -12,6 +12,7 @@ from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.infer import compatible
 from graphwright.ir.match import Match, P, Rule
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
+from graphwright.ir.refusal import Refusal
 from graphwright.ir.verify import verify
 from graphwright.passes.base import Known, Pass, Record, RulePass
 from graphwright.records import dataclass, replace
@@ -97,9 +98,9 @@ def _of_rule(rule: Rule) -> PluginPass:
         raise PluginError(Diagnostic("plugin-class", message))
     name = f"rule {rule.name}"
 
-    def check(found: Match) -> str | None:
+    def check(found: Match) -> str | Refusal | None:
         reason = guarded(lambda: rule.check(found), rule.check, f"check of {name}")
-        if reason is not None and not isinstance(reason, str):
+        if reason is not None and not isinstance(reason, str | Refusal):
             message = f"check of {name} gives {reason!r}: it takes a reason against, or None"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.check)))
         return reason

@@ -11,6 +11,7 @@ from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.refusal import Refusal
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType
 from graphwright.loop_nests.axes import Nest
@@ -57,12 +58,13 @@ class Target(Protocol):
     def has_code(self, dtype: DType) -> bool:
         """Whether its kernels can read and write elements of ``dtype``."""
 
-    def node_refusal(self, node: Node) -> str | None:
-        """Why no kernel of a region holds ``node``, whose dtypes have code; None where one can."""
+    def node_refusal(self, node: Node) -> Refusal | None:
+        """Why no kernel of a region holds ``node``, whose dtypes have code, as FUSE_TARGET; None where one
+        can."""
 
-    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> str | None:
+    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> Refusal | None:
         """Why no one kernel computes ``nodes``, each of which one can hold, and which form the loop nest
-        ``nest``; None where one can."""
+        ``nest``, as FUSE_TARGET; None where one can."""
 
     def kernel_refusal(self, kernel: Kernel) -> str | None:
         """Why it cannot run ``kernel``, which was written for one node; None where it can. It runs those of

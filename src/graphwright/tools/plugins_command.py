@@ -10,6 +10,8 @@ import typer
 from graphwright import plugins as loaded
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, PluginError
+from graphwright.fusion.rules.base import FusionRule
+from graphwright.fusion.rules.registry import registered_fusion_rules
 from graphwright.ir.op import Op, registered_ops
 from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_op
@@ -54,9 +56,10 @@ def plugins(
     ops = [cls for cls in registered_ops().values() if is_plugin_op(cls)]
     kernels = [(op, function) for op, function in registered_candidates() if is_plugin_op(function)]
     passes = registered_passes()
-    if not (ops or kernels or passes):
+    rules = registered_fusion_rules()
+    if not (ops or kernels or passes or rules):
         say("  no plugin is loaded")
-    _show(ops, kernels, passes)
+    _show(ops, kernels, passes, rules)
     if lacking := [cls.name for cls in ops if not cls.samples]:
         note(f"without samples, and so not tried: {', '.join(lacking)}")
     faults = _show_samples([(cls, each) for cls in ops for each in try_samples(cls, options)])
@@ -68,6 +71,7 @@ def _show(
     ops: Sequence[type[Op]],
     kernels: Sequence[tuple[type[Op], Candidate]],
     passes: Sequence[tuple[Point, PluginPass]],
+    rules: Sequence[FusionRule],
 ) -> None:
     """Where each comes from; for ops what maps to them and what runs them, for rules at which point."""
     own = {op for op, _ in kernels}
@@ -77,6 +81,7 @@ def _show(
         ],
         ("kernel", "plugin", "of the op"): [[f.__name__, plugin_of(f), op.name] for op, f in kernels],
         ("rule or pass", "plugin", "at"): [[each.name, each.plugin, point] for point, each in passes],
+        ("fusion rule", "plugin", "does"): [[r.name, plugin_of(r.pattern), r.does] for r in rules],
     }
     for head, rows in listed.items():
         if rows:

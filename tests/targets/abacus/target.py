@@ -11,6 +11,7 @@ from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Call, Kernel, Level, walk
 from graphwright.ir.loops.text import print_kernel
 from graphwright.ir.op import Trait, folding
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType
 from graphwright.loop_nests.axes import Nest
@@ -55,15 +56,15 @@ class AbacusTarget:
     def has_code(self, dtype: DType) -> bool:
         return dtype in (F32, I64)
 
-    def node_refusal(self, node: Node) -> str | None:
+    def node_refusal(self, node: Node) -> Refusal | None:
         if Trait.REDUCTION in node.op.traits:
             axes = folding(node.op).resolved(len(node.operand(0).type.dims))
-            return None if len(axes) == 1 else f"a reduction over {len(axes)} axes"
+            return None if len(axes) == 1 else Refusal(Code.TARGET, f"a reduction over {len(axes)} axes")
         return None
 
-    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> str | None:
+    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> Refusal | None:
         count = sum(Trait.REDUCTION in node.op.traits for node in nodes)
-        return None if count <= 1 else f"{count} reductions in one kernel"
+        return None if count <= 1 else Refusal(Code.TARGET, f"{count} reductions in one kernel")
 
     def kernel_refusal(self, kernel: Kernel) -> str | None:
         if any(isinstance(statement, Call) for statement in walk(kernel.body)):

@@ -11,6 +11,7 @@ from graphwright.cost.machine import Machine
 from graphwright.errors import ToolchainError
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.refusal import Refusal
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType
 from graphwright.loop_nests.axes import Nest
@@ -52,11 +53,11 @@ class CpuTarget:
     def has_code(self, dtype: DType) -> bool:
         return has_code(dtype)
 
-    def node_refusal(self, node: Node) -> str | None:
+    def node_refusal(self, node: Node) -> Refusal | None:
         """None: C expresses every node that has loops."""
         return None
 
-    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> str | None:
+    def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> Refusal | None:
         """None: C expresses every nest."""
         return None
 

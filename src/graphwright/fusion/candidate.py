@@ -1,0 +1,86 @@
+"""A merge of two groups that is considered: what legality, rules and constraints look at."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from graphwright.fusion.partition import Group, Partition
+from graphwright.ir.constant import is_constant
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim
+from graphwright.loop_nests.axes import Nest, analyse
+from graphwright.targets.base import Target
+
+
+class Candidate:
+    """``consumer`` reads what ``producer`` computes: one kernel might compute both."""
+
+    def __init__(self, producer: Group, consumer: Group, partition: Partition, target: Target) -> None:
+        self.producer, self.consumer = producer, consumer
+        self.partition, self.target = partition, target
+
+    @property
+    def anchor(self) -> Node | None:
+        """The contraction whose epilogue the other nodes would be."""
+        return self.consumer.anchor or self.producer.anchor
+
+    @property
+    def has_reduction(self) -> bool:
+        """Whether a node of either side folds axes."""
+        return self.producer.has_reduction or self.consumer.has_reduction
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes, in the order of the graph."""
+        return self.partition.ordered((*self.producer.nodes, *self.consumer.nodes))
+
+    @cached_property
+    def nest(self) -> Nest:
+        """The loops of all nodes but the anchor: the analysis of the producer goes on with a single node.
+        Raises NotOneNest."""
+        if len(self.consumer.nodes) > 1 or self.producer.nest is None:
+            return analyse([n for n in self.nodes if n is not self.anchor])
+        return self.producer.nest.extended(self.consumer.nodes[0])
+
+    def merged(self) -> Group:
+        """Both as one group."""
+        return Group(self.nodes, self.anchor, self.nest)
+
+    def bytes_saved(self) -> Dim:
+        """Bytes that no longer cross memory: reads of values that pass from side to side, or that both read;
+        writes of those that nothing else reads."""
+        saved: Dim = 0
+        for value in self._passed():
+            saved += value.type.bytes
+            if not self._is_kept(value):
+                saved += value.type.bytes
+        for value in self._read(self.producer).keys() & self._read(self.consumer).keys():
+            saved += value.type.bytes
+        return saved
+
+    def _passed(self) -> list[Value]:
+        made = {v for n in self.producer.nodes for v in n.outputs}
+        return [v for v in self._read(self.consumer) if v in made and not self._only_views_read(v)]
+
+    def _only_views_read(self, value: Value) -> bool:
+        """Whether the consumer only renames the elements of ``value``, which is no read."""
+        readers = [user for user in value.users if user in self.consumer.nodes]
+        return all(Trait.VIEW in reader.op.traits for reader in readers)
+
+    def _is_kept(self, value: Value) -> bool:
+        """Whether the merged kernel still stores ``value``, itself or what it is a view of."""
+        while True:
+            if value in self.partition.graph.outputs or any(u not in self.nodes for u in value.users):
+                return True
+            node = value.producer
+            if node is None or node not in self.nodes or Trait.VIEW not in node.op.traits:
+                return False
+            value = node.operand(0)
+
+    @staticmethod
+    def _read(group: Group) -> dict[Value, None]:
+        """What a group reads from outside that is computed, or fed, in a run."""
+        made = {v for n in group.nodes for v in n.outputs}
+        read = (v for n in group.nodes for v in n.inputs if v is not None and v not in made)
+        return dict.fromkeys(v for v in read if not is_constant(v))

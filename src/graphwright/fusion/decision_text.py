@@ -1,0 +1,72 @@
+"""Decisions as text, for packages: JSON in which each node and each reason stands once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from graphwright.errors import Diagnostic, PackageError
+from graphwright.fusion.decisions import MOST_DECISIONS, Decision, Edit, Kind, Verdict
+from graphwright.ir.refusal import Code
+from graphwright.ir.symbols import Dim
+
+_LAST: Final[tuple[Any, ...]] = (None, None, None)
+"""The end of a row that is left out: bytes_saved, predicted, measured."""
+
+_CODES: Final = {code.value: code for code in Code}
+
+
+def encode_decisions(decisions: Sequence[Decision]) -> str:
+    """``decisions`` as text: the same for the same decisions. Empty for none."""
+    if not decisions:
+        return ""
+    nodes: dict[object, int] = {}
+    reasons: dict[tuple[str, ...], int] = {}
+    rows = []
+    for each in decisions[:MOST_DECISIONS]:
+        members = [
+            nodes.setdefault(sources or name, len(nodes))
+            for name, sources in zip(each.edit.nodes, each.sources, strict=True)
+        ]
+        reason = (each.edit.kind.value, each.verdict.value, each.code.value, each.why)
+        last = [_number(each.bytes_saved), each.predicted, each.measured]
+        while last and last[-1] is None:
+            last.pop()
+        rows.append([members, reasons.setdefault(reason, len(reasons)), *last])
+    held = {"nodes": list(nodes), "reasons": list(reasons), "decisions": rows}
+    return json.dumps(held, ensure_ascii=False, separators=(",", ":")).replace("],[[", "],\n[[") + "\n"
+
+
+def _number(size: Dim | None) -> int | str | None:
+    return size if size is None or isinstance(size, int) else str(size)
+
+
+def decode_decisions(text: str) -> list[Decision]:
+    """The decisions in ``text``; open sizes are expressions as text. Raises PackageError."""
+    if not text:
+        return []
+    try:
+        held = json.loads(text)
+        nodes = list(map(_node, held["nodes"]))
+        return [_decision(row, nodes, held["reasons"]) for row in held["decisions"][:MOST_DECISIONS]]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        message = f"its decisions cannot be read: {type(error).__name__}: {error}"
+        raise PackageError(Diagnostic("damaged-package", message)) from error
+
+
+def _node(held: Any) -> tuple[str, tuple[str, ...]]:
+    """What a node is called, and its source nodes."""
+    if isinstance(held, str):
+        return held, ()
+    sources = tuple(map(str, held))
+    return " + ".join(sources), sources
+
+
+def _decision(row: list[Any], nodes: list[tuple[str, tuple[str, ...]]], reasons: list[list[str]]) -> Decision:
+    members, reason, *last = row
+    saved, predicted, measured = [*last, *_LAST[len(last) :]]
+    kind, verdict, code, why = reasons[reason]
+    edit = Edit(Kind(kind), tuple(nodes[k][0] for k in members))
+    sources = tuple(nodes[k][1] for k in members)
+    return Decision(edit, Verdict(verdict), _CODES[code], why, saved, predicted, measured, sources)

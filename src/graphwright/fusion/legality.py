@@ -1,0 +1,64 @@
+"""Which merges are legal: one kernel can compute the nodes, and the graph stays free of cycles.
+
+No rule can overrule these functions. Each exit has a code of its own.
+"""
+
+from __future__ import annotations
+
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.epilogue import epilogue_refusal
+from graphwright.fusion.outline import operands_of
+from graphwright.ir.graph import Node
+from graphwright.ir.op import Trait
+from graphwright.ir.refusal import Code, Refusal
+from graphwright.loop_nests.axes import NotOneNest
+from graphwright.targets.base import Target
+
+
+def loops_refusal(node: Node) -> Refusal | None:
+    """Why no region may hold ``node``, whatever the target: it is no contraction, and has no loops."""
+    if any(v.type.shape is None for v in (*node.inputs, *node.outputs) if v is not None):
+        return Refusal(Code.UNKNOWN_RANK, "a rank is not known")
+    traits = node.op.traits
+    if Trait.CONTRACTION in traits:
+        return None
+    fusable = Trait.VIEW in traits or Trait.REDUCTION in traits or node.op.has_expression()
+    if not fusable or node.regions or None in node.inputs or len(node.outputs) != 1:
+        return Refusal(Code.NO_LOOPS, f"{node.op.name} is not a loop over elements")
+    return None
+
+
+def code_refusal(node: Node, target: Target) -> Refusal | None:
+    """Why no region for ``target`` holds ``node``, which has loops; None where one may."""
+    dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
+    missing = sorted(str(dtype) for dtype in dtypes if not target.has_code(dtype))
+    if missing:
+        return Refusal(Code.NO_CODE, f"no code generator for {', '.join(missing)}")
+    if Trait.CONTRACTION in node.op.traits and not target.library:
+        return Refusal(Code.NO_EPILOGUE, f"no kernel of {target.name} computes an epilogue on its tiles")
+    return target.node_refusal(node)
+
+
+def merge_refusal(candidate: Candidate) -> Refusal | None:
+    """Why no one kernel can compute both sides; None where one can."""
+    producer, consumer, target = candidate.producer, candidate.consumer, candidate.target
+    if producer.anchor is not None and consumer.anchor is not None:
+        return Refusal(Code.TWO_CONTRACTIONS, "two contractions")
+    nodes, anchor = candidate.nodes, candidate.anchor
+    if len(nodes) > target.limits.nodes:
+        return Refusal(Code.MANY_NODES, f"more than {target.limits.nodes} nodes")
+    if anchor is not None and any(v is not None and v.producer in nodes for v in anchor.inputs):
+        return Refusal(Code.EPILOGUE_IS_OPERAND, "the contraction reads what its epilogue would compute")
+    try:
+        nest = candidate.nest
+    except NotOneNest as found:
+        return found.refusal
+    if anchor is not None:
+        rest = [n for n in nodes if n is not anchor]
+        if (refusal := epilogue_refusal(anchor, rest, nest)) is not None:
+            return refusal
+    if len(operands_of(nodes)) > target.limits.operands:
+        return Refusal(Code.MANY_OPERANDS, f"more than {target.limits.operands} operands")
+    if candidate.partition.makes_cycle(set(nodes)):
+        return Refusal(Code.CYCLE, "a value would leave the kernel and be read by it again")
+    return target.region_refusal(nodes, nest)

@@ -1,0 +1,59 @@
+"""Moves nodes into the region of a Fused node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.ir.constant import is_constant
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.op import Trait
+
+
+def operands_of(nodes: Sequence[Node]) -> list[Value]:
+    """Values from outside, each once; one-element constants of expressions move into the region and do not
+    count."""
+    inside = {v for n in nodes for v in n.outputs}
+    values = ((n, v) for n in nodes for v in n.inputs if v is not None and v not in inside)
+    return list(dict.fromkeys(v for n, v in values if not _is_literal(n, v)))
+
+
+def _is_literal(reader: Node, value: Value) -> bool:
+    if Trait.CONTRACTION in reader.op.traits:
+        return False
+    return is_constant(value) and value.type.elements == 1
+
+
+def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
+    """Move ``nodes`` (in order) into the region of a new Fused node. The graph may need to be sorted
+    afterwards."""
+    inside = {v for n in nodes for v in n.outputs}
+    operands = operands_of(nodes)
+    results = [
+        v for n in nodes for v in n.outputs
+        if v in graph.outputs or any(u not in nodes for u in v.users)
+    ]  # fmt: skip
+    region = Graph("region")
+    inner: dict[Value, Value] = {v: region.add_input(v.type, v.name) for v in operands}
+    for node in nodes:
+        for value in node.inputs:
+            if value is not None and value not in inner and value not in inside:
+                source = value.producer
+                assert source is not None  # a literal
+                inner[value] = region.append(Node(source.op, (), [value.type], sources=source.sources)).output
+        inputs = [None if v is None else inner[v] for v in node.inputs]
+        types = [v.type for v in node.outputs]
+        copy = Node(node.op, inputs, types, name=node.name, sources=node.sources)
+        region.append(copy)
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            new.name, new.layout = old.name, old.layout
+            inner[old] = new
+    region.set_outputs([inner[v] for v in results])
+    sources = [s for n in nodes for s in n.sources]
+    fused = Node(Fused(len(results)), operands, [v.type for v in results], [region], sources=sources)
+    graph.insert(fused, nodes[-1])
+    for old, new in zip(results, fused.outputs, strict=True):
+        graph.replace_all_uses(old, new)
+    for node in reversed(nodes):
+        graph.erase(node)
+    return fused

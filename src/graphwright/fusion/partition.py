@@ -1,0 +1,95 @@
+"""A partition of a graph: which nodes one kernel computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from graphwright.ir.graph import Graph, Node
+from graphwright.ir.op import Trait
+from graphwright.loop_nests.axes import Nest
+from graphwright.records import dataclass
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes of one kernel in their order; ``nest``: the analysis of all but the anchor, where it is known."""
+
+    nodes: list[Node]
+    anchor: Node | None = None
+    """The contraction whose epilogue the others are."""
+    nest: Nest | None = None
+
+    @property
+    def rest(self) -> list[Node]:
+        """All but the anchor."""
+        return self.nodes if self.anchor is None else [n for n in self.nodes if n is not self.anchor]
+
+    @property
+    def is_only_views(self) -> bool:
+        """Whether it computes nothing."""
+        return self.anchor is None and all(Trait.VIEW in n.op.traits for n in self.nodes)
+
+    @property
+    def has_reduction(self) -> bool:
+        """Whether a node folds axes."""
+        return any(Trait.REDUCTION in n.op.traits for n in self.nodes)
+
+    def drop_last_views(self) -> list[Node]:
+        """Leave views at the end of a kernel outside: they cost nothing there, and the kernel keeps its axes.
+        What was left."""
+        dropped = []
+        for node in reversed(self.nodes):
+            if Trait.VIEW in node.op.traits and not any(user in self.nodes for user in node.output.users):
+                self.nodes.remove(node)
+                dropped.append(node)
+        return dropped
+
+
+class Partition:
+    """Groups of the nodes of ``graph``: of each node at most one."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.group_of: dict[Node, Group] = {}
+        self.position = {node: i for i, node in enumerate(graph)}
+
+    def add(self, group: Group) -> None:
+        """Let ``group`` be the one of its nodes."""
+        for node in group.nodes:
+            self.group_of[node] = group
+
+    def groups(self) -> list[Group]:
+        """Each group once, in the order of the nodes that joined first."""
+        return list(dict.fromkeys(self.group_of.values()))
+
+    def ordered(self, nodes: Iterable[Node]) -> list[Node]:
+        """``nodes`` in the order of the graph."""
+        return sorted(nodes, key=self.position.__getitem__)
+
+    def producers(self, node: Node) -> dict[Group, list[Node]]:
+        """Groups of the operands of ``node``, latest first, with the nodes that compute these: the residual
+        of an addition is fused behind the later branch."""
+        found = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
+        made: dict[Group, list[Node]] = {}
+        for producer in sorted((p for p in found if p is not None), key=lambda p: -self.position[p]):
+            made.setdefault(self.group_of[producer], []).append(producer)
+        return made
+
+    def makes_cycle(self, members: set[Node]) -> bool:
+        """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last
+        member."""
+        last = max(self.position[n] for n in members)
+        stack = [u for n in members for v in n.outputs for u in v.users if u not in members]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node in members:
+                return True
+            if node in seen or self.position.get(node, last) >= last:
+                continue
+            seen.add(node)
+            group = self.group_of.get(node)
+            reached = group.nodes if group is not None else [node]
+            seen.update(reached)
+            stack += [u for n in reached for v in n.outputs for u in v.users]
+        return False

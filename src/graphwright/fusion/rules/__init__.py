@@ -1,0 +1,23 @@
+"""Fusion rules, one file each. Add a rule of graphwright's own to ``BUILT_IN``: the first that matches
+decides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.fusion.rules.attention import ATTENTION
+from graphwright.fusion.rules.base import FusionRule, ReplaceRule
+from graphwright.fusion.rules.epilogue import EPILOGUE
+from graphwright.fusion.rules.pointwise import POINTWISE
+from graphwright.fusion.rules.reduction_input import REDUCTION_INPUT
+from graphwright.fusion.rules.row import ROW
+from graphwright.fusion.rules.view import VIEW
+
+BUILT_IN: Final[tuple[FusionRule | ReplaceRule, ...]] = (
+    ATTENTION,
+    EPILOGUE,
+    VIEW,
+    ROW,
+    REDUCTION_INPUT,
+    POINTWISE,
+)

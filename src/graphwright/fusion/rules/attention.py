@@ -1,0 +1,12 @@
+"""Attention: two products with a Softmax between them become one op."""
+
+from __future__ import annotations
+
+from graphwright.fusion.rules.base import ReplaceRule
+from graphwright.passes.fuse_attention import FUSE_ATTENTION
+
+ATTENTION = ReplaceRule(
+    "attention",
+    "computes softmax(Q K) V, with scale, mask and layouts of heads, without a buffer of scores",
+    FUSE_ATTENTION,
+)

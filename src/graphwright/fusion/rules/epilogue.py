@@ -1,0 +1,18 @@
+"""Epilogues: what follows a matrix product or convolution runs while its tiles are stored."""
+
+from __future__ import annotations
+
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.rules.base import ALL, FusionRule
+
+
+def _has_contraction(candidate: Candidate) -> bool:
+    return candidate.anchor is not None
+
+
+EPILOGUE = FusionRule(
+    "epilogue",
+    "computes bias, activation, scale and residual while a matrix product or convolution stores its tiles",
+    _has_contraction,
+    level=ALL,
+)

@@ -1,0 +1,84 @@
+"""All fusion rules: users' own, which are asked first, and those of graphwright."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from graphwright.errors import Diagnostic, PluginError
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.rules import BUILT_IN
+from graphwright.fusion.rules.base import Check, FusionRule, ReplaceRule
+from graphwright.ir.plugin_ops import defined_at, guarded, plugin_of
+from graphwright.ir.refusal import Refusal
+from graphwright.records import replace
+
+_REGISTERED: Final[dict[str, FusionRule]] = {}
+"""Users' own by name, as they were given."""
+_GUARDED: Final[dict[str, FusionRule]] = {}
+"""The same: what their functions raise is an error that names them."""
+
+
+def register_fusion_rules(*rules: FusionRule) -> None:
+    """Let ``rules`` decide about the merges that they match, in models that are compiled from now on, before
+    graphwright's own do; among users' rules the order of registration counts.
+
+    Raises PluginError for what is no FusionRule, for a name that is no identifier, and for one that is taken.
+    """
+    for rule in rules:
+        _require_sound(rule)
+        known = _REGISTERED.get(rule.name)
+        if known is not None and plugin_of(known.pattern) != plugin_of(rule.pattern):
+            message = f"fusion rule {rule.name!r} has the name of one of {plugin_of(known.pattern)}"
+            raise _clash(message, rule)
+        if any(rule.name == built_in.name for built_in in BUILT_IN):
+            raise _clash(f"fusion rule {rule.name!r} has the name of one of graphwright", rule)
+        _REGISTERED[rule.name], _GUARDED[rule.name] = rule, _guarded(rule)
+
+
+def registered_fusion_rules() -> list[FusionRule]:
+    """Users' own, as they were given."""
+    return list(_REGISTERED.values())
+
+
+def all_rules() -> tuple[FusionRule | ReplaceRule, ...]:
+    """Users' own, then graphwright's."""
+    return (*_GUARDED.values(), *BUILT_IN)
+
+
+def _require_sound(rule: object) -> None:
+    if not isinstance(rule, FusionRule):
+        message = f"{type(rule).__name__} is no FusionRule"
+        raise PluginError(Diagnostic("plugin-class", message))
+    functions = (rule.pattern, rule.check, *rule.constraints)
+    if not all(map(callable, functions)):
+        message = f"fusion rule {rule.name!r} needs functions as pattern, check and constraints"
+        raise PluginError(Diagnostic("plugin-class", message))
+    if not rule.name.isidentifier() or rule.name in ("all", "none"):
+        message = f"{rule.name!r} is no name of a fusion rule"
+        hint = "take letters, digits and _, and neither all nor none"
+        raise PluginError(Diagnostic("plugin-class", message, defined_at(rule.pattern), hint))
+
+
+def _clash(message: str, rule: FusionRule) -> PluginError:
+    return PluginError(Diagnostic("plugin-clash", message, defined_at(rule.pattern), "give it another name"))
+
+
+def _guarded(rule: FusionRule) -> FusionRule:
+    def pattern(candidate: Candidate) -> bool:
+        doing = f"pattern of fusion rule {rule.name}"
+        return bool(guarded(lambda: rule.pattern(candidate), rule.pattern, doing))
+
+    constraints = tuple(_guarded_check(rule, each) for each in rule.constraints)
+    return replace(rule, pattern=pattern, check=_guarded_check(rule, rule.check), constraints=constraints)
+
+
+def _guarded_check(rule: FusionRule, check: Check) -> Check:
+    def ask(candidate: Candidate) -> Refusal | str | None:
+        doing = f"check of fusion rule {rule.name}"
+        reason: Any = guarded(lambda: check(candidate), check, doing)
+        if reason is not None and not isinstance(reason, str | Refusal):
+            message = f"{doing} gives {reason!r}: it takes a reason against, or None"
+            raise PluginError(Diagnostic("plugin-rule", message, defined_at(check)))
+        return reason
+
+    return ask

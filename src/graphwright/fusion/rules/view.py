@@ -1,0 +1,13 @@
+"""Views: a reshape between loops changes how these count, and moves nothing."""
+
+from __future__ import annotations
+
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.rules.base import FusionRule
+
+
+def _joins_views(candidate: Candidate) -> bool:
+    return candidate.producer.is_only_views or candidate.consumer.is_only_views
+
+
+VIEW = FusionRule("view", "reads through reshapes, so that the loops on both sides meet", _joins_views)

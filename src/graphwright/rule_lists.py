@@ -1,0 +1,54 @@
+"""What the option ``fusion_rules`` takes: a list of names, or a TOML file that holds one."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, Final
+
+from graphwright.spelling import did_you_mean
+
+KEYS: Final = ("rules", "off")
+"""Of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""
+TAKES: Final = "takes all, none, names with commas between them (-NAME is off), or a .toml file"
+
+
+def read_rules(text: str) -> str:
+    """``text`` as a list with commas, names that are off behind a minus; that of a file if it names one.
+
+    ``-name`` alone means all others. Raises ValueError, whose message says what is wrong; whether there are
+    rules of these names is not known here.
+    """
+    if text.endswith(".toml"):
+        return _read_file(Path(text).expanduser())
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.removeprefix("-").isidentifier() for word in words):
+        raise ValueError(TAKES)
+    return ",".join(["all", *words] if words[0].startswith("-") else words)
+
+
+def _read_file(path: Path) -> str:
+    try:
+        table = importlib.import_module("tomllib").loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{error.strerror or error}") from error
+    except ValueError as error:  # TOML, or UTF-8
+        raise ValueError(f"is no TOML: {error}") from error
+    faults = [_unknown_key(key) for key in table if key not in KEYS]
+    rules, off = table.get("rules", "all"), table.get("off", [])
+    if rules not in ("all", "none") and not _are_names(rules):
+        faults.append('rules is "all", "none" or a list of names')
+    if not _are_names(off):
+        faults.append("off is a list of names")
+    if faults:
+        raise ValueError("; ".join(faults))
+    names = [rules] if isinstance(rules, str) else rules or ["none"]
+    return ",".join([*names, *(f"-{name}" for name in off)])
+
+
+def _unknown_key(key: str) -> str:
+    return f"there is no key {key!r}: {did_you_mean([key], KEYS)}keys: {', '.join(KEYS)}"
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) and name.isidentifier() for name in value)

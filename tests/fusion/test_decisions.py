@@ -1,0 +1,180 @@
+"""Decisions: a code at every exit, bytes saved, their text, and that packages keep them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from graphwright.errors import PackageError
+from graphwright.fusion.decision_text import decode_decisions, encode_decisions
+from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
+from graphwright.ir.refusal import Code
+from graphwright.ir.symbols import symbol
+
+from .support import decided, module_of
+
+X = "%x: f32[8, 16]"
+
+CASES = {
+    Code.MERGED: (X, '%a = Exp(%x): f32[8, 16] from "a"', '%b = Neg(%a): f32[8, 16] from "b"', "return %b"),
+    Code.NO_LOOPS: (
+        X,
+        '%a = CumSum[axis=1](%x): f32[8, 16] from "a"',
+        '%b = Neg(%a): f32[8, 16] from "b"',
+        "return %b",
+    ),
+    Code.NO_CODE: (
+        "%x: f32[8]",
+        '%a = Cast[to=c64](%x): c64[8] from "a"',
+        '%b = Cast[to=f32](%a): f32[8] from "b"',
+        "return %b",
+    ),
+    Code.PROLOGUE: (
+        f"{X}, %w: f32[16, 16]",
+        '%a = Exp(%x): f32[8, 16] from "a"',
+        '%b = MatMul(%a, %w): f32[8, 16] from "b"',
+        "return %b",
+    ),
+    Code.TWO_CONTRACTIONS: (
+        f"{X}, %w: f32[16, 16]",
+        '%c = MatMul(%x, %w): f32[8, 16] from "c"',
+        '%a = MatMul(%x, %w): f32[8, 16] from "a"',
+        '%d = Exp(%c): f32[8, 16] from "d"',
+        '%e = Exp(%a): f32[8, 16] from "e"',
+        '%b = Add(%d, %e): f32[8, 16] from "b"',
+        "return %b",
+    ),
+    Code.EPILOGUE_REDUCTION: (
+        f"{X}, %w: f32[16, 16]",
+        '%a = MatMul(%x, %w): f32[8, 16] from "a"',
+        '%b = ReduceSum[axes=(1,)](%a): f32[8, 1] from "b"',
+        "return %b",
+    ),
+    Code.EPILOGUE_SHAPE: (
+        "%x: f32[16, 16], %w: f32[16, 16], %y: f32[4, 16, 16]",
+        '%a = MatMul(%x, %w): f32[16, 16] from "a"',
+        '%b = Add(%a, %y): f32[4, 16, 16] from "b"',
+        "return %b",
+    ),
+    Code.REDUCED_AXES: (
+        X,
+        '%a = ReduceSum[axes=(1,)](%x): f32[8, 1] from "a"',
+        '%c = Sub(%x, %a): f32[8, 16] from "c"',
+        '%b = ReduceSum[axes=(0,)](%c): f32[1, 16] from "b"',
+        "return %b",
+    ),
+    Code.RECOMPUTED_VALUE: (
+        "%x: f32[16], %y: f32[8, 16]",
+        '%a = Exp(%x): f32[16] from "a"',
+        '%b = Add(%a, %y): f32[8, 16] from "b"',
+        "return %b",
+    ),
+    Code.ROW_BEYOND_CACHE: (
+        "%x: f32[2, 1000000]",
+        '%a = ReduceSum[axes=(1,)](%x): f32[2, 1] from "a"',
+        '%b = Sub(%x, %a): f32[2, 1000000] from "b"',
+        "return %b",
+    ),
+    Code.CYCLE: (
+        "%x: f32[8, 16]",
+        '%a = Exp(%x): f32[8, 16] from "a"',
+        '%c = CumSum[axis=1](%a): f32[8, 16] from "c"',
+        '%b = Add(%a, %c): f32[8, 16] from "b"',
+        "return %b",
+    ),
+    Code.LAST_VIEW: (
+        X,
+        '%a = Exp(%x): f32[8, 16] from "a"',
+        '%b = Reshape[shape=(128,)](%a): f32[128] from "b"',
+        "return %b",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CASES, ids=lambda code: code.value)
+def test_each_exit_has_its_code(code: Code) -> None:
+    head, *lines = CASES[code]
+    decisions = decided(module_of(head, *lines))
+    found = [each for (*_, last), each in decisions.items() if last == "b"]
+    assert code in [each.code for each in found]
+    for each in found:
+        assert (each.verdict is Verdict.TAKEN) == (each.code is Code.MERGED)
+        assert each.why
+
+
+def test_codes_are_stable_words_with_a_sentence_each() -> None:
+    texts = [code.value for code in Code]
+    assert len({*texts}) == len(texts)
+    assert all(re.fullmatch(r"FUSE_[A-Z]+(_[A-Z]+)*", text) for text in texts)
+    assert all(code.means and not code.means.endswith(".") for code in Code)
+
+
+def test_bytes_that_a_merge_saves() -> None:
+    """One write and one read of 8 * 16 elements; a read where the value is stored anyway, or read twice."""
+    head, *lines = CASES[Code.MERGED]
+    assert decided(module_of(head, *lines))["a", "b"].bytes_saved == 2 * 512
+    kept = decided(module_of(head, *lines[:-1], "return %a, %b"))
+    assert kept["a", "b"].bytes_saved == 512
+    shared = decided(module_of(head, lines[0], '%b = Add(%a, %x): f32[8, 16] from "b"', "return %b"))
+    assert shared["a", "b"].bytes_saved == 3 * 512
+    row = decided(module_of(*CASES[Code.ROW_BEYOND_CACHE]))
+    assert row["a", "b"].bytes_saved == 2 * 8 + 2 * 4_000_000
+
+
+def test_open_sizes_stay_in_the_bytes() -> None:
+    module = module_of(
+        "%x: f32[N, 16]",
+        '%a = Exp(%x): f32[N, 16] from "a"',
+        '%b = Neg(%a): f32[N, 16] from "b"',
+        "return %b",
+    )
+    assert decided(module)["a", "b"].bytes_saved == 128 * symbol("N")
+
+
+def test_decisions_survive_their_text() -> None:
+    some = [
+        Decision(
+            Edit(Kind.MERGE, ("a + é", "b")), Verdict.TAKEN, Code.MERGED, "rule x", 12, -0.5, None,
+            (("a", "é"), ()),
+        ),
+        Decision(Edit(Kind.REPLACE, ("b",)), Verdict.REFUSED, Code.ATTENTION_AXIS, "why", sources=((),)),
+    ]  # fmt: skip
+    text = encode_decisions(some)
+    assert decode_decisions(text) == some
+    assert encode_decisions([]) == "" and decode_decisions("") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", "{}", '{"nodes": [], "reasons": [], "decisions": [[[0], 0]]}',
+        '{"nodes": ["a"], "reasons": [["merge", "taken", "FUSE_NONSENSE", ""]], "decisions": [[[0], 0]]}',
+        '{"nodes": ["a"], "reasons": [["merge", "taken"]], "decisions": [[[0], 0, 1, 2, 3, 4, 5]]}',
+        '{"nodes": [1], "reasons": [], "decisions": []}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_damaged_decisions_are_one_error(text: str) -> None:
+    with pytest.raises(PackageError, match="its decisions cannot be read"):
+        decode_decisions(text)
+
+
+def test_packages_keep_decisions_with_the_same_bytes(tmp_path: Path) -> None:
+    def saved(name: str) -> bytes:
+        b = gw.GraphBuilder()
+        x = b.input("x", np.float32, ("N", 16))
+        b.output("y", b.softmax(b.relu(b.matmul(x, np.ones((16, 16), np.float32)))))
+        model = gw.compile(b.build())
+        model.save(tmp_path / name)
+        return model.package.main.decisions.encode()
+
+    text = saved("a.om")
+    assert saved("b.om") == text
+    assert (tmp_path / "a.om").read_bytes() == (tmp_path / "b.om").read_bytes()
+    decisions = decode_decisions(gw.load(tmp_path / "a.om").package.main.decisions)
+    assert {each.code for each in decisions} == {Code.MERGED, Code.EPILOGUE_REDUCTION}
+    assert json.loads(text)["decisions"]

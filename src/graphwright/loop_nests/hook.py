@@ -10,6 +10,8 @@ from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Buffer,
+    Const,
+    Index,
     Kernel,
     Kind,
     Let,
@@ -21,7 +23,7 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
-from graphwright.ir.symbols import Dim, product, symbol
+from graphwright.ir.symbols import Dim, atoms, product, symbol
 from graphwright.loop_nests.axes import Axis, join_axes
 from graphwright.loop_nests.builder import NestBuilder, RegionKernel
 from graphwright.records import replace
@@ -43,7 +45,11 @@ def hook_kernel(
 
 
 class _Hook(NestBuilder):
-    """An epilogue: rows x columns of one tile, in the index space of the contraction's output."""
+    """An epilogue: rows x columns of one tile, in the index space of the contraction's output.
+
+    The loop over rows is inside that over columns: a tile has few columns, and what is the same for all its
+    rows, a bias or constants of a polynomial, stays in registers.
+    """
 
     symbolic = True
 
@@ -60,6 +66,8 @@ class _Hook(NestBuilder):
         self.anchor, self.groups = anchor, groups
         shape, strides = (symbol("rows"), symbol("cols")), (symbol("ld"), 1)
         self.tile = Buffer("tile", anchor.type.dtype, shape, Level.CACHE, strides)
+        self.fixed: list[Let] = []
+        """Operands that do not vary along the rows, read outside of their loop."""
 
     def build(self) -> RegionKernel:
         made = self.finish(self._body())
@@ -73,9 +81,9 @@ class _Hook(NestBuilder):
         tile = Load(self.tile, (symbol("r"), symbol("c") if parts[2] else 0))
         body = tuple(self._statements({self.anchor: tile}))
         if not parts[2]:  # one column: the rows are the vector
-            return [Loop("r", Kind.VECTOR, symbol("rows"), body)]
-        columns = Loop("c", Kind.VECTOR, symbol("cols"), body)
-        return [Loop("r", Kind.SERIAL, symbol("rows"), (columns,))]
+            return [Loop("r", Kind.VECTOR, symbol("rows"), (*self.fixed, *body))]
+        rows = Loop("r", Kind.SERIAL, symbol("rows"), body)
+        return [Loop("c", Kind.VECTOR, symbol("cols"), (*self.fixed, rows))]
 
     def _statements(self, bound: dict[Value, Scalar]) -> Iterator[Statement]:
         """What is computed and stored for one element of the tile; ``bound``: the values that are known."""
@@ -103,7 +111,14 @@ class _Hook(NestBuilder):
 
     def _operand(self, node: Node, position: int, bound: dict[Value, Scalar]) -> Scalar:
         value = node.operand(position)
-        return bound[value] if value in bound else self.read(value)
+        if value in bound:
+            return bound[value]
+        scalar = self.read(value)
+        if isinstance(scalar, Const) or any(_varies(i) for i in self.at(self.walks[value])):
+            return scalar
+        self.fixed.append(Let(self.names.take("fixed"), scalar))
+        bound[value] = Ref(self.fixed[-1].name, scalar.dtype)
+        return bound[value]
 
     def _store_anchor(self, scalar: Scalar) -> Store:
         walked = tuple(range(len(self.loops.extents)))
@@ -126,3 +141,8 @@ class _Hook(NestBuilder):
         place = {axis: k for k, group in enumerate(groups) for axis in group}
         self.walks = {v: tuple(sorted({place[a] for a in walk})) for v, walk in self.walks.items()}
         return [part_of[group[0]] for group in groups]
+
+
+def _varies(index: Index) -> bool:
+    """Whether ``index`` varies along the rows of a tile."""
+    return isinstance(index, Scalar) or any(atom.name == "r" for atom in atoms(index))

@@ -13,6 +13,7 @@ from graphwright.ir.loops.nodes import (
     Call,
     Cast,
     Const,
+    Index,
     Kind,
     Let,
     Load,
@@ -24,9 +25,9 @@ from graphwright.ir.loops.nodes import (
     Store,
     walk,
 )
-from graphwright.ir.symbols import Dim, Symbol, symbol
+from graphwright.ir.symbols import Dim, Symbol
 from graphwright.ir.types import I64
-from graphwright.targets.cpu.c.dims import depends
+from graphwright.targets.cpu.c.dims import along, depends
 
 COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 """Predicates of two operands and their C operators."""
@@ -137,18 +138,32 @@ def _moves_itself(value: Scalar, bound: set[str], private: set[str]) -> bool:
             return False
 
 
-def stores_may_wait(loop: Loop) -> bool:
-    """Whether the stores of a few steps may follow all of their loads: plain stores, side by side in memory,
-    of what no step reads. The compiler cannot tell, and would not mix the steps."""
+def stores_may_wait(loop: Loop, lane_axis: str) -> bool:
+    """Whether the stores of a few steps may follow all of their loads: plain stores, lanes side by side in
+    memory, of what no step reads. The compiler cannot tell, and would not mix the steps."""
     stores = [s for s in loop.body if isinstance(s, Store)]
     if any(not isinstance(s, Let | Store | Accumulate) for s in loop.body):
         return False
     for store in stores:
         last = store.index[-1] if store.index else 0
-        if any(isinstance(i, Scalar) for i in store.index) or last != symbol(loop.axis):
+        if any(isinstance(i, Scalar) for i in store.index) or not _is_next(last, lane_axis):
             return False
     names = {s.buffer.name for s in stores}
     return not any(isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in _all_values(s))
+
+
+def rows_inside(loop: Loop) -> Loop | None:
+    """The loop over any number of rows that ``loop`` over columns ends with."""
+    *before, last = loop.body
+    if not isinstance(last, Loop) or last.kind is not Kind.SERIAL or isinstance(last.extent, int):
+        return None
+    return last if all(isinstance(s, Let) for s in before) else None
+
+
+def _is_next(index: Index, axis: str) -> bool:
+    """Whether ``index`` goes up by one along ``axis``."""
+    found = None if isinstance(index, Scalar) else along(index, axis)
+    return found is not None and found.step == 1
 
 
 def _all_values(statement: Statement) -> Iterator[Scalar]:

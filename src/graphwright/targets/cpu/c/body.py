@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.loops.nodes import (
@@ -25,7 +26,7 @@ from graphwright.ir.symbols import Dim, mod, product
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U32, U64, DType
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
-from graphwright.targets.cpu.c.analysis import lanes_of, stores_may_wait, unrolling, vectorises
+from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may_wait, unrolling, vectorises
 from graphwright.targets.cpu.c.dims import strides_of
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.matmul import matmul_helper
@@ -84,10 +85,45 @@ class Writer(Accumulations):
         """A plain loop from ``first`` up to ``last``."""
         axis = c_name(loop.axis)
         end = self.factor(loop.extent) if last is None else last
+        if self.goes_in_pairs(loop):
+            self.pairs(loop, axis, end)
+            return
         increment = f"++{axis}" if loop.step == 1 else f"{axis} += {loop.step}"
         with self.block(f"for (int64_t {axis} = {first}; {axis} < {end}; {increment})"):
             self.scope.names[loop.axis] = axis
             self.body(loop.body)
+
+    def goes_in_pairs(self, loop: Loop) -> bool:
+        """Whether ``loop`` runs inside whole vectors, and two of its iterations are faster side by side."""
+        lanes = self.lanes
+        if lanes is None or lanes.tail is not None or loop.kind is not Kind.SERIAL or loop.step != 1:
+            return False
+        return unrolling(loop, self.private_names(loop)) == 2 and stores_may_wait(loop, lanes.axis)
+
+    def pairs(self, loop: Loop, axis: str, end: str) -> None:
+        """Two iterations a turn, whose stores follow both."""
+        with self.block(""):
+            self.line(f"int64_t {axis} = 0;")
+            with self.block(f"for (; {axis} + 2 <= {end}; {axis} += 2)"), self.late():
+                for position in (axis, f"({axis} + 1)"):
+                    with self.block(""):
+                        self.scope.names[loop.axis] = position
+                        self.body(loop.body)
+            with self.block(f"if ({axis} < {end})"):
+                self.scope.names[loop.axis] = axis
+                self.body(loop.body)
+
+    @contextmanager
+    def late(self) -> Iterator[None]:
+        """Stores wait until the end of the block."""
+        start = len(self.lines)
+        self.late_stores = []
+        yield
+        waiting, self.late_stores = self.late_stores, None
+        for _, store in waiting:
+            self.line(store)
+        indent = "    " * self.depth
+        self.lines[start:start] = [indent + declaration for declaration, _ in waiting]
 
     def let(self, name: str, value: Scalar) -> None:
         """A constant of the block at hand."""
@@ -145,6 +181,8 @@ class Writer(Accumulations):
         with self.block(""):
             partials = self.open_partials(loop, count, unroll)
             self.line(f"int64_t {axis} = {first};")
+            if known is None and (rows := rows_inside(loop)) is not None:
+                self.one_row(loop, rows, axis, end, count)
             for copies in sorted({unroll, 1}, reverse=True):
                 if known is None or known >= count * copies:
                     self.full_steps(loop, axis, end, count, copies, partials)
@@ -153,22 +191,28 @@ class Writer(Accumulations):
                 self.tail_step(loop, axis, end, count, partials, known)
             self.close_partials(count, partials)
 
+    def one_row(self, loop: Loop, rows: Loop, axis: str, end: str, count: int) -> None:
+        """All pairs of vectors of ``loop`` if ``rows`` inside is a single one, which would load its constants
+        again for each vector."""
+        flat = replace(loop, body=(*loop.body[:-1], *rows.body))
+        copies = unrolling(flat, self.private_names(flat))
+        if copies == 1:
+            return
+        with self.block(f"if ({self.factor(rows.extent)} == 1)"):
+            self.line(f"const int64_t {c_name(rows.axis)} = 0;")
+            self.scope.names[rows.axis] = c_name(rows.axis)
+            self.full_steps(flat, axis, end, count, copies, {})
+
     def full_steps(
         self, loop: Loop, axis: str, end: str, count: int, copies: int, partials: dict[int, Partial]
     ) -> None:
         """The loop over steps of ``copies`` whole vectors."""
         width = count * copies
-        with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"):
-            start = len(self.lines)
-            self.late_stores = [] if copies > 1 and stores_may_wait(loop) else None
+        late = self.late() if copies > 1 and stores_may_wait(loop, loop.axis) else nullcontext()
+        with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"), late:
             for copy in range(copies):
                 step = f"({axis} + {copy * count})" if copy else axis
                 self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
-            waiting, self.late_stores = self.late_stores or [], None
-            for _, store in waiting:
-                self.line(store)
-            indent = "    " * self.depth
-            self.lines[start:start] = [indent + declaration for declaration, _ in waiting]
 
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None

@@ -97,6 +97,9 @@ _MIN_COLUMNS: Final = 112
 _MIN_PIXELS: Final = 56
 """Bands are cut no smaller than this for the sake of several threads."""
 
+_HELD: Final = 128
+"""Pixels of a row, times output blocks, that wait in L1 for a hook: fewer would not repay its start."""
+
 _UNITS: Final = 8
 """What several threads would like to share."""
 
@@ -264,6 +267,7 @@ def constants(isa: Isa) -> str:
 #define MAX_BLOCKS {len(pixels)}
 #define TILE_PIXELS {", ".join(map(str, pixels))} /* of the widest tile of 1, 2, ... blocks */
 #define WIDEST {max(pixels)}
+#define HELD {_HELD} /* pixels of all blocks, about, that are stored at once if not by the tiles themselves */
 
 #include "conv/blocked_tile.h"
 """

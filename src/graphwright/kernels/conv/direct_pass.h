@@ -95,19 +95,21 @@ static int32_t store_planar(const struct pass *p, const float *tile, int64_t blo
                    : 0;
 }
 
-/* A tile in L1, for the hook to store or because the pixels of y lie apart. */
-static int32_t run_apart(const struct pass *p, struct tile *t, tile_fn run, int64_t pixels, int64_t pixel) {
-    const struct conv *g = p->g;
-    float out[2 * WIDEST * VL] __attribute__((aligned(64)));
-    float *to = t->to;
+/* Tiles of `pixels` side by side that go to L1 before they are stored: several, as a hook starts slowly. */
+static int64_t held_tiles(const struct pass *p, int64_t pixels) {
+    const int planar = p->g->s.y_lanes == 1; /* these are transposed one by one */
+    return planar ? 1 : larger(1, HELD / (pixels * p->blocks));
+}
+
+/* The tiles in L1, for the hook to store or because the pixels of y lie apart; `room` pixels of each block.
+ */
+static int32_t store_held(const struct pass *p, float *held, int64_t room, int64_t pixel, int64_t pixels,
+                          float *to) {
     int32_t error = 0;
-    t->to = out;
-    t->to_block = pixels * VL;
-    run(t);
     for (int64_t b = 0; b < p->blocks && !error; b++)
-        error = g->s.y_lanes == 1 ? store_planar(p, out + b * pixels * VL, p->block + b, pixel, pixels, to)
-                                  : store_blocked(p, out + b * pixels * VL, p->block + b, pixel, pixels, to);
-    t->to = to;
+        error = p->g->s.y_lanes == 1
+                    ? store_planar(p, held + b * room * VL, p->block + b, pixel, pixels, to)
+                    : store_blocked(p, held + b * room * VL, p->block + b, pixel, pixels, to);
     return error;
 }
 
@@ -131,20 +133,31 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         t.add += down * s->r_h + right * VL;
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
+    float held[(HELD > 2 * WIDEST ? HELD : 2 * WIDEST) * VL] __attribute__((aligned(64)));
+    float *to = t.to; /* of the first pixel that is held */
+    const int64_t room = held_tiles(p, pixels) * pixels;
+    int64_t waiting = 0; /* pixels that are held */
+    if (p->apart)
+        t.to_block = room * VL;
     struct fetch fetch = fetch_of(p, &t, pixels);
     for (int64_t i = 0; i < count; i++, x += pixels) {
         t.edges = (x == 0) | (x + pixels == s->ow) << 1;
+        if (p->apart)
+            t.to = held + waiting * VL;
         fetch_ahead(p, &t, &fetch);
-        if (p->apart) {
-            const int32_t error = run_apart(p, &t, run, pixels, y * s->ow + x);
-            if (error)
-                return error;
-        } else
-            run(&t);
+        run(&t);
         t.x += pixels * g->step * g->lanes;
         t.from += pixels * t.from_pixel;
         t.add = t.add ? t.add + pixels * VL : NULL;
-        t.to = t.to ? t.to + pixels * p->to_pixel : NULL;
+        t.to += pixels * p->to_pixel;
+        waiting += pixels;
+        if (!p->apart || (waiting < room && i + 1 < count))
+            continue;
+        const int32_t error = store_held(p, held, room, y * s->ow + x + pixels - waiting, waiting, to);
+        if (error)
+            return error;
+        to = to ? to + waiting * p->to_pixel : NULL;
+        waiting = 0;
     }
     return 0;
 }

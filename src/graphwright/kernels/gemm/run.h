@@ -49,8 +49,9 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     float *a_tiles = scratch;
     float *b_panel = a_tiles + block_rows * A_PITCH;
     float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
-    float room[MR * NR] __attribute__((aligned(64))), out[MR * NR] __attribute__((aligned(64)));
-    int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
+    float room[MR * NR] __attribute__((aligned(64))), out[HELD * MR * NR] __attribute__((aligned(64)));
+    const int64_t held = g->hook ? HELD : 1; /* tiles that are delivered at once */
+    int64_t row_of[BLOCK_TILES + 1];         /* where each tile of rows begins */
     const int64_t count = o->tile1 - o->tile0;
     const int in_place = reads_in_place(g);
     for (int64_t i = 0; i <= count; i++)
@@ -70,7 +71,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 next = behind_panel(g, o, p, k0, b);
             }
             for (int64_t i = 0; i < count; i++) {
-                const int64_t row = row_of[i], rows = row_of[i + 1] - row;
+                const int64_t row = row_of[i], rows = row_of[i + 1] - row, first = row_of[i - i % held];
                 float *a = a_tiles + i * MR * A_PITCH;
                 if (p == o->panel0 && !in_place) /* right before its first use */
                     pack_tile(g, o, row, rows, k0, depth, a);
@@ -83,16 +84,16 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                 if (kb == 0)
                     start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
                 if (kb == k_blocks - 1)
-                    aim_tile(g, o, row, col, whole, out, NR, &t);
+                    aim_tile(g, o, row, col, whole, out + (row - first) * NR, NR, &t);
                 t.wide = g->wide;
                 if (in_place)
                     run_tile_in_place(rows, parts(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b, ldb,
                                       &t);
                 else
                     run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
-                if (kb < k_blocks - 1)
+                if (kb < k_blocks - 1 || ((i + 1) % held && i + 1 < count))
                     continue;
-                const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, NR, &t);
+                const int32_t error = deliver_tile(g, o, first, row + rows - first, col, cols, out, NR, &t);
                 if (error)
                     return error;
             }

@@ -1,9 +1,10 @@
-"""``python -m graphwright``, and the command ``graphwright``."""
+"""``python -m graphwright``, and the commands ``graphwright`` and ``graph-autofusion``."""
 
 from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -17,13 +18,32 @@ def _end(number: int, frame: object) -> NoReturn:
 
 def main() -> None:
     """Run the command. A signal ends it without a traceback, also while its modules are imported."""
+
+    def command() -> None:
+        from graphwright.tools.cli import app
+
+        app(prog_name="graphwright")
+
+    _run(command)
+
+
+def autofusion() -> None:
+    """Run the command ``graph-autofusion``, as :func:`main` does."""
+
+    def command() -> None:
+        from graphwright.tools.autofusion import app
+
+        app(prog_name="graph-autofusion")
+
+    _run(command)
+
+
+def _run(command: Callable[[], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _end)
     try:
-        from graphwright.tools.cli import app
-
-        app(prog_name="graphwright")
+        command()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

@@ -174,6 +174,19 @@ def kernel_passes(target: Target, options: Options = DEFAULT) -> tuple[Scheduled
     return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], options, target)
 
 
+def source_passes(options: Options) -> tuple[Scheduled, ...]:
+    """From what a frontend imports to the simplified graph in the model's own ops, for engines that have
+    kernels for these.
+    """
+    return _passes([*STAGES[: _NAMES.index("attention")], STAGES[_NAMES.index("simplified")]], options)
+
+
+def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:
+    """From the graph behind :func:`source_passes` to one with Fused nodes."""
+    stages = STAGES[_NAMES.index("attention") : _NAMES.index("fuse") + 1]
+    return _passes([stage for stage in stages if stage.name != PARTITION], options, target)
+
+
 def _passes(stages: Sequence[Stage], options: Options, target: Target | None = None) -> tuple[Scheduled, ...]:
     made: list[Scheduled] = []
     for stage in stages:

@@ -11,7 +11,7 @@ from graphwright.ir.symbols import Dim
 if TYPE_CHECKING:
     from graphwright.ir.graph import Value
     from graphwright.ir.op import ConstRef
-    from graphwright.ir.types import DType
+    from graphwright.ir.types import DType, TensorType
 
 Operand: TypeAlias = "Value | str | None"
 """A value of the module, what :meth:`Exporter.emit` gave, or an input that is absent."""
@@ -40,6 +40,12 @@ class Exporter(Protocol):
         a size which is not known.
         """
 
+    def verbatim(self, node: bytes, version: int, *inputs: Operand) -> Any:
+        """Append a node of the source model that has other inputs; returns the names of its outputs.
+
+        ``version``: of its domain.
+        """
+
     def const(self, array: Array) -> str:
         """A constant."""
 
@@ -54,6 +60,9 @@ class Exporter(Protocol):
 
     def cast(self, value: Operand, dtype: DType) -> str:
         """``value`` converted to ``dtype``."""
+
+    def failure(self, types: Sequence[TensorType]) -> Any:
+        """Nodes that end the run with an error when they are reached, and claim results of ``types``."""
 
     def branch(self, region: int, operands: Sequence[Operand]) -> Any:
         """The attribute that holds region number ``region``, which reads ``operands`` where they are."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from graphwright.ir.exporter import Exporter
 from graphwright.ir.op import Inference, Op, Trait, op
 from graphwright.ir.types import TensorType
 
@@ -23,3 +24,10 @@ class Fail(Op):
 
     def reference(self) -> NoReturn:
         raise RuntimeError("the model chose a branch that cannot run on inputs of these shapes")
+
+
+def _export(e: Exporter, op: Fail) -> Any:
+    return e.failure(op.types)
+
+
+Fail.to_onnx = _export

@@ -216,11 +216,20 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     Its parameter ``options`` receives them, checked.
     """
+    return _with_flags(command, fields(Options))
+
+
+def with_options_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As :func:`with_options`, for those of the options ``names`` that there are."""
+    return lambda command: _with_flags(command, [each for each in fields(Options) if each.name in names])
+
+
+def _with_flags(command: Callable[..., None], options: Sequence[Any]) -> Callable[..., None]:
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
     taken = {parameter.name for parameter in own}
     flags = [
         *_verbosity(),
-        *(_flag(option) for option in fields(Options) if option.name not in taken),
+        *(_flag(option) for option in options if option.name not in taken),
     ]
 
     @functools.wraps(command)

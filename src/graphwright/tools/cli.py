@@ -6,19 +6,15 @@ Exit status: 0 all is well; 1 the model, the data or the machine is at fault; 2 
 from __future__ import annotations
 
 import importlib
-import sys
-import traceback
-from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from graphwright import log
-from graphwright.errors import Diagnostic, GraphwrightError, OptionError
 from graphwright.ir.names import terminal
 from graphwright.spelling import did_you_mean
-from graphwright.tools.console import report, say
+from graphwright.tools.console import say
+from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
 
 VERBS = ("compile", "run", "inspect", "check", "bench", "plugins", "cache")
@@ -48,28 +44,8 @@ class Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
-        """Run the command and end the process: any exception becomes lines on stderr and an exit status."""
-        try:
-            super().main(*arguments, **settings)
-        except Exception as error:
-            report(_faults(error))
-            sys.exit(2 if isinstance(error, OptionError) else 1)
-        sys.exit(0)
-
-
-def _faults(error: Exception) -> Sequence[Diagnostic]:
-    """What is wrong, in the words of ``error``; of one that nobody raised on purpose the traceback is
-    logged.
-    """
-    if isinstance(error, GraphwrightError):
-        return error.diagnostics
-    if isinstance(error, OSError):
-        return [Diagnostic("file", error.strerror or str(error), str(error.filename or ""))]
-    if isinstance(error, MemoryError):
-        return [Diagnostic("memory", f"not enough memory: {error}".rstrip(": "))]
-    log.debug("%s", "".join(traceback.format_exception(error)))
-    hint = "this is a defect of graphwright or of a plugin: -vv shows the traceback, for a report"
-    return [Diagnostic("internal", f"{type(error).__name__}: {error}", hint=hint)]
+        """Run the command and end the process."""
+        end_with(lambda: super(Verbs, self).main(*arguments, **settings))
 
 
 def show_version(wanted: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -35,6 +36,34 @@ class Functions:
             body.name = self._names[key] = name
             self.protos[name] = body
         return self._names[key]
+
+
+@dataclass(frozen=True)
+class FusedFunction:
+    """A function of the fused model: how many nodes it holds, and how often it is called."""
+
+    name: str
+    nodes: int
+    calls: int
+
+
+def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:
+    """The functions of ``model`` that fusion made, those that hold the most nodes of its graphs first."""
+    calls = Counter(node.op_type for node in _all_nodes(model.graph) if node.domain == FUNCTION_DOMAIN)
+    found = [
+        FusedFunction(each.name, sum(bool(node.input) for node in each.node), calls[each.name])
+        for each in model.functions
+        if each.domain == FUNCTION_DOMAIN
+    ]
+    return sorted(found, key=lambda each: (-each.nodes * each.calls, each.name))
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """All nodes of ``graph``, those of branches and loops included."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from _all_nodes(attribute.g)
 
 
 def label(region: Graph) -> str:

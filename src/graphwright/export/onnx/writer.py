@@ -26,7 +26,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.names import UniqueNames, terminal
 from graphwright.ir.op import Array, ConstRef
 from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.types import DType
+from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
 
 SOURCES: Final = "graphwright.sources"
@@ -227,6 +227,21 @@ class _NodeExporter:
         self._made.update(names)
         return names[0] if outputs == 1 else tuple(names)
 
+    def verbatim(self, node: bytes, version: int, *inputs: Operand) -> Any:
+        source = onnx.NodeProto.FromString(node)
+        if source.domain:
+            self._state.domains[source.domain] = max(self._state.domains.get(source.domain, 1), version)
+        else:
+            self._state.opset = max(self._state.opset, version)
+        stem = source.op_type.lower()
+        names = [self._scope.names.take(f"{stem}_{self._next()}") if name else "" for name in source.output]
+        operands = list(map(self._name, inputs))
+        made = self._scope.append(source.op_type, operands, names, source.domain, self._node_name())
+        made.attribute.extend(source.attribute)
+        given = [name for name in names if name]
+        self._made.update(given)
+        return given[0] if len(given) == 1 else tuple(given)
+
     def const(self, array: Array) -> str:
         if isinstance(self._scope, FunctionScope):
             return self._inner_constant(array)
@@ -253,6 +268,13 @@ class _NodeExporter:
 
     def cast(self, value: Operand, dtype: DType) -> str:
         return str(self.emit("Cast", value, to=dtype))
+
+    def failure(self, types: Sequence[TensorType]) -> Any:
+        """Elements out of nothing: what has none is given a shape that has some."""
+        none = self.const(np.zeros(0, np.int64))
+        shapes = [self.sizes([_some(dim) for dim in type.shape or ()]) for type in types]
+        made = [self.cast(self.emit("Reshape", none, s), t.dtype) for s, t in zip(shapes, types, strict=True)]
+        return made[0] if len(made) == 1 else tuple(made)
 
     def branch(self, region: int, operands: Sequence[Operand]) -> onnx.GraphProto:
         graph = self._node.regions[region]
@@ -360,6 +382,11 @@ class _NodeExporter:
         if isinstance(self._scope, FunctionScope):
             return ""
         return self._scope.names.take(f"node {self._node.place}")[5:]
+
+
+def _some(dim: Dim) -> int:
+    """A size of at least one element that fits ``dim``."""
+    return max(dim, 1) if isinstance(dim, int) else 1
 
 
 def _rename(node: onnx.NodeProto, old: str, new: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.faults import Fault, Report, text
+from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.graph import GraphReader
 from graphwright.frontends.onnx.opsets import opset_versions
 from graphwright.frontends.onnx.order import reads
@@ -66,6 +67,7 @@ def load(
     shapes: Shapes | None = None,
     constants: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
+    keep_foreign: bool = False,
 ) -> Module:
     """Read an ONNX model (a path, bytes, an open file or a ModelProto) into a module with the entry ``main``.
 
@@ -73,8 +75,9 @@ def load(
     text makes it symbolic under that name, shared by name; None keeps what the model says. ``constants``
     replaces inputs by arrays, numbers or lists. With ``outputs``, names of nodes' outputs, only what they
     need is read; if some are no node's, all is (:func:`graphwright.passes.interface.keep_outputs` finds those
-    inside of functions). Ops must be registered before: ``graphwright.ops.load()`` registers the
-    built-in ones. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
+    inside of functions). ``keep_foreign`` keeps nodes that no op here can be written back for as they are
+    (:class:`graphwright.ir.foreign.Foreign`). Ops must be registered before: ``graphwright.ops.load()``
+    registers the built-in ones. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
     """
     opened = source if isinstance(source, Opened) else open_model(source)
     report = Report()
@@ -82,7 +85,7 @@ def load(
         with deep_calls(
             min(len(opened.model.functions), MAX_DEPTH)
         ):  # subgraphs nest less deep in a protobuf
-            _read_model(opened, report, shapes or {}, constants or {}, outputs)
+            _read_model(opened, report, shapes or {}, constants or {}, outputs, keep_foreign)
     except Fault as fault:
         report.add(fault, "the model")
     report.raise_if_any()
@@ -95,10 +98,12 @@ def _read_model(
     shapes: Shapes,
     constants: Mapping[str, Any],
     wanted: Sequence[str] | None,
+    keep_foreign: bool,
 ) -> None:
     model, module = opened.model, opened.module
     frame = Frame(opset_versions((text(o.domain), o.version) for o in model.opset_import))
-    reader = GraphReader(module, model.functions, report)
+    foreign = ForeignNodes(model.graph) if keep_foreign else None
+    reader = GraphReader(module, model.functions, report, foreign)
     builder, _ = new_graph(module, "main", ())
     scope = Scope(builder, frame, opened.folder)
     module.metadata = {text(entry.key): text(entry.value) for entry in model.metadata_props}

@@ -12,6 +12,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
 from graphwright.frontends.onnx.catalogue import Catalogue, Key, Unsupported, node_name
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
+from graphwright.frontends.onnx.foreign import ForeignNodes, discard
 from graphwright.frontends.onnx.node import OnnxNode
 from graphwright.frontends.onnx.opsets import opset_versions, schema_function
 from graphwright.frontends.onnx.order import in_order
@@ -48,8 +49,14 @@ class Call:
 class GraphReader:
     """Reads graphs of one model into one module; faults go to ``report``, and reading goes on."""
 
-    def __init__(self, module: Module, functions: Sequence[onnx.FunctionProto], report: Report) -> None:
-        self.module, self.report = module, report
+    def __init__(
+        self,
+        module: Module,
+        functions: Sequence[onnx.FunctionProto],
+        report: Report,
+        foreign: ForeignNodes | None = None,
+    ) -> None:
+        self.module, self.report, self._foreign = module, report, foreign
         self.dims = Dims(module.symbols)
         self._unsupported: list[tuple[onnx.NodeProto, Mapping[str, int], str]] = []
         """Nodes that were met whose ops are not supported, with their opsets and the trail of calls."""
@@ -189,7 +196,13 @@ class GraphReader:
         if self._inlined > MAX_INLINED:
             fault = Fault("budget", f"the model's functions make more than {MAX_INLINED} nodes")
             raise OutOfBudget(fault.at(place))
-        meaning = self._catalogue.meaning(node, scope.frame.opsets)
+        try:
+            meaning = self._catalogue.meaning(node, scope.frame.opsets)
+        except Unsupported:
+            types = None if self._foreign is None else self._foreign.declared(node, self.dims)
+            if self._foreign is None or types is None:
+                raise
+            return self._foreign.keep(node, types, self._operands(node, scope, place), scope, _attributes)
         attributes = _attributes(node, scope)
         if meaning.schema is not None:
             check_attributes({name: a.proto for name, a in attributes.items()}, meaning.schema)
@@ -203,7 +216,13 @@ class GraphReader:
             importer = OnnxNode(
                 node, meaning.key, meaning.version, scope, place, inputs, attributes, *regions
             )
-            return _as_list(_imported(meaning.mapping, importer))
+            last = next(reversed(scope.builder.graph), None)
+            values = _as_list(_imported(meaning.mapping, importer))
+            if self._foreign is None or not self._foreign.wants(meaning, scope.builder.graph, last):
+                return values
+            found = [None if value is None else value.type for value in values]
+            discard(scope.builder.graph, last)
+            return self._foreign.keep(node, found, inputs, scope, _attributes)
         if meaning.schema is None:
             raise Unsupported
         body = _body(meaning.schema, node, inputs, attributes, meaning.version)

@@ -1,0 +1,1 @@
+"""Fused models for other engines: ONNX in, ONNX out."""

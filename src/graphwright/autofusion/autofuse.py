@@ -1,0 +1,140 @@
+"""Fuses a model of ONNX and gives a model of ONNX: ``autofuse(source) -> Fused model and what was done``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from graphwright import plugins
+from graphwright.autofusion.regions import fuse_model
+from graphwright.autofusion.traffic import Traffic, traffic
+from graphwright.compiler.modules import Observer, run_passes
+from graphwright.compiler.pipeline import source_passes
+from graphwright.config import Options
+from graphwright.cost.machine import Machine
+from graphwright.cost.nominal import nominal
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
+from graphwright.frontends.onnx import Opened, load, open_model
+from graphwright.frontends.onnx.read import Source
+from graphwright.gc_pause import gc_paused
+from graphwright.ir.constant import Constant
+from graphwright.ir.foreign import Foreign
+from graphwright.ir.fused import region_of
+from graphwright.ir.graph import Graph, Module
+from graphwright.ir.nesting import regions_of
+from graphwright.ir.symbols import names_in, symbol
+from graphwright.kernels.candidates.registry import load as load_candidates
+from graphwright.records import dataclass
+from graphwright.runtime.target import for_this_cpu
+from graphwright.targets.registry import target_of
+
+METADATA: Final = "graphwright.fused"
+"""Key of the model's metadata that says it was fused here."""
+DUPLICATE: Final = "GW_ERROR_DUPLICATE_FUSION"
+
+
+@dataclass(frozen=True)
+class Autofused:
+    """The fused model, and what fusion found and did.
+
+    ``operators``: how often each op occurs in the simplified model. ``regions``: fused operators, which hold
+    ``fused_nodes`` of its nodes. ``candidates``: merges of two neighbours that were considered, of which
+    ``merges`` were made. ``foreign``: ops that are kept as they are. ``open_sizes``: what sizes that are not
+    known count as, as in ``N=64``. ``benefit_ms``: an upper bound of the time that a run saves, from bytes at
+    the memory's rate and from launches, on the machine of :mod:`graphwright.cost.machine`.
+    """
+
+    model: OnnxModel
+    operators: Counter[str]
+    before: Traffic
+    after: Traffic
+    regions: int
+    fused_nodes: int
+    candidates: int
+    merges: int
+    foreign: Counter[str]
+    open_sizes: Sequence[str]
+    benefit_ms: float
+
+
+@gc_paused()
+def autofuse(
+    source: Source,
+    *,
+    options: Options | None = None,
+    inline: bool = False,
+    redo: bool = False,
+    version: str = "",
+    observe: Observer = lambda name, product: None,
+) -> Autofused:
+    """Simplify and fuse the model ``source``, and write it as ONNX again.
+
+    ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` takes a
+    model that was fused here apart and fuses it again. Raises ModelError, with the code
+    ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError.
+    """
+    options = for_this_cpu(options or Options())
+    plugins.use(options)
+    load_candidates()
+    target = target_of(options)
+    opened = open_model(source, options.external_data)
+    if not redo:
+        _refuse_fused(opened)
+    module = load(opened, keep_foreign=True)
+    module.metadata.pop(METADATA, None)
+    module.symbols.assume_nothing()
+    with regions_of(module):
+        run_passes(module, source_passes(options), options, observe)
+        before, operators = traffic(module), _operators(module)
+        fusion = fuse_model(module, target, options)
+        nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
+        after = traffic(module)
+        metadata = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})}
+        model = write_model(module, metadata=metadata, version=version, inline=inline)
+    foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
+    open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]
+    benefit = _benefit_ms(before, after, target.machine)
+    return Autofused(
+        model=model,
+        operators=operators,
+        before=before,
+        after=after,
+        regions=len(fusion.made),
+        fused_nodes=nodes,
+        candidates=fusion.considered,
+        merges=fusion.merged,
+        foreign=foreign,
+        open_sizes=open_sizes,
+        benefit_ms=benefit,
+    )
+
+
+def _refuse_fused(opened: Opened) -> None:
+    """Raise ModelError for a model that was fused here."""
+    keys = {entry.key for entry in opened.model.metadata_props}
+    domains = {function.domain for function in opened.model.functions}
+    if METADATA in keys or FUNCTION_DOMAIN in domains:
+        hint = "give the model that it was made of, or --redo, which takes it apart and fuses it again"
+        raise ModelError(Diagnostic(DUPLICATE, "the model was fused by graphwright already", hint=hint))
+
+
+def _benefit_ms(before: Traffic, after: Traffic, machine: Machine) -> float:
+    moved = (before.activation_bytes - after.activation_bytes) / machine.memory.moved
+    return float(moved + (before.launches - after.launches) * machine.task_ns) / 1e6
+
+
+def _symbols(module: Module) -> list[str]:
+    """Open sizes of inputs."""
+    dims = [dim for value in module.main.inputs for dim in value.type.shape or ()]
+    return list(dict.fromkeys(name for dim in dims for name in sorted(names_in(dim))))
+
+
+def _operators(module: Module) -> Counter[str]:
+    return Counter(node.op.source_name for node in module.walk() if not isinstance(node.op, Constant))
+
+
+def _nodes_in(region: Graph) -> int:
+    return sum(not isinstance(node.op, Constant) for node in region)

@@ -1,0 +1,138 @@
+"""Which nodes of a simplified model fuse, found on a copy of it that is taken down to ops with kernels.
+
+Fusion sees what ops decompose to: a softmax is a maximum, a difference, an exponential, a sum and a quotient.
+Another engine has a kernel for the softmax. So each node of the model marks what becomes of it in the copy,
+and a region of the copy stands for the nodes that are wholly in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphwright.compiler.modules import run_passes
+from graphwright.compiler.pipeline import fusion_passes
+from graphwright.config import Options
+from graphwright.fusion.decisions import Verdict, decisions_of
+from graphwright.fusion.outline import outline
+from graphwright.ir.clone import clone_module
+from graphwright.ir.constant import Constant
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.op import Trait
+from graphwright.passes.base import graphs
+from graphwright.records import dataclass
+from graphwright.targets.base import Target
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The new Fused nodes; how many merges of two neighbours were considered, and how many of them made."""
+
+    made: Sequence[Node]
+    considered: int
+    merged: int
+
+
+def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
+    """Outline the regions of ``module`` that ``target`` fuses as Fused nodes. Raises ModelError."""
+    groups, verdicts = _groups(module, target, options)
+    made: list[Node] = []
+    for graph in list(graphs(module)):
+        position = {node: k for k, node in enumerate(graph)}
+        own = [sorted(group, key=position.__getitem__) for group in groups if group[0].graph is graph]
+        kept = [part for group in own for part in _parts(group) if _is_worth_a_call(part)]
+        made += [outline(graph, part) for part in list(_without_cycles(kept))]
+        graph.sort()
+    return Fusion(made, len(verdicts), verdicts.count(Verdict.TAKEN))
+
+
+def _groups(module: Module, target: Target, options: Options) -> tuple[list[list[Node]], list[Verdict]]:
+    """Nodes of ``module`` by the region of the copy that holds all that became of them; what was decided."""
+    copy = clone_module(module)
+    marked: dict[str, Node] = {}
+    for node, copied in zip(module.walk(), copy.walk(), strict=True):
+        mark = str(len(marked))
+        marked[mark], copied.sources = node, (mark,)
+    records = run_passes(copy, fusion_passes(target, options), options)
+    verdicts = [decision.verdict for decision in decisions_of(records)]
+    regions = _regions_of_marks(copy)
+    groups: dict[Node, list[Node]] = {}
+    for mark, found in regions.items():
+        (region, *others), node = found, marked[mark]
+        if region is not None and not others and not isinstance(node.op, Constant) and _can_be_inside(node):
+            groups.setdefault(region, []).append(node)
+    return [part for group in groups.values() for part in _by_graph(group)], verdicts
+
+
+def _regions_of_marks(copy: Module) -> dict[str, dict[Node | None, None]]:
+    """Where the nodes with each mark are: in Fused nodes, or None for outside of them."""
+    inside = {region_of(node) for node in copy.walk() if isinstance(node.op, Fused)}
+    found: dict[str, dict[Node | None, None]] = {}
+    for graph in graphs(copy):
+        for node in graph if graph not in inside else ():
+            fused = node if isinstance(node.op, Fused) else None
+            for member in (node,) if fused is None else region_of(fused):
+                for mark in () if isinstance(member.op, Constant) else member.sources:
+                    found.setdefault(mark, {})[fused] = None
+    return found
+
+
+def _can_be_inside(node: Node) -> bool:
+    return not node.regions and Trait.EFFECT not in node.op.traits
+
+
+def _by_graph(nodes: Sequence[Node]) -> list[list[Node]]:
+    parts: dict[Graph | None, list[Node]] = {}
+    for node in nodes:
+        parts.setdefault(node.graph, []).append(node)
+    return list(parts.values())
+
+
+def _parts(nodes: Sequence[Node]) -> list[list[Node]]:
+    """``nodes``, in order, as sets that are connected: what joined them may have stayed outside."""
+    number: dict[Node, int] = {node: k for k, node in enumerate(nodes)}
+    for node in nodes:
+        for value in node.inputs:
+            other = None if value is None else value.producer
+            if other in number and number[other] != number[node]:
+                old, new = number[node], number[other]
+                number.update({each: new for each, k in number.items() if k == old})
+    parts: dict[int, list[Node]] = {}
+    for node in nodes:
+        parts.setdefault(number[node], []).append(node)
+    return list(parts.values())
+
+
+def _is_worth_a_call(nodes: Sequence[Node]) -> bool:
+    """Whether two nodes at least do more than to give memory another shape."""
+    return sum(Trait.VIEW not in node.op.traits for node in nodes) > 1
+
+
+def _without_cycles(groups: Sequence[list[Node]]) -> Iterator[list[Node]]:
+    """Those of ``groups`` that can be nodes, one after the other: no value leaves one and comes back."""
+    group_of: dict[Node, int] = {}
+    for number, group in enumerate(groups):
+        for node in group:
+            group_of[node] = number
+        if _reaches_itself(set(group), group_of, groups):
+            for node in group:
+                del group_of[node]
+        else:
+            yield group
+
+
+def _reaches_itself(members: set[Node], group_of: dict[Node, int], groups: Sequence[list[Node]]) -> bool:
+    stack = [
+        user for node in members for value in node.outputs for user in value.users if user not in members
+    ]
+    seen: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node in members:
+            return True
+        if node in seen:
+            continue
+        reached = groups[group_of[node]] if node in group_of else [node]
+        seen.update(reached)
+        stack += [user for each in reached for value in each.outputs for user in value.users]
+    return False

@@ -1,0 +1,47 @@
+"""Launches and bytes of a graph, as an engine counts them that runs node by node."""
+
+from __future__ import annotations
+
+from graphwright.cost.nominal import nominal
+from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module, Node
+from graphwright.ir.op import Trait
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """``launches``: nodes that do more than to give memory another shape. ``activation_bytes``: what they
+    read and write beside weights; sizes that are open count as :func:`graphwright.cost.nominal.nominal` says.
+    """
+
+    nodes: int
+    launches: int
+    activation_bytes: int
+
+
+def traffic(module: Module) -> Traffic:
+    """That of the entry of ``module``; regions of control flow count once."""
+    nodes = [node for node in _outer_nodes(module) if not isinstance(node.op, Constant)]
+    launches = [node for node in nodes if Trait.VIEW not in node.op.traits]
+    return Traffic(len(nodes), len(launches), sum(_bytes(node, module) for node in launches))
+
+
+def _outer_nodes(module: Module) -> list[Node]:
+    """All nodes but those inside of Fused ones."""
+    found, pending = list[Node](), list(module.graphs.values())
+    while pending:
+        for node in pending.pop():
+            found.append(node)
+            if not isinstance(node.op, Fused):
+                pending += node.regions
+    return found
+
+
+def _bytes(node: Node, module: Module) -> int:
+    values = [
+        value for value in (*node.inputs, *node.outputs) if value is not None and not is_constant(value)
+    ]
+    known = [value.type.bytes for value in dict.fromkeys(values) if value.type.shape is not None]
+    return sum(nominal(each, module.symbols) for each in known)

@@ -1,0 +1,144 @@
+"""The command ``graph-autofusion``: a fused model for engines that run ONNX."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from typer.core import TyperCommand
+
+from graphwright.autofusion.autofuse import Autofused, autofuse
+from graphwright.config import Options
+from graphwright.export.onnx import fused_functions, save_model
+from graphwright.spelling import listed
+from graphwright.tools.arguments import STANDARD_INPUT, require_folder, with_options_of
+from graphwright.tools.console import bytes_text, note, progress, say, table
+from graphwright.tools.ending import end_with
+from graphwright.tools.machine import versions
+
+SHOWN: Final = 8
+"""Operators and functions that are listed."""
+
+
+class Command(TyperCommand):
+    """Turns errors into messages and exit codes."""
+
+    def main(self, *arguments: Any, **settings: Any) -> NoReturn:
+        end_with(lambda: super(Command, self).main(*arguments, **settings))
+
+
+def show_version(wanted: bool) -> None:
+    """Show the version and end, if that is ``wanted``."""
+    if wanted:
+        say(versions(["graphwright"])["graphwright"])
+        raise typer.Exit()
+
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command(cls=Command, no_args_is_help=True)
+@with_options_of("plugins", "no_autoload", "external_data", "isa", "fusion_rules", "opt_level")
+def fuse(
+    model: Annotated[
+        Path,
+        typer.Option("--input", "-i", help="The ONNX model; - reads standard input.", show_default=False),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The ONNX model to write; default: MODEL_fused.onnx in this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    inline: Annotated[
+        bool,
+        typer.Option(
+            "--inline", help="Write the nodes of fused operators instead of functions, for OpenVINO."
+        ),
+    ] = False,
+    redo: Annotated[
+        bool, typer.Option("--redo", help="Take a model apart that was fused here, and fuse it again.")
+    ] = False,
+    external_weights: Annotated[
+        bool,
+        typer.Option(
+            "--external-weights", help="Write weights to OUTPUT.data, also where they have room in OUTPUT."
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and end."),
+    ] = False,
+    *,
+    options: Options,
+) -> None:
+    """Fuses the operators of an ONNX model, and writes an ONNX model that every engine runs.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graph-autofusion --input model.onnx --output model_fused.onnx
+      graph-autofusion -i model.onnx -o for_openvino.onnx --inline
+
+    Fused operators are functions in the model, of the domain graphwright.fused, named for what they do.
+    """
+    if output is None and model.name == STANDARD_INPUT:
+        raise typer.BadParameter("is needed where the model comes from standard input", param_hint="--output")
+    target = output or Path(f"{model.stem}_fused.onnx")
+    require_folder(target, "--output")
+    if target.exists() and model.exists() and target.samefile(model):
+        raise typer.BadParameter("it is the input itself: name another file", param_hint="--output")
+    with progress(f"fusing {model}"):
+        fused = autofuse(
+            model,
+            options=options,
+            inline=inline,
+            redo=redo,
+            version=versions(["graphwright"])["graphwright"],
+        )
+        files = save_model(fused.model, target, external=external_weights)
+    _report(fused)
+    for file in files:
+        note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
+
+
+def _report(fused: Autofused) -> None:
+    """What was found and done, on stdout."""
+    before, after = fused.before, fused.after
+    saved = before.activation_bytes - after.activation_bytes
+    percent = f"{100 * saved / max(before.activation_bytes, 1):.0f} %"
+    moved = f"{bytes_text(before.activation_bytes)} -> {bytes_text(after.activation_bytes)}"
+    rows = [
+        ("operators", _counts(fused.operators)),
+        *([("kept", _counts(fused.foreign))] if fused.foreign else []),
+        ("candidates", f"{fused.candidates} merges of two neighbours, {fused.merges} made"),
+        ("fused", f"{fused.fused_nodes} nodes into {fused.regions}"),
+        ("launches", f"{before.launches} -> {after.launches}"),
+        ("bytes moved", f"{moved}, {percent} less, beside weights"),
+        ("benefit", f"up to {fused.benefit_ms:.2f} ms a run, where memory and launches decide"),
+    ]
+    table(rows, indent="")
+    if fused.open_sizes:
+        say(f"Sizes that are open count as {listed(list(fused.open_sizes))}.")
+    functions = fused_functions(fused.model.proto)[:SHOWN]
+    if functions:
+        say()
+        table([(f.name, str(f.nodes), str(f.calls)) for f in functions], ("function", "nodes", "calls"), "")
+
+
+def _counts(operators: Counter[str]) -> str:
+    """``Conv 40, Mul 30, 9 more``."""
+    common = [f"{name} {count}" for name, count in operators.most_common(SHOWN)]
+    others = len(operators) - len(common)
+    return ", ".join([*common, *([f"{others} more"] if others else [])])

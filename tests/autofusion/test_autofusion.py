@@ -1,0 +1,198 @@
+"""``graph-autofusion``: fused models compute what their sources do in stock ONNX Runtime, and bad input is
+one error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from typer.testing import CliRunner, Result
+
+from graphwright.autofusion.autofuse import DUPLICATE, autofuse
+from graphwright.errors import ModelError
+from graphwright.export.onnx import FUNCTION_DOMAIN
+from graphwright.tools.autofusion import app
+from tests.export.peers import session
+from tests.tools.support import HOSTILE, write_model
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.normal(size=(16, 16)).astype(np.float32)
+
+
+def block(opset: int = 17) -> onnx.ModelProto:
+    """LayerNorm, a product, GELU as exporters write it, a residual, a softmax; two layers of it."""
+    nodes, x = [], "x"
+    for k in range(2):
+        nodes += [
+            helper.make_node("LayerNormalization", [x, "scale", "bias"], [f"n{k}"], f"norm{k}", axis=-1),
+            helper.make_node("MatMul", [f"n{k}", "w"], [f"m{k}"], f"product{k}"),
+            helper.make_node("Div", [f"m{k}", "root"], [f"d{k}"], f"div{k}"),
+            helper.make_node("Erf", [f"d{k}"], [f"e{k}"], f"erf{k}"),
+            helper.make_node("Add", [f"e{k}", "one"], [f"o{k}"], f"one{k}"),
+            helper.make_node("Mul", [f"m{k}", f"o{k}"], [f"g{k}"], f"gelu{k}"),
+            helper.make_node("Add", [f"g{k}", x], [f"r{k}"], f"residual{k}"),
+        ]
+        x = f"r{k}"
+    nodes.append(helper.make_node("Softmax", [x], ["y"], "softmax", axis=-1))
+    constants = {
+        "scale": np.ones(16, np.float32), "bias": np.zeros(16, np.float32), "w": WEIGHT,
+        "root": np.array(2**0.5, np.float32), "one": np.array(1, np.float32),
+    }  # fmt: skip
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "seq", 16]) for name in "xy"]
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "block", infos[:1], infos[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def assert_same(fused: onnx.ModelProto, source: onnx.ModelProto, *shapes: tuple[int, ...]) -> None:
+    onnx.checker.check_model(fused, full_check=True)
+    ours, theirs = session(fused), session(source)
+    for shape in shapes:
+        feed = {"x": RNG.normal(size=shape).astype(np.float32)}
+        for given, wanted in zip(ours.run(None, feed), theirs.run(None, feed), strict=True):
+            np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_a_fused_model_computes_what_its_source_does() -> None:
+    fused = autofuse(block())
+    model = fused.model.with_weights()
+    assert_same(model, block(), (1, 1, 16), (2, 7, 16), (3, 0, 16), (1, 13, 16))
+    assert fused.regions == len([n for n in model.graph.node if n.domain == FUNCTION_DOMAIN]) > 0
+    assert fused.after.launches == fused.before.launches - fused.fused_nodes + fused.regions
+    assert fused.after.activation_bytes < fused.before.activation_bytes
+    assert fused.merges > 0
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_functions_are_named_for_what_they_do_and_equal_ones_are_one() -> None:
+    model = autofuse(block()).model.proto
+    names = [function.name for function in model.functions]
+    assert all("erf" in name or "gelu" in name or "softmax" in name or "norm" in name for name in names)
+    called = [node.op_type for node in model.graph.node if node.domain == FUNCTION_DOMAIN]
+    assert set(called) == set(names)
+    assert all(function.domain == FUNCTION_DOMAIN for function in model.functions)
+    sources = [entry.value for node in model.graph.node for entry in node.metadata_props]
+    assert any("erf0" in each and "gelu0" in each for each in sources)
+
+
+def test_without_functions_the_nodes_stand_in_the_graph() -> None:
+    model = autofuse(block(), inline=True).model.with_weights()
+    assert not model.functions
+    assert all(node.domain == "" for node in model.graph.node)
+    assert_same(model, block(), (2, 5, 16))
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_model_is_fused_once(inline: bool) -> None:
+    first = autofuse(block(), inline=inline).model.with_weights()
+    with pytest.raises(ModelError) as caught:
+        autofuse(first)
+    assert caught.value.diagnostics[0].code == DUPLICATE == "GW_ERROR_DUPLICATE_FUSION"
+    assert "--redo" in caught.value.diagnostics[0].hint
+    again = autofuse(first, redo=True)
+    assert again.regions > 0
+    assert_same(again.model.with_weights(), block(), (2, 3, 16))
+
+
+def test_bytes_are_a_function_of_the_model() -> None:
+    first, second = (
+        autofuse(block()).model.with_weights().SerializeToString(deterministic=True) for _ in range(2)
+    )
+    assert first == second
+
+
+def with_foreign(declared: bool) -> onnx.ModelProto:
+    """An op of ONNX Runtime's own, one of a stranger's, and ops of ONNX around them."""
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["a"], "square"),
+        helper.make_node("QuickGelu", ["a"], ["b"], "theirs", domain="com.microsoft", alpha=1.5),
+        helper.make_node("Whatever", ["b"], ["c"], "stranger", domain="com.example", mode="fast"),
+        helper.make_node("Relu", ["c"], ["d"], "relu"),
+        helper.make_node("Neg", ["d"], ["y"], "neg"),
+    ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in ("x", "y", "c")]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:2], value_info=infos[2:] if declared else [])
+    domains = [("", 17), ("com.microsoft", 1), ("com.example", 3)]
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(*each) for each in domains], ir_version=8
+    )
+
+
+def test_foreign_ops_are_kept_and_listed() -> None:
+    fused = autofuse(with_foreign(True))
+    kept = {n.op_type: n for n in fused.model.proto.graph.node if n.domain not in ("", FUNCTION_DOMAIN)}
+    assert fused.foreign == {"com.microsoft.QuickGelu": 1, "com.example.Whatever": 1}
+    assert helper.get_node_attr_value(kept["QuickGelu"], "alpha") == 1.5
+    assert helper.get_node_attr_value(kept["Whatever"], "mode") == b"fast"
+    assert kept["Whatever"].name == "stranger"
+    assert {(o.domain, o.version) for o in fused.model.proto.opset_import} >= {("com.example", 3)}
+
+
+def test_a_foreign_op_whose_types_are_not_declared_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"com.example.Whatever"):
+        autofuse(with_foreign(False))
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_command_writes_a_model_and_says_what_it_did(tmp_path: Path) -> None:
+    source, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    onnx.save(block(), source)
+    done = run("--input", source, "--output", target)
+    assert done.exit_code == 0, done.output
+    assert "nodes into" in done.stdout and "launches" in done.stdout and "operators" in done.stdout
+    assert "wrote" in done.output
+    assert_same(onnx.load(target), block(), (1, 4, 16))
+
+
+def test_the_default_output_is_named_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(block(), tmp_path / "m.onnx")
+    monkeypatch.chdir(tmp_path)
+    assert run("-i", "m.onnx").exit_code == 0
+    assert (tmp_path / "m_fused.onnx").is_file()
+
+
+def test_a_second_fusion_is_refused_by_the_command(tmp_path: Path) -> None:
+    source, once, twice = (tmp_path / name for name in ("m.onnx", "once.onnx", "twice.onnx"))
+    onnx.save(block(), source)
+    assert run("-i", source, "-o", once).exit_code == 0
+    refused = run("-i", once, "-o", twice)
+    assert refused.exit_code == 1
+    assert "GW_ERROR_DUPLICATE_FUSION" in refused.output
+    assert not twice.exists()
+    assert run("-i", once, "-o", twice, "--redo").exit_code == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 50, b"not a model"])
+def test_a_broken_model_is_one_error_and_leaves_no_file(tmp_path: Path, content: bytes) -> None:
+    source, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    source.write_bytes(content)
+    done = run("-i", source, "-o", target)
+    assert done.exit_code == 1
+    assert done.output.count("error:") == 1
+    assert sorted(tmp_path.iterdir()) == [source]
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
+    source = write_model(tmp_path / "m.onnx")
+    assert run("-i", source, "-o", tmp_path / "no" / "out.onnx").exit_code == 2
+    assert run("-i", source, "-o", source).exit_code == 2
+    assert run("-i", tmp_path / "none.onnx", "-o", tmp_path / "out.onnx").exit_code == 1
+    assert sorted(tmp_path.iterdir()) == [source]
+
+
+def test_hostile_names_reach_the_model_and_not_the_terminal(tmp_path: Path) -> None:
+    source = write_model(tmp_path / "m.onnx", HOSTILE)
+    done = run("-i", source, "-o", tmp_path / "out.onnx")
+    assert done.exit_code == 0, done.output
+    assert "\x1b" not in done.output and "\u202e" not in done.output
+    fused = onnx.load(tmp_path / "out.onnx")
+    assert fused.graph.input[0].name == f"x{HOSTILE}"
+    assert all(name.isidentifier() for name in (function.name for function in fused.functions))

@@ -40,26 +40,26 @@ def ways(number: int, isa: str) -> Sequence[Way]:
     return ((isa, 1, "hot"), others[number % len(others)])
 
 
-def candidates(patterns: Sequence[Pattern], isa: str) -> Iterator[tuple[Pattern, Size, Way, int]]:
-    """Every pattern at every size, in every way, numbered."""
-    number = 0
-    for pattern in patterns:
-        for size in pattern.sizes:
+def candidates(names: Sequence[str], isa: str) -> Iterator[tuple[Pattern, Size, Way]]:
+    """Every pattern with one of ``names`` in its own, at every size, in the ways that it is measured."""
+    every = ((pattern, size) for pattern in PATTERNS.values() for size in pattern.sizes)
+    for number, (pattern, size) in enumerate(every):
+        if any(name in pattern.name for name in names):
             for way in ways(number, isa):
-                yield pattern, size, way, number
-            number += 1
+                yield pattern, size, way
 
 
-def measure(patterns: Sequence[Pattern], isa: str, seconds: float) -> Iterator[Measured]:
-    """Measure all candidates of ``patterns``, each for at most so many ``seconds``."""
+def measure(names: Sequence[str], isa: str, seconds: float) -> Iterator[Measured]:
+    """Measure all candidates of patterns with one of ``names``, each for at most so many ``seconds``."""
     done = 0
-    for pattern, size, (level, threads, arrays), _ in candidates(patterns, isa):
+    for pattern, size, way in candidates(names, isa):
+        level, threads, _ = way
         stage = Stage.of(pattern.module(size), Options(threads=threads, isa=level))
         for edit in selected_edits(stage):
-            yield _measured(edit, pattern, size, (level, threads, arrays), seconds)
+            yield _measured(edit, pattern, size, way, seconds)
             done += 1
             if done % CONTROLS == 0:
-                yield _measured(edit, pattern, size, (level, threads, arrays), seconds, control=True)
+                yield _measured(edit, pattern, size, way, seconds, control=True)
 
 
 def _measured(
@@ -92,14 +92,14 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=FILE)
     parser.add_argument("--list", action="store_true", help="only the names of the patterns")
     chosen = parser.parse_args()
-    named = [p for p in PATTERNS.values() if any(name in p.name for name in chosen.names or [""])]
+    names = chosen.names or [""]
     if chosen.list:
-        print("\n".join(pattern.name for pattern in named))
+        print("\n".join(p for p in PATTERNS if any(name in p for name in names)))
         return
     kept = {each.case: each for each in read(chosen.results)}
     about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
     made: dict[Case, Measured] = {}
-    for each in measure(named, chosen.isa, chosen.seconds):
+    for each in measure(names, chosen.isa, chosen.seconds):
         made[each.case] = each
         print(line(each), flush=True)
         write((kept | made).values(), about, chosen.results)

@@ -36,8 +36,8 @@ CHUNK_NS: Final = 100_000
 """Least time of a chunk: the clock's own cost is then below 0.5 %."""
 BLOCK_NS: Final = 4_000_000
 """Where one round of turns takes longer, a block has no second one."""
-SLICE_NS: Final = 3_000_000
-"""A chunk this long is interrupted on any busy machine: it counts all the same."""
+SLICE_NS: Final = 300_000
+"""A chunk this long is interrupted on any busy machine: as its time is mostly its own, it counts."""
 
 Sides = dict[str, Callable[[int], None]]
 """``before`` and ``after``: each does so many runs."""
@@ -93,12 +93,16 @@ def interval(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def estimate(sample: Callable[[], float | None], seconds: float = math.inf) -> Estimate:
-    """Take samples until they decide, or for ``seconds``; None is a block that was dropped."""
+    """Take samples until they decide, or for so many ``seconds`` of the processor, but some at least; None is
+    a block that was dropped.
+    """
     samples: list[float] = []
-    end, tried = time.monotonic() + seconds, 0
+    end, tried = time.process_time() + seconds, 0
     made = Estimate(0.0, -math.inf, math.inf, 0)
     for look in LOOKS:
-        while len(samples) < look and time.monotonic() < end and tried < 4 * LOOKS[-1]:
+        while len(samples) < look and tried < 4 * LOOKS[-1]:
+            if len(samples) >= LOOKS[0] and time.process_time() > end:
+                break
             tried += 1
             if (taken := sample()) is not None:
                 samples.append(taken)
@@ -120,15 +124,15 @@ class Blocks:
         self._who = resource.RUSAGE_THREAD if threads == 1 else resource.RUSAGE_SELF
         for run in sides.values():
             run(3)
-        run_ns = max(min(self._time(side, 3)[0] / 3 for side in sides), 1)
+        self.least_ns = {side: max(self._time(side, 3)[0] / 3, 1.0) for side in sides}
+        """Of a run, over all blocks."""
+        run_ns = min(self.least_ns.values())
         self.runs = max(1, math.ceil(CHUNK_NS / run_ns))
         self._chunk_ns = self.runs * run_ns
         self._rounds = max(1, min(MOST_TURNS, int(BLOCK_NS / (len(TURNS) * self._chunk_ns))))
-        self.least_ns = dict.fromkeys(sides, math.inf)
-        """Of a run, over all blocks."""
 
     def __call__(self) -> float | None:
-        """log(after / before) of one block; None where more than half of a side's chunks were interrupted."""
+        """log(after / before) of one block; None where all chunks of a side were interrupted."""
         chunks: dict[str, list[float]] = {side: [] for side in self._sides}
         for side in TURNS * self._rounds:
             if self._chunk_ns < SLICE_NS:
@@ -136,7 +140,7 @@ class Blocks:
             taken, interrupted = self._time(side, self.runs)
             if not interrupted or self._chunk_ns >= SLICE_NS:
                 chunks[side].append(taken)
-        if any(len(taken) < self._rounds for taken in chunks.values()):
+        if not all(chunks.values()):
             return None
         least = {side: min(taken) / self.runs for side, taken in chunks.items()}
         self.least_ns = {side: min(least[side], self.least_ns[side]) for side in least}

@@ -250,6 +250,10 @@ _EPILOGUES: Final[dict[str, Tail]] = {
     "gelu": lambda b, y: [b.gelu(b.add(y, _bias(y)))],
     "tanh_gelu": lambda b, y: [b.gelu(b.add(y, _bias(y)), approximate="tanh")],
     "hard_swish": lambda b, y: [b.hard_swish(b.add(y, _bias(y)))],
+    "clip": lambda b, y: [b.clip(y, 0.0, 6.0)],
+    "hard_swish_parts": lambda b, y: [b.mul(y, b.mul(b.clip(b.add(y, 3.0), 0.0, 6.0), 1 / 6))],
+    "hard_gate": lambda b, y: [b.mul(b.clip(b.add(b.mul(y, 0.2), 0.5), 0.0, 1.0), _like(b, y))],
+    "residual_relu": lambda b, y: [b.relu(b.add(y, _like(b, y)))],
     "leaky": lambda b, y: [b.leaky_relu(y, alpha=0.1)],
     "residual": lambda b, y: [b.add(b.add(y, _bias(y)), _like(b, y))],
     "residual_silu": lambda b, y: [_silu(b, b.add(y, _like(b, y)))],
@@ -282,7 +286,10 @@ def _conv(kernel: int, stride: int = 1, depthwise: bool = False) -> Head:
     return head
 
 
-_SOME: Final = ("relu", "silu", "hard_swish", "residual_silu", "gate", "read_twice", "costly")
+_SOME: Final = (
+    *("clip", "silu", "hard_swish", "hard_swish_parts", "residual_relu", "residual_silu"),
+    *("gate", "read_twice", "costly"),
+)
 _table(
     "gemm",
     ((1, 768, 768), (16, 256, 256), (64, 64, 2048), (128, 384, 1536), (512, 768, 768)),

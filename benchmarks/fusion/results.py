@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class Measured:
     def line(self) -> str:
         """As the file has it."""
         estimate = asdict(self.estimate) | {"verdict": self.estimate.verdict}
-        rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in estimate.items()}
+        rounded = {name: _number(value) for name, value in estimate.items()}
         return json.dumps(asdict(self.case) | rounded | {"before_ns": round(self.before_ns)})
 
     @classmethod
@@ -51,8 +52,17 @@ class Measured:
         """From an entry of the file."""
         case = {name: entry[name] for name in Case.__dataclass_fields__}
         case |= {"size": tuple(case["size"]), "edge": tuple(case["edge"])}
-        estimate = Estimate(*(entry[name] for name in Estimate.__dataclass_fields__))
-        return cls(Case(**case), estimate, entry["before_ns"])
+        estimate = {name: entry[name] for name in Estimate.__dataclass_fields__}
+        for name, least in (("low", -math.inf), ("high", math.inf)):
+            estimate[name] = least if estimate[name] is None else estimate[name]
+        return cls(Case(**case), Estimate(**estimate), entry["before_ns"])
+
+
+def _number(value: Any) -> Any:
+    """Floats with four digits; JSON has no infinity."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 4) if math.isfinite(value) else None
 
 
 def read(file: Path = FILE) -> list[Measured]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -88,7 +89,11 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     case = Case("chain_silu", (16, 256), (0, 1), "Sigmoid-Mul", "v4", 1, "hot")
     made = [
         Measured(case, Estimate(-0.25, -0.5, -0.125, 9, 2), 1900),
-        Measured(Case("a", (2,), (3, 4), "A-B", "v3", 2, "l3", control=True), Estimate(0, -1, 1, 1), 7),
+        Measured(
+            Case("a", (2,), (3, 4), "A-B", "v3", 2, "l3", control=True),
+            Estimate(0, -math.inf, math.inf, 1),
+            7,
+        ),
     ]
     write(made, {"machine": {"cpu": "any"}}, tmp_path / "edits.json")
     assert sorted(map(str, read(tmp_path / "edits.json"))) == sorted(map(str, made))

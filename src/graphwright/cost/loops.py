@@ -68,6 +68,23 @@ _WIDE: Final = 5
 """Halves of an operation that a function takes for elements of 64 bits, which are as many fewer."""
 
 
+def operations(value: Scalar) -> int:
+    """Simple operations that computing ``value`` once takes, loads not counted; what occurs in several places
+    is computed once.
+    """
+    return sum(_FUNCTIONS.get(part.function, 1) for part in set(_applied(value)))
+
+
+def _applied(value: Scalar) -> Iterator[Apply]:
+    match value:
+        case Apply(_, operands):
+            yield value
+            for operand in operands:
+                yield from _applied(operand)
+        case Cast(operand) | Bits(operand):
+            yield from _applied(operand)
+
+
 def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
     """``work`` of a kernel in its own sizes (:func:`kernel_work`), for what these stand for.
 

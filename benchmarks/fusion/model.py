@@ -1,0 +1,204 @@
+"""Fits the model of edits to measured ones, and tells how often decisions by it are right on patterns that it
+has not seen.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.fusion.edits import Edit, Partition, Stage, partition_of
+from benchmarks.fusion.paired import TIE
+from benchmarks.fusion.patterns import PATTERNS, Size
+from benchmarks.fusion.results import Measured
+from graphwright.config import Options
+from graphwright.cost.edits import FEATURES, EditModel, Task
+from graphwright.cost.machine import Level, Machine
+from graphwright.fusion.benefit import worth_fusing
+from graphwright.loop_nests.axes import NotOneNest, analyse
+
+Array = np.ndarray[Any, Any]
+FOLDS: Final = 5
+RIDGES: Final = (1e-4, 1e-3, 1e-2, 1e-1)
+"""Weights of the penalty, for each sample; of these the one that is best on held-out patterns is taken."""
+
+
+SPREAD: Final = 0.05
+"""How far predictions are from measured ratios at best."""
+LARGE: Final = 0.25
+"""The share of a measured ratio that an error may be."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A measured edit and its features; ``cached`` and ``cheap``: what the two simple rules say of it."""
+
+    measured: Measured
+    features: tuple[float, ...]
+    cached: bool
+    """Rows stay in the cache between passes: today's rule merges."""
+    cheap: bool
+    """No costly function gets into a hook: that rule merges."""
+
+    @property
+    def spread(self) -> float:
+        """A quarter of the measured interval: about its standard deviation."""
+        return (self.measured.estimate.high - self.measured.estimate.low) / 4
+
+    @property
+    def ratio(self) -> float:
+        """Measured log(after / before)."""
+        return self.measured.estimate.median
+
+
+@cache
+def _stage(pattern: str, size: Size, isa: str) -> tuple[Stage, Partition]:
+    stage = Stage.of(PATTERNS[pattern].module(size), Options(threads=1, isa=isa))
+    return stage, partition_of(stage.merged())
+
+
+def samples(measured: Sequence[Measured]) -> Iterator[Sample]:
+    """Those of ``measured`` that are decided and whose edit is one still."""
+    for each in measured:
+        case = each.case
+        if case.control or each.estimate.verdict == "undecided" or case.pattern not in PATTERNS:
+            continue
+        stage, _ = _stage(case.pattern, case.size, case.isa)
+        edit = Edit(stage, case.edge)
+        if max(case.edge) < len(stage.nodes()) and edit.name == case.ops:
+            found = _sample(each, edit)
+            if found is not None:
+                yield found
+
+
+def _sample(measured: Measured, edit: Edit) -> Sample | None:
+    nodes = edit.stage.nodes()
+    groups = edit.groups()
+    before, after = ([Task.of([nodes[k] for k in sorted(group)]) for group in side] for side in groups)
+    if not before or not after:
+        return None
+    machine = edit.stage.target.machine
+    model = EditModel(machine, {})
+    features = model.features(before, after, _outside(measured.case.arrays, machine))
+    return Sample(
+        measured, tuple(features[n] for n in FEATURES), _stays_cached(after, machine), model.is_cheap(after)
+    )
+
+
+def _outside(arrays: str, machine: Machine) -> Level | None:
+    return {"hot": None, "l2": machine.l3, "l3": machine.memory}[arrays]
+
+
+def _stays_cached(tasks: Sequence[Task], machine: Machine) -> bool:
+    for task in tasks:
+        try:
+            nest = analyse([node for node in task.nodes if node is not task.anchor])
+        except NotOneNest:
+            continue
+        if worth_fusing(task.nodes, nest, machine) is not None:
+            return False
+    return True
+
+
+def fit(found: Sequence[Sample], ridge: float) -> Array:
+    """Coefficients of :data:`FEATURES`, without an intercept: an edit that changes nothing gains nothing.
+    Samples count less where measuring was less sure than the model can be, and where so much is gained or
+    lost that an error hardly changes a decision.
+
+    The penalty draws them to the roofline alone (A. E. Hoerl and R. W. Kennard, "Ridge Regression", 1970).
+    """
+    sure = SPREAD / np.array([math.hypot(SPREAD, s.spread, LARGE * s.ratio) for s in found])
+    x = np.array([sample.features for sample in found]) * sure[:, None]
+    y = np.array([sample.ratio for sample in found]) * sure
+    prior = np.array([float(name == "roofline") for name in FEATURES])
+    scale = np.maximum(np.sqrt((x**2).mean(axis=0)), 1e-6)
+    x = x / scale
+    normal = x.T @ x + ridge * len(found) * np.eye(len(FEATURES))
+    solved: Array = np.linalg.solve(normal, x.T @ (y - x @ (prior * scale))) / scale + prior
+    return solved
+
+
+def held_out(found: Sequence[Sample], ridge: float, group: Callable[[Sample], str]) -> Array:
+    """Predictions of all, each by coefficients that were fitted without its group.
+
+    With more groups than folds, each fold holds out several: in their order, one after the other.
+    """
+    names = sorted({group(sample) for sample in found})
+    fold = {name: k % FOLDS if len(names) > FOLDS else k for k, name in enumerate(names)}
+    predicted = np.zeros(len(found))
+    for number in set(fold.values()):
+        kept = [sample for sample in found if fold[group(sample)] != number]
+        coefficients = fit(kept, ridge)
+        for k, sample in enumerate(found):
+            if fold[group(sample)] == number:
+                predicted[k] = coefficients @ np.array(sample.features)
+    return predicted
+
+
+@dataclass(frozen=True)
+class Score:
+    """``right``: the share of decisions that are right, or of ties. ``regret``: how many times the time after
+    them is longer than after the best ones, less one, as a geometric mean. ``worst``: the largest.
+    """
+
+    count: int
+    right: float
+    regret: float
+    worst: float
+
+
+def score(found: Sequence[Sample], merges: Sequence[bool]) -> Score:
+    """Of decisions whether to merge."""
+    lost = [(s.ratio if merge else 0.0) - min(s.ratio, 0.0) for s, merge in zip(found, merges, strict=True)]
+    right = sum(each <= TIE for each in lost) / len(lost)
+    return Score(len(lost), right, math.exp(statistics.fmean(lost)) - 1, math.exp(max(lost)) - 1)
+
+
+def rules(found: Sequence[Sample], predicted: Array) -> Mapping[str, Sequence[bool]]:
+    """What each way to decide says."""
+    return {
+        "model": [bool(value < 0) for value in predicted],
+        "model, rows stay in cache": [
+            bool(value < 0) and s.cached for value, s in zip(predicted, found, strict=True)
+        ],
+        "always": [True] * len(found),
+        "never": [False] * len(found),
+        "rows stay in cache": [sample.cached for sample in found],
+        "nothing costly in a hook": [sample.cheap for sample in found],
+        "roofline alone": [sample.features[0] < 0 for sample in found],
+        "best": [sample.ratio < 0 for sample in found],
+    }
+
+
+def error(found: Sequence[Sample], predicted: Array) -> float:
+    """The median of how far predicted times after the edit are from measured ones."""
+    return statistics.median(
+        math.exp(abs(s.ratio - p)) - 1 for s, p in zip(found, predicted.tolist(), strict=True)
+    )
+
+
+def best_ridge(found: Sequence[Sample]) -> float:
+    """The weight of the penalty with the least squared error on held-out patterns."""
+    target = np.array([sample.ratio for sample in found])
+    return min(RIDGES, key=lambda r: float(((held_out(found, r, by_pattern) - target) ** 2).mean()))
+
+
+def by_pattern(sample: Sample) -> str:
+    """Its pattern's name."""
+    return sample.measured.case.pattern
+
+
+def by_anchor(sample: Sample) -> str:
+    """The kind of contraction of its pattern."""
+    return PATTERNS[sample.measured.case.pattern].anchor
+
+
+def by_isa(sample: Sample) -> str:
+    """Its ISA."""
+    return sample.measured.case.isa

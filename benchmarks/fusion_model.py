@@ -1,0 +1,103 @@
+"""Fits the model that decides which kernels to merge, and prints how good its decisions are.
+
+    python -m benchmarks.fusion_model            # tables, from benchmarks/results/fusion/edits.json
+    python -m benchmarks.fusion_model --write    # writes src/graphwright/cost/edits.json as well
+
+Every line is of edits that the coefficients have not seen: all of a pattern, of a kind of contraction or of
+an ISA are held out together. A decision is right if the other one would not be more than 3 % faster. Regret
+is the geometric mean of the time after the decisions over that after the best ones, less one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.fusion.model import (
+    Sample,
+    best_ridge,
+    by_anchor,
+    by_isa,
+    by_pattern,
+    error,
+    fit,
+    held_out,
+    rules,
+    samples,
+    score,
+)
+from benchmarks.fusion.results import FILE, read
+from graphwright.cost.edits import FEATURES
+from graphwright.cost.edits import FILE as COEFFICIENTS
+
+
+def table(found: Sequence[Sample], ridge: float, group: Callable[[Sample], str]) -> str:
+    """All ways to decide, with groups held out by ``group``."""
+    predicted = held_out(found, ridge, group)
+    lines = [f"{'rule':26} {'edits':>6} {'right':>7} {'regret':>8} {'worst':>8}"]
+    for name, merges in rules(found, predicted).items():
+        made = score(found, merges)
+        lines.append(f"{name:26} {made.count:6} {made.right:7.1%} {made.regret:8.2%} {made.worst:8.1%}")
+    return "\n".join([*lines, f"median error of predicted times: {error(found, predicted):.1%}"])
+
+
+def groups(
+    found: Sequence[Sample], ridge: float, hold: Callable[[Sample], str], by: Callable[[Sample], str]
+) -> str:
+    """The model's decisions with groups held out by ``hold``, a line for each group of ``by``."""
+    predicted = held_out(found, ridge, hold)
+    lines = []
+    for name in sorted({by(sample) for sample in found}):
+        chosen = [k for k, sample in enumerate(found) if by(sample) == name]
+        made = score([found[k] for k in chosen], [bool(predicted[k] < 0) for k in chosen])
+        lines.append(f"{name:26} {made.count:6} {made.right:7.1%} {made.regret:8.2%} {made.worst:8.1%}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.fusion_model",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("--results", type=Path, default=FILE)
+    parser.add_argument("--write", action="store_true", help=f"write {COEFFICIENTS.name} beside the model")
+    parser.add_argument("--misses", type=int, default=0, help="print so many of the largest misses")
+    chosen = parser.parse_args()
+    found = list(samples(read(chosen.results)))
+    ridge = best_ridge(found)
+    print(f"{len(found)} edits of {len({by_pattern(s) for s in found})} patterns, ridge {ridge}\n")
+    print("held out by pattern\n" + table(found, ridge, by_pattern))
+    print("\nof these by kind of contraction\n" + groups(found, ridge, by_pattern, by_anchor))
+    print("\nheld out by kind of contraction\n" + groups(found, ridge, by_anchor, by_anchor))
+    print("\nheld out by ISA\n" + groups(found, ridge, by_isa, by_isa))
+    coefficients = dict(zip(FEATURES, fit(found, ridge).tolist(), strict=True))
+    text = written(found, ridge, coefficients)
+    print("\n" + text)
+    if chosen.write:
+        COEFFICIENTS.write_text(text)
+    for sample, predicted in misses(found, ridge)[: chosen.misses]:
+        case, features = sample.measured.case, dict(zip(FEATURES, sample.features, strict=True))
+        shown = {name: round(value, 3) for name, value in features.items() if value}
+        print(f"{case.pattern} {case.size} {case.ops} {case.isa} {case.arrays}", end=" ")
+        print(f"measured {sample.ratio:+.3f} predicted {predicted:+.3f} {shown}")
+
+
+def written(found: Sequence[Sample], ridge: float, coefficients: Mapping[str, float]) -> str:
+    """The file of coefficients: a line for each, with what they were fitted to."""
+    about = {"edits": len(found), "patterns": len({by_pattern(sample) for sample in found}), "ridge": ridge}
+    rounded = {name: round(value, 4) for name, value in coefficients.items()}
+    return json.dumps({"fitted_to": about, "coefficients": rounded}, indent=1) + "\n"
+
+
+def misses(found: Sequence[Sample], ridge: float) -> list[tuple[Sample, float]]:
+    """Edits with their held-out predictions, those where most is lost first."""
+    predicted = held_out(found, ridge, by_pattern).tolist()
+    wrong = [(s, p) for s, p in zip(found, predicted, strict=True) if (s.ratio < 0) != (p < 0)]
+    return sorted(wrong, key=lambda pair: -abs(pair[0].ratio))
+
+
+if __name__ == "__main__":
+    main()

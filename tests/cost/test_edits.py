@@ -1,0 +1,146 @@
+"""Predicted gains of edits: parts in closed form on a made-up machine, and where an operation is computed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from graphwright.cost.edits import CALL_NS, FEATURES, LAUNCH_NS, OVERLAP, TILE, EditModel, Task, roofline
+from graphwright.cost.machine import MACHINES, Level, Machine
+from graphwright.ir.build import new_graph
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.op import Op
+from graphwright.ir.types import F32, tensor
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reductions import ReduceSum
+from graphwright.ops.core.unary import Neg, Relu, Tanh
+
+ROUND = Machine(
+    vector_bytes=64,
+    clock_mhz=1000,
+    f32_gflops=100,
+    i8_gops=200,
+    bf16_gflops=200,
+    l1=Level(1000, 100, 100),
+    l2=Level(100_000, 50, 50),
+    l3=Level(1_000_000, 20, 20),
+    memory=Level(1 << 62, 10, 10),
+)
+MODEL = EditModel(ROUND, dict.fromkeys(FEATURES, 0.0) | {"roofline": 1.0})
+
+
+def chain(*ops: Op, rows: int = 64, columns: int = 64) -> list[Node]:
+    """``ops`` one after the other on a matrix."""
+    module = Module()
+    b, (value,) = new_graph(module, "main", [("x", tensor(F32, rows, columns))])
+    made: list[Node] = []
+    for op in ops:
+        value = b(op, value)
+        assert value.producer is not None
+        made.append(value.producer)
+    module.main.set_outputs([value])
+    return made
+
+
+def product(*ops: Op) -> list[Node]:
+    """A matrix product, and ``ops`` on its result."""
+    module = Module()
+    b, (x, w) = new_graph(module, "main", [("x", tensor(F32, 64, 32)), ("w", tensor(F32, 32, 64))])
+    value: Value = b(MatMul(), x, w)
+    assert value.producer is not None
+    made = [value.producer]
+    for op in ops:
+        value = b(op, value)
+        assert value.producer is not None
+        made.append(value.producer)
+    module.main.set_outputs([value])
+    return made
+
+
+def test_a_merge_saves_a_launch_and_what_is_stored_between() -> None:
+    """Three matrices of 16 KiB are in the second-level cache; each kernel moves two of them."""
+    nodes = chain(Neg(), Relu())
+    before = [Task.of([node]) for node in nodes]
+    streams = 2 * 4 * 64 * 64 / 50
+    arithmetic = 256 * 0.625  # of 256 vectors, a cycle each ns
+    time = LAUNCH_NS + streams + OVERLAP * arithmetic
+    assert MODEL.nanoseconds(before[:1]) == pytest.approx(time)
+    features = MODEL.features(before, [Task.of(nodes)])
+    after = LAUNCH_NS + streams + OVERLAP * 2 * arithmetic
+    assert features["roofline"] == pytest.approx(math.log(after / (2 * time)))
+    assert features["launch"] == pytest.approx(-LAUNCH_NS / (2 * time))
+    assert features["cache"] == pytest.approx(-streams / (2 * time))
+    assert MODEL.predict(before, [Task.of(nodes)]) == pytest.approx(features["roofline"])
+
+
+def test_an_edit_that_changes_nothing_gains_nothing() -> None:
+    tasks = [Task.of(product(Tanh()))]
+    model = EditModel(ROUND, dict.fromkeys(FEATURES, 1.0))
+    assert model.predict(tasks, tasks) == 0
+
+
+def test_features_are_the_same_whatever_the_order_of_tasks() -> None:
+    nodes = chain(Neg(), Relu(), Tanh())
+    before = [Task.of([node]) for node in nodes]
+    once = MODEL.features(before, [Task.of(nodes)])
+    again = MODEL.features(before[::-1], [Task.of(nodes)])
+    assert tuple(once) == FEATURES
+    assert once == pytest.approx(again)
+
+
+def test_values_from_outside_may_lie_in_memory() -> None:
+    nodes = chain(Neg(), Relu())
+    before, after = [Task.of([node]) for node in nodes], [Task.of(nodes)]
+    hot, cold = MODEL.features(before, after), MODEL.features(before, after, ROUND.memory)
+    assert hot["memory"] == cold["memory"] == 0  # what is fed, or given back, is moved once either way
+    assert hot["cache"] < cold["cache"] < 0
+    assert hot["roofline"] < cold["roofline"] < 0
+
+
+def test_simple_steps_fit_the_store_and_functions_go_to_the_hook() -> None:
+    expected = {
+        "store_cheap": 256 * 0.625,
+        "hook_costly": 256 * 30 * 0.625,
+        "hook_call": 64 * 64 / TILE * CALL_NS,
+    }
+    for op, parts in ((Relu(), ["store_cheap"]), (Tanh(), ["hook_costly", "hook_call"])):
+        nodes = product(op)
+        apart = [Task.of([node]) for node in nodes]
+        features = MODEL.features(apart, [Task.of(nodes)])
+        time = MODEL.nanoseconds(apart)
+        more = {name: value * time for name, value in features.items() if value > 0}
+        assert more == pytest.approx({name: expected[name] for name in parts})
+
+
+def test_a_function_in_a_hook_is_not_cheap() -> None:
+    assert MODEL.is_cheap([Task.of(product(Relu()))])
+    assert not MODEL.is_cheap([Task.of(product(Tanh()))])
+    assert MODEL.is_cheap([Task.of([node]) for node in product(Tanh())])
+
+
+def test_rows_beyond_the_cache_are_loaded_again() -> None:
+    def spilled(columns: int) -> float:
+        module = Module()
+        b, (x,) = new_graph(module, "main", [("x", tensor(F32, 8, columns))])
+        total = b(ReduceSum((1,)), x)
+        module.main.set_outputs([b(ReduceSum((1,)), b(Add(), x, total))])
+        nodes = list(module.main)
+        return MODEL.features([Task.of(nodes[:1]), Task.of(nodes[1:])], [Task.of(nodes)])["spill"]
+
+    assert spilled(100) == 0
+    assert spilled(1000) > 0
+
+
+def test_a_roofline_overlaps_streams_and_arithmetic() -> None:
+    assert roofline({"launch": 10, "memory": 100, "flat_cheap": 50}) == 10 + 100 + OVERLAP * 50
+    assert roofline({"launch": 10, "cache": 20, "hook_costly": 50}) == 10 + 50 + OVERLAP * 20
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("size", [0, 1, 17])
+def test_any_size_has_a_prediction(machine: Machine, size: int) -> None:
+    nodes = chain(Neg(), ReduceSum((1,)), rows=size, columns=size)
+    features = EditModel(machine, {}).features([Task.of([n]) for n in nodes], [Task.of(nodes)])
+    assert all(map(math.isfinite, features.values()))

@@ -31,6 +31,9 @@ from graphwright.passes.manager import PassManager, Scheduled
 from graphwright.records import dataclass, replace
 from graphwright.report import compile_report
 from graphwright.runtime.target import library_digest
+from graphwright.schedule.bands import with_bands
+from graphwright.targets.base import Target
+from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.registry import target_of
 
 Observer = Callable[[str, object], None]
@@ -99,6 +102,9 @@ def generate_code(
     ]
     for selection in selections:
         observe("select", selection)
+    selections = [_in_bands(m, s, target) for m, s in zip(modules, selections, strict=True)]
+    for selection in selections:
+        observe("bands", selection)
     sources = sources_of(generated, target)
     compiler = target.compiler(options)
     # compilers are other processes: they run while weights are packed
@@ -176,6 +182,14 @@ def spec_of(value: Value, name: str) -> TensorSpec:
 
 Places = dict[Value, tuple[int, int]]
 """Where the constants that a graph's steps read lie in the weights: the first byte, and how many."""
+
+
+def _in_bands(module: Module, selection: Selection, target: Target) -> Selection:
+    """``selection`` with chains of library kernels that run band by band."""
+    if not target.library:
+        return selection
+    isa, generated = ISAS[target.library], selection.generated
+    return replace(selection, steps=with_bands(module.main, selection.steps, module.symbols, generated, isa))
 
 
 def _weights(

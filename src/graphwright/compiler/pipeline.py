@@ -143,6 +143,7 @@ STAGES: Final = (
         for_target=_schedule,
     ),
     Stage("select", "picks a kernel of the library for each node, or generates its loops"),
+    Stage("bands", "runs chains of convolutions band by band, where what lies between them leaves the cache"),
     Stage("lower", "orders launches, plans memory, and writes tasks and the shape program"),
     Stage("emit", "writes the C of the generated loops"),
     Stage("kernels", "compiles the C to shared objects"),

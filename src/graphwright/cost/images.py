@@ -104,3 +104,10 @@ def reblock_work(lanes: int, planes: Dim, pixels: Dim) -> Work:
     """
     squares = planes * ceildiv(pixels, lanes)
     return Work(cycles=20 * planes + squares * (lanes * lanes // 4), moved=8 * lanes * planes * pixels)
+
+
+BESIDE_KERNELS: Final = 67
+"""Bytes of a value that the second-level cache does not hold, stored by one convolution and loaded by the
+next, in a nanosecond: what bands save."""
+BAND_CALL_NS: Final = 1000
+"""Of a convolution for one band: its kernel prepares, and its tiles end sooner."""

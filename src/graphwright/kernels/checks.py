@@ -110,7 +110,8 @@ def _size_faults(what: str, dim: Dim, known: Collection[str]) -> Iterator[str]:
 
 def _written(launch: Launch) -> list[Value | None]:
     operands = [launch.operands[position] for position in launch.writes]
-    return [operand.value if isinstance(operand, ByteRange) else operand for operand in operands]
+    values = [operand.value if isinstance(operand, ByteRange) else operand for operand in operands]
+    return [value if isinstance(value, Value) else None for value in values]
 
 
 def _values(node: Node) -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.ref import KernelRef
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Launch:
     """
 
     kernel: KernelRef
-    operands: tuple[Value | ByteRange | None, ...]
+    operands: tuple[Value | ByteRange | KernelRef | None, ...]
+    """A kernel is handed as a pointer to its function."""
     writes: tuple[int, ...]
     """Positions in ``operands`` that are outputs."""
     args: tuple[Dim, ...]
@@ -49,6 +50,11 @@ class Launch:
     """``(output, input)`` pairs that may share memory: each element is read at its own place before it is
     written.
     """
+
+
+def only_where(holds: Dim, launch: Launch) -> Launch:
+    """``launch`` with nothing to do unless ``holds`` is 1."""
+    return replace(launch, grid=launch.grid * holds, scratch=launch.scratch * holds, work=launch.work * holds)
 
 
 @dataclass(frozen=True)

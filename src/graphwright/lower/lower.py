@@ -172,6 +172,9 @@ class _Lowering:
         place = self.assignment.places[value]
         return Operand(self._number(place.memory), self.shape.register(place.offset + extra))
 
+    def _passed(self, item: Value | ByteRange | KernelRef) -> Operand | FunctionOperand:
+        return FunctionOperand(self._kernel(item)) if isinstance(item, KernelRef) else self._operand(item)
+
     def _kernel(self, ref: KernelRef) -> int:
         return self.kernels.setdefault(ref, len(self.kernels))
 
@@ -244,7 +247,7 @@ class _Lowering:
 
     def _launch(self, launch: Launch) -> Task:
         operands: list[Operand | FunctionOperand | None] = [
-            None if item is None else self._operand(item) for item in launch.operands
+            None if item is None else self._passed(item) for item in launch.operands
         ]
         writes, args = list(launch.writes), list(launch.args)
         if launch.takes_hook:

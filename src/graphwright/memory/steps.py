@@ -36,7 +36,7 @@ def launch_values(launch: Launch | Copy) -> Iterator[Value]:
         return
     for operand in (*launch.operands, *(launch.hook.operands if launch.hook else ())):
         value = operand.value if isinstance(operand, ByteRange) else operand
-        if value is not None:
+        if isinstance(value, Value):
             yield value
 
 

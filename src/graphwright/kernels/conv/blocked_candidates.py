@@ -20,11 +20,11 @@ from graphwright.kernels.conv import (
     winograd_transforms,
 )
 from graphwright.kernels.conv.sliding import Sliding, sliding
-from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.launch import Launch, Run, only_where
 from graphwright.kernels.library.abi import Abi
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.spatial import Windows
-from graphwright.records import dataclass, replace
+from graphwright.records import dataclass
 
 _LARGE_SIZES = (1024, 4096, 16384)
 """What open sizes count as where a form of Winograd's is chosen, which has to pay at some size."""
@@ -67,7 +67,7 @@ class BlockedConvolution:
         winograd, pays = self._winograd(form, context)
         if all(isinstance(size, int) for size in self._sizes):  # of several images it pays all the more
             return winograd
-        return Run((_where(1 - pays, self._direct(context)), _where(pays, winograd)))
+        return Run((only_where(1 - pays, self._direct(context)), only_where(pays, winograd)))
 
     def _winograd_form(self, context: Context) -> Literal[2, 4] | None:
         """The size of Winograd's tiles where they should be faster than the direct kernel."""
@@ -242,11 +242,6 @@ class BlockedConvolution:
         layout = Layout((0,), ((0, context.isa.lanes),), zero_padded=True)
         whole = self.bias.type.dims[0] % context.isa.lanes == 0
         return self.bias if whole else context.packed(self.bias, layout)
-
-
-def _where(holds: Dim, launch: Launch) -> Launch:
-    """``launch`` with nothing to do unless ``holds`` is 1."""
-    return replace(launch, grid=launch.grid * holds, scratch=launch.scratch * holds, work=launch.work * holds)
 
 
 def two_axes(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

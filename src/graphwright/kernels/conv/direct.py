@@ -170,11 +170,26 @@ def planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     return _scratch_bytes(isa, args, 1)
 
 
+def most_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
+    """What is enough of scratch for any number of rows up to ``oh``, of any number of images."""
+    return _scratch_of(isa, args, isa.lanes, args.oh, args.ow)
+
+
+def most_planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
+    """:func:`most_scratch_bytes` of :data:`PLANAR_SYMBOL`."""
+    return _scratch_of(isa, args, 1, args.oh, args.ow)
+
+
 @lru_cache(maxsize=KEPT)
 def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     row_bands, column_bands = _bands(isa, args)
     rows = ceildiv(args.oh, maximum(1, row_bands))
     columns = ceildiv(args.ow, maximum(1, column_bands))
+    return _scratch_of(isa, args, lanes, rows, columns)
+
+
+def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, rows: Dim, columns: Dim) -> Dim:
+    """Of bands of so many rows and columns."""
     taps = args.kh * args.kw
     step = _read(args.kh, args.stride_h)
     copied_rows = (rows - 1) * step + (args.kh - 1) * args.dilation_h + 1

@@ -135,6 +135,13 @@ class Extent:
         writer.lines += [f"out[{HOOK}] = {len(self.operands)};", f"out[{ARGS}] = {len(self.args)};"]
 
 
+class ExtentInC(Extent):
+    """Of a kernel whose C file has the function itself."""
+
+    def c_text(self) -> str:
+        return ""
+
+
 def c_text(extents: tuple[Extent, ...]) -> str:
     """The C functions of ``extents``, behind the helpers that they need."""
     return "\n".join([HELPERS, *(extent.c_text() for extent in extents)])

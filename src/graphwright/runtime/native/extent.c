@@ -6,23 +6,29 @@
 
 enum { FEW_OPERANDS = 30 };
 
+/* A launch, or a kernel that a launch calls. */
 typedef struct {
     const gw_program *program;
+    const gw_links *links;
     const gw_plan *plan;
-    const gw_task *task;
-    int64_t index;
+    int64_t index; /* of the task */
     gw_error *error;
+    const int64_t *args;
+    int64_t arg_count, first_operand, operand_count;
+    int64_t inside; /* bits: operands that its caller has in scratch */
 } launch;
 
 static const gw_operand *operand_of(const launch *l, int64_t k) {
-    return &l->program->operands[l->task->first_operand + k];
+    return &l->program->operands[l->first_operand + k];
 }
+
+static bool is_inside(const launch *l, int64_t k) { return k < 64 && l->inside >> k & 1; }
 
 /* Whether the operands from `first` up to `last` hold what is touched of them. */
 static bool holds(const launch *l, int64_t first, int64_t last, const double *ends) {
     for (int64_t k = first; k < last; k++, ends++) {
         const gw_operand *o = operand_of(l, k);
-        if (o->buffer < 0 && !(*ends <= 0))
+        if (o->buffer < 0 && !(*ends <= 0) && !is_inside(l, k))
             return gw_fail(l->error, GW_E_PLAN, "task %lld needs operand %lld, which is absent",
                            (long long)l->index, (long long)k);
         if (o->buffer < 0)
@@ -37,7 +43,7 @@ static bool holds(const launch *l, int64_t first, int64_t last, const double *en
 
 /* The epilogue's place among the operands; -1 if there is none. */
 static int64_t hook_of(const launch *l) {
-    for (int64_t k = 0; k < l->task->operand_count; k++)
+    for (int64_t k = 0; k < l->operand_count; k++)
         if (operand_of(l, k)->buffer == GW_OPERAND_FUNCTION)
             return k;
     return -1;
@@ -47,48 +53,93 @@ static bool fail_arguments(const launch *l) {
     return gw_fail(l->error, GW_E_PLAN, "task %lld: its kernel takes no such arguments", (long long)l->index);
 }
 
-static bool kernel_stays(const launch *l, gw_extent extent, double *out, int64_t hook) {
-    const gw_task *t = l->task;
-    int64_t grid = l->plan->steps[l->index].grid, operands = t->operand_count;
+static bool takes(const launch *l, gw_extent extent, double *out, int64_t hook) {
+    out[GW_EXTENT_HOOK] = hook >= 0;
+    return extent && extent(l->args, l->arg_count, l->operand_count, out) == 0;
+}
+
+static gw_extent extent_of_hook(const launch *l, int64_t hook) {
+    return (gw_extent)(uintptr_t)l->links->extents[operand_of(l, hook)->offset];
+}
+
+static bool hook_stays(const launch *l, double *out, int64_t hook) {
+    int64_t args = (int64_t)out[GW_EXTENT_ARGS], operands = l->operand_count - hook - 1;
+    memset(out + GW_EXTENT_FIRST, 0, (size_t)operands * sizeof *out);
+    gw_extent extent = extent_of_hook(l, hook);
+    if (!extent || extent(l->args + args, l->arg_count - args, operands, out) != 0)
+        return fail_arguments(l);
+    return holds(l, hook + 1, l->operand_count, out + GW_EXTENT_FIRST);
+}
+
+/* What a kernel and its epilogue touch, as `out` has it of the kernel. */
+static bool operands_hold(const launch *l, double *out, int64_t hook) {
+    int64_t own = out[GW_EXTENT_ARGS] > 0 ? (int64_t)out[GW_EXTENT_HOOK] : l->operand_count;
+    if ((hook >= 0 && hook != own) || (own < l->operand_count && operand_of(l, own)->buffer >= 0))
+        return fail_arguments(l);
+    return holds(l, 0, own, out + GW_EXTENT_FIRST) && (hook < 0 || hook_stays(l, out, hook));
+}
+
+/* One of the kernels that a kernel calls; `of`: what it says of this one. */
+static bool part_stays(const launch *whole, const double *of) {
+    launch l = *whole;
+    l.args += (int64_t)of[GW_PART_FIRST_ARG];
+    l.arg_count = (int64_t)of[GW_PART_ARGS];
+    l.first_operand += (int64_t)of[GW_PART_FIRST_OPERAND];
+    l.operand_count = (int64_t)of[GW_PART_OPERANDS];
+    l.inside = (int64_t)of[GW_PART_INSIDE];
+    double out[GW_EXTENT_FIRST + FEW_OPERANDS] = {0};
+    if (l.operand_count > FEW_OPERANDS)
+        return fail_arguments(&l);
+    int64_t hook = hook_of(&l);
+    if (!takes(&l, (gw_extent)(uintptr_t)of[GW_PART_EXTENT], out, hook))
+        return fail_arguments(&l);
+    return operands_hold(&l, out, hook);
+}
+
+static bool launch_stays(const launch *l, double *out) {
+    const gw_task *t = &l->program->tasks[l->index];
+    int64_t grid = l->plan->steps[l->index].grid, hook = hook_of(l);
     double scratch = t->scratch < 0 ? 0 : (double)l->plan->sizes[t->scratch];
     out[GW_EXTENT_GRID] = (double)grid;
-    out[GW_EXTENT_HOOK] = hook >= 0;
-    if (extent(l->plan->args + t->first_arg, t->args.count, operands, out) != 0)
+    if (!takes(l, (gw_extent)(uintptr_t)l->links->extents[t->kernel], out, hook))
         return fail_arguments(l);
     if (!((double)grid <= out[GW_EXTENT_GRID]) || !(out[GW_EXTENT_SCRATCH] <= scratch))
         return gw_fail(
             l->error, GW_E_PLAN,
             "task %lld has a grid of %lld and %g bytes of scratch, its kernel one of at most %g and %g",
             (long long)l->index, (long long)grid, scratch, out[GW_EXTENT_GRID], out[GW_EXTENT_SCRATCH]);
-    int64_t own = out[GW_EXTENT_ARGS] > 0 ? (int64_t)out[GW_EXTENT_HOOK] : operands;
-    if ((hook >= 0 && hook != own) || (own < operands && operand_of(l, own)->buffer >= 0))
-        return fail_arguments(l);
-    return holds(l, 0, own, out + GW_EXTENT_FIRST);
-}
-
-static bool hook_stays(const launch *l, gw_extent extent, double *out, int64_t hook) {
-    const gw_task *t = l->task;
-    int64_t args = (int64_t)out[GW_EXTENT_ARGS], operands = t->operand_count - hook - 1;
-    memset(out + GW_EXTENT_FIRST, 0, (size_t)operands * sizeof *out);
-    if (!extent || extent(l->plan->args + t->first_arg + args, t->args.count - args, operands, out) != 0)
-        return fail_arguments(l);
-    return holds(l, hook + 1, t->operand_count, out + GW_EXTENT_FIRST);
+    if (out[GW_EXTENT_ARGS] >= 0)
+        return operands_hold(l, out, hook);
+    const double *part = out + GW_EXTENT_FIRST, *end = part - (int64_t)out[GW_EXTENT_ARGS] * GW_PART_NUMBERS;
+    for (; part < end; part += GW_PART_NUMBERS)
+        if (!part_stays(l, part))
+            return false;
+    return true;
 }
 
 bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
                      gw_error *error) {
-    const launch l = {program, plan, &program->tasks[task], task, error};
-    if (l.task->kind != GW_LAUNCH || !links->extents || !links->extents[l.task->kernel])
+    const gw_task *t = &program->tasks[task];
+    if (t->kind != GW_LAUNCH || !links->extents || !links->extents[t->kernel])
         return true;
-    int64_t hook = hook_of(&l), operands = l.task->operand_count;
+    const launch l = {
+        .program = program,
+        .links = links,
+        .plan = plan,
+        .index = task,
+        .error = error,
+        .args = plan->args + t->first_arg,
+        .arg_count = t->args.count,
+        .first_operand = t->first_operand,
+        .operand_count = t->operand_count,
+    };
     double few[GW_EXTENT_FIRST + FEW_OPERANDS] = {0};
-    double *out = operands <= FEW_OPERANDS ? few : calloc((size_t)(GW_EXTENT_FIRST + operands), sizeof *out);
+    double *out = t->operand_count <= FEW_OPERANDS
+                      ? few
+                      : calloc((size_t)(GW_EXTENT_FIRST + t->operand_count), sizeof *out);
     if (!out)
         return gw_fail_memory(error);
-    bool inside = kernel_stays(&l, (gw_extent)(uintptr_t)links->extents[l.task->kernel], out, hook);
-    if (inside && hook >= 0)
-        inside =
-            hook_stays(&l, (gw_extent)(uintptr_t)links->extents[operand_of(&l, hook)->offset], out, hook);
+    bool inside = launch_stays(&l, out);
     if (out != few)
         free(out);
     return inside;

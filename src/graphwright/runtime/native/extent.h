@@ -14,6 +14,18 @@ enum {
     GW_EXTENT_FIRST,
 };
 
+/* A kernel that calls others has minus their number in GW_EXTENT_ARGS, and from GW_EXTENT_FIRST on, in place
+   of ends, these numbers of each. */
+enum {
+    GW_PART_EXTENT, /* the address of its function */
+    GW_PART_FIRST_ARG,
+    GW_PART_ARGS,
+    GW_PART_FIRST_OPERAND,
+    GW_PART_OPERANDS,
+    GW_PART_INSIDE, /* bits: operands that are in scratch */
+    GW_PART_NUMBERS,
+};
+
 /* Not 0 where the kernel takes no such arguments. */
 typedef int32_t (*gw_extent)(const int64_t *arg, int64_t args, int64_t operands, double *out);
 

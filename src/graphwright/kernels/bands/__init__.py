@@ -1,0 +1,1 @@
+"""Chains of convolutions that run band by band."""

@@ -1,0 +1,68 @@
+"""Which chains gain by bands, and how many rows a band has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from graphwright.cost.images import BAND_CALL_NS, BESIDE_KERNELS
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.kernels.bands import bands
+from graphwright.records import dataclass
+from graphwright.targets.cpu.isa import Isa
+
+RING_SHARE: Final = 80
+"""Percent of the second-level cache that the rings of a band may take."""
+_MARGIN: Final = 3
+"""Percent of the time of a chain that bands have to save."""
+
+
+@dataclass(frozen=True)
+class Costed:
+    """A stage, and the nanoseconds of one core that it takes for all rows."""
+
+    stage: bands.Stage
+    work: Dim
+
+
+def rows_of_band(isa: Isa, stages: Sequence[bands.Stage]) -> Dim:
+    """Rows of the last result: as many as the rings have room for, and bands of about the same size."""
+    room = isa.machine.l2.bytes * RING_SHARE // 100
+    one, two = (bands.ring_bytes(isa, stages, rows) for rows in (1, 2))
+    rows = 1 + maximum(0, floordiv(room - one, maximum(1, two - one)))
+    height = maximum(1, stages[-1].sizes.oh)
+    return ceildiv(height, ceildiv(height, minimum(rows, height)))
+
+
+def worth_banding(isa: Isa, chain: Sequence[Costed], number: Callable[[Dim], int]) -> list[slice]:
+    """The parts of a chain that are expected to be faster in bands: those that save the most together.
+
+    ``number`` stands for sizes that are not known. Dynamic programming over the ends of parts.
+    """
+    best: list[tuple[int, list[slice]]] = [(0, [])] * 2  # of the first 0, 1, ... stages
+    for end in range(2, len(chain) + 1):
+        found = [best[-1]]
+        for begin in range(max(0, end - bands.MOST_STAGES), end - 1):
+            saved = number(saved_ns(isa, chain[begin:end]))
+            before, parts = best[begin]
+            found.append((before + saved, [*parts, slice(begin, end)]) if saved > 0 else best[begin])
+        best.append(max(found, key=lambda pair: pair[0]))
+    return best[-1][1]
+
+
+def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
+    """Nanoseconds of one core that bands save of a part of a chain; negative or 0 where they do not pay."""
+    stages = [costed.stage for costed in part]
+    moved: Dim = 0
+    work: Dim = part[-1].work
+    for stage, costed in zip(stages[:-1], part, strict=False):
+        moved = moved + maximum(0, 2 * _bytes(isa, stage) - isa.machine.l2.bytes)
+        work = work + costed.work
+    calls = stages[0].sizes.images * bands.calls(stages, rows_of_band(isa, stages))
+    margin = ceildiv(_MARGIN * work, 100)
+    return stages[0].sizes.images * floordiv(moved, BESIDE_KERNELS) - BAND_CALL_NS * calls - margin
+
+
+def _bytes(isa: Isa, stage: bands.Stage) -> Dim:
+    """Of the result of one image."""
+    return stage.blocks(isa.lanes) * stage.sizes.oh * stage.sizes.ow * isa.vector_bytes

@@ -1,0 +1,213 @@
+"""Finds chains of convolutions whose kernels one launch can run band by band, and makes that launch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from graphwright.cost.nominal import nominal
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.loops.hook import HOOK_SIZES
+from graphwright.ir.loops.nodes import Buffer, Kernel
+from graphwright.ir.symbols import Dim, SymbolTable, atoms, maximum, minimum
+from graphwright.kernels.bands import bands
+from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
+from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
+from graphwright.kernels.launch import Hook, Launch, Run, Step, only_where
+from graphwright.kernels.ref import KernelRef
+from graphwright.memory.steps import all_steps, step_values
+from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.isa import Isa
+
+_LARGE_SIZES: Final = (640, 2048)
+"""What open sizes count as: bands pay at large ones."""
+_KINDS: Final = {kind.symbol: number for number, kind in enumerate(bands.KINDS)}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A step that can be a stage: its only launch, and what that hands on."""
+
+    step: Step
+    launch: Launch
+    kind: int
+    result: Value
+    images: int
+    """Bits: operands of the hook, behind the kernel's own and the hook, that are images like the result."""
+    result_operand: int
+    """Of the hook, counted likewise; -1 where the kernel stores the result."""
+    pixels: int
+    """The argument that counts the pixels of the hook's result; -1 where there is none or others need it."""
+
+    @property
+    def x(self) -> Value | None:
+        """The image that is convolved."""
+        value = self.launch.operands[bands.KINDS[self.kind].abi.operands.index("x")]
+        return value if isinstance(value, Value) else None
+
+    @property
+    def can_be_inner(self) -> bool:
+        """Whether its result may lie in a ring: in blocks, and written where the driver can point it."""
+        return self.result.layout is not None and (self.launch.hook is None or self.pixels >= 0)
+
+    def stage(self, *, is_last: bool) -> bands.Stage:
+        """What the driver is told."""
+        hook = self.launch.hook
+        args = (*self.launch.args, *(hook.args if hook is not None else ()))
+        inner = hook is not None and not is_last
+        return bands.Stage(
+            self.kind,
+            args,
+            len(self.operands),
+            self.result_operand if inner else -1,
+            self.pixels if inner else -1,
+            self.images,
+        )
+
+    @property
+    def operands(self) -> tuple[Value | KernelRef | None, ...]:
+        """Of the kernel, the hook, and the hook's own."""
+        hook = self.launch.hook
+        own = tuple(o if isinstance(o, Value) else None for o in self.launch.operands)
+        return (*own, hook.kernel, *hook.operands) if hook is not None else (*own, None)
+
+
+def with_bands(
+    graph: Graph, steps: Sequence[Step], symbols: SymbolTable, generated: GeneratedKernels, isa: Isa
+) -> tuple[Step, ...]:
+    """``steps``, of which chains that gain by it run band by band."""
+    kernels = {kernel.name: kernel for kernel, _ in generated.kernels()}
+    links = [link for step in steps if (link := _link(step, kernels)) is not None]
+    reads = Counter(value for step in all_steps(steps) for value in step_values(step))
+    reads.update(graph.outputs)
+    made: dict[Node, Step | None] = {}
+    for chain in _chains(links, reads, isa):
+        costed = [Costed(link.stage(is_last=True), link.launch.work) for link in chain]
+        for part in worth_banding(isa, costed, lambda dim: nominal(dim, symbols, _LARGE_SIZES)):
+            made |= dict.fromkeys((link.step.node for link in chain[part]), None)
+            made[chain[part][-1].step.node] = _banded(isa, chain[part], saved_ns(isa, costed[part]))
+    kept = (made.get(step.node, step) for step in steps)
+    return tuple(step for step in kept if step is not None)
+
+
+def _link(step: Step, kernels: dict[str, Kernel]) -> Link | None:
+    """``step`` as a stage; None where it cannot be one."""
+    if not isinstance(step.action, Run) or len(step.action.launches) != 1 or step.action.temporaries:
+        return None
+    launch = step.action.launches[0]
+    if not isinstance(launch, Launch) or launch.kernel.symbol not in _KINDS or launch.kernel.module:
+        return None
+    if any(not isinstance(operand, Value | None) for operand in launch.operands):
+        return None
+    kind = _KINDS[launch.kernel.symbol]
+    hook = launch.hook
+    if hook is None:
+        result = launch.operands[bands.KINDS[kind].abi.operands.index("y")]
+        return Link(step, launch, kind, result, 0, -1, -1) if isinstance(result, Value) else None
+    return _hooked(step, launch, hook, kind, kernels)
+
+
+def _hooked(step: Step, launch: Launch, hook: Hook, kind: int, kernels: dict[str, Kernel]) -> Link | None:
+    kernel = kernels.get(hook.kernel.symbol) if hook.kernel.module == GENERATED else None
+    if kernel is None or len(hook.writes) != 1:
+        return None
+    first, written = len(launch.operands) + 1, hook.writes[0]
+    sizes = dict(zip((s for s in kernel.sizes if s not in HOOK_SIZES), hook.args, strict=True))
+    parameters = kernel.parameters[1:]
+    result, args = parameters[written], bands.Stage(kind, launch.args, 0).sizes
+    if not _is_image(result, sizes, args.oh * args.ow):
+        return None
+    images = [p for p, parameter in enumerate(parameters) if _is_image(parameter, sizes, args.oh * args.ow)]
+    others = [parameter for p, parameter in enumerate(parameters) if p not in images]
+    pixel = _pixel_size(result)
+    if any(pixel in _names(other) for other in others) or (len(parameters) > 1 and args.images != 1):
+        return None
+    if any(_of_image(p, sizes) != _of_image(result, sizes) for p in map(parameters.__getitem__, images)):
+        return None
+    alone = len(images) == 1 and pixel in sizes
+    return Link(
+        step,
+        launch,
+        kind,
+        hook.operands[written],
+        sum(1 << (first + p) for p in images),
+        first + written,
+        len(launch.args) + list(sizes).index(pixel) if alone else -1,
+    )
+
+
+def _of_image(buffer: Buffer, sizes: dict[str, Dim]) -> tuple[Dim, ...]:
+    return tuple(sizes.get(str(dim), dim) for dim in buffer.shape)
+
+
+def _pixel_size(buffer: Buffer) -> str:
+    return str(buffer.shape[-2]) if len(buffer.shape) > 1 else ""
+
+
+def _names(buffer: Buffer) -> set[str]:
+    return {atom.name for dim in buffer.shape for atom in atoms(dim)}
+
+
+def _is_image(buffer: Buffer, sizes: dict[str, Dim], pixels: Dim) -> bool:
+    """Whether it has all pixels side by side, in blocks of channels."""
+    return len(buffer.shape) > 1 and sizes.get(_pixel_size(buffer), buffer.shape[-2]) == pixels
+
+
+def _chains(links: Sequence[Link], reads: Counter[Value], isa: Isa) -> Iterator[list[Link]]:
+    """Links of which each alone reads what the one before it makes."""
+    makers = {link.result: link for link in links}
+    follows: dict[Link, Link] = {}
+    for link in links:
+        before = makers.get(link.x) if link.x is not None and reads[link.x] == 1 else None
+        if before is not None and before.can_be_inner and _fit(before, link, isa):
+            follows[before] = link
+    begun = set(follows.values())
+    for link in links:
+        if link in follows and link not in begun:
+            chain = [link]
+            while chain[-1] in follows:
+                chain.append(follows[chain[-1]])
+            yield chain
+
+
+def _fit(before: Link, link: Link, isa: Isa) -> bool:
+    """Whether both see the same image: kernels may join its axes."""
+    made, read = before.stage(is_last=True), link.stage(is_last=True)
+    return made.image_made(isa.lanes) == read.image_read(isa.lanes)
+
+
+def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:
+    """The last step of a chain, which does all of it: in bands, or where the sizes decide it one stage after
+    the other.
+    """
+    launch = _launch(isa, chain)
+    if isinstance(saved, int):
+        return replace(chain[-1].step, action=Run((launch,)))
+    pays = minimum(1, maximum(0, saved))
+    apart = [only_where(1 - pays, link.launch) for link in chain]
+    inner = tuple(link.result for link in chain[:-1])
+    return replace(chain[-1].step, action=Run((*apart, only_where(pays, launch)), temporaries=inner))
+
+
+def _launch(isa: Isa, chain: Sequence[Link]) -> Launch:
+    last = chain[-1]
+    stages = [link.stage(is_last=link is last) for link in chain]
+    rows = rows_of_band(isa, stages)
+    inner = {link.result for link in chain[:-1]}
+    operands = [None if operand in inner else operand for link in chain for operand in link.operands]
+    first = len(operands) - len(last.operands)
+    written = last.launch.writes[0] if last.launch.hook is None else last.result_operand
+    work: Dim = 0
+    for link in chain:
+        work = work + link.launch.work
+    return Launch(
+        KernelRef(bands.SYMBOL),
+        tuple(operands),
+        (first + written,),
+        bands.arguments(isa, stages, rows),
+        bands.grid(stages, rows),
+        bands.ring_bytes(isa, stages, rows) + bands.stage_scratch_bytes(isa, stages, rows),
+        work,
+        in_place=last.launch.in_place,
+    )

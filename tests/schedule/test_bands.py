@@ -1,0 +1,184 @@
+"""Chains of convolutions in bands: the bits of the same chain without them, on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+import graphwright as gw
+from graphwright.kernels.bands import bands, benefit
+from graphwright.schedule import bands as schedule
+from graphwright.targets.cpu.isa import ISAS
+
+Array = np.ndarray[Any, Any]
+V4 = ISAS["v4"]
+
+
+class Layer(NamedTuple):
+    """A convolution and what follows it; depthwise if ``cout`` is 0."""
+
+    cout: int
+    k: int = 1
+    stride: int = 1
+    dilation: int = 1
+    act: str = "Relu"
+    pads: tuple[int, int] = (-1, -1)
+    """At the top and at the bottom; -1: half of the window."""
+
+
+def chain(
+    layers: Sequence[Layer], cin: int, sizes: Sequence[int | str], skip: bool = False
+) -> onnx.ModelProto:
+    """The layers one after the other; ``skip`` adds the input to the last one's result."""
+    rng = np.random.default_rng(len(layers) * 31 + cin)
+    nodes, weights, value, channels = [], [], "x", cin
+    for number, layer in enumerate(layers):
+        group = channels if layer.cout == 0 else 1
+        cout = layer.cout or channels
+        shape = (cout, channels // group, layer.k, layer.k)
+        half = (layer.k - 1) * layer.dilation // 2
+        top, bottom = (half if pad < 0 else pad for pad in layer.pads)
+        w = rng.standard_normal(shape).astype(np.float32) / np.sqrt(np.prod(shape[1:]))
+        weights += [numpy_helper.from_array(w.astype(np.float32), f"w{number}")]
+        weights += [numpy_helper.from_array(rng.standard_normal(cout).astype(np.float32), f"b{number}")]
+        nodes += [
+            helper.make_node(
+                "Conv", [value, f"w{number}", f"b{number}"], [f"c{number}"], group=group,
+                strides=[layer.stride] * 2, dilations=[layer.dilation] * 2, pads=[top, half, bottom, half],
+            )
+        ]  # fmt: skip
+        value, channels = f"c{number}", cout
+        if skip and number == len(layers) - 1:
+            nodes += [helper.make_node("Add", [value, "x"], ["sum"])]
+            value = "sum"
+        if layer.act == "Silu":
+            nodes += [helper.make_node("Sigmoid", [value], [f"s{number}"])]
+            nodes += [helper.make_node("Mul", [value, f"s{number}"], [f"a{number}"])]
+            value = f"a{number}"
+        elif layer.act:
+            nodes += [helper.make_node(layer.act, [value], [f"a{number}"])]
+            value = f"a{number}"
+    n, h, w_ = sizes
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [n, cin, h, w_])
+    y = helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "chain", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def compiled(model: onnx.ModelProto, rows: int, threads: int = 1, isa: str = "") -> gw.Model:
+    """In bands of so many rows; 0: without bands."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole = [slice(0, bands.MOST_STAGES)] if rows else []
+        patch.setattr(schedule, "worth_banding", lambda isa, stages, number: whole)
+        patch.setattr(schedule, "saved_ns", lambda isa, part: 1)
+        patch.setattr(schedule, "rows_of_band", lambda isa, stages: rows)
+        return gw.compile(model, options=gw.CompileOptions(threads=threads, **({"isa": isa} if isa else {})))
+
+
+def is_banded(model: gw.Model) -> bool:
+    return bands.SYMBOL in model.report().split()
+
+
+def image(*sizes: int) -> Array:
+    return np.random.default_rng(sum(sizes)).standard_normal(sizes).astype(np.float32)
+
+
+INVERTED = (Layer(96), Layer(0, 3), Layer(16, act=""))
+FORMS = {
+    "inverted_residual": (INVERTED, 16),
+    "stride_2": ((Layer(96), Layer(0, 3, 2), Layer(24, act="")), 16),
+    "depthwise_pointwise": ((Layer(0, 3), Layer(64)), 32),
+    "hooks": ((Layer(48, act="Silu"), Layer(0, 5, act="HardSwish"), Layer(32, act="Silu")), 16),
+    "direct": ((Layer(32, 3, act="Elu"), Layer(32, 3, 2), Layer(48, 3, dilation=2)), 16),
+    "deep": ((Layer(32), Layer(0, 3), Layer(32), Layer(0, 5), Layer(32), Layer(0, 3, 2), Layer(48)), 32),
+    "uneven_pads": ((Layer(32), Layer(0, 3, pads=(2, 0)), Layer(32, 3, pads=(0, 3))), 16),
+    "channels_beside_blocks": ((Layer(40), Layer(0, 3), Layer(20)), 24),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_bits_are_those_without_bands(name: str) -> None:
+    layers, cin = FORMS[name]
+    model, x = chain(layers, cin, (1, 29, 37)), image(1, cin, 29, 37)
+    expected = compiled(model, 0)(x)[0]
+    for rows, threads in ((1, 1), (3, 2), (4, 3), (64, 1)):
+        banded = compiled(model, rows, threads)
+        assert is_banded(banded)
+        np.testing.assert_array_equal(banded(x)[0], expected)
+
+
+@pytest.mark.parametrize("isa", ["v3", "v4"])
+def test_a_residual_that_the_first_stage_reads_too(isa: str) -> None:
+    model, x = chain(INVERTED, 16, (1, 40, 24), skip=True), image(1, 16, 40, 24)
+    expected = compiled(model, 0, isa=isa)(x)[0]
+    np.testing.assert_array_equal(compiled(model, 4, 2, isa=isa)(x)[0], expected)
+
+
+SIDES = st.integers(29, 40)
+LAYERS = st.builds(
+    Layer,
+    cout=st.sampled_from([0, 0, 16, 24, 40]),
+    k=st.sampled_from([1, 1, 3, 5]),
+    stride=st.sampled_from([1, 1, 2]),
+    dilation=st.sampled_from([1, 1, 2]),
+    act=st.sampled_from(["", "Relu", "HardSwish", "Silu"]),
+    pads=st.tuples(st.integers(-1, 3), st.integers(-1, 3)),
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    layers=st.lists(LAYERS, min_size=2, max_size=5), cin=st.sampled_from([16, 32]), rows=st.integers(1, 9),
+    sizes=st.lists(st.tuples(st.integers(1, 2), SIDES, SIDES), min_size=2, max_size=2),
+    threads=st.integers(1, 3), skip=st.booleans(),
+)  # fmt: skip
+def test_any_chain_at_any_size(
+    layers: list[Layer], cin: int, rows: int, sizes: list[tuple[int, int, int]], threads: int, skip: bool
+) -> None:
+    """Sizes are open; with several images a hook has no other operand."""
+    skip = (
+        skip
+        and all(layer.stride == 1 and layer.pads == (-1, -1) for layer in layers)
+        and layers[-1].cout == cin
+    )
+    model = chain(layers, cin, ("N", "H", "W"), skip)
+    whole, banded = compiled(model, 0), compiled(model, rows, threads)
+    for n, h, w in sizes:
+        x = image(n, cin, h, w)
+        np.testing.assert_array_equal(banded(x)[0], whole(x)[0])
+
+
+def test_open_sizes_decide_when_they_are_known() -> None:
+    """Bands pay at 160 x 160; at 24 x 24 the stages run one after the other."""
+    model = chain(INVERTED, 16, ("N", "H", "W"))
+    whole, either = compiled(model, 0), gw.compile(model)
+    assert is_banded(either) and not is_banded(whole)
+    for x in (image(1, 16, 160, 160), image(2, 16, 24, 24), image(2, 16, 112, 160)):
+        np.testing.assert_array_equal(either(x)[0], whole(x)[0])
+
+
+def test_only_large_images_are_worth_it() -> None:
+    small, large = (chain(INVERTED, 16, (1, side, side)) for side in (28, 160))
+    assert not is_banded(gw.compile(small))
+    assert is_banded(gw.compile(large))
+
+
+def test_rings_take_their_share_of_the_cache() -> None:
+    """Of an inverted residual block at 112 x 112: 96 channels, twice, in 80 percent of 1 MiB."""
+    stages: list[bands.Stage] = []
+    with pytest.MonkeyPatch.context() as patch:
+        seen = lambda isa, chain, number: stages.extend(costed.stage for costed in chain) or []  # noqa: E731
+        patch.setattr(schedule, "worth_banding", seen)
+        gw.compile(chain(INVERTED, 16, (1, 112, 112)), options=gw.CompileOptions(isa="v4"))
+    rows = benefit.rows_of_band(V4, stages)
+    assert isinstance(rows, int)
+    pixels = 112 * (rows + 2) + 112 * rows
+    assert bands.ring_bytes(V4, stages, rows) == 6 * 64 * (pixels + 2 * 5)
+    assert 4 * 96 * pixels <= 0.8 * (1 << 20) < 4 * 96 * (pixels + 4 * 112)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
 from graphwright.fusion.partition import Group, Partition
@@ -9,6 +10,7 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
+from graphwright.ir.types import TensorType
 from graphwright.loop_nests.axes import Nest, analyse
 from graphwright.targets.base import Target
 
@@ -47,40 +49,40 @@ class Candidate:
         """Both as one group."""
         return Group(self.nodes, self.anchor, self.nest)
 
+    @cached_property
+    def members(self) -> frozenset[Node]:
+        """All nodes."""
+        return frozenset(self.nodes)
+
     def bytes_saved(self) -> Dim:
         """Bytes that no longer cross memory: reads of values that pass from side to side, or that both read;
         writes of those that nothing else reads."""
-        saved: Dim = 0
-        for value in self._passed():
-            saved += value.type.bytes
-            if not self._is_kept(value):
-                saved += value.type.bytes
-        for value in self._read(self.producer).keys() & self._read(self.consumer).keys():
-            saved += value.type.bytes
-        return saved
+        saved: Counter[TensorType] = Counter()
+        producers = frozenset(self.producer.nodes)
+        for value in self._read():
+            if value.producer not in producers:
+                saved[value.type] += not producers.isdisjoint(value.users)
+            elif not self._is_renamed(value):
+                saved[value.type] += 1 if self._is_kept(value) else 2
+        return self.partition.bytes_of(saved)
 
-    def _passed(self) -> list[Value]:
-        made = {v for n in self.producer.nodes for v in n.outputs}
-        return [v for v in self._read(self.consumer) if v in made and not self._only_views_read(v)]
+    def _read(self) -> dict[Value, None]:
+        """What the consumer reads from outside that is computed, or fed, in a run."""
+        own = frozenset(self.consumer.nodes)
+        read = (v for n in self.consumer.nodes for v in n.inputs if v is not None and v.producer not in own)
+        return dict.fromkeys(v for v in read if not is_constant(v))
 
-    def _only_views_read(self, value: Value) -> bool:
-        """Whether the consumer only renames the elements of ``value``, which is no read."""
-        readers = [user for user in value.users if user in self.consumer.nodes]
+    def _is_renamed(self, value: Value) -> bool:
+        """Whether the consumer has nothing but views of ``value``, which read nothing."""
+        readers = (user for user in value.users if user in self.consumer.nodes)
         return all(Trait.VIEW in reader.op.traits for reader in readers)
 
     def _is_kept(self, value: Value) -> bool:
         """Whether the merged kernel still stores ``value``, itself or what it is a view of."""
         while True:
-            if value in self.partition.graph.outputs or any(u not in self.nodes for u in value.users):
+            if value in self.partition.graph.outputs or not self.members.issuperset(value.users):
                 return True
             node = value.producer
-            if node is None or node not in self.nodes or Trait.VIEW not in node.op.traits:
+            if node not in self.members or Trait.VIEW not in node.op.traits:
                 return False
             value = node.operand(0)
-
-    @staticmethod
-    def _read(group: Group) -> dict[Value, None]:
-        """What a group reads from outside that is computed, or fed, in a run."""
-        made = {v for n in group.nodes for v in n.outputs}
-        read = (v for n in group.nodes for v in n.inputs if v is not None and v not in made)
-        return dict.fromkeys(v for v in read if not is_constant(v))

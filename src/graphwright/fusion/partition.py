@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Trait
+from graphwright.ir.symbols import Dim
+from graphwright.ir.types import TensorType
 from graphwright.loop_nests.axes import Nest
 from graphwright.records import dataclass
 
@@ -52,6 +54,7 @@ class Partition:
         self.graph = graph
         self.group_of: dict[Node, Group] = {}
         self.position = {node: i for i, node in enumerate(graph)}
+        self._bytes: dict[frozenset[tuple[TensorType, int]], Dim] = {}
 
     def add(self, group: Group) -> None:
         """Let ``group`` be the one of its nodes."""
@@ -74,6 +77,13 @@ class Partition:
         for producer in sorted((p for p in found if p is not None), key=lambda p: -self.position[p]):
             made.setdefault(self.group_of[producer], []).append(producer)
         return made
+
+    def bytes_of(self, counts: Mapping[TensorType, int]) -> Dim:
+        """Bytes of so many tensors of each type: worked out once, as layers of a model repeat."""
+        key = frozenset(counts.items())
+        if key not in self._bytes:
+            self._bytes[key] = sum((count * kind.bytes for kind, count in counts.items()), 0)
+        return self._bytes[key]
 
     def makes_cycle(self, members: set[Node]) -> bool:
         """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
 from graphwright.fusion.partition import Group, Partition
@@ -54,17 +55,27 @@ class Candidate:
         """All nodes."""
         return frozenset(self.nodes)
 
-    def bytes_saved(self) -> Dim:
-        """Bytes that no longer cross memory: reads of values that pass from side to side, or that both read;
-        writes of those that nothing else reads."""
-        saved: Counter[TensorType] = Counter()
+    def bytes_saved(self, members: Sequence[Node]) -> list[Dim]:
+        """Bytes that no longer cross memory, by node of ``members``, whose results the consumer reads: reads
+        of these, and writes where nothing else reads them. Reads of what both sides read count for the
+        first."""
+        passed = [self._passed(member) for member in members]
+        passed[0] += self._shared()
+        return list(map(self.partition.bytes_of, passed))
+
+    def _shared(self) -> Counter[TensorType]:
+        """What both sides read."""
         producers = frozenset(self.producer.nodes)
-        for value in self._read():
-            if value.producer not in producers:
-                saved[value.type] += not producers.isdisjoint(value.users)
-            elif not self._is_renamed(value):
+        read = (value for value in self._read() if value.producer not in producers)
+        return Counter(value.type for value in read if not producers.isdisjoint(value.users))
+
+    def _passed(self, member: Node) -> Counter[TensorType]:
+        """Reads and writes that a merge saves of the results of ``member``."""
+        saved: Counter[TensorType] = Counter()
+        for value in member.outputs:
+            if not self._is_renamed(value):
                 saved[value.type] += 1 if self._is_kept(value) else 2
-        return self.partition.bytes_of(saved)
+        return saved
 
     def _read(self) -> dict[Value, None]:
         """What the consumer reads from outside that is computed, or fed, in a run."""
@@ -74,7 +85,7 @@ class Candidate:
 
     def _is_renamed(self, value: Value) -> bool:
         """Whether the consumer has nothing but views of ``value``, which read nothing."""
-        readers = (user for user in value.users if user in self.consumer.nodes)
+        readers = [user for user in value.users if user in self.consumer.nodes]
         return all(Trait.VIEW in reader.op.traits for reader in readers)
 
     def _is_kept(self, value: Value) -> bool:

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.fusion.decisions import MOST_DECISIONS, Decision, Edit, Kind, Verdict
+from graphwright.ir.algebra.parse import parse_dim
 from graphwright.ir.refusal import Code
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, SymbolError
 
 _LAST: Final[tuple[Any, ...]] = (None, None, None)
 """The end of a row that is left out: bytes_saved, predicted, measured."""
@@ -43,14 +44,22 @@ def _number(size: Dim | None) -> int | str | None:
 
 
 def decode_decisions(text: str) -> list[Decision]:
-    """The decisions in ``text``; open sizes are expressions as text. Raises PackageError."""
+    """The decisions in ``text``. Raises PackageError."""
     if not text:
         return []
     try:
         held = json.loads(text)
         nodes = list(map(_node, held["nodes"]))
         return [_decision(row, nodes, held["reasons"]) for row in held["decisions"][:MOST_DECISIONS]]
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        SymbolError,
+    ) as error:
         message = f"its decisions cannot be read: {type(error).__name__}: {error}"
         raise PackageError(Diagnostic("damaged-package", message)) from error
 
@@ -66,6 +75,7 @@ def _node(held: Any) -> tuple[str, tuple[str, ...]]:
 def _decision(row: list[Any], nodes: list[tuple[str, tuple[str, ...]]], reasons: list[list[str]]) -> Decision:
     members, reason, *last = row
     saved, predicted, measured = [*last, *_LAST[len(last) :]]
+    saved = parse_dim(saved) if isinstance(saved, str) else saved
     kind, verdict, code, why = reasons[reason]
     edit = Edit(Kind(kind), tuple(nodes[k][0] for k in members))
     sources = tuple(nodes[k][1] for k in members)

@@ -105,14 +105,14 @@ class _Grouping:
             else:
                 self.record.did("joined nodes")
                 code, why = Code.MERGED, f"rule {decided.name}"
-            saved = candidate.bytes_saved()
-            for member in members:
+            for member, saved in zip(members, candidate.bytes_saved(members), strict=True):
                 self.decisions[member, node] = merge_decision(member, node, code, why, saved)
             if code is Code.MERGED:
                 self.partition.add(candidate.merged())
 
     def _refuse(self, producer: Node, node: Node, reason: Refusal) -> None:
-        self.decisions[producer, node] = merge_decision(producer, node, reason.code, reason.why)
+        saved = self.partition.bytes_between(producer, node)
+        self.decisions[producer, node] = merge_decision(producer, node, reason.code, reason.why, saved)
 
     def _leave(self, view: Node) -> None:
         """Record that ``view``, which had joined, is left outside."""

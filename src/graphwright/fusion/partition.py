@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from graphwright.ir.graph import Graph, Node
@@ -84,6 +85,15 @@ class Partition:
         if key not in self._bytes:
             self._bytes[key] = sum((count * kind.bytes for kind, count in counts.items()), 0)
         return self._bytes[key]
+
+    def bytes_between(self, producer: Node, node: Node) -> Dim:
+        """Bytes that ``node`` reads of what ``producer`` makes, and of writes that serve it alone."""
+        passed: Counter[TensorType] = Counter()
+        for value in producer.outputs:
+            if value in node.inputs and value.type.shape is not None and Trait.VIEW not in node.op.traits:
+                kept = len(value.users) > 1 or value in self.graph.outputs
+                passed[value.type] += 1 if kept else 2
+        return self.bytes_of(passed)
 
     def makes_cycle(self, members: set[Node]) -> bool:
         """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last

@@ -17,7 +17,7 @@ from graphwright.tools.console import say
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
 
-VERBS = ("compile", "run", "inspect", "check", "bench", "plugins", "cache")
+VERBS = ("compile", "run", "inspect", "explain", "check", "bench", "plugins", "cache")
 """Each is ``app`` in a module of its own, which is imported when the verb is used."""
 
 
@@ -96,4 +96,5 @@ def main(
       graphwright check model.onnx
       graphwright bench model.onnx --against onnxruntime
       graphwright inspect model.om
+      graphwright explain model.om
     """

@@ -22,6 +22,7 @@ from graphwright.executable.nodes import (
 )
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.target_code import TargetCode
+from graphwright.fusion.traffic import Traffic, total_of, traffic_of
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Module
@@ -62,6 +63,7 @@ def model_facts(path: Path, model: Model, module: Module | None, memory: Memory)
         "metadata": dict(entry.metadata),
         "plugins": dict(package.plugins),
         "ops": None if module is None else op_counts(module),
+        "traffic": None if module is None else _traffic(module),
         "weights": _weights(package.weights),
         "weights_of_the_graph": _weights(package.spare()),
         "programs": _programs(entry),
@@ -106,6 +108,26 @@ def op_counts(module: Module) -> dict[str, Any]:
         "fused": inside,
         "fused_regions": len(regions),
         "by_name": dict(counts.most_common()),
+    }
+
+
+def _traffic(module: Module) -> dict[str, Any]:
+    """Bytes of values that kernels read and write in a run, in total and by node, and op by op."""
+    nodes = traffic_of(module)
+    fused, unfused = total_of(nodes)
+    return {
+        **sides(fused, unfused),
+        "nodes": [{"name": node.name, **sides(node.fused, node.unfused)} for node in nodes],
+    }
+
+
+def sides(fused: Traffic, unfused: Traffic) -> dict[str, int]:
+    """Bytes read and written, fused and op by op."""
+    return {
+        "read": fused.read,
+        "written": fused.written,
+        "unfused_read": unfused.read,
+        "unfused_written": unfused.written,
     }
 
 

@@ -72,6 +72,7 @@ from graphwright.tools.model_tables import (
     show_graph,
     show_interface,
     show_target,
+    show_traffic,
 )
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
@@ -170,6 +171,8 @@ def inspect(
         opened = _for_sizes(opened, executable, sizes, options)
     if ir is not None or report:
         say(_ir_text(opened, ir) if ir is not None else opened.report())
+        if ir is None and has_all_plugins(opened.package):
+            show_traffic(graph_of(opened))
         return
     if as_json:
         say(json.dumps(_facts(model, origin, opened, sizes, options), indent=2))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.executable.target_code import TargetCode
+from graphwright.fusion.traffic import NodeTraffic, total_of, traffic_of
 from graphwright.ir.graph import Module
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
@@ -107,12 +109,35 @@ def show_graph(model: Model) -> dict[str, Dim]:
     return spans
 
 
+def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
+    """How many kernels run, and the bytes that they read and write, fused and op by op."""
+    fused, unfused = total_of(nodes)
+    ops = sum(len(node.ops) for node in nodes)
+    saved = f", {100 - 100 * fused.total / unfused.total:.0f} % less" if unfused.total else ""
+    guessed = "" if all(v.type.is_static for v in module.main.inputs) else " (open sizes are guessed)"
+    return (
+        f"{ops} ops run as {len(nodes)} kernels, which read and write {bytes_text(fused.total)} in a run; "
+        f"op by op it is {bytes_text(unfused.total)}{saved}{guessed}"
+    )
+
+
+def show_traffic(module: Module) -> None:
+    """Show what each kernel reads and writes, and what its ops would, one by one."""
+    nodes = traffic_of(module)
+    say("bytes read and written in a run, beside weights")
+    sizes = [(n.name, n.fused.read, n.fused.written, n.unfused.read, n.unfused.written) for n in nodes]
+    rows = [[name, *map(bytes_text, counts)] for name, *counts in sizes]
+    table(rows, ("node", "read", "written", "op by op: read", "written")) if rows else table([["none"]])
+    say(traffic_line(nodes, module))
+
+
 def _show_ops(module: Module) -> None:
     counts = op_counts(module)
     alone = counts["count"] - counts["fused"]
     inside = f"{counts['fused']} in {counts['fused_regions']} fused regions"
     say(f"ops: {counts['count']}, {inside}, {alone} outside")
     table([[str(count), name] for name, count in counts["by_name"].items()] or [["none"]])
+    say(traffic_line(traffic_of(module), module))
 
 
 def show_target(target: TargetCode) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,11 +55,12 @@ def open_model(
                 "a package is compiled already: --const, --outputs, --gears and --state are for .onnx models"
             )
         opened = gw.load(path, options=options)
-    return opened if entry is None else _entry(opened, entry)
+    return opened if entry is None else opened.entries[entry_named(entry, opened.entries)]
 
 
-def _entry(model: Model, name: str) -> Model:
-    if name not in model.entries:
-        hint = f"{did_you_mean([name], model.entries)}the entries are {listed(model.entries)}"
+def entry_named(name: str, entries: Collection[str]) -> str:
+    """``name``, which is one of ``entries``. Raises BadParameter."""
+    if name not in entries:
+        hint = f"{did_you_mean([name], entries)}the entries are {listed(entries)}"
         raise typer.BadParameter(f"there is no entry {name!r}: {hint}", param_hint="--entry")
-    return model.entries[name]
+    return name

@@ -1,0 +1,99 @@
+"""Bytes that the kernels of a graph read and write, and what its ops would, each in a kernel of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from graphwright.cost.nominal import nominal
+from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.op import Trait
+from graphwright.ir.symbols import SymbolTable
+from graphwright.layout.trans_data import TransData
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes read and written, in one run, of values that are not constant."""
+
+    read: int = 0
+    written: int = 0
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.read + self.written
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.read + other.read, self.written + other.written)
+
+
+@dataclass(frozen=True)
+class NodeTraffic:
+    """What one node of a fused graph reads and writes. ``unfused``: what its ops would, one by one;
+    ``weights``: bytes of constants, which it reads as well."""
+
+    name: str
+    ops: tuple[str, ...]
+    sources: tuple[str, ...]
+    fused: Traffic
+    unfused: Traffic
+    weights: int
+
+
+def traffic_of(module: Module) -> list[NodeTraffic]:
+    """Of each node that runs, in their order; regions of control flow count once. Sizes that are open count
+    as :func:`graphwright.cost.nominal.nominal` says."""
+    return [_node_traffic(node, module.symbols) for node in _running(module)]
+
+
+def total_of(nodes: Iterable[NodeTraffic]) -> tuple[Traffic, Traffic]:
+    """What all ``nodes`` read and write, and what their ops would, one by one."""
+    fused = unfused = Traffic()
+    for node in nodes:
+        fused, unfused = fused + node.fused, unfused + node.unfused
+    return fused, unfused
+
+
+def _running(module: Module) -> Iterator[Node]:
+    pending = list(module.graphs.values())
+    while pending:
+        for node in pending.pop():
+            if (not _is_free(node) and not node.regions) or isinstance(node.op, Fused):
+                yield node
+            else:
+                pending += node.regions
+
+
+def _node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
+    constants = [v for v in node.inputs if v is not None and is_constant(v)]
+    fused = _traffic(node, frozenset(), symbols)
+    if isinstance(node.op, TransData):  # layouts brought it: op by op there are none
+        return NodeTraffic(node.place, (), node.sources, fused, Traffic(), 0)
+    if not isinstance(node.op, Fused):
+        return NodeTraffic(
+            node.place, (node.op.name,), node.sources, fused, fused, _bytes(constants, symbols)
+        )
+    region = region_of(node)
+    pairs = zip(region.inputs, node.inputs, strict=True)
+    literal = frozenset(inner for inner, outer in pairs if outer is not None and is_constant(outer))
+    inside = [inner for inner in region if not _is_free(inner)]
+    unfused = sum((_traffic(inner, literal, symbols) for inner in inside), Traffic())
+    ops = tuple(inner.op.name for inner in inside)
+    return NodeTraffic(node.place, ops, node.sources, fused, unfused, _bytes(constants, symbols))
+
+
+def _is_free(node: Node) -> bool:
+    """Whether ``node`` moves nothing: a constant, or a view, which gives memory another shape."""
+    return isinstance(node.op, Constant) or Trait.VIEW in node.op.traits
+
+
+def _traffic(node: Node, constants: frozenset[Value], symbols: SymbolTable) -> Traffic:
+    read = (v for v in node.inputs if v is not None and v not in constants and not is_constant(v))
+    return Traffic(_bytes(dict.fromkeys(read), symbols), _bytes(node.outputs, symbols))
+
+
+def _bytes(values: Iterable[Value], symbols: SymbolTable) -> int:
+    return sum(nominal(v.type.bytes, symbols) for v in values if v.type.shape is not None)

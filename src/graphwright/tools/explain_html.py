@@ -1,0 +1,80 @@
+"""What ``explain --html`` writes: one page that loads nothing, every text in it escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from graphwright.fusion.decisions import Decision
+from graphwright.fusion.traffic import NodeTraffic
+from graphwright.ir.names import html_text
+from graphwright.ir.refusal import Code
+from graphwright.tools.console import bytes_text
+from graphwright.tools.explanation import Explanation
+
+_STYLE: Final = """
+body { font: 14px/1.4 sans-serif; margin: 2em; color: #222 }
+table { border-collapse: collapse; margin: 1em 0 }
+th, td { border-bottom: 1px solid #ddd; padding: 2px 10px; text-align: left; vertical-align: top }
+tr.taken { background: #eefaee }
+tr.refused { background: #fdf3ee }
+"""
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(title: str, explained: Explanation) -> str:
+    """The page: totals, what each kernel reads and writes, and every decision."""
+    fused, unfused = explained.total
+    totals = [
+        ["fused", str(len(explained.nodes)), bytes_text(fused.read), bytes_text(fused.written)],
+        ["op by op", str(explained.ops), bytes_text(unfused.read), bytes_text(unfused.written)],
+    ]
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        f"<title>{html_text(title)}: fusion</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{html_text(title)}</h1>",
+        _table(("", "kernels", "read", "written"), [("", row) for row in totals]),
+        "<h2>Kernels</h2>",
+        _table(
+            ("node", "ops", "read", "written", "op by op", "weights"),
+            [("", _kernel(node)) for node in explained.nodes],
+        ),
+        "<h2>Decisions</h2>",
+        _table(
+            ("edit", "nodes", "bytes", "verdict", "code", "why"),
+            [(each.verdict.value, _decision(each, explained)) for each in explained.decisions],
+        ),
+        "<h2>Codes</h2>",
+        _table(
+            ("code", "means", "what to do"), [("", [c.value, c.means, c.remedy]) for c in _codes(explained)]
+        ),
+        "</body></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _codes(explained: Explanation) -> list[Code]:
+    used = {each.code for each in explained.decisions}
+    return [code for code in Code if code in used]
+
+
+def _kernel(node: NodeTraffic) -> list[str]:
+    sizes = (node.fused.read, node.fused.written, node.unfused.total, node.weights)
+    return [node.name, ", ".join(node.ops), *map(bytes_text, sizes)]
+
+
+def _decision(each: Decision, explained: Explanation) -> list[str]:
+    saved = "" if each.bytes_saved is None else bytes_text(explained.bytes_of(each))
+    edit = each.edit
+    return [edit.kind.value, " → ".join(edit.nodes), saved, each.verdict.value, each.code.value, each.why]
+
+
+def _table(head: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
+    cells = "".join(f"<th>{html_text(cell)}</th>" for cell in head)
+    lines = [f"<table><tr>{cells}</tr>"]
+    for kind, row in rows:
+        inner = "".join(f"<td>{html_text(cell)}</td>" for cell in row)
+        lines.append(f'<tr class="{kind}">{inner}</tr>' if kind else f"<tr>{inner}</tr>")
+    return "\n".join([*lines, "</table>"])

@@ -1,0 +1,181 @@
+"""What is explained of a model: the decisions about its fusion, and the bytes that its kernels move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from graphwright.compiler.recompile import unpacked_module
+from graphwright.cost.nominal import nominal
+from graphwright.errors import Diagnostic, FeedError
+from graphwright.fusion.decision_text import decode_decisions
+from graphwright.fusion.decisions import Decision, Verdict
+from graphwright.fusion.traffic import NodeTraffic, Traffic, total_of, traffic_of
+from graphwright.ir.graph import Module
+from graphwright.package.package import Package
+from graphwright.records import dataclass
+from graphwright.spelling import did_you_mean, listed
+from graphwright.tools.facts import sides
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Of one entry: its decisions, and what each node of the fused graph reads and writes."""
+
+    decisions: Sequence[Decision]
+    nodes: Sequence[NodeTraffic]
+    module: Module
+
+    @classmethod
+    def of(cls, package: Package) -> Explanation:
+        """That of the main entry of ``package``. Raises PackageError for one that is damaged."""
+        module = unpacked_module(package)
+        return cls(decode_decisions(package.main.decisions), traffic_of(module), module)
+
+    def bytes_of(self, decision: Decision) -> int:
+        """Bytes that the edit saves or would save in one run: open sizes are guessed."""
+        saved = decision.bytes_saved
+        return 0 if saved is None else nominal(saved, self.module.symbols)
+
+    @cached_property
+    def total(self) -> tuple[Traffic, Traffic]:
+        """What all nodes read and write, and what their ops would, one by one."""
+        return total_of(self.nodes)
+
+    @property
+    def ops(self) -> int:
+        """How many ops run."""
+        return sum(len(node.ops) for node in self.nodes)
+
+    def groups(self, verdict: Verdict) -> list[tuple[str, list[Decision]]]:
+        """Decisions of ``verdict`` by the rule that took them or the code that refused them, those of most
+        bytes first; in each the largest first."""
+        found: dict[str, list[Decision]] = {}
+        for each in sorted(self.decisions, key=lambda d: -self.bytes_of(d)):
+            if each.verdict is verdict:
+                found.setdefault(each.why if verdict is Verdict.TAKEN else each.code.value, []).append(each)
+        return sorted(found.items(), key=lambda item: -sum(map(self.bytes_of, item[1])))
+
+    # -- why not
+
+    def names(self) -> set[str]:
+        """What a user may call the nodes: as reports do, or as the model does."""
+        known = {name for node in self.nodes for name in (node.name, *node.sources)}
+        return known | {name for d in self.decisions for name in (*d.edit.nodes, *_sources(d))}
+
+    def kernel_of(self, first: str, second: str) -> NodeTraffic | None:
+        """The node of the fused graph that computes both."""
+        return next((n for n in self.nodes if {first, second} <= {n.name, *n.sources}), None)
+
+    def first_refusal(self, first: str, second: str) -> Decision | None:
+        """The first edge without a merge on the way from one node to the other; None where no value passes
+        from either to the other."""
+        return self._on_the_way(first, second) or self._on_the_way(second, first)
+
+    def _on_the_way(self, start: str, end: str) -> Decision | None:
+        """Breadth first: an edge straight from ``start`` to ``end`` counts before longer ways."""
+        ways: list[tuple[str, ...]] = [
+            (node,) for node in self._readers if _is_called(node, start, self._aliases)
+        ]
+        refused: dict[str, Decision | None] = {node: None for (node,) in ways}
+        pending = [node for (node,) in ways]
+        for node in pending:
+            for decision in self._readers.get(node, ()):
+                reader = decision.edit.nodes[-1]
+                if reader in refused:
+                    continue
+                taken = decision.verdict is Verdict.TAKEN
+                refused[reader] = refused[node] or (None if taken else decision)
+                if _is_called(reader, end, self._aliases) and refused[reader] is not None:
+                    return refused[reader]
+                pending.append(reader)
+        return None
+
+    @cached_property
+    def _readers(self) -> Mapping[str, list[Decision]]:
+        """Decisions by the node whose results are read."""
+        found: dict[str, list[Decision]] = {}
+        for decision in self.decisions:
+            if len(decision.edit.nodes) > 1:
+                found.setdefault(decision.edit.nodes[0], []).append(decision)
+        return found
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, set[str]]:
+        """What each node of a decision comes from."""
+        found: dict[str, set[str]] = {}
+        for decision in self.decisions:
+            for name, sources in zip(decision.edit.nodes, decision.sources, strict=True):
+                found.setdefault(name, {name}).update(sources)
+        return found
+
+    def require_names(self, names: Sequence[str]) -> None:
+        """Raise FeedError for names that are none of a node that runs, all at once."""
+        known = self.names()
+        faults = [
+            Diagnostic(
+                "node",
+                f"no node that runs is called {name!r}, or comes from one of that name",
+                hint=f"{did_you_mean([name], known)}what was folded or simplified away is not fused; "
+                f"nodes: {listed(sorted(known))}",
+            )
+            for name in names
+            if name not in known
+        ]
+        if faults:
+            raise FeedError(*faults)
+
+    # -- as JSON
+
+    def facts(self) -> dict[str, Any]:
+        """All of it, under keys that stay."""
+        return {
+            "format": FORMAT,
+            "ops": self.ops,
+            "nodes": [
+                {
+                    "name": node.name,
+                    "ops": list(node.ops),
+                    "sources": list(node.sources),
+                    **sides(node.fused, node.unfused),
+                    "weights": node.weights,
+                }
+                for node in self.nodes
+            ],
+            "total": sides(*self.total),
+            "decisions": list(map(self._decision, self.decisions)),
+        }
+
+    def _decision(self, decision: Decision) -> dict[str, Any]:
+        return {
+            "edit": decision.edit.kind.value,
+            "nodes": list(decision.edit.nodes),
+            "sources": list(map(list, decision.sources)),
+            "verdict": decision.verdict.value,
+            "code": decision.code.value,
+            "why": decision.why,
+            "bytes_saved": None if decision.bytes_saved is None else self.bytes_of(decision),
+            "predicted": decision.predicted,
+            "measured": decision.measured,
+        }
+
+
+def _sources(decision: Decision) -> Iterator[str]:
+    for sources in decision.sources:
+        yield from sources
+
+
+def _is_called(node: str, name: str, aliases: Mapping[str, set[str]]) -> bool:
+    return name in aliases[node]
+
+
+def changes(old: Explanation, new: Explanation) -> list[tuple[Decision | None, Decision | None]]:
+    """Decisions that differ in verdict or code, each as it was and as it is; None where there was no such
+    candidate."""
+    before = {d.edit: d for d in old.decisions}
+    after = {d.edit: d for d in new.decisions}
+    pairs = [(before.get(edit), after.get(edit)) for edit in dict.fromkeys((*before, *after))]
+    return [(a, b) for a, b in pairs if a is None or b is None or (a.verdict, a.code) != (b.verdict, b.code)]

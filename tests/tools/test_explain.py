@@ -1,0 +1,170 @@
+"""``graphwright explain``: what it says of a small model, as text, JSON and HTML, and what is wrong with its
+arguments."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import graphwright as gw
+from tests.plugins.support import graphwright
+
+HOSTILE = '<script>alert("\x1b[31m")</script>'
+
+
+def model(name: str = "relu") -> onnx.ModelProto:
+    """A product, an activation called ``name``, a sum over rows, another product."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"], "product"),
+        helper.make_node("Relu", ["m"], ["r"], name),
+        helper.make_node("ReduceSum", ["r", "axes"], ["s"], "sum"),
+        helper.make_node("Div", ["r", "s"], ["d"], "div"),
+        helper.make_node("MatMul", ["d", "w"], ["y"], "last"),
+    ]
+    weights = [
+        numpy_helper.from_array(np.ones((16, 16), np.float32), "w"),
+        numpy_helper.from_array(np.array([1]), "axes"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 16])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 16])
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("explain")
+    onnx.save(model(), made / "m.onnx")
+    onnx.save(model(HOSTILE), made / "hostile.onnx")
+    gw.compile(made / "m.onnx").save(made / "m.om")
+    gw.compile(made / "m.onnx", options={"fusion_rules": "none"}).save(made / "none.om")
+    return made
+
+
+def said(*arguments: object) -> str:
+    done = graphwright("explain", *arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_the_summary(folder: Path) -> None:
+    """512 bytes each: x, m, r, d, y; 32 bytes: s. Kernels: product with relu; sum with div; last."""
+    text = said(folder / "m.om")
+    first, *lines = text.splitlines()
+    kernels = 2 * 512 + 2 * 512 + 2 * 512
+    ops = 2 * 512 + 2 * 512 + 512 + 32 + (512 + 32 + 512) + 2 * 512
+    assert first == (
+        f"5 ops run as 3 kernels, which read and write {kernels / 1024:.1f} KiB in a run; "
+        f"op by op it is {ops / 1024:.1f} KiB, {100 - 100 * kernels / ops:.0f} % less"
+    )
+    assert [" ".join(line.split()) for line in lines] == [
+        "saved 1.0 KiB 1 x rule epilogue product -> relu, 1.0 KiB",
+        "saved 576 B 1 x rule row sum -> div, 576 B",
+        "missed 1.5 KiB 2 x FUSE_EPILOGUE_REDUCTION relu -> div, 1.0 KiB: a reduction needs whole rows, the "
+        "contraction writes tiles",
+        "missed 1.0 KiB 1 x FUSE_PROLOGUE div -> last, 1.0 KiB: MatMul computes no operand",
+    ]
+    assert said(folder / "m.onnx") == text
+
+
+def test_why_not(folder: Path) -> None:
+    package = folder / "m.om"
+    assert said(package, "--why-not", "product", "relu") == "one kernel computes both: product + relu\n"
+    reduction = said(package, "--why-not", "relu", "sum")
+    assert reduction.splitlines() == [
+        "relu -> sum: a reduction needs whole rows, the contraction writes tiles [FUSE_EPILOGUE_REDUCTION]",
+        "  a reduction needs whole rows, and the contraction writes tiles",
+        "  a merge would save 512 B in a run",
+    ]
+    assert said(package, "--why-not", "sum", "relu") == reduction
+    assert said(package, "--why-not", "product", "sum") == reduction
+    assert "[FUSE_RULE_OFF]" in said(folder / "none.om", "--why-not", "product", "relu")
+
+
+def test_unknown_nodes_are_named_at_once(folder: Path) -> None:
+    done = graphwright("explain", folder / "m.om", "--why-not", "prodct", "nothing")
+    assert done.exit_code == 1
+    assert (
+        "no node that runs is called 'prodct'" in done.stderr and "did you mean 'product' or" in done.stderr
+    )
+    assert "no node that runs is called 'nothing'" in done.stderr
+
+
+def test_diff(folder: Path) -> None:
+    lines = said(folder / "m.om", folder / "none.om", "--diff").splitlines()
+    assert lines[0] == "kernels: 3, now 5"
+    assert "  product -> relu: taken [FUSE_MERGED], now refused [FUSE_RULE_OFF]" in lines
+    assert said(folder / "m.om", folder / "m.onnx", "--diff").splitlines()[2:] == ["decisions that differ: 0"]
+
+
+def test_json(folder: Path) -> None:
+    facts = json.loads(said(folder / "m.om", "--json"))
+    assert facts["format"] == 1 and facts["ops"] == 5
+    assert facts["total"]["read"] + facts["total"]["written"] == 3072
+    assert [node["name"] for node in facts["nodes"]] == ["product + relu", "sum + div", "last"]
+    (merged,) = [d for d in facts["decisions"] if d["nodes"] == ["sum", "div"]]
+    assert merged == {
+        "edit": "merge", "nodes": ["sum", "div"], "sources": [["sum"], ["div"]], "verdict": "taken",
+        "code": "FUSE_MERGED", "why": "rule row", "bytes_saved": 576, "predicted": None, "measured": None,
+    }  # fmt: skip
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [name for name, _ in attrs if name in ("src", "href", "onclick")]
+
+
+def test_html_is_one_page_without_scripts_whatever_nodes_are_called(folder: Path, tmp_path: Path) -> None:
+    said(folder / "hostile.onnx", "--html", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.tags & {"script", "link", "img", "iframe"} and not tags.links
+    assert "&lt;script&gt;" in text and "\x1b" not in text
+    assert "FUSE_EPILOGUE_REDUCTION" in text
+
+
+def test_the_terminal_gets_no_control_characters(folder: Path) -> None:
+    assert "\x1b" not in said(folder / "hostile.onnx")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("missing.om",), "there is no such file"),
+        (("m.om", "--diff"), "takes two models"),
+        (("m.om", "none.om"), "takes two models"),
+        (("m.om", "--json", "--html", "a.html"), "go one at a time"),
+        (("m.om", "--html", "missing/a.html"), "there is no folder"),
+        (("m.om", "--entry", "mian"), "there is no entry 'mian'"),
+        (("m.onnx", "--fusion-rules", "rows"), "there is no fusion rule 'rows'"),
+        (("m.onnx", "--opt-level", "4"), "takes 0, 1, 2, 3"),
+    ],
+)
+def test_misuse(
+    arguments: tuple[str, ...], found: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = graphwright("explain", *arguments)
+    assert done.exit_code != 0
+    assert found in " ".join(done.stderr.replace("│", " ").split())
+    assert not (folder / "a.html").exists()
+
+
+def test_inspect_shows_the_bytes_of_kernels(folder: Path) -> None:
+    done = graphwright("inspect", folder / "m.om", "--report")
+    assert "product + relu  512 B    512 B" in done.stdout
+    facts = json.loads(graphwright("inspect", folder / "m.om", "--json").stdout)["traffic"]
+    assert (facts["read"], facts["written"], len(facts["nodes"])) == (1536, 1536, 3)

@@ -168,6 +168,14 @@ def test_only_large_images_are_worth_it() -> None:
     small, large = (chain(INVERTED, 16, (1, side, side)) for side in (28, 160))
     assert not is_banded(gw.compile(small))
     assert is_banded(gw.compile(large))
+    assert not is_banded(gw.compile(large, options=gw.CompileOptions(fusion_rules="-bands")))
+    assert not is_banded(gw.compile(large, options=gw.CompileOptions(opt_level=2)))
+
+
+def test_a_launch_is_known_by_all_of_its_nodes() -> None:
+    model = gw.compile(chain(INVERTED, 16, (1, 160, 160)), options=gw.CompileOptions(threads=1))
+    names = [task.name for task in model.trace({"x": image(1, 16, 160, 160)})]
+    assert "Conv:c0 + Relu:a0, Conv:c1 + Relu:a1, Conv:c2" in names
 
 
 def test_rings_take_their_share_of_the_cache() -> None:

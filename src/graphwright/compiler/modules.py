@@ -13,6 +13,8 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
+from graphwright.fusion.rules.bands import BANDS
+from graphwright.fusion.rules.switches import rule_set
 from graphwright.ir.constant import constant_of
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Array, Graph, Module, Role, Value
@@ -102,7 +104,7 @@ def generate_code(
     ]
     for selection in selections:
         observe("select", selection)
-    selections = [_in_bands(m, s, target) for m, s in zip(modules, selections, strict=True)]
+    selections = [_in_bands(m, s, target, options) for m, s in zip(modules, selections, strict=True)]
     for selection in selections:
         observe("bands", selection)
     sources = sources_of(generated, target)
@@ -184,9 +186,9 @@ Places = dict[Value, tuple[int, int]]
 """Where the constants that a graph's steps read lie in the weights: the first byte, and how many."""
 
 
-def _in_bands(module: Module, selection: Selection, target: Target) -> Selection:
+def _in_bands(module: Module, selection: Selection, target: Target, options: Options) -> Selection:
     """``selection`` with chains of library kernels that run band by band."""
-    if not target.library:
+    if not target.library or BANDS.name in rule_set(options).off:
         return selection
     isa, generated = ISAS[target.library], selection.generated
     return replace(selection, steps=with_bands(module.main, selection.steps, module.symbols, generated, isa))

@@ -22,6 +22,8 @@ class Kind(enum.StrEnum):
     """The kernel of the first node computes the second one as well."""
     REPLACE = "replace"
     """One op with a kernel of its own replaces the nodes."""
+    BAND = "band"
+    """The kernels of the nodes run one after the other for some rows, then for the next ones."""
 
 
 class Verdict(enum.StrEnum):

@@ -154,6 +154,13 @@ class Step:
     action: Run | Alias | Branch | NativeLoop | Host
     alternatives: tuple[Alternative, ...] = ()
     """What it was chosen from, itself first, where there is more than one way."""
+    before: tuple[Node, ...] = ()
+    """Nodes that are done by it as well."""
+
+    @property
+    def place(self) -> str:
+        """The nodes, as errors and reports call them."""
+        return ", ".join(node.place for node in (*self.before, self.node))
 
     @property
     def blocks(self) -> tuple[tuple[Step, ...], ...]:

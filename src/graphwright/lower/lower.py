@@ -190,7 +190,7 @@ class _Lowering:
         self._add_rows(draft, moves, None, number)
         for step in steps:
             for task in self._tasks(step):
-                self._add(draft, task, streams[step.node], step.node.place)
+                self._add(draft, task, streams[step.node], step.place)
             self._add_rows(draft, moves, step.node, number)
         for move in moves.end:
             self._add(draft, self._move(move))

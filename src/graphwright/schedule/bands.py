@@ -181,13 +181,14 @@ def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:
     """The last step of a chain, which does all of it: in bands, or where the sizes decide it one stage after
     the other.
     """
-    launch = _launch(isa, chain)
+    launch, before = _launch(isa, chain), tuple(link.step.node for link in chain[:-1])
     if isinstance(saved, int):
-        return replace(chain[-1].step, action=Run((launch,)))
+        return replace(chain[-1].step, action=Run((launch,)), before=before)
     pays = minimum(1, maximum(0, saved))
     apart = [only_where(1 - pays, link.launch) for link in chain]
     inner = tuple(link.result for link in chain[:-1])
-    return replace(chain[-1].step, action=Run((*apart, only_where(pays, launch)), temporaries=inner))
+    both = Run((*apart, only_where(pays, launch)), temporaries=inner)
+    return replace(chain[-1].step, action=both, before=before)
 
 
 def _launch(isa: Isa, chain: Sequence[Link]) -> Launch:

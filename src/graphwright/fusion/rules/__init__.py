@@ -6,18 +6,20 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.fusion.rules.attention import ATTENTION
-from graphwright.fusion.rules.base import FusionRule, ReplaceRule
+from graphwright.fusion.rules.bands import BANDS
+from graphwright.fusion.rules.base import FusionRule, KernelRule, ReplaceRule
 from graphwright.fusion.rules.epilogue import EPILOGUE
 from graphwright.fusion.rules.pointwise import POINTWISE
 from graphwright.fusion.rules.reduction_input import REDUCTION_INPUT
 from graphwright.fusion.rules.row import ROW
 from graphwright.fusion.rules.view import VIEW
 
-BUILT_IN: Final[tuple[FusionRule | ReplaceRule, ...]] = (
+BUILT_IN: Final[tuple[FusionRule | KernelRule | ReplaceRule, ...]] = (
     ATTENTION,
     EPILOGUE,
     VIEW,
     ROW,
     REDUCTION_INPUT,
     POINTWISE,
+    BANDS,
 )

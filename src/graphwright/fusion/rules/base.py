@@ -57,6 +57,16 @@ class FusionRule:
 
 
 @dataclass(frozen=True, eq=False)
+class KernelRule:
+    """Changes how selected kernels run. What decides is not here, as it needs the kernels: ``schedule/``."""
+
+    name: str
+    does: str
+    level: int = ALL
+    edit: Kind = Kind.BAND
+
+
+@dataclass(frozen=True, eq=False)
 class ReplaceRule:
     """Recognises several nodes as one op that has a kernel of its own: its rewrites are ``rewrites``."""
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.rules import BUILT_IN
-from graphwright.fusion.rules.base import Check, FusionRule, ReplaceRule
+from graphwright.fusion.rules.base import Check, FusionRule, KernelRule, ReplaceRule
 from graphwright.ir.plugin_ops import defined_at, guarded, plugin_of
 from graphwright.ir.refusal import Refusal
 from graphwright.records import replace
@@ -40,7 +40,7 @@ def registered_fusion_rules() -> list[FusionRule]:
     return list(_REGISTERED.values())
 
 
-def all_rules() -> tuple[FusionRule | ReplaceRule, ...]:
+def all_rules() -> tuple[FusionRule | KernelRule | ReplaceRule, ...]:
     """Users' own, then graphwright's."""
     return (*_GUARDED.values(), *BUILT_IN)
 

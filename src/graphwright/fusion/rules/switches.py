@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from graphwright.config import Options
 from graphwright.errors import Collector, OptionError
 from graphwright.fusion.candidate import Candidate
-from graphwright.fusion.rules.base import FusionRule, ReplaceRule
+from graphwright.fusion.rules.base import FusionRule, KernelRule, ReplaceRule
 from graphwright.fusion.rules.registry import all_rules
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.passes.base import RulePass
@@ -19,7 +19,7 @@ from graphwright.spelling import did_you_mean, listed
 class RuleSet:
     """All rules in the order in which they are asked, and, by name, why some of them are off."""
 
-    rules: tuple[FusionRule | ReplaceRule, ...] = field(default_factory=all_rules)
+    rules: tuple[FusionRule | KernelRule | ReplaceRule, ...] = field(default_factory=all_rules)
     off: Mapping[str, str] = field(default_factory=dict)
 
     def decide(self, candidate: Candidate) -> FusionRule | Refusal:

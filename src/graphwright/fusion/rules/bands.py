@@ -1,0 +1,9 @@
+"""Bands: what lies between the convolutions of a chain stays in the cache."""
+
+from __future__ import annotations
+
+from graphwright.fusion.rules.base import KernelRule
+
+BANDS = KernelRule(
+    "bands", "runs chains of convolutions for some rows at a time, where their images leave the cache"
+)

@@ -47,6 +47,7 @@ RULES_BY_OP = {
     "passes/algebraic.py": "identities of arithmetic",
     "passes/buckets.py": "the Case over buckets that it makes",
     "passes/canonicalize_loops.py": "loops",
+    "passes/canonicalize_concats.py": "Concat of slices",
     "passes/canonicalize_reshapes.py": "Reshape",
     "passes/canonicalize_sequences.py": "sequences and optionals",
     "passes/canonicalize_transposes.py": "Transpose",

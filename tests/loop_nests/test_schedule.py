@@ -18,7 +18,7 @@ from graphwright.ir.text import parse_module
 from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.ir.verify import verify
 from graphwright.loop_nests import hook_kernel
-from graphwright.loop_nests.axes import analyse
+from graphwright.loop_nests.analysis import analyse, extended
 from graphwright.loop_nests.limits import Limits
 from graphwright.loop_nests.schedule import schedule_of
 from graphwright.ops.core.binary import Mul
@@ -119,7 +119,7 @@ def test_an_analysis_goes_on_with_another_node(first: int) -> None:
             grown = analyse(body[:1])
             for position, each in enumerate(body[1:], 2):
                 before = vars(grown).copy()
-                larger = grown.extended(each)
+                larger = extended(grown, each)
                 assert vars(grown) == before
                 grown, whole = larger, analyse(body[:position])
                 assert grown.places == whole.places and grown.reads == whole.reads

@@ -11,6 +11,7 @@ from graphwright.compiler.pipeline import graph_passes
 from graphwright.ir.graph import Module
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.base import Pass
+from graphwright.passes.canonicalize_concats import CANONICALIZE_CONCATS
 from graphwright.passes.canonicalize_loops import CanonicalizeLoops
 from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
 from graphwright.passes.canonicalize_transposes import CANONICALIZE_TRANSPOSES
@@ -42,6 +43,7 @@ EXACT: tuple[Pass, ...] = (
     CanonicalizeLoops(),
     RemoveNoops(),
     CANONICALIZE_TRANSPOSES,
+    CANONICALIZE_CONCATS,
     CANONICALIZE_RESHAPES,
 )
 ROUNDED: tuple[tuple[str, Sequence[Scheduled]], ...] = (

@@ -12,7 +12,8 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
-from graphwright.loop_nests.axes import Nest, analyse
+from graphwright.loop_nests.analysis import analyse, extended
+from graphwright.loop_nests.axes import Nest
 from graphwright.targets.base import Target
 
 
@@ -44,7 +45,7 @@ class Candidate:
         Raises NotOneNest."""
         if len(self.consumer.nodes) > 1 or self.producer.nest is None:
             return analyse([n for n in self.nodes if n is not self.anchor])
-        return self.producer.nest.extended(self.consumer.nodes[0])
+        return extended(self.producer.nest, self.consumer.nodes[0])
 
     def merged(self) -> Group:
         """Both as one group."""
@@ -54,6 +55,12 @@ class Candidate:
     def members(self) -> frozenset[Node]:
         """All nodes."""
         return frozenset(self.nodes)
+
+    def stored(self) -> list[Value]:
+        """What the merged kernel stores, as far as nodes have joined."""
+        outputs = self.partition.graph.outputs
+        made = (value for node in self.nodes for value in node.outputs)
+        return [v for v in made if v in outputs or not self.members.issuperset(v.users)]
 
     def bytes_saved(self, members: Sequence[Node]) -> list[Dim]:
         """Bytes that no longer cross memory, by node of ``members``, whose results the consumer reads: reads

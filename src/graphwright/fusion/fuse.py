@@ -18,6 +18,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
+from graphwright.loop_nests.moves import is_move
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass, field
 from graphwright.targets.base import Target
@@ -119,7 +120,8 @@ class _Grouping:
         for producer in _producers(view):
             decision = self.decisions.get((producer, view))
             if decision is not None and decision.code is Code.MERGED:
-                self._refuse(producer, view, Refusal(Code.LAST_VIEW, Code.LAST_VIEW.means))
+                code = Code.ONLY_MOVES if is_move(view) else Code.LAST_VIEW
+                self._refuse(producer, view, Refusal(code, code.means))
 
 
 def _producers(node: Node) -> Iterator[Node]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.epilogue import epilogue_refusal
+from graphwright.fusion.moves import moves_refusal
 from graphwright.fusion.outline import operands_of
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.loop_nests.axes import NotOneNest
+from graphwright.loop_nests.moves import is_move
 from graphwright.targets.base import Target
 
 
@@ -22,7 +24,7 @@ def loops_refusal(node: Node) -> Refusal | None:
     traits = node.op.traits
     if Trait.CONTRACTION in traits:
         return None
-    fusable = Trait.VIEW in traits or Trait.REDUCTION in traits or node.op.has_expression()
+    fusable = Trait.VIEW in traits or Trait.REDUCTION in traits or node.op.has_expression() or is_move(node)
     if not fusable or node.regions or None in node.inputs or len(node.outputs) != 1:
         return Refusal(Code.NO_LOOPS, f"{node.op.name} is not a loop over elements")
     return None
@@ -49,10 +51,16 @@ def merge_refusal(candidate: Candidate) -> Refusal | None:
         return Refusal(Code.MANY_NODES, f"more than {target.limits.nodes} nodes")
     if anchor is not None and any(v is not None and v.producer in nodes for v in anchor.inputs):
         return Refusal(Code.EPILOGUE_IS_OPERAND, "the contraction reads what its epilogue would compute")
+    moves = any(map(is_move, nodes))
+    if anchor is not None and moves:
+        return Refusal(Code.MOVED_EPILOGUE, Code.MOVED_EPILOGUE.means)
     try:
         nest = candidate.nest
+        refusal = moves_refusal(nest, candidate.stored()) if moves else None
     except NotOneNest as found:
         return found.refusal
+    if refusal is not None:
+        return refusal
     if anchor is not None:
         rest = [n for n in nodes if n is not anchor]
         if (refusal := epilogue_refusal(anchor, rest, nest)) is not None:

@@ -10,6 +10,7 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.moves import is_move
 from graphwright.records import dataclass
 
 
@@ -30,7 +31,7 @@ class Group:
     @property
     def is_only_views(self) -> bool:
         """Whether it computes nothing."""
-        return self.anchor is None and all(Trait.VIEW in n.op.traits for n in self.nodes)
+        return self.anchor is None and all(Trait.VIEW in n.op.traits or is_move(n) for n in self.nodes)
 
     @property
     def has_reduction(self) -> bool:
@@ -39,8 +40,9 @@ class Group:
 
     def drop_last_views(self) -> list[Node]:
         """Leave views at the end of a kernel outside: they cost nothing there, and the kernel keeps its axes.
-        What was left."""
-        dropped = []
+        So are moves that nothing computes with: a copy is a kernel of its own. What was left."""
+        dropped = self.nodes[:] if self.is_only_views else []
+        self.nodes = [] if dropped else self.nodes
         for node in reversed(self.nodes):
             if Trait.VIEW in node.op.traits and not any(user in self.nodes for user in node.output.users):
                 self.nodes.remove(node)
@@ -72,12 +74,13 @@ class Partition:
 
     def producers(self, node: Node) -> dict[Group, list[Node]]:
         """Groups of the operands of ``node``, latest first, with the nodes that compute these: the residual
-        of an addition is fused behind the later branch."""
+        of an addition is fused behind the later branch. What only moves elements is last: it gives up a copy,
+        others an epilogue."""
         found = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
         made: dict[Group, list[Node]] = {}
         for producer in sorted((p for p in found if p is not None), key=lambda p: -self.position[p]):
             made.setdefault(self.group_of[producer], []).append(producer)
-        return made
+        return dict(sorted(made.items(), key=lambda item: item[0].is_only_views))
 
     def bytes_of(self, counts: Mapping[TensorType, int]) -> Dim:
         """Bytes of so many tensors of each type: worked out once, as layers of a model repeat."""

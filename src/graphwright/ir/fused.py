@@ -24,16 +24,44 @@ class Strategy(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Term:
+    """What the position along ``axes`` of a schedule, taken as one, adds to an address in elements:
+    ``stride * (start + step * position)``, where that in parentheses is modulo ``modulus`` unless it is 0.
+    """
+
+    axes: tuple[int, ...]
+    stride: Dim
+    start: int = 0
+    step: int = 1
+    modulus: Dim = 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where elements of a value of a region lie if not one after the other along the axes that it walks.
+
+    ``value`` is loaded from, or stored to, the memory of ``memory``; both are numbered as in
+    :attr:`Schedule.walks`.
+    """
+
+    value: int
+    memory: int
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
 class Schedule:
     """The loops of a region: their axes, and how a kernel walks them.
 
     ``axes``: extents, outermost first. ``reduced``: positions of those that reductions fold. ``walks``: for
     each value of the region, inputs first, then those of its nodes, the positions of the axes that it varies
-    along; the operands of a contraction vary along none. ``block``: iterations of the blocked axis (the
-    columns, the rows of short ones, the lanes) per unit of work, 0 where none is blocked. ``jam``: rows that
+    along, in the order in which it lies in memory; the operands of a contraction vary along none. ``block``:
+    iterations of the blocked axis (the columns, the rows of short ones, the lanes) per unit of work, 0 where
+    none is blocked. ``jam``: rows that
     are computed side by side. ``sums``: partial sums of a lane that are folded side by side.
     ``keeps_rows``: whether costly values wait in memory for a later pass over their row. ``dims``: of an
-    epilogue, how many axes each dim of the contraction's result has.
+    epilogue, how many axes each dim of the contraction's result has. ``accesses``: of values that are cut out
+    of an operand, or turned around an axis.
     """
 
     strategy: Strategy
@@ -45,6 +73,7 @@ class Schedule:
     sums: int = 1
     keeps_rows: bool = False
     dims: tuple[int, ...] = ()
+    accesses: tuple[Access, ...] = ()
 
 
 @op("Fused")

@@ -51,6 +51,20 @@ class Code(enum.StrEnum):
     )
     UNKNOWN_AXES = "FUSE_UNKNOWN_AXES", "an operand has axes over which the region does not iterate"
 
+    # ---- elements that loads and stores move
+    MOVED = "FUSE_MOVED", "elements are moved in a way that addresses of loads and stores do not follow"
+    JOINED = "FUSE_JOINED", "the operands of a concatenation are not a few cheap values of one size"
+    SHORT_RUNS = (
+        "FUSE_SHORT_RUNS",
+        "moved elements would be loaded or stored in runs shorter than a cache line: a copy is faster",
+    )
+    PART_STORED = "FUSE_PART_STORED", "the loops walk a part of a value that other nodes read"
+    ONLY_MOVES = "FUSE_ONLY_MOVES", "nothing computes with the elements that the nodes move"
+    MOVED_EPILOGUE = (
+        "FUSE_MOVED_EPILOGUE",
+        "an epilogue reads and writes elements in the order of the contraction's result",
+    )
+
     # ---- contractions and their epilogues
     TWO_CONTRACTIONS = (
         "FUSE_TWO_CONTRACTIONS",

@@ -1,8 +1,9 @@
-"""Loop analysis of a set of nodes: one system of axes for all values, and how each value's dims lie on them.
+"""What the loop analysis finds: one system of axes for all values, and how each value's dims lie on them.
 
-Elementwise ops unify the axes of their operands, views split or join axes, reductions take axes away. A
-region is one loop nest exactly if this succeeds: every dim of every value is then a product of axes of one
-common domain.
+Elementwise ops unify the axes of their operands, views split or join axes, permutations reorder them,
+reductions take axes away. Operands may be read in part (:class:`Window`), and values may be turned around an
+axis (:class:`Phase`). A region is one loop nest exactly if this succeeds: every dim of every value is then a
+product of axes of one common domain.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from graphwright.ir.fused import Term
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.op import Trait, folding
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim, product
 from graphwright.records import dataclass, field
@@ -136,42 +137,74 @@ def _quotient(a: Dim, b: Dim) -> Dim | None:
     return quotient if quotient * b == a else None
 
 
+@dataclass(frozen=True)
+class Phase:
+    """Where a value is turned around an axis: at index ``i`` of ``axes``, taken as one, the loops are at its
+    element ``i + start``, modulo ``size``."""
+
+    axes: tuple[Axis, ...]
+    start: int
+    size: Dim
+
+
+@dataclass(frozen=True)
+class Window:
+    """A value that is part of ``operand``, an operand from outside: the addresses of its elements."""
+
+    operand: Value
+    terms: tuple[Term, ...]
+
+
 @dataclass
 class Nest:
     """The analysis of a set of nodes.
 
     ``places``: where each value made by the nodes lies. ``reads``: where each operand from outside lies.
-    ``folded``: the axes that each reduction folds; none where they are all of size 1. ``reduced``: those of
-    all that fold any.
+    ``windows``: values that are parts of operands. ``sources``: the operand or window that a view shows.
+    ``direct``: those of operands and windows that something computes with. ``partial``: values that may lack
+    axes, since they are loaded, or cheap to compute again. ``phases``: of the values that are turned.
+    ``parts``: axes that count the operands of a concatenation. ``folded``: the axes that each reduction
+    folds; none where they are all of size 1. ``reduced``: those of all that fold any.
     """
 
     axes: AxisSystem = field(default_factory=AxisSystem)
     places: dict[Value, Place] = field(default_factory=dict)
     reads: dict[Value, Place] = field(default_factory=dict)
+    direct: dict[Value, None] = field(default_factory=dict)
+    windows: dict[Value, Window] = field(default_factory=dict)
+    sources: dict[Value, Value] = field(default_factory=dict)
+    partial: dict[Value, None] = field(default_factory=dict)
+    phases: dict[Value, tuple[Phase, ...]] = field(default_factory=dict)
+    parts: dict[Axis, None] = field(default_factory=dict)
     folded: dict[Node, tuple[Axis, ...]] = field(default_factory=dict)
     reduced: tuple[Axis, ...] = ()
     domain: tuple[Axis, ...] = ()
 
-    def extended(self, node: Node) -> Nest:
-        """The analysis of the nodes of this one, then ``node``; raises :class:`NotOneNest`."""
-        made = Nest(self.axes.copy(), self.places.copy(), self.reads.copy(), self.folded.copy())
-        _add(made, node)
-        _finish(made)
-        return made
+    @property
+    def walked(self) -> dict[Value, Place]:
+        """Where values lie that the loops walk: those made here, and operands that are read directly."""
+        return {**self.places, **{v: self.reads[v] for v in self.direct if v in self.reads}}
+
+    def copy(self) -> Nest:
+        """The same, to be extended apart."""
+        return Nest(
+            self.axes.copy(), self.places.copy(), self.reads.copy(), self.direct.copy(), self.windows.copy(),
+            self.sources.copy(), self.partial.copy(), self.phases.copy(), self.parts.copy(),
+            self.folded.copy(),
+        )  # fmt: skip
+
+    def place_of(self, value: Value) -> Place:
+        """Where ``value`` lies, on axes of its own if it was not known before."""
+        if value in self.places:
+            return self.places[value]
+        if value not in self.reads:
+            self.reads[value] = tuple(() if size == 1 else (self.axes.new(size),) for size in value.type.dims)
+        return self.reads[value]
 
     def axes_of(self, place: Place) -> tuple[Axis, ...]:
         """All axes of a place, outermost first."""
         flat = tuple(chain.from_iterable(place))
         return self.axes.resolve(flat) if self.axes.are_refined else flat
-
-
-def analyse(nodes: Sequence[Node]) -> Nest:
-    """Put ``nodes`` (in order) on common axes; raises :class:`NotOneNest`."""
-    nest = Nest()
-    for node in nodes:
-        _add(nest, node)
-    _finish(nest)
-    return nest
 
 
 def join_axes(
@@ -195,89 +228,3 @@ def _together(walk: Sequence[Axis], a: Axis, b: Axis) -> bool:
     if a not in walk and b not in walk:
         return True
     return a in walk and b in walk and walk.index(b) == walk.index(a) + 1
-
-
-def _add(nest: Nest, node: Node) -> None:
-    if Trait.REDUCTION in node.op.traits:
-        nest.folded[node] = _reduce(nest, node)
-    elif Trait.VIEW in node.op.traits:
-        _view(nest, node)
-    else:
-        _elementwise(nest, node)
-
-
-def _finish(nest: Nest) -> None:
-    _resolve_all(nest)
-    _set_domain(nest)
-
-
-def _elementwise(nest: Nest, node: Node) -> None:
-    shape = node.output.type.dims
-    place: list[tuple[Axis, ...]] = [() for _ in shape]
-    operands = [value for value in node.inputs if value is not None]
-    for value in operands:
-        known = nest.places.get(value) or nest.reads.get(value) or ()
-        for dim, axes in enumerate(known, start=len(shape) - len(known)):
-            if axes:
-                place[dim] = nest.axes.unify(place[dim], axes) if place[dim] else axes
-    for dim, size in enumerate(shape):
-        if not place[dim] and size != 1:
-            place[dim] = (nest.axes.new(size),)
-    for value in operands:
-        if value not in nest.places and value not in nest.reads:
-            dims = value.type.dims
-            aligned = enumerate(dims, start=len(shape) - len(dims))
-            nest.reads[value] = tuple(() if size == 1 else place[d] for d, size in aligned)
-    nest.places[node.output] = tuple(place)
-
-
-def _view(nest: Nest, node: Node) -> None:
-    flat = [axis for dim in _place_of(nest, node, 0) for axis in dim]
-    nest.places[node.output] = nest.axes.cut(tuple(flat), node.output.type.dims)
-
-
-def _reduce(nest: Nest, node: Node) -> tuple[Axis, ...]:
-    place = _place_of(nest, node, 0)
-    fold = folding(node.op)
-    folded = set(fold.resolved(len(place)))
-    if fold.keepdims:
-        nest.places[node.output] = tuple(() if d in folded else dim for d, dim in enumerate(place))
-    else:
-        nest.places[node.output] = tuple(dim for d, dim in enumerate(place) if d not in folded)
-    return tuple(axis for d, dim in enumerate(place) if d in folded for axis in dim)
-
-
-def _place_of(nest: Nest, node: Node, position: int) -> Place:
-    value = node.operand(position)
-    if value in nest.places:
-        return nest.places[value]
-    if value not in nest.reads:
-        nest.reads[value] = tuple(() if size == 1 else (nest.axes.new(size),) for size in value.type.dims)
-    return nest.reads[value]
-
-
-def _resolve_all(nest: Nest) -> None:
-    if not nest.axes.are_refined:
-        return
-    resolve = nest.axes.resolve
-    nest.places = {value: tuple(resolve(dim) for dim in place) for value, place in nest.places.items()}
-    nest.reads = {value: tuple(resolve(dim) for dim in place) for value, place in nest.reads.items()}
-    nest.folded = {node: resolve(axes) for node, axes in nest.folded.items()}
-
-
-def _set_domain(nest: Nest) -> None:
-    reductions = [axes for axes in nest.folded.values() if axes]
-    if len({frozenset(axes) for axes in reductions}) > 1:
-        raise NotOneNest(Code.REDUCED_AXES, "reductions over different axes")
-    nest.reduced = reductions[0] if reductions else ()
-    made = dict.fromkeys(map(nest.axes_of, nest.places.values()))  # most values walk the same axes
-    read = dict.fromkeys(map(nest.axes_of, nest.reads.values()))
-    nest.domain = max((*made, *read), key=len, default=())
-    if any(len(set(axes)) < len(axes) for axes in (*made, *read)):
-        raise NotOneNest(Code.TWO_ORDERS, "one value is read in two orders")
-    full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
-    if any(axes not in (full, rows) for axes in map(frozenset, made)):
-        why = "a smaller value would be computed again for each element of a larger one"
-        raise NotOneNest(Code.RECOMPUTED_VALUE, why)
-    if not all(map(full.issuperset, read)):
-        raise NotOneNest(Code.UNKNOWN_AXES, "an operand has axes over which the region does not iterate")

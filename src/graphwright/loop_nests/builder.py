@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import constant_of
-from graphwright.ir.fused import Schedule, region_values
+from graphwright.ir.fused import Schedule, Term, region_values
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
@@ -18,16 +19,22 @@ from graphwright.ir.loops.nodes import (
     Index,
     Kernel,
     Load,
+    Position,
+    Ref,
     Scalar,
     Statement,
     Store,
+    apply,
     cast,
+    select,
 )
 from graphwright.ir.loops.text import RESERVED
+from graphwright.ir.moved_axes import JoinsOperands, MovesAxes
 from graphwright.ir.names import UniqueNames, identifier
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.types import I64
 from graphwright.records import dataclass, field
 
 COSTLY = frozenset(
@@ -38,6 +45,9 @@ COSTLY = frozenset(
     )
 )  # fmt: skip
 """Functions worth keeping a result of rather than computing it again."""
+
+FLAT: Final = (-1,)
+"""How a buffer is walked whose elements are addressed one by one."""
 
 SLOW = frozenset(("div", "sqrt", "rem", "mod"))
 """Functions of one instruction that takes long."""
@@ -51,6 +61,8 @@ class RegionKernel:
     parameters: tuple[Value, ...]
     output_count: int
     sizes: tuple[Dim, ...]
+    walks: tuple[tuple[int, ...], ...] = ()
+    """The axes along which each parameter is walked, in the order in which it lies in memory, or FLAT."""
     rereads: bool = False
     """Whether operands are read again after the first result was stored."""
 
@@ -71,7 +83,10 @@ class NestBuilder:
 
     def __init__(self, region: Graph, schedule: Schedule, constants: ConstantPool, name: str) -> None:
         self.region, self.schedule, self.constants, self.name = region, schedule, constants, name
-        self.walks = dict(zip(region_values(region), schedule.walks, strict=True))
+        values = region_values(region)
+        self.walks = dict(zip(values, schedule.walks, strict=True))
+        self.accesses = {values[a.value]: (values[a.memory], a.terms) for a in schedule.accesses}
+        """Of values that do not lie along the axes that they walk: whose memory, and where."""
         self.outputs = set(region.outputs)
         self.names = UniqueNames()
         for taken in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
@@ -99,6 +114,35 @@ class NestBuilder:
             self.order.append((value, made))
         return self.buffers[key]
 
+    def is_loaded(self, value: Value) -> bool:
+        """Whether ``value``, which a node of the region makes, is part of an operand."""
+        return value in self.accesses and self.accesses[value][0] is not value
+
+    def _lies(self, value: Value) -> tuple[Buffer, tuple[Index, ...]]:
+        """The memory of ``value``, and the index of its element in the current loops."""
+        if value not in self.accesses:
+            walked = self.walks[value]
+            return self.buffer(value, walked), self.at(walked)
+        memory, terms = self.accesses[value]
+        if (memory, FLAT) not in self.buffers:
+            name = self.names.take("y" if memory in self.outputs else "x")
+            made = Buffer(name, memory.type.dtype, (self.size(memory.type.elements),))
+            self.buffers[memory, FLAT] = made
+            self.order.append((memory, made))
+        return self.buffers[memory, FLAT], (self._address(terms),)
+
+    def _address(self, terms: Sequence[Term]) -> Dim:
+        address: Dim = 0
+        for term in terms:
+            position: Dim = 0
+            for axis in term.axes:
+                position = position * self.loops.extents[axis] + self.loops.index[axis]
+            position = term.start + term.step * position
+            if term.modulus != 0:
+                position = position % self.size(term.modulus)
+            address = address + position * self.size(term.stride)
+        return address
+
     def at(self, walked: Iterable[int]) -> tuple[Index, ...]:
         """The index of an element along these joined axes."""
         return tuple(self.loops.index[i] for i in walked)
@@ -109,24 +153,35 @@ class NestBuilder:
         if constant is not None:
             dtype = value.type.dtype.computed
             return Const(self.constants[constant.value].astype(dtype.numpy).item(), dtype)
-        walked = self.walks[value]
-        return cast(Load(self.buffer(value, walked), self.at(walked)), value.type.dtype.computed)
+        buffer, index = self._lies(value)
+        return cast(Load(buffer, index), value.type.dtype.computed)
 
     def store(self, value: Value, scalar: Scalar) -> Store:
         """``scalar`` to the parameter behind ``value``, rounded to its dtype."""
-        walked = self.walks[value]
-        return Store(self.buffer(value, walked), self.at(walked), cast(scalar, value.type.dtype))
+        buffer, index = self._lies(value)
+        return Store(buffer, index, cast(scalar, value.type.dtype))
 
     def scalar(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
         """The expression of a node that folds nothing."""
-        if Trait.VIEW in node.op.traits:
+        if Trait.VIEW in node.op.traits or isinstance(node.op, MovesAxes):
             return operands[0]
+        if isinstance(node.op, JoinsOperands):
+            return self._chosen(node, operands)
         if Trait.REDUCTION in node.op.traits:  # over axes of size 1
             fold = folding(node.op)
             result = fold.finish(fold.prepare(operands[0]), 1)
         else:
             result = cast(expression_of(node.op, operands), node.output.type.dtype.computed)
         return result
+
+    def _chosen(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
+        """The operand of a concatenation that the loops are at: one axis counts them."""
+        (part,) = set(self.walks[node.output]) - set(self.walks[node.operand(0)])
+        *others, chosen = operands
+        for number, operand in reversed(list(enumerate(others))):
+            is_here = apply("eq", Position(self.loops.index[part]), Const(number, I64))
+            chosen = select(is_here, operand, chosen)
+        return chosen
 
     def temporary(self, node: Node) -> str:
         """A name for the value of ``node``."""
@@ -141,11 +196,13 @@ class NestBuilder:
             tuple(self.size_names.values()),
             tuple(body),
         )
+        walked = {buffer.name: walk for (_, walk), buffer in self.buffers.items()}
         return RegionKernel(
             kernel,
             tuple(value for value, _ in order),
             sum(value in self.outputs for value, _ in order),
             tuple(self.size_names),
+            tuple(walked[buffer.name] for _, buffer in order),
         )
 
 
@@ -167,3 +224,11 @@ def weight_of(scalar: Scalar) -> int:
         own = 50 if scalar.function in COSTLY else 20 if scalar.function in SLOW else 3
         return own + sum(map(weight_of, scalar.operands))
     return weight_of(scalar.operand) if isinstance(scalar, Cast | Bits) else 2
+
+
+def weight_of_node(node: Node) -> int:
+    """As :func:`weight_of`, of what ``node`` computes for each element."""
+    if not node.op.has_expression():
+        return 0
+    dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
+    return weight_of(expression_of(node.op, dummies))

@@ -139,7 +139,7 @@ class _Hook(NestBuilder):
         extents = [product([self.schedule.axes[axis] for axis in group]) for group in groups]
         self.loops.extents = [self.size(extent) for extent in extents]
         place = {axis: k for k, group in enumerate(groups) for axis in group}
-        self.walks = {v: tuple(sorted({place[a] for a in walk})) for v, walk in self.walks.items()}
+        self.walks = {v: tuple(dict.fromkeys(place[a] for a in walk)) for v, walk in self.walks.items()}
         return [part_of[group[0]] for group in groups]
 
 

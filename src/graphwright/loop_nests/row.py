@@ -28,6 +28,7 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
+from graphwright.ir.moved_axes import MovesAxes
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
@@ -47,7 +48,7 @@ class Row(NestBuilder):
         self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]
         self.columns = schedule.strategy is Strategy.COLUMNS
         self.short = schedule.strategy is Strategy.SHORT_ROWS
-        self.stages = Stages(self.region, self.walks, schedule)
+        self.stages = Stages(self.region, self.walks, schedule, self.is_loaded)
         self.bound: dict[Value, Scalar] = {}
         self.kept: dict[Value, Buffer] = {}
         self.accumulators: dict[Value, Buffer] = {}
@@ -156,6 +157,8 @@ class Row(NestBuilder):
             folded = Load(self.accumulators[value], self._lane_index())
             count = product(self._reduced_extents())
             scalar = folding(node.op).finish(folded, count)
+        elif self.is_loaded(value):
+            scalar = self.read(value)
         else:
             scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
         statements: list[Statement] = [Let(name, scalar)]
@@ -233,6 +236,7 @@ class Row(NestBuilder):
             output.type.dtype == dtype
             and last > self.stages.of[value]
             and self.walks[output] == self._everywhere()
+            and output not in self.accesses
             and all(
                 n.output is output or self.stages.pass_of(n) < last
                 for n in self.stages.users(value, self.keep)
@@ -274,9 +278,11 @@ class Row(NestBuilder):
         node = value.producer
         if node is None:
             raise ValueError(f"{value!r} is not made in the region")
+        if self.is_loaded(value):
+            return self.read(value)
         scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])
         self.bound[value] = scalar
-        if Trait.VIEW not in node.op.traits:
+        if Trait.VIEW not in node.op.traits and not isinstance(node.op, MovesAxes):
             name = self.temporary(node)
             self.inner.append(Let(name, scalar))
             self.bound[value] = Ref(name, scalar.dtype)

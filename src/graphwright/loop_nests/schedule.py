@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from graphwright.ir.constant import Constant
-from graphwright.ir.fused import Schedule, Strategy, region_values
-from graphwright.ir.graph import Graph
+from graphwright.ir.fused import Access, Schedule, Strategy, region_values
+from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loops.nodes import Level
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, product
-from graphwright.loop_nests.axes import Axis, Nest, analyse, join_axes
+from graphwright.loop_nests.analysis import analyse
+from graphwright.loop_nests.axes import Axis, Nest, join_axes
 from graphwright.loop_nests.limits import Limits
+from graphwright.loop_nests.moves import terms_of
 from graphwright.records import replace
 
 
@@ -27,29 +29,55 @@ def schedule_of(region: Graph, limits: Limits) -> Schedule:
     if anchor is not None:
         dims = tuple(map(len, nest.reads[anchor.outputs[0]]))
         return replace(_over(region, nest, [(axis,) for axis in nest.domain]), dims=dims)
-    whole = _over(region, nest, _joined(nest))
+    whole = _over(region, nest, _joined(region, nest))
     if _fits_lanes(whole, _is_wide(region), limits):
         return _lanes(whole, limits)
     return _rows(whole, limits)
 
 
-def _joined(nest: Nest) -> list[tuple[Axis, ...]]:
+def _joined(region: Graph, nest: Nest) -> list[tuple[Axis, ...]]:
     """The axes of ``nest``, those that every value walks together as one."""
     reduced = set(nest.reduced)
     walks = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
+    if nest.windows or nest.phases:
+        accessed = (terms_of(nest, value) for value in (*nest.direct, *region.outputs))
+        walks += [nest.axes.resolve(t.axes) for each in accessed if each is not None for t in each[1]]
+    walks += [(axis,) for axis in nest.parts]
     return join_axes(nest.domain, walks, lambda a, b: (a in reduced) != (b in reduced))
 
 
 def _over(region: Graph, nest: Nest, groups: Sequence[tuple[Axis, ...]]) -> Schedule:
     """The schedule of an epilogue over ``groups`` of axes."""
     position = {axis: k for k, group in enumerate(groups) for axis in group}
-    places = [nest.places.get(v, nest.reads.get(v, ())) for v in region_values(region)]
+    values = region_values(region)
+    places = [nest.places.get(v, nest.reads.get(v, ())) for v in values]
     return Schedule(
         Strategy.EPILOGUE,
         tuple(product([nest.axes.extents[axis] for axis in group]) for group in groups),
         tuple(sorted({position[axis] for axis in nest.reduced})),
-        tuple(tuple(sorted({position[axis] for axis in nest.axes_of(place)})) for place in places),
+        tuple(_positions(nest.axes_of(place), position) for place in places),
+        accesses=_accesses(region, nest, values, position) if nest.windows or nest.phases else (),
     )
+
+
+def _positions(axes: Sequence[Axis], position: Mapping[Axis, int]) -> tuple[int, ...]:
+    """Each joined axis once. Those of an operand of which only parts are read are not all walked."""
+    return tuple(dict.fromkeys(position[axis] for axis in axes if axis in position))
+
+
+def _accesses(
+    region: Graph, nest: Nest, values: Sequence[Value], position: Mapping[Axis, int]
+) -> tuple[Access, ...]:
+    """Where windows are loaded, and turned values loaded or stored."""
+    made = []
+    for number, value in enumerate(values):
+        lies = value in nest.direct or value in region.outputs
+        found = terms_of(nest, value) if lies else None
+        if found is not None:
+            memory, terms = found
+            walked = (replace(t, axes=_positions(nest.axes.resolve(t.axes), position)) for t in terms)
+            made.append(Access(number, values.index(memory), tuple(walked)))
+    return tuple(made)
 
 
 def _rows(whole: Schedule, limits: Limits) -> Schedule:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Schedule
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.loops.nodes import Ref
 from graphwright.ir.op import Trait
-from graphwright.loop_nests.builder import expression_of, weight_of
+from graphwright.loop_nests.builder import weight_of_node
 
 
 class Stages:
     """The stages of a region: a reduction's result can be had one stage after the pass that folds it."""
 
-    def __init__(self, region: Graph, walks: Mapping[Value, tuple[int, ...]], schedule: Schedule) -> None:
-        self.nodes = [node for node in region if not isinstance(node.op, Constant)]
+    def __init__(
+        self,
+        region: Graph,
+        walks: Mapping[Value, tuple[int, ...]],
+        schedule: Schedule,
+        is_loaded: Callable[[Value], bool],
+    ) -> None:
+        self.nodes = _needed(region, is_loaded)
         self.of: dict[Value, int] = {}
         """The pass in which each value can be had."""
         self._walks, self._reduced = walks, set(schedule.reduced)
@@ -63,9 +68,20 @@ class Stages:
         return [node for node in value.users if node.output in self.of]
 
 
+def _needed(region: Graph, is_loaded: Callable[[Value], bool]) -> list[Node]:
+    """The nodes whose results are computed or loaded, not those that these are cut out of."""
+    wanted, found = set(region.outputs), []
+    for node in reversed(list(region)):
+        if isinstance(node.op, Constant) or not wanted & {*node.outputs}:
+            continue
+        found.append(node)
+        if not is_loaded(node.output):
+            wanted |= {value for value in node.inputs if value is not None}
+    return found[::-1]
+
+
 def _is_costly(node: Node) -> bool:
     """Whether the expression of ``node`` holds a function worth keeping the result of."""
     if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
         return False
-    dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]
-    return weight_of(expression_of(node.op, dummies)) >= 50
+    return weight_of_node(node) >= 50

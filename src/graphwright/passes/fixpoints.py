@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphwright.passes.algebraic import ALGEBRAIC
+from graphwright.passes.canonicalize_concats import CANONICALIZE_CONCATS
 from graphwright.passes.canonicalize_loops import CanonicalizeLoops
 from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
 from graphwright.passes.canonicalize_sequences import CANONICALIZE_SEQUENCES
@@ -47,6 +48,7 @@ SIMPLIFY = Fixpoint(
         FOLD_CONV_BN,
         ALGEBRAIC,
         CANONICALIZE_TRANSPOSES,
+        CANONICALIZE_CONCATS,
         CANONICALIZE_RESHAPES,
         FoldConstants(),
     ),

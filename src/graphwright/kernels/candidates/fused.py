@@ -18,7 +18,7 @@ from graphwright.kernels.candidates.registry import (
 from graphwright.kernels.launch import Hook, Launch, Run
 from graphwright.layout.forms import anchor_of
 from graphwright.layout.physical import has_layouts, physical_region
-from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel, schedule_of
+from graphwright.loop_nests import FLAT, RegionKernel, hook_kernel, region_kernel, schedule_of
 from graphwright.passes.cse import region_key
 from graphwright.records import replace
 
@@ -179,6 +179,7 @@ def _in_place(
         for r in range(len(operands))
         if r not in writes
         and parameters[r].shape == parameters[w].shape
+        and made.walks[r] == made.walks[w] != FLAT
         and parameters[r].dtype.bytes == parameters[w].dtype.bytes
         and operands.count(operands[r]) == 1
     )

@@ -19,6 +19,7 @@ from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice, window
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.tile import Tile
@@ -104,6 +105,27 @@ def _is_dense(shape: tuple[Dim, ...], strides: list[Dim]) -> bool:
     """Whether elements of ``shape`` at ``strides`` lie one behind the other."""
     dense = row_major_strides(shape)
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, dense, strict=True))
+
+
+@candidate(Roll)
+def roll(node: Node[Roll], context: Context) -> Run | str:
+    """Two copies: of the end of the axis, and of what stands in front of it."""
+    x, y, start = node.operand(0), node.output, node.op.start
+    shape = x.type.dims
+    if refusal := _too_deep(len(shape)):
+        return refusal
+    axis, strides = node.op.axis % len(shape), row_major_strides(shape)
+    size, stride = shape[axis], strides[axis]
+    if not isinstance(size, int):
+        return "the size of its axis is not known"
+    launches = []
+    for first, to, count in ((start, 0, size - start), (0, size - start, start)):
+        part = (*shape[:axis], count, *shape[axis + 1 :])
+        copy = CopyNd(
+            x.type.dtype.bytes, part, strides, strides, dst_offset=to * stride, src_offset=first * stride
+        )
+        launches.append(_launch(copy, y, x, context))
+    return Run(tuple(launches))
 
 
 @candidate(Split)

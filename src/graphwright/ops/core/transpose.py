@@ -8,6 +8,7 @@ import numpy as np
 
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node
+from graphwright.ir.moved_axes import Along, MovesAxes
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
@@ -17,7 +18,7 @@ from graphwright.ops.core.shaping import carried
 
 
 @op("Transpose")
-class Transpose(PaddingRule, Op):
+class Transpose(MovesAxes, PaddingRule, Op):
     """Axis ``k`` of the result is axis ``perm[k]`` of the input; None reverses the axes."""
 
     perm: tuple[int, ...] | None = None
@@ -34,6 +35,10 @@ class Transpose(PaddingRule, Op):
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return ""  # elements behind the true ones stay behind them
+
+    def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
+        rank = len(node.output.type.dims)
+        return tuple(map(Along, reversed(range(rank)) if self.perm is None else self.perm))
 
     def reference(self, x: Array) -> Array:
         return np.array(np.transpose(x, self.perm), order="C")

@@ -1,0 +1,68 @@
+"""Roll."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.exporter import Exporter
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.moved_axes import Along, MovesAxes
+from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
+from graphwright.ir.padding import Padded, PaddingRule
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import F32, TensorType
+from graphwright.ops.core.slice import TO_THE_END
+
+
+@op("Roll")
+class Roll(MovesAxes, PaddingRule, Op):
+    """Element ``i`` along ``axis`` is element ``i + start`` of the input, modulo the size of the axis.
+
+    ``start`` is at least 0, and less than the size if that is known.
+    """
+
+    axis: int
+    start: int
+    traits = Trait.COPY
+
+    def infer(self, at: Inference, x: Fact) -> TensorType:
+        if x.rank == 0:
+            raise at.fail("a scalar has no axis to roll")
+        size = x.shape[at.axis(self.axis, x.rank)]
+        if self.start < 0 or (isinstance(size, int) and self.start >= max(size, 1)):
+            raise at.fail(f"it starts at element {self.start} of an axis of {size}")
+        return x.type
+
+    def padding_leak(self, node: Node, padded: Padded) -> str:
+        return "it moves the end of a padded axis" if padded.among(node.operand(0), [self.axis]) else ""
+
+    def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
+        rank = len(node.output.type.dims)
+        rolled = Along(self.axis % rank, self.start, wraps=True)
+        return tuple(rolled if k == rolled.axis else Along(k) for k in range(rank))
+
+    def reference(self, x: Array) -> Array:
+        return np.roll(x, -self.start, self.axis)
+
+
+def _export(e: Exporter, op: Roll, x: Value) -> Any:
+    """The end of the axis, then what stands in front of it."""
+    if op.start == 0:
+        return e.emit("Identity", x)
+    bounds = ((op.start, TO_THE_END), (0, op.start))
+    parts = (e.emit("Slice", x, *(e.sizes((n,)) for n in (*each, op.axis)), since=10) for each in bounds)
+    return e.emit("Concat", *parts, axis=op.axis, since=4)
+
+
+Roll.to_onnx = _export
+Roll.samples = (
+    Sample(Roll(1, 1), (arg(F32, 2, 3),)),
+    Sample(Roll(-2, 2), (arg(F32, 5, symbol("N")),)),
+    Sample(Roll(0, 0), (arg(F32, 0, 2),)),
+    Sample(Roll(0, 1), (arg(F32, symbol("N"), 2),)),
+    Sample(Roll(0, 3), (arg(F32, 3),), "it starts at element 3 of an axis of 3"),
+    Sample(Roll(0, 0), (arg(F32),), "a scalar has no axis"),
+    Sample(Roll(2, 0), (arg(F32, 3),), "axis 2 is outside"),
+)

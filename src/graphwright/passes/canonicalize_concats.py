@@ -1,0 +1,159 @@
+"""Concatenations of all parts of one value are moves of its axes: it is turned, or transposed.
+
+Loads of the nodes behind can then take elements where they lie.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.match import Match, P, Rest, Rule
+from graphwright.ir.moved_axes import Along
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.roll import Roll
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.transpose import Transpose
+from graphwright.passes.base import RulePass
+from graphwright.passes.canonicalize_reshapes import reshaped
+from graphwright.records import dataclass
+
+JOINED = P(Concat, Rest())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a chain of slices has of ``whole``: each axis in terms of its own."""
+
+    whole: Value
+    along: tuple[Along, ...]
+
+
+def _part(value: Value) -> _Part | None:
+    """``value`` as a part of what its slices cut; None where one is not known."""
+    node, rank = value.producer, value.type.rank
+    if rank is None:
+        return None
+    if node is None or not isinstance(node.op, Slice):
+        return _Part(value, tuple(map(Along, range(rank))))
+    inner, outer = _part(node.operand(0)), node.op.moved_axes(node)
+    if inner is None or isinstance(outer, str):
+        return None
+    both = zip(inner.along, outer, strict=True)
+    along = (Along(a.axis, a.start + a.step * b.start, a.step * b.step) for a, b in both)
+    return _Part(inner.whole, tuple(along))
+
+
+def _parts(node: Node) -> list[_Part] | str:
+    """What each operand has of one value that all are cut out of."""
+    found = [None if value is None else _part(value) for value in node.inputs]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found) or len(parts) < 2:
+        return "an operand is no part of a value with known bounds"
+    if any(part.whole is not parts[0].whole for part in parts):
+        return "the operands are parts of different values"
+    return parts
+
+
+# ---- turns
+
+
+def _is_turn(m: Match) -> str | None:
+    """None where the operands are the end of a value, then its beginning."""
+    parts, axis = _parts(m.root), _axis(m.root)
+    if isinstance(parts, str):
+        return parts
+    if len(parts) != 2 or any(a.step != 1 for part in parts for a in part.along):
+        return "more than two parts, or not of neighbours"
+    last, first = (part.along[axis].start for part in parts)
+    sizes = [m.root.operand(k).type.dims for k in (0, 1)]
+    whole = parts[0].whole.type.dims
+    others = [d for k, d in enumerate(whole) if k != axis]
+    if any([d for k, d in enumerate(size) if k != axis] != others for size in sizes):
+        return "another axis is cut as well"
+    head, tail = sizes[1][axis], sizes[0][axis]
+    is_turn = 0 == first != last == head and tail != 0 and head + tail == whole[axis]
+    return None if is_turn else "the operands are not the end of an axis, then its beginning"
+
+
+def _turned(b: Builder, m: Match) -> Value:
+    parts, axis = _parts(m.root), _axis(m.root)
+    assert not isinstance(parts, str)
+    made: Value = b(Roll(axis, parts[0].along[axis].start), parts[0].whole)
+    return made
+
+
+def _axis(node: Node[Any]) -> int:
+    axis: int = node.op.axis
+    return axis % len(node.output.type.dims)
+
+
+# ---- every n-th element
+
+
+def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
+    """The value and its axes of which every n-th element is taken, with n: the last varies fastest."""
+    parts = _parts(node)
+    if isinstance(parts, str):
+        return parts
+    whole, axis = parts[0].whole, _axis(node)
+    dims = whole.type.dims
+    cut = [k for k in range(len(dims)) if any(not part.along[k].is_whole for part in parts)]
+    steps = {k: parts[0].along[k].step for k in cut}
+    if axis in cut or any(part.along[k].step != steps[k] for part in parts for k in cut):
+        return "the operands are not every n-th element along other axes"
+    if not all(isinstance(d := dims[k], int) and steps[k] > 0 and d % steps[k] == 0 for k in cut):
+        return "sizes are not multiples of the steps"
+    shape = [d // steps.get(k, 1) for k, d in enumerate(dims)]
+    if any(value is not None and list(value.type.dims) != shape for value in node.inputs):
+        return "an operand is shorter than the others"
+    starts = [tuple(part.along[k].start for k in cut) for part in parts]
+    order = sorted(range(len(cut)), key=lambda n: _first_change(starts, n))[::-1]
+    wanted = [
+        tuple(row[order.index(n)] for n in range(len(cut)))
+        for row in product(*(range(steps[cut[n]]) for n in order))
+    ]
+    if starts != wanted:
+        return "the operands are not all parts, in order"
+    return whole, [(cut[n], steps[cut[n]]) for n in order]
+
+
+def _first_change(starts: list[tuple[int, ...]], axis: int) -> int:
+    """The first operand that starts elsewhere along ``axis``."""
+    return next((k for k, start in enumerate(starts) if start[axis] != starts[0][axis]), len(starts))
+
+
+def _takes_every_nth(m: Match) -> str | None:
+    found = _order(m.root)
+    return found if isinstance(found, str) else None
+
+
+def _transposed(b: Builder, m: Match) -> Value:
+    found = _order(m.root)
+    assert not isinstance(found, str)
+    whole, order = found
+    steps, axis = dict(order), _axis(m.root)
+    split: list[Any] = []
+    kept: list[int] = []
+    inner: dict[int, int] = {}
+    for k, dim in enumerate(whole.type.dims):
+        kept.append(len(split))
+        split.append(dim // steps[k] if k in steps else dim)
+        if k in steps:
+            inner[k] = len(split)
+            split.append(steps[k])
+    perm = [*kept[:axis], *(inner[k] for k, _ in order), *kept[axis:]]
+    made: Value = b(Transpose(tuple(perm)), reshaped(b, whole, tuple(split)))
+    return reshaped(b, made, m.root.output.type.dims)
+
+
+CANONICALIZE_CONCATS = RulePass(
+    "canonicalize_concats",
+    (
+        Rule("Concat of the end and the beginning", JOINED, _is_turn, _turned),
+        Rule("Concat of every n-th element", JOINED, _takes_every_nth, _transposed),
+    ),
+)
+"""The pass."""

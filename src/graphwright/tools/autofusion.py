@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -10,13 +11,15 @@ import typer
 from typer.core import TyperCommand
 
 from graphwright.autofusion.autofuse import Autofused, autofuse
+from graphwright.autofusion.onnxruntime.library import Library
 from graphwright.config import Options
-from graphwright.export.onnx import fused_functions, save_model
+from graphwright.export.onnx import FusedFunction, fused_functions, save_model
 from graphwright.spelling import listed
 from graphwright.tools.arguments import STANDARD_INPUT, require_folder, with_options_of
 from graphwright.tools.console import bytes_text, note, progress, say, table
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
+from graphwright.whole_file import whole_file
 
 SHOWN: Final = 8
 """Operators and functions that are listed."""
@@ -66,6 +69,13 @@ def fuse(
             "--inline", help="Write the nodes of fused operators instead of functions, for OpenVINO."
         ),
     ] = False,
+    library: Annotated[
+        bool,
+        typer.Option(
+            "--library",
+            help="Write OUTPUT.so as well: operators for ONNX Runtime's register_custom_ops_library.",
+        ),
+    ] = False,
     redo: Annotated[
         bool, typer.Option("--redo", help="Take a model apart that was fused here, and fuse it again.")
     ] = False,
@@ -90,12 +100,15 @@ def fuse(
     \b
       graph-autofusion --input model.onnx --output model_fused.onnx
       graph-autofusion -i model.onnx -o for_openvino.onnx --inline
+      graph-autofusion -i model.onnx -o fused.onnx --library
 
     Fused operators are functions in the model, of the domain graphwright.fused, named for what they do.
     """
     if output is None and model.name == STANDARD_INPUT:
         raise typer.BadParameter("is needed where the model comes from standard input", param_hint="--output")
     target = output or Path(f"{model.stem}_fused.onnx")
+    if library and inline:
+        raise typer.BadParameter("it serves functions, which --inline does not write", param_hint="--library")
     require_folder(target, "--output")
     if target.exists() and model.exists() and target.samefile(model):
         raise typer.BadParameter("it is the input itself: name another file", param_hint="--output")
@@ -105,12 +118,22 @@ def fuse(
             options=options,
             inline=inline,
             redo=redo,
+            library=library,
             version=versions(["graphwright"])["graphwright"],
         )
+        binary = fused.library.build() if fused.library is not None and fused.library.served else b""
         files = save_model(fused.model, target, external=external_weights)
+        if binary:
+            files.append(_save_library(binary, target.with_name(f"{target.name}.so")))
     _report(fused)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
+
+
+def _save_library(binary: bytes, path: Path) -> Path:
+    with whole_file(path) as file:
+        file.write(binary)
+    return path
 
 
 def _report(fused: Autofused) -> None:
@@ -131,10 +154,25 @@ def _report(fused: Autofused) -> None:
     table(rows, indent="")
     if fused.open_sizes:
         say(f"Sizes that are open count as {listed(list(fused.open_sizes))}.")
-    functions = fused_functions(fused.model.proto)[:SHOWN]
+    functions = fused_functions(fused.model.proto)
+    if functions and fused.library is None:
+        say()
+        rows_of = [(each.name, str(each.nodes), str(each.calls)) for each in functions[:SHOWN]]
+        table(rows_of, ("function", "nodes", "calls"), "")
+    if fused.library is not None:
+        _report_library(fused.library, functions)
+
+
+def _report_library(library: Library, functions: Sequence[FusedFunction]) -> None:
+    """Which functions the library serves, and why it does not serve the others."""
+    say(f"The library serves {len(library.served)} of {len(functions)} functions.")
     if functions:
         say()
-        table([(f.name, str(f.nodes), str(f.calls)) for f in functions], ("function", "nodes", "calls"), "")
+        rows = [
+            (each.name, str(each.nodes), str(each.calls), library.refused.get(each.name, "served"))
+            for each in functions
+        ]
+        table(rows, ("function", "nodes", "calls", "library"), "")
 
 
 def _counts(operators: Counter[str]) -> str:

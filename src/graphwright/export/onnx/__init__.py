@@ -1,8 +1,16 @@
 """Writes modules as models of ONNX."""
 
-from graphwright.export.onnx.functions import FUNCTION_DOMAIN, fused_functions
+from graphwright.export.onnx.functions import FUNCTION_DOMAIN, FusedFunction, fused_functions
 from graphwright.export.onnx.save import save_model
 from graphwright.export.onnx.schemas import OPSET
 from graphwright.export.onnx.writer import OnnxModel, write_model
 
-__all__ = ["FUNCTION_DOMAIN", "OPSET", "OnnxModel", "fused_functions", "save_model", "write_model"]
+__all__ = [
+    "FUNCTION_DOMAIN",
+    "OPSET",
+    "FusedFunction",
+    "OnnxModel",
+    "fused_functions",
+    "save_model",
+    "write_model",
+]

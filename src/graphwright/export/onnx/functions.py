@@ -9,7 +9,8 @@ from typing import Final
 
 import onnx
 
-from graphwright.ir.graph import Graph
+from graphwright.ir.fused import region_of
+from graphwright.ir.graph import Graph, Node
 from graphwright.ir.names import identifier
 from graphwright.ir.op import Trait
 from graphwright.records import dataclass, field
@@ -22,19 +23,24 @@ MAX_WORDS: Final = 6
 
 @dataclass
 class Functions:
-    """The functions of a model, by name."""
+    """The functions of a model, by name, and the nodes that call each."""
 
     protos: dict[str, onnx.FunctionProto] = field(default_factory=dict)
+    calls: dict[str, list[Node]] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
 
-    def add(self, body: onnx.FunctionProto, region: Graph) -> str:
-        """The name of the function that does what ``body``, which has no name yet, does on these types."""
+    def add(self, body: onnx.FunctionProto, node: Node) -> str:
+        """The name of the function that does what ``body``, which has no name yet, does on the operands of
+        ``node``, which calls it.
+        """
+        region = region_of(node)
         types = "; ".join(str(value.type) for value in region.inputs)
         key = body.SerializeToString(deterministic=True) + types.encode()
         if key not in self._names:
             name = f"{label(region)}_{len(self._names) + 1}"
             body.name = self._names[key] = name
             self.protos[name] = body
+        self.calls.setdefault(self._names[key], []).append(node)
         return self._names[key]
 
 

@@ -35,10 +35,13 @@ SOURCES: Final = "graphwright.sources"
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A model without its weights, and these by the names of the initializers that they become."""
+    """A model without its weights, and these by the names of the initializers that they become. ``calls``:
+    the Fused nodes that became calls of each function.
+    """
 
     proto: onnx.ModelProto
     weights: Mapping[str, Array]
+    calls: Mapping[str, Sequence[Node]]
 
     @property
     def weight_bytes(self) -> int:
@@ -83,7 +86,7 @@ def write_model(
     for function in model.functions:
         function.opset_import.extend(model.opset_import[:1])
     helper.set_model_props(model, {**module.metadata, **(metadata or {})})
-    return OnnxModel(model, state.weights)
+    return OnnxModel(model, state.weights, state.functions.calls)
 
 
 def _ir_version(opset: int) -> int:
@@ -199,7 +202,8 @@ class _NodeExporter:
             self._scope.append("Identity", [name], [wanted])
             return wanted
         self._made.discard(name)
-        final = wanted or self._scope.names.take(value.name or name)
+        own = "" if isinstance(self._scope, FunctionScope) else value.name  # so that equal functions are one
+        final = wanted or self._scope.names.take(own or name)
         for node in self._scope.nodes[self._first :]:
             _rename(node, name, final)
         return final
@@ -318,7 +322,7 @@ class _NodeExporter:
         (graph,) = self._node.regions
         scope = FunctionScope()
         body = self._function(graph, scope)
-        name = self._state.functions.add(body, graph)
+        name = self._state.functions.add(body, self._node)
         sizes = [size_of(self._scope, self.const, symbol(each)) for each in scope.demanded]
         made = self.emit(name, *operands, *sizes, outputs=len(graph.outputs), domain=FUNCTION_DOMAIN)
         entry = self._scope.nodes[-1].metadata_props.add()

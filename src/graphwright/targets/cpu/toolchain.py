@@ -51,6 +51,13 @@ class Toolchain:
         code = isa.zig_flags if self.zig else isa.flags
         return (*code, *CODE_FLAGS, *LINK_FLAGS)
 
+    def code_flags(self, isa: Isa | None) -> tuple[str, ...]:
+        """Flags of an object that is linked into a library; ``isa`` None is every x86-64."""
+        if isa is None:
+            return ("-O2", "-std=c11", "-fPIC", "-fvisibility=hidden")
+        code = isa.zig_flags if self.zig else isa.flags
+        return (*code, *CODE_FLAGS, "-fPIC", "-fvisibility=hidden")
+
 
 def find_toolchain(options: Options | None = None) -> Toolchain:
     """The compiler that the option ``cc`` names, else the first of cc, gcc, clang and the ziglang wheel that
@@ -189,6 +196,36 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compi
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class Unit:
+    """A C source, and the ISA that it is compiled for; None is every x86-64."""
+
+    source: str
+    isa: Isa | None
+
+
+def compile_library(units: Sequence[Unit], toolchain: Toolchain) -> bytes:
+    """One shared object of ``units``, each for its own ISA. Raises ToolchainError, as
+    :func:`compile_shared`."""
+    folder, compilers = _new_folder(), Compilers()
+    try:
+        objects = [f"unit_{k}.o" for k, _ in enumerate(units)]
+        commands = []
+        for k, unit in enumerate(units):
+            (folder / f"unit_{k}.c").write_text(unit.source, encoding="utf-8")
+            flags = toolchain.code_flags(unit.isa)
+            commands.append(([*flags, "-c", f"unit_{k}.c"], objects[k]))
+        commands.append(([*LINK_FLAGS, *objects, "-lm"], _OBJECT))
+        for arguments, made in commands:
+            fault = _call(toolchain, arguments, made, folder, compilers)
+            if fault is not None:
+                hint = "a compiler as old as gcc 11 is too old"
+                raise ToolchainError(Diagnostic("compile-failed", fault, hint=hint))
+        return (folder / _OBJECT).read_bytes()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _new_folder() -> Path:
     try:
         return temporary_folder()
@@ -207,9 +244,16 @@ def discard(error: ToolchainError) -> None:
 
 def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> str | None:
     """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
+    return _call(toolchain, [*toolchain.flags(isa), _SOURCE, "-lm"], _OBJECT, folder, compilers)
+
+
+def _call(
+    toolchain: Toolchain, arguments: Sequence[str], made: str, folder: Path, compilers: Compilers
+) -> str | None:
+    """Make the file ``made`` in ``folder``; what went wrong, or None."""
     if compilers.is_stopped:
         return "the compilation was interrupted"
-    command = [*toolchain.command, *toolchain.flags(isa), "-o", _OBJECT, _SOURCE, "-lm"]
+    command = [*toolchain.command, *arguments, "-o", made]
     debug("running %s", " ".join(command))
     process = subprocess.Popen(
         command,
@@ -233,7 +277,7 @@ def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> 
         raise
     if process.returncode:
         return f"{' '.join(toolchain.command)} refused the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
-    if not (folder / _OBJECT).is_file():
+    if not (folder / made).is_file():
         return (
             f"{' '.join(toolchain.command)} ended without an error and without an object: is it a C compiler?"
         )

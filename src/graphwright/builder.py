@@ -20,7 +20,7 @@ from graphwright.building.faults import fault, located
 from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import WHOLE_MODELS, Options, known_device
 from graphwright.ir.conversion import converted
-from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.symbols import SymbolError, parse_dim
@@ -52,6 +52,7 @@ class GraphBuilder:
         self._scope = new_scope(self.module, self.module.add_graph(Graph("main")))
         self._outputs: dict[str, Value] = {}
         self._device = ""
+        self._group = ""
         self._nexts: dict[Value, Value] = {}
         """The value that each state has after a run."""
         self._starts: dict[Value, ConstRef] = {}
@@ -134,10 +135,37 @@ class GraphBuilder:
         finally:
             self._device = around
 
+    @contextmanager
+    def fuse(self, group: str) -> Iterator[None]:
+        """Let one kernel compute the ops that are added meanwhile, and no others: those of a ``group``, which
+        may be continued. ``"never"`` keeps each in a kernel of its own. Compiling raises ModelError where
+        that cannot be.
+
+        >>> with b.fuse("gate"):
+        ...     y = b.mul(x, b.sigmoid(x))
+        """
+        with located():
+            if not isinstance(group, str) or not group:
+                raise fault("hint", f"the group {group!r} is no name: give a text, or 'never'")
+        around, self._group = self._group, group
+        try:
+            yield
+        finally:
+            self._group = around
+
+    def _hint(self, node: Node) -> None:
+        """Give ``node`` a source of its own, by which its hint is known through all passes."""
+        source, hints = node.name or node.op.name, self.module.hints
+        source = f"{source}@{len(hints)}" if source in hints else source
+        node.sources = (source, *node.sources)
+        hints[source] = self._group
+
     def _add(self, op: Op, *operands: Value | None, name: str, regions: Sequence[Graph] = ()) -> Any:
         node = self._scope.builder.node(op, *operands, regions=regions, name=name)
         for value in node.outputs:
             value.device = self._device
+        if self._group:
+            self._hint(node)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:

@@ -68,7 +68,7 @@ def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
 def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
     """``region`` as the entry of a module of its own, to which further inputs bind ``sizes``."""
     made = Module()
-    made.constants = module.constants.copy()
+    made.constants, made.hints = module.constants.copy(), dict(module.hints)
     main = made.add_graph(clone_graph(region, "main"))
     taken = UniqueNames()
     for value in main.inputs:

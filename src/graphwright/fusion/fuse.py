@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision, merge_decision
+from graphwright.fusion.hints import Hints
 from graphwright.fusion.legality import code_refusal, loops_refusal, merge_refusal
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import Group, Partition
@@ -38,13 +39,14 @@ class Fuse(Pass):
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
-        for graph in list(graphs(module)):
-            grouping = _Grouping(graph, record, self.target, self.rules)
-            for group in grouping.run():
+        hints = Hints(module)
+        grouped = [(g, _Grouping(g, record, self.target, self.rules, hints).run()) for g in graphs(module)]
+        hints.raise_if_any()
+        for graph, groups in grouped:
+            for group in groups:
                 if len(group.nodes) > 1 or group.anchor is None:
                     outline(graph, group.nodes)
                     record.did("regions")
-            record.notes += grouping.decisions.values()
             graph.sort()
         return record.counts["regions"] > before
 
@@ -52,8 +54,8 @@ class Fuse(Pass):
 class _Grouping:
     """Grows the groups of one graph."""
 
-    def __init__(self, graph: Graph, record: Record, target: Target, rules: RuleSet) -> None:
-        self.record, self.target, self.rules = record, target, rules
+    def __init__(self, graph: Graph, record: Record, target: Target, rules: RuleSet, hints: Hints) -> None:
+        self.record, self.target, self.rules, self.hints = record, target, rules, hints
         self.partition = Partition(graph)
         self.decisions: dict[tuple[Node, Node], Decision] = {}
         self.apart: dict[Node, Refusal] = {}
@@ -63,10 +65,13 @@ class _Grouping:
         for node in self.partition.graph:
             if not isinstance(node.op, Constant):
                 self._visit(node)
+        if self.hints:
+            self.hints.check(self.partition, self.decisions)
         groups = self.partition.groups()
         for group in groups:
             for view in group.drop_last_views():
                 self._leave(view)
+        self.record.notes += self.decisions.values()
         return [group for group in groups if group.nodes]
 
     def _visit(self, node: Node) -> None:
@@ -99,17 +104,29 @@ class _Grouping:
             if producer is consumer:
                 continue
             candidate = Candidate(producer, consumer, self.partition, self.target)
-            decided = merge_refusal(candidate) or self.rules.decide(candidate)
+            decided = self._decide(candidate)
             if isinstance(decided, Refusal):
                 self.record.refused(node, f"fuse with {producer.nodes[-1].place}", decided)
                 code, why = decided.code, decided.why
             else:
                 self.record.did("joined nodes")
-                code, why = Code.MERGED, f"rule {decided.name}"
+                code, why = Code.MERGED, decided
             for member, saved in zip(members, candidate.bytes_saved(members), strict=True):
                 self.decisions[member, node] = merge_decision(member, node, code, why, saved)
             if code is Code.MERGED:
                 self.partition.add(candidate.merged())
+
+    def _decide(self, candidate: Candidate) -> Refusal | str:
+        """What lets the two sides of ``candidate`` merge, or why they do not: hints count more than rules."""
+        if (refusal := merge_refusal(candidate)) is not None:
+            return refusal
+        if self.hints:
+            if (refusal := self.hints.refusal(candidate)) is not None:
+                return refusal
+            if (group := self.hints.merges(candidate)) is not None:
+                return f"hint {group}"
+        decided = self.rules.decide(candidate)
+        return decided if isinstance(decided, Refusal) else f"rule {decided.name}"
 
     def _refuse(self, producer: Node, node: Node, reason: Refusal) -> None:
         saved = self.partition.bytes_between(producer, node)

@@ -13,6 +13,7 @@ def clone_module(module: Module) -> Module:
     copy.constants = module.constants.copy()
     copy.symbols = module.symbols.copy()
     copy.signatures, copy.metadata = dict(module.signatures), dict(module.metadata)
+    copy.hints = dict(module.hints)
     for graph in module.graphs.values():
         copy.add_graph(clone_graph(graph))
     return copy

@@ -26,6 +26,7 @@ def _differences(a: Module | Graph, b: Module | Graph) -> Iterator[str]:
 
 def _modules(a: Module, b: Module) -> Iterator[str]:
     yield from _mappings("metadata", a.metadata, b.metadata)
+    yield from _mappings("hint", a.hints, b.hints)
     yield from _mappings("range of symbol", _ranges(a), _ranges(b))
     yield from _mappings("divisor of symbol", a.symbols.multiples, b.symbols.multiples)
     if list(a.symbols.constraints) != list(b.symbols.constraints):

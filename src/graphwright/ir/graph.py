@@ -496,6 +496,8 @@ class Module:
         self.signatures: dict[str, Signature] = {}
         self.metadata: dict[str, str] = {}
         """The source model's own key-value texts (an alphabet, a version)."""
+        self.hints: dict[str, str] = {}
+        """What users ask of fusion, by source node: see ``ir/hints.py``."""
 
     def add_graph(self, graph: Graph) -> Graph:
         """Add a graph under its name, which must be new."""

@@ -178,6 +178,7 @@ class _Parser:
     def module_text(self) -> Module:
         sections = {
             "metadata": self.metadata,
+            "hint": self.hint,
             "symbol": self.symbol,
             "constraint": lambda: self.constraint(self.module.symbols.constraints),
             "guard": lambda: self.constraint(self.module.symbols.guards),
@@ -200,6 +201,11 @@ class _Parser:
         key = self.string()
         self.expect("=")
         self.module.metadata[key] = self.string()
+
+    def hint(self) -> None:
+        source = self.string()
+        self.expect("=")
+        self.module.hints[source] = self.string()
 
     def symbol(self) -> None:
         name, bounds = self.of_kind("name", "a symbol's name"), Range()

@@ -41,6 +41,7 @@ def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
     """The text of ``module``. ``constants="short"`` elides large ones as ``...``: to be read, not parsed."""
     labels = _constant_labels(module.constants)
     lines = [f"  metadata {quote(key)} = {quote(text)}" for key, text in module.metadata.items()]
+    lines += [f"  hint {quote(source)} = {quote(hint)}" for source, hint in module.hints.items()]
     lines += [f"  {line}" for line in _symbol_lines(module)]
     for ref in module.constants:
         array = module.constants[ref]

@@ -112,6 +112,19 @@ class Code(enum.StrEnum):
     NO_RULE = "FUSE_NO_RULE", "the merge is legal, and no rule is about it", "register a rule of your own"
     RULE = "FUSE_RULE", "the merge is legal, and a user's own rule refuses it", "see the rule's file"
 
+    # ---- hints
+    HINT = "FUSE_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse"
+    HINT_CONTRADICTION = (
+        "FUSE_HINT_CONTRADICTION",
+        "nodes with different hints became one op",
+        "give them the same hint, or drop one",
+    )
+    NOT_NEIGHBOURS = (
+        "FUSE_NOT_NEIGHBOURS",
+        "no value passes from one node to the other: only neighbours are merged",
+        "put the nodes between them into the group as well",
+    )
+
     # ---- attention
     ATTENTION_RANK = (
         "FUSE_ATTENTION_RANK",
@@ -129,6 +142,9 @@ class Code(enum.StrEnum):
         "FUSE_ATTENTION_SCORES", "the Softmax's input is not a product that is scaled, capped or masked",
     )  # fmt: skip
     ATTENTION_SHAPES = "FUSE_ATTENTION_SHAPES", "the attention kernel does not take operands of these shapes"
+    ATTENTION_HINT = (
+        "FUSE_ATTENTION_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse",
+    )  # fmt: skip
     ATTENTION_LAYOUT = (
         "FUSE_ATTENTION_LAYOUT", "no operand of the attention kernel can be read in its own layout",
     )  # fmt: skip

@@ -254,5 +254,5 @@ def _surroundings(module: Module) -> Module:
     made = Module()
     made.constants = module.constants.copy()
     made.symbols = module.symbols.copy()
-    made.metadata = dict(module.metadata)
+    made.metadata, made.hints = dict(module.metadata), dict(module.hints)
     return made

@@ -15,6 +15,7 @@ import numpy as np
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.hints import conflict
 from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_array
 from graphwright.ir.op import Array, Trait
 from graphwright.ir.refusal import Code, Refusal
@@ -158,6 +159,8 @@ def _refusal(m: Match, users: int) -> Refusal | None:
     scores = _read_scores(m[SCORES], m.module)
     if isinstance(scores, Refusal):
         return scores
+    if (kept_apart := conflict((*_sources(m[SCORES], scores), *m.sources), m.module.hints)) is not None:
+        return Refusal(Code.ATTENTION_HINT, kept_apart)
     why = _shape_fault(m, scores)
     return None if why is None else Refusal(Code.ATTENTION_SHAPES, why)
 

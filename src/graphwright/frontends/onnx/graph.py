@@ -20,6 +20,7 @@ from graphwright.frontends.onnx.scope import POISON, Attribute, Frame, Scope
 from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type, type_proto
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.hints import KEY, NEVER
 from graphwright.ir.op import Import
 from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.symbols import SymbolError
@@ -171,6 +172,7 @@ class GraphReader:
         place = _place(node, scope)
         scope.builder.sources = (scope.frame.source or place,)
         try:
+            _read_hint(node, scope)
             values = self._import(node, scope, place)
             self._bind_outputs(node, values, scope)
         except Poisoned:
@@ -327,6 +329,20 @@ def _imported(mapping: Import, importer: OnnxNode) -> Any:
 def _malformed(error: Exception) -> Fault:
     hint = next(iter(getattr(error, "__notes__", ())), "its inputs or attributes break ONNX's rules")
     return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
+
+
+def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
+    """Keep what the node's metadata asks of fusion. A Fault where its function asks otherwise."""
+    hint = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == KEY), None)
+    if hint is None:
+        return
+    if not hint:
+        raise Fault("hint", f"the metadata {KEY} is empty", hint=f"name a group, or give {NEVER}")
+    (source,) = scope.builder.sources
+    known = scope.builder.module.hints.setdefault(source, hint)
+    if known != hint:
+        message = f"the metadata {KEY} is {hint!r}, and {known!r} on another node that comes from {source}"
+        raise Fault("hint", message, hint="give all nodes of a function the same hint")
 
 
 def _place(node: onnx.NodeProto, scope: Scope) -> str:

@@ -1,0 +1,140 @@
+"""Obeys the hints of a module: nodes of one group make one kernel, and nothing but views joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from graphwright.errors import Collector, ModelError
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.decisions import Decision
+from graphwright.fusion.partition import Group, Partition
+from graphwright.ir.constant import Constant
+from graphwright.ir.graph import Module, Node
+from graphwright.ir.hints import NEVER, hints_of
+from graphwright.ir.op import Trait
+from graphwright.ir.refusal import Code, Refusal
+from graphwright.records import dataclass
+
+_REMEDY: Final = "change or drop the hint graphwright.fuse of one of the nodes"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What one node is hinted: to be in the group ``name``, or, ``alone``, with no node of other sources."""
+
+    name: str
+    alone: bool = False
+
+
+class Hints:
+    """The hints of one module, and what cannot be obeyed of them."""
+
+    def __init__(self, module: Module) -> None:
+        self._hints = module.hints
+        self._faults = Collector(ModelError)
+        self._sources: dict[str, list[frozenset[str]]] = {}
+        """By group, its source nodes in each graph that has some."""
+
+    def __bool__(self) -> bool:
+        return bool(self._hints)
+
+    def wish_of(self, node: Node) -> Wish | None:
+        """What ``node`` is hinted; the first of several hints, which contradict each other."""
+        hint = next(iter(hints_of(node.sources, self._hints)), None)
+        if hint is None:
+            return None
+        return Wish(node.place, alone=True) if hint == NEVER else Wish(hint)
+
+    def merges(self, candidate: Candidate) -> str | None:
+        """The group for which two sides that hints do not keep apart are to be merged, whatever rules say."""
+        wish = self._of(candidate.producer) or self._of(candidate.consumer)
+        return None if wish is None or wish.alone else wish.name
+
+    def refusal(self, candidate: Candidate) -> Refusal | None:
+        """Why hints keep the two sides apart."""
+        producer, consumer = candidate.producer, candidate.consumer
+        ours, theirs = self._of(producer), self._of(consumer)
+        if ours == theirs or (ours is None and producer.is_only_views):
+            return None
+        if theirs is None and consumer.is_only_views:
+            return None
+        return Refusal(Code.HINT, self._apart(producer.nodes, consumer.nodes))
+
+    def _apart(self, ours: Sequence[Node], theirs: Sequence[Node]) -> str:
+        """A sentence with the first hinted node, and a node of the other side."""
+        for nodes, others in ((ours, theirs), (theirs, ours)):
+            for node in nodes:
+                wish = self.wish_of(node)
+                if wish is not None and wish.alone:
+                    return f"{node.place} is hinted {NEVER}"
+                if wish is not None:
+                    return f"{node.place} is in the group {wish.name!r}, and {others[0].place} is not"
+        raise ValueError("neither side is hinted")
+
+    def _of(self, group: Group) -> Wish | None:
+        return next((found for found in map(self.wish_of, group.nodes) if found is not None), None)
+
+    # -- what cannot be obeyed
+
+    def check(self, partition: Partition, decisions: Mapping[tuple[Node, Node], Decision]) -> None:
+        """Gather faults of one graph, whose groups are complete."""
+        members: dict[str, list[Node]] = {}
+        for node in partition.graph:
+            if isinstance(node.op, Constant):
+                continue
+            self._check_contradiction(node)
+            wish = self.wish_of(node)
+            if wish is not None and not wish.alone:
+                members.setdefault(wish.name, []).append(node)
+        for group, nodes in members.items():
+            self._sources.setdefault(group, []).append(
+                frozenset(s for node in nodes for s in node.sources if self._hints.get(s) == group)
+            )
+            computing = [node for node in nodes if Trait.VIEW not in node.op.traits]
+            self._check_group(group, computing, partition, decisions)
+
+    def _check_contradiction(self, node: Node) -> None:
+        found = hints_of(node.sources, self._hints)
+        if len(found) > 1:
+            (one, first), (other, second), *_ = found.items()
+            message = f"became one op, and are hinted {one!r} and {other!r} [{Code.HINT_CONTRADICTION.value}]"
+            self._faults.add("fusion-hint", message, f"{first} and {second}", _REMEDY)
+
+    def _check_group(
+        self,
+        group: str,
+        nodes: list[Node],
+        partition: Partition,
+        decisions: Mapping[tuple[Node, Node], Decision],
+    ) -> None:
+        kernel = {node: partition.group_of.get(node, node) for node in nodes}
+        if len({*kernel.values()}) < 2:
+            return
+        for (producer, node), decision in decisions.items():
+            if producer in kernel and node in kernel and kernel[producer] is not kernel[node]:
+                self._refuse(group, producer.place, node.place, decision.code, decision.why)
+                return
+        first = nodes[0]
+        second = next(node for node in nodes if kernel[node] is not kernel[first])
+        why = "neither reads the other's result"
+        self._refuse(group, first.place, second.place, Code.NOT_NEIGHBOURS, why)
+
+    def _refuse(self, group: str, first: str, second: str, code: Code, why: str) -> None:
+        message = f"cannot be in one kernel, as the group {group!r} asks: {why} [{code.value}]"
+        self._faults.add("fusion-hint", message, f"{first} and {second}", code.remedy or _REMEDY)
+
+    def raise_if_any(self) -> None:
+        """Raise ModelError with every hint that cannot be obeyed."""
+        for group, found in self._sources.items():
+            if len({*found}) > 1:
+                first, second = _apart(found)
+                why = "they are in different graphs, such as branches or bodies of loops"
+                self._refuse(group, first, second, Code.NOT_NEIGHBOURS, why)
+        self._faults.raise_if_any()
+
+
+def _apart(graphs: Iterable[frozenset[str]]) -> tuple[str, str]:
+    """A source of one graph and one of another."""
+    first, second, *_ = dict.fromkeys(graphs)
+    return min(first - second or first), min(second - first or second)

@@ -229,9 +229,20 @@ def call_hooked(
     kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any,
     shape: tuple[int, int, int], *, chunks: Chunks | None = None,
 ) -> Array:  # fmt: skip
-    """What the hook ``scale`` stored for a logical output [batch, rows, cols], each element once."""
+    """What the hook ``scale`` stored for a logical output [batch, rows, cols], each element once: the same
+    where it finds its tiles in the output already."""
+    stored = [_hooked(kernel, operands[:-1], args, grid, scratch, shape, chunks, x) for x in (False, True)]
+    assert np.array_equal(*stored, equal_nan=True)
+    return stored[0]
+
+
+def _hooked(
+    kernel: Any, operands: Sequence[npt.NDArray[Any] | None], args: Sequence[Any], grid: Any, scratch: Any,
+    shape: tuple[int, int, int], chunks: Chunks | None, in_place: bool,
+) -> Array:  # fmt: skip
     size = shape[0] * shape[1] * shape[2]
     out, count = guarded(size, "end"), guarded(size, "start")
+    operands = [*operands, out if in_place else None]
     error = call(
         kernel, operands, args, grid, scratch,
         chunks=chunks, hook=hook("scale"), hook_operands=[out, count], hook_args=shape[1:],

@@ -143,7 +143,15 @@ def _with_epilogue(
     tail = hook_kernel(walked, _schedule(node), result.output, groups(anchor), context.constants, name)
     operands, writes = _operands(_outer(node, walked), tail)
     hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
-    return launch(Contraction(anchor, inputs, None, hook), context)
+    return launch(Contraction(anchor, inputs, None, hook, _tiles(node, anchor)), context)
+
+
+def _tiles(node: Node, anchor: Node) -> Value | None:
+    """The only result of ``node``, if it has a place for each element of the contraction's."""
+    if len(node.outputs) > 1:
+        return None
+    alike = node.output.type == anchor.output.type and node.output.layout == anchor.output.layout
+    return node.output if alike else None
 
 
 def _outer(node: Node, region: Graph) -> dict[Value, Value]:

@@ -244,6 +244,9 @@ class Contraction(Generic[OpT]):
     result: Value | None
     """None where the epilogue stores."""
     hook: Hook | None = None
+    tiles: Value | None = None
+    """Where the epilogue stores a result for each element of the contraction's: a kernel may leave its tiles
+    there, and call the hook on them in place."""
     epilogue: Epilogue = field(default_factory=Epilogue)
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 
@@ -271,7 +274,7 @@ class Contraction(Generic[OpT]):
         return Launch(
             KernelRef(symbol),
             operands,
-            (len(operands) - 1,) if result is not None else (),
+            (len(operands) - 1,) if operands[-1] is not None else (),
             tuple(args),
             grid,
             scratch,

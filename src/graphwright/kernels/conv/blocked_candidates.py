@@ -233,7 +233,9 @@ class BlockedConvolution:
 
     def _operands(self, abi: Abi, weights: Value, context: Context) -> tuple[Value | None, ...]:
         bias, call = self._bias(context), self.call
-        return abi.ordered(x=self.x, w=weights, bias=bias, residual=call.epilogue.residual, y=call.result)
+        in_place = abi is not winograd.ABI  # its tiles are faster from L1
+        y = call.tiles if call.hook is not None and in_place else call.result
+        return abi.ordered(x=self.x, w=weights, bias=bias, residual=call.epilogue.residual, y=y)
 
     def _bias(self, context: Context) -> Value | None:
         """The bias with a lane for each channel of its last block."""

@@ -123,7 +123,10 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
     const int64_t blocks = parts(s->groups, VL), bands = parts(s->oh, BAND);
     const struct tiles tiles = choose_tiles(s);
     const struct cuts cuts = cut_row(&tiles, s->ow);
-    const int64_t group = smaller(s->oh, parts(HOOK_PIXELS, s->ow)); /* rows that a hook gets at once */
+    const int in_place = hook && y; /* the hook finds its tiles in y, where it stores */
+    const int dense = !in_place || s->y_h == s->ow * VL;
+    /* rows that a hook gets at once */
+    const int64_t group = dense ? smaller(s->oh, parts(HOOK_PIXELS, s->ow)) : 1;
     struct ring ring = make_ring(s, scratch);
     float *const out = (float *)scratch + ring.span * ring.pitch;
     const float **const rows = (const float **)(void *)(out + group * s->ow * VL);
@@ -143,18 +146,19 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
         const int64_t last = cut(s->oh, band + run, bands);
         const float *in = x + image * s->x_n + block * s->x_cb;
         const float *add = residual ? residual + image * s->r_n + block * s->r_cb : NULL;
-        float *to = hook ? NULL : y + image * s->y_n + block * s->y_cb;
+        float *to = hook && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
         r.bias = bias ? vf_load(bias + block * VL) : (vf){0};
         ring.next = 0; /* none of this plane */
         for (int64_t oy = cut(s->oh, band, bands), first = oy; oy < last; oy++) {
             find_rows(&r, &ring, s, in, w + block * s->kh * s->kw * VL, oy, rows);
             r.add = add ? add + oy * s->r_h : NULL;
-            r.to = hook ? out + (oy - first) * s->ow * VL : to + oy * s->y_h;
+            r.to = to ? to + oy * s->y_h : out + (oy - first) * s->ow * VL;
             compute_row(&r, &cuts);
             if (!hook || (oy + 1 - first < group && oy + 1 < last))
                 continue;
+            float *const tile = to ? to + first * s->y_h : out;
             const int32_t error = hook(buf + BLOCKED_DEPTHWISE_OPERANDS + 1, arg + BLOCKED_DEPTHWISE_ARGS,
-                                       out, VL, plane, first * s->ow, (oy + 1 - first) * s->ow, 0, VL);
+                                       tile, VL, plane, first * s->ow, (oy + 1 - first) * s->ow, 0, VL);
             if (error)
                 return error;
             first = oy + 1;

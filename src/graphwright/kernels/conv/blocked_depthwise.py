@@ -50,8 +50,8 @@ class BlockedDepthwiseArgs(BlockedOperandArgs, BlockedConvolutionArgs):
 
 ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs.names())
 """``w`` [CB, 1, kh, kw, VL] and ``bias`` [CB * VL] zero padded; ``bias`` and ``residual`` may be absent;
-``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its batch is image * CB +
-block, its rows are output pixels, its columns the VL channels."""
+with a hook, ``y`` is absent, or what the hook stores to: tiles then lie there. The hook, or a null pointer,
+comes next; its batch is image * CB + block, its rows are output pixels, its columns the VL channels."""
 
 
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
@@ -125,7 +125,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
                 w=dense(4, blocks * isa.lanes, a.kh * a.kw),
                 bias=dense(4, blocks * isa.lanes, optional=True),
                 residual=Reach(4, residual, optional=True),
-                y=Reach(4, y, unhooked=True),
+                y=Reach(4, y, in_place=True),
             ),
             grid=grid(isa, a),
             scratch=scratch_bytes(isa, a),

@@ -82,10 +82,11 @@ class DirectArgs(BlockedConvolutionArgs):
 
 ABI: Final = Abi("direct", ("x", "w", "bias", "residual", "y"), DirectArgs.names())
 """``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them
-(OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent; ``y`` is ignored when
-there is a hook. The hook, or a null pointer, comes next; a tile is some pixels (rows) of one channel block
-(columns), its batch the image times the channel blocks of all groups plus the block. If y is planar, a tile
-is some channels (rows) and pixels (columns) of an image (batch)."""
+(OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent. With a hook, ``y`` is
+absent, or what the hook stores to: tiles in blocks then lie there. The hook, or a null pointer, comes next; a
+tile is some pixels (rows) of one channel block (columns), its batch the image times the channel blocks of all
+groups plus the block. If y is planar, a tile is some channels (rows) and pixels (columns) of an image
+(batch)."""
 
 
 KEPT: Final = 512
@@ -242,7 +243,7 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
             y=Reach(
                 4,
                 ((a.images, a.y_n), (a.groups * floordiv(places, split), a.y_c), *rows, *columns),
-                unhooked=True,
+                in_place=True,
             ),
         ),
         grid=grid(isa, a),

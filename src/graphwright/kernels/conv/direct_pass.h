@@ -16,6 +16,7 @@ struct pass {
     int64_t from_h, to_h; /* between rows of pixels */
     int64_t to_pixel;
     int apart;          /* tiles go to L1 first */
+    int in_place;       /* the hook finds them in y, where it stores */
     const float *ahead; /* the next pass's weights that are to be fetched, of one output block */
     const float *ahead_end;
     int64_t ahead_size, ahead_blocks, ahead_step;
@@ -101,15 +102,13 @@ static int64_t held_tiles(const struct pass *p, int64_t pixels) {
     return planar ? 1 : larger(1, HELD / (pixels * p->blocks));
 }
 
-/* The tiles in L1, for the hook to store or because the pixels of y lie apart; `room` pixels of each block.
- */
-static int32_t store_held(const struct pass *p, float *held, int64_t room, int64_t pixel, int64_t pixels,
+/* Tiles that the hook stores, or whose pixels lie apart in y; from block to block `step` elements. */
+static int32_t store_held(const struct pass *p, float *held, int64_t step, int64_t pixel, int64_t pixels,
                           float *to) {
     int32_t error = 0;
     for (int64_t b = 0; b < p->blocks && !error; b++)
-        error = p->g->s.y_lanes == 1
-                    ? store_planar(p, held + b * room * VL, p->block + b, pixel, pixels, to)
-                    : store_blocked(p, held + b * room * VL, p->block + b, pixel, pixels, to);
+        error = p->g->s.y_lanes == 1 ? store_planar(p, held + b * step, p->block + b, pixel, pixels, to)
+                                     : store_blocked(p, held + b * step, p->block + b, pixel, pixels, to);
     return error;
 }
 
@@ -134,9 +133,10 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
     if (t.to)
         t.to += down * p->to_h + right * p->to_pixel;
     float held[(HELD > 2 * WIDEST ? HELD : 2 * WIDEST) * VL] __attribute__((aligned(64)));
-    float *to = t.to; /* of the first pixel that is held */
+    float *to = t.to,
+          *first = p->apart ? held : t.to; /* where the first waiting pixel goes, and where it is */
     const int64_t room = held_tiles(p, pixels) * pixels;
-    int64_t waiting = 0; /* pixels that are held */
+    int64_t waiting = 0; /* pixels */
     if (p->apart)
         t.to_block = room * VL;
     struct fetch fetch = fetch_of(p, &t, pixels);
@@ -151,12 +151,13 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         t.add = t.add ? t.add + pixels * VL : NULL;
         t.to += pixels * p->to_pixel;
         waiting += pixels;
-        if (!p->apart || (waiting < room && i + 1 < count))
+        if (!(p->apart | p->in_place) || (waiting < room && i + 1 < count))
             continue;
-        const int32_t error = store_held(p, held, room, y * s->ow + x + pixels - waiting, waiting, to);
+        const int32_t error = store_held(p, first, t.to_block, y * s->ow + x + pixels - waiting, waiting, to);
         if (error)
             return error;
         to = to ? to + waiting * p->to_pixel : NULL;
+        first = p->apart ? held : to;
         waiting = 0;
     }
     return 0;
@@ -237,8 +238,9 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
                smaller(MAX_BLOCKS, g->blocks - block - blocks));
     p.t.channels = left;
-    p.apart = g->hook || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
-    p.t.to = g->hook ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
+    p.apart = (g->hook && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
+    p.in_place = g->hook && !p.apart;
+    p.t.to = g->hook && p.apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
     if (!p.apart)
         p.t.to += total * s->y_c;
     p.t.to_block = s->y_c;

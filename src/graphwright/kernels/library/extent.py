@@ -60,6 +60,8 @@ class Reach:
     """Whether the operand may be absent."""
     unhooked: bool = False
     """Whether it is touched only where there is no epilogue."""
+    in_place: bool = False
+    """Whether it may be absent where there is an epilogue, which finds its tiles there if it is not."""
 
 
 class Tiles(NamedTuple):
@@ -232,5 +234,5 @@ class _Writer:
         self.lines.append(f"if ({' && '.join(conditions) or '1'}) {{")
         if low != ["0.0"]:
             self.lines += [f"    if (!({' + '.join(low)} >= 0))", "        return 1;"]
-        sign = "-" if reach.optional else ""
+        sign = "-" if reach.optional else "(hooked ? -1 : 1) * " if reach.in_place else ""
         self.lines += [f"    {target} = {sign}({' + '.join(high)} + 1) * {item};", "}"]

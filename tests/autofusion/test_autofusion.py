@@ -106,6 +106,37 @@ def test_bytes_are_a_function_of_the_model() -> None:
     assert first == second
 
 
+@pytest.mark.parametrize("size", [(5, 8), (6, 6), (7, 3), (9, 10)])
+@pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
+def test_pads_of_open_sizes_are_computed(op: str, size: tuple[int, int]) -> None:
+    """SAME pads of strided windows depend on the size of the image."""
+    inputs = "x, w" if op == "Conv" else "x"
+    window = "" if op == "Conv" else "kernel_shape = [3, 3], "
+    source = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[1, 2, h, w2] x) => (float[1, c, p, q] y)
+        <float[2, 2, 3, 3] w = {{{", ".join(str(k % 5 - 2) for k in range(36))}}}> {{
+            a = {op} <{window}strides = [2, 2], auto_pad = "SAME_UPPER"> ({inputs})
+            y = Relu (a)
+        }}""")
+    assert_same(autofuse(source).model.with_weights(), source, (1, 2, *size))
+
+
+def test_quantized_weights_stay_quantized() -> None:
+    source = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[n, 8] x) => (float[n, 4] y)
+        <int8[8, 4] w = {{{", ".join(str(k % 9 - 4) for k in range(32))}}}, float s = {{0.1}}, int8 z = {{0}},
+         float t = {{0.05}}, uint8 zero = {{128}}> {{
+            q = QuantizeLinear (x, t, zero)
+            d = DequantizeLinear (q, t, zero)
+            v = DequantizeLinear (w, s, z)
+            a = MatMul (d, v)
+            y = Relu (a)
+        }}""")
+    model = autofuse(source).model.with_weights()
+    assert [t.data_type for t in model.graph.initializer if list(t.dims) == [8, 4]] == [TensorProto.INT8]
+    assert_same(model, source, (3, 8), (1, 8))
+
+
 def with_foreign(declared: bool) -> onnx.ModelProto:
     """An op of ONNX Runtime's own, one of a stranger's, and ops of ONNX around them."""
     nodes = [

@@ -31,6 +31,7 @@ from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
+from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.records import dataclass, replace
 from graphwright.runtime.target import for_this_cpu
 from graphwright.targets.registry import target_of
@@ -100,7 +101,7 @@ def autofuse(
     module.metadata.pop(METADATA, None)
     module.symbols.assume_nothing()
     with regions_of(module):
-        run_passes(module, source_passes(options), options, observe)
+        run_passes(module, source_passes(options, _is_quantized), options, observe)
         before, operators = traffic(module), _operators(module)
         fusion = fuse_model(module, target, options)
         nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
@@ -125,6 +126,11 @@ def autofuse(
         benefit_ms=benefit,
         library=operators_of,
     )
+
+
+def _is_quantized(node: Node) -> bool:
+    """Whether a node gives what integers stand for: engines look for it in front of the ops that read it."""
+    return isinstance(node.op, DequantizeLinear)
 
 
 def _library(model: OnnxModel, module: Module, options: Options) -> Library:

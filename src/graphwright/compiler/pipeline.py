@@ -24,6 +24,7 @@ from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
 from graphwright.passes.fixpoints import SHAPES, SIMPLIFY
+from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_requantize import FOLD_REQUANTIZE
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.lower_precision import lower_precision
@@ -32,7 +33,7 @@ from graphwright.passes.plugin_passes import Point
 from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WidenHalves
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.runtime.target import multiplies_bf16
 from graphwright.targets.base import Target
 
@@ -175,11 +176,21 @@ def kernel_passes(target: Target, options: Options = DEFAULT) -> tuple[Scheduled
     return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], options, target)
 
 
-def source_passes(options: Options) -> tuple[Scheduled, ...]:
+def source_passes(options: Options, keep: Callable[[Node], bool]) -> tuple[Scheduled, ...]:
     """From what a frontend imports to the simplified graph in the model's own ops, for engines that have
-    kernels for these.
+    kernels for these: quantized operands stay, and so do constant nodes that ``keep`` wants.
     """
-    return _passes([*STAGES[: _NAMES.index("attention")], STAGES[_NAMES.index("simplified")]], options)
+    names = ("import", "shapes", "imported", "simplify", "simplified")
+    passes = _passes([stage for stage in STAGES if stage.name in names], options)
+    return tuple(_keeping(each, keep) for each in passes)
+
+
+def _keeping(scheduled: Scheduled, keep: Callable[[Node], bool]) -> Scheduled:
+    """``scheduled`` with constant folding that leaves what ``keep`` wants."""
+    if not isinstance(scheduled, Fixpoint):
+        return scheduled
+    passes = [replace(p, keep=keep) if isinstance(p, FoldConstants) else p for p in scheduled.passes]
+    return replace(scheduled, passes=tuple(passes))
 
 
 def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:

@@ -62,6 +62,8 @@ def _parts(node: Node) -> list[_Part] | str:
 
 def _is_turn(m: Match) -> str | None:
     """None where the operands are the end of a value, then its beginning."""
+    if m.root.output.type.shape is None:
+        return "the rank is not known"
     parts, axis = _parts(m.root), _axis(m.root)
     if isinstance(parts, str):
         return parts

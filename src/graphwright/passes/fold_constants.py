@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class FoldConstants(Pass):
     does what would make the constants grow ``growth`` times over (or by ``max_bytes``, if that is more), and
     everything past ``total_bytes`` or ``total_steps`` (multiplications and moves, estimated from sizes: the
     outcome never depends on the clock). Outputs of which one element stands for all, up to ``max_repeated``,
-    are folded all the same: they take no room in a file.
+    are folded all the same: they take no room in a file. What ``keep`` wants stays computed.
     """
 
     max_bytes: int = 64 * MIB
@@ -42,6 +42,7 @@ class FoldConstants(Pass):
     small_bytes: int = MIB
     growth: int = 4
     total_steps: int = 2**34
+    keep: Callable[[Node], bool] | None = None
     name: str = "fold_constants"
     ensures: Known = Known.TYPES
 
@@ -62,6 +63,8 @@ class _Folding:
 
     def visit(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
         if isinstance(node.op, Constant) or Trait.EFFECT in node.op.traits:
+            return False
+        if self.limits.keep is not None and self.limits.keep(node):
             return False
         if not any(map(_may_be_known, facts)):
             return self._evaluate(walk, node, facts)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Exporter, as_onnx
+from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, Inference, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
@@ -17,6 +18,7 @@ from graphwright.ops.core.shaping import number
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, BlockedPool, Pool, accumulator, import_pool
+from graphwright.records import replace
 
 
 @op("AveragePool")
@@ -58,7 +60,26 @@ def _import(i: Importer) -> Any:
 
 
 AveragePool.onnx = {("AveragePool", 1): _import}
-AveragePool.to_onnx = as_onnx("AveragePool", POOL_ATTRIBUTES, count_include_pad="include_pads")
+_as_pool = as_onnx("AveragePool", POOL_ATTRIBUTES, count_include_pad="include_pads")
+
+
+def _export(e: Exporter, op: AveragePool, x: Value) -> Any:
+    """Pads that follow from open sizes become a node of their own: the mean with zeros in the place of pads,
+    over the share of each window that is none.
+    """
+    if all(isinstance(pad, int) for pad in op.pads):
+        return _as_pool(e, op, x)
+    half, dtype = len(op.pads) // 2, x.type.dtype.numpy
+    pads = e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:]))
+    bare: AveragePool = replace(op, pads=())
+    mean = _as_pool(e, bare, e.emit("Pad", x, pads))
+    if op.include_pads:
+        return mean
+    ones = e.emit("ConstantOfShape", e.emit("Shape", x), value=np.ones(1, dtype))
+    return e.emit("Div", mean, _as_pool(e, bare, e.emit("Pad", ones, pads)))
+
+
+AveragePool.to_onnx = _export
 _X = arg(F32, 2, 3, 7, 6)
 AveragePool.samples = (
     Sample(AveragePool((2, 2), (2, 2)), (_X,)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Exporter, as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, OnnxImporter, Sample, arg, op
 from graphwright.ir.symbols import product, symbol
@@ -75,7 +75,20 @@ def _import(i: OnnxImporter) -> Any:
 
 
 MaxPool.onnx = {("MaxPool", 1): _import}
-MaxPool.to_onnx = as_onnx("MaxPool", POOL_ATTRIBUTES, outputs="indices", storage_order="column_major")
+_as_pool = as_onnx("MaxPool", POOL_ATTRIBUTES, outputs="indices", storage_order="column_major")
+
+
+def _export(e: Exporter, op: MaxPool, x: Value) -> Any:
+    """Pads that follow from open sizes become a node of their own, which fills with what is never taken."""
+    if all(isinstance(pad, int) for pad in op.pads) or op.indices:
+        return _as_pool(e, op, x)
+    half, dtype = len(op.pads) // 2, x.type.dtype.numpy
+    pads = e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:]))
+    padded: Any = e.emit("Pad", x, pads, e.const(np.array(_lowest(dtype), dtype)))
+    return _as_pool(e, replace(op, pads=()), padded)
+
+
+MaxPool.to_onnx = _export
 _X = arg(F32, 2, 3, 7, 6)
 MaxPool.samples = (
     Sample(MaxPool((2, 2), (2, 2)), (_X,)),

@@ -69,6 +69,12 @@ def test_a_fused_model_computes_what_its_source_does() -> None:
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+def test_weights_that_moved_into_functions_are_not_written() -> None:
+    model = autofuse(block()).model.proto
+    read = {name for node in model.graph.node for name in node.input}
+    assert {tensor.name for tensor in model.graph.initializer} <= read
+
+
 def test_functions_are_named_for_what_they_do_and_equal_ones_are_one() -> None:
     model = autofuse(block()).model.proto
     names = [function.name for function in model.functions]

@@ -16,7 +16,7 @@ from graphwright.frontends.onnx import load
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, maximum, mod, symbol
-from graphwright.ir.types import F32, tensor
+from graphwright.ir.types import DTYPES, F32, tensor
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import Reshape
@@ -126,6 +126,26 @@ def test_weights_can_lie_beside_the_model(tmp_path: Path) -> None:
     feed = RNG.normal(size=(3, 64)).astype(np.float32)
     (given,) = session(str(files[0])).run(None, {"x": feed})
     np.testing.assert_allclose(given, feed @ weights[0] @ weights[1], rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_is_the_model_with_its_weights(tmp_path: Path) -> None:
+    """It is written piece by piece; small dtypes, texts and scalars among the weights."""
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2))])
+    arrays = [
+        RNG.normal(size=(3, 70)).astype(np.float32), np.array(["a", "bc"], object), np.array(7),
+        np.zeros((0, 4)),
+        np.array([1, -2, 3], DTYPES["i4"].numpy), np.array([1.5], np.float16), np.arange(12).reshape(3, 4).T,
+    ]  # fmt: skip
+    b.graph.set_outputs([b(Relu(), x), *map(b.const, arrays)], [f"y{k}" for k in range(len(arrays) + 1)])
+    made = write_model(module)
+    (path,) = save_model(made, tmp_path / "m.onnx")
+    read, whole = onnx.load(path), made.with_weights()
+    assert read == whole
+    assert len(path.read_bytes()) == whole.ByteSize()
+    for tensor_, array in zip(read.graph.initializer, arrays, strict=True):
+        given = onnx.numpy_helper.to_array(tensor_)
+        np.testing.assert_array_equal(given.astype(array.dtype), array)
 
 
 def test_nothing_is_written_where_writing_fails(tmp_path: Path) -> None:

@@ -83,3 +83,8 @@ def raw_bytes(array: Array) -> bytes:
     rows[: codes.size] = codes
     shifted = rows.reshape(-1, each) << (np.arange(each, dtype=np.uint8) * bits)
     return bytes(np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8).tobytes())
+
+
+def raw_size(array: Array) -> int:
+    """How many :func:`raw_bytes` there are."""
+    return -(-array.size * dtype_of(array).bits // 8) if dtype_of(array).bits < 8 else int(array.nbytes)

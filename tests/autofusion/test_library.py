@@ -5,6 +5,7 @@ table of functions, its results at open sizes, and what it refuses.
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,22 @@ def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) 
     assert "serves 3 of 3 functions" in done.stdout
     assert (tmp_path / "out.onnx.so").is_file()
     assert CliRunner().invoke(app, ["-i", str(source), "--library", "--inline"]).exit_code == 2
+
+
+def test_the_sources_of_the_library_build_it(tmp_path: Path) -> None:
+    source, target, folder = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "c"
+    onnx.save(onnx.parser.parse_model(TEXT), source)
+    arguments = ["-i", str(source), "-o", str(target), "--library", "--emit-sources", str(folder)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"kernels_v3.c", "kernels_v4.c", "adapter.c", "build.sh"}
+    subprocess.run(["sh", str(folder / "build.sh")], check=True, timeout=120)
+    (function, *_) = onnx.load(target).functions
+    assert f"int32_t {function.name}_v4(" in (folder / "kernels_v4.c").read_text()
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(str(folder / "library.so"))
+    feed = feeds(3, 5)
+    given = ort.InferenceSession(str(target), options).run(None, feed)
+    wanted = session(onnx.parser.parse_model(TEXT)).run(None, feed)
+    for ours, theirs in zip(given, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)

@@ -106,8 +106,8 @@ def autofuse(
         fusion = fuse_model(module, target, options)
         nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
         after = traffic(module)
-        metadata = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})}
-        model = write_model(module, metadata=metadata, version=version, inline=inline)
+        noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
+        model = write_model(module, metadata=noted, version=version, inline=inline)
         operators_of = _library(model, module, options) if library else None
     foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
     open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -76,6 +76,15 @@ def fuse(
             help="Write OUTPUT.so as well: operators for ONNX Runtime's register_custom_ops_library.",
         ),
     ] = False,
+    emit_sources: Annotated[
+        Path | None,
+        typer.Option(
+            "--emit-sources",
+            metavar="DIR",
+            help="With --library: write its C to this folder, and build.sh, which compiles it.",
+            show_default=False,
+        ),
+    ] = None,
     redo: Annotated[
         bool, typer.Option("--redo", help="Take a model apart that was fused here, and fuse it again.")
     ] = False,
@@ -109,6 +118,10 @@ def fuse(
     target = output or Path(f"{model.stem}_fused.onnx")
     if library and inline:
         raise typer.BadParameter("it serves functions, which --inline does not write", param_hint="--library")
+    if emit_sources is not None and not library:
+        raise typer.BadParameter(
+            "is the C of the library: give --library as well", param_hint="--emit-sources"
+        )
     require_folder(target, "--output")
     if target.exists() and model.exists() and target.samefile(model):
         raise typer.BadParameter("it is the input itself: name another file", param_hint="--output")
@@ -123,11 +136,21 @@ def fuse(
         )
         binary = fused.library.build() if fused.library is not None and fused.library.served else b""
         files = save_model(fused.model, target, external=external_weights)
+        if binary and fused.library is not None and emit_sources is not None:
+            files += _save_sources(fused.library.sources(), emit_sources)
         if binary:
             files.append(_save_library(binary, target.with_name(f"{target.name}.so")))
     _report(fused)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
+
+
+def _save_sources(sources: Mapping[str, str], folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in sources.items():
+        with whole_file(folder / name) as file:
+            file.write(source.encode())
+    return [folder / name for name in sources]
 
 
 def _save_library(binary: bytes, path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from graphwright.autofusion.onnxruntime.adapter import ServedRegion, adapter_source, check
@@ -13,7 +14,7 @@ from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.records import dataclass, field, replace
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.target import TARGETS
-from graphwright.targets.cpu.toolchain import Unit, compile_library, find_toolchain
+from graphwright.targets.cpu.toolchain import Unit, compile_library, find_toolchain, library_commands
 
 LEVELS: Final = tuple(ISAS)
 """ISAs of the library, the least first; ``custom_ops.h`` chooses among them by the CPU."""
@@ -27,6 +28,8 @@ class Library:
     served: list[ServedRegion] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     _generated: dict[str, GeneratedKernels] = field(default_factory=dict)
+    _symbols: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Names of kernels in the library, by ISA and the names that they were generated under."""
 
     def add(self, name: str, module: Module, region: Graph) -> None:
         """Serve the function ``name``, whose body is ``region`` of ``module``, if one kernel computes it."""
@@ -35,20 +38,29 @@ class Library:
         except (NotServed, ModelError) as reason:
             self.refused[name] = str(reason)
             return
-        symbols = {isa: _symbol(launch.launch.kernel.symbol, isa) for isa, launch in launches.items()}
-        pairs = {isa: (launch, symbols[isa]) for isa, launch in launches.items()}
+        pairs = {
+            isa: (each, self._named(isa, each.launch.kernel.symbol, name)) for isa, each in launches.items()
+        }
         self.served.append(ServedRegion(name, pairs))
 
-    def sources(self) -> dict[str, str]:
+    def units(self) -> dict[str, Unit]:
         """The files of the library: kernels for each ISA, and the adapter."""
-        files = {f"kernels_{isa}.c": self._kernels(isa) for isa in LEVELS}
-        return {**files, "adapter.c": adapter_source(self.served, LEVELS)}
+        files = {f"kernels_{isa}.c": Unit(self._kernels(isa), ISAS[isa]) for isa in LEVELS}
+        return {**files, "adapter.c": Unit(adapter_source(self.served, LEVELS), None)}
 
     def build(self) -> bytes:
         """The shared object. Raises ToolchainError."""
-        sources = self.sources()
-        units = [Unit(sources[f"kernels_{isa}.c"], ISAS[isa]) for isa in LEVELS]
-        return compile_library([*units, Unit(sources["adapter.c"], None)], find_toolchain(self.options))
+        return compile_library(self.units(), find_toolchain(self.options))
+
+    def sources(self) -> dict[str, str]:
+        """The files that the library is made of, and ``build.sh``, which makes it of them. Raises
+        ToolchainError.
+        """
+        units, toolchain = self.units(), find_toolchain(self.options)
+        runs = library_commands(units, toolchain, "library.so")
+        lines = [shlex.join([*toolchain.command, *arguments, "-o", made]) for arguments, made in runs]
+        script = "\n".join(["#!/bin/sh", 'set -e; cd "$(dirname "$0")"', *lines, ""])
+        return {**{name: unit.source for name, unit in units.items()}, "build.sh": script}
 
     def _launch(self, isa: str, module: Module, region: Graph) -> RegionLaunch:
         generated = self._generated.setdefault(isa, GeneratedKernels())
@@ -57,13 +69,16 @@ class Library:
         check(found)
         return found
 
+    def _named(self, isa: str, kernel: str, function: str) -> str:
+        """What a kernel is called: as the first function that it computes."""
+        return self._symbols.setdefault((isa, kernel), f"{function}_{isa}")
+
     def _kernels(self, isa: str) -> str:
-        wanted = {region.launches[isa][1] for region in self.served}
         kernels = self._generated.get(isa, GeneratedKernels()).kernels()
-        named = [(replace(kernel, name=_symbol(kernel.name, isa)), comment) for kernel, comment in kernels]
-        source = TARGETS[isa].emit([each for each in named if each[0].name in wanted])
+        named = [
+            (replace(kernel, name=self._symbols[isa, kernel.name]), comment)
+            for kernel, comment in kernels
+            if (isa, kernel.name) in self._symbols
+        ]
+        source = TARGETS[isa].emit(named)
         return source.replace('visibility("default")', 'visibility("hidden")')  # the adapter calls them
-
-
-def _symbol(kernel: str, isa: str) -> str:
-    return f"{kernel}_{isa}"

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -204,19 +204,24 @@ class Unit:
     isa: Isa | None
 
 
-def compile_library(units: Sequence[Unit], toolchain: Toolchain) -> bytes:
+def library_commands(
+    units: Mapping[str, Unit], toolchain: Toolchain, made: str = _OBJECT
+) -> list[tuple[list[str], str]]:
+    """The arguments of the compiler that make the shared object ``made`` of ``units``, files by name: of each
+    run, without ``-o``, and the file that it makes."""
+    objects = {name: f"{name}.o" for name in units}
+    runs = [([*toolchain.code_flags(unit.isa), "-c", name], objects[name]) for name, unit in units.items()]
+    return [*runs, ([*LINK_FLAGS, *objects.values(), "-lm"], made)]
+
+
+def compile_library(units: Mapping[str, Unit], toolchain: Toolchain) -> bytes:
     """One shared object of ``units``, each for its own ISA. Raises ToolchainError, as
     :func:`compile_shared`."""
     folder, compilers = _new_folder(), Compilers()
     try:
-        objects = [f"unit_{k}.o" for k, _ in enumerate(units)]
-        commands = []
-        for k, unit in enumerate(units):
-            (folder / f"unit_{k}.c").write_text(unit.source, encoding="utf-8")
-            flags = toolchain.code_flags(unit.isa)
-            commands.append(([*flags, "-c", f"unit_{k}.c"], objects[k]))
-        commands.append(([*LINK_FLAGS, *objects, "-lm"], _OBJECT))
-        for arguments, made in commands:
+        for name, unit in units.items():
+            (folder / name).write_text(unit.source, encoding="utf-8")
+        for arguments, made in library_commands(units, toolchain):
             fault = _call(toolchain, arguments, made, folder, compilers)
             if fault is not None:
                 hint = "a compiler as old as gcc 11 is too old"

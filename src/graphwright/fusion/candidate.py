@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -70,35 +69,34 @@ class Candidate:
         passed[0] += self._shared()
         return list(map(self.partition.bytes_of, passed))
 
-    def _shared(self) -> Counter[TensorType]:
-        """What both sides read."""
-        producers = frozenset(self.producer.nodes)
-        read = (value for value in self._read() if value.producer not in producers)
-        return Counter(value.type for value in read if not producers.isdisjoint(value.users))
+    def _shared(self) -> list[TensorType]:
+        """Of what both sides read, and a run computes or is fed."""
+        ours, theirs = frozenset(self.producer.nodes), frozenset(self.consumer.nodes)
+        read = dict.fromkeys(
+            v for n in self.consumer.nodes for v in n.inputs if v is not None and len(v.uses) > 1
+        )
+        outside = (v for v in read if v.producer not in ours and v.producer not in theirs)
+        return [v.type for v in outside if not ours.isdisjoint(n for n, _ in v.uses) and not is_constant(v)]
 
-    def _passed(self, member: Node) -> Counter[TensorType]:
-        """Reads and writes that a merge saves of the results of ``member``."""
-        saved: Counter[TensorType] = Counter()
+    def _passed(self, member: Node) -> list[TensorType]:
+        """Of each read and write that a merge saves of the results of ``member``."""
+        saved: list[TensorType] = []
         for value in member.outputs:
             if not self._is_renamed(value):
-                saved[value.type] += 1 if self._is_kept(value) else 2
+                saved += [value.type] if self._is_kept(value) else [value.type, value.type]
         return saved
-
-    def _read(self) -> dict[Value, None]:
-        """What the consumer reads from outside that is computed, or fed, in a run."""
-        own = frozenset(self.consumer.nodes)
-        read = (v for n in self.consumer.nodes for v in n.inputs if v is not None and v.producer not in own)
-        return dict.fromkeys(v for v in read if not is_constant(v))
 
     def _is_renamed(self, value: Value) -> bool:
         """Whether the consumer has nothing but views of ``value``, which read nothing."""
-        readers = [user for user in value.users if user in self.consumer.nodes]
+        readers = (user for user, _ in value.uses if user in self.consumer.nodes)
         return all(Trait.VIEW in reader.op.traits for reader in readers)
 
     def _is_kept(self, value: Value) -> bool:
         """Whether the merged kernel still stores ``value``, itself or what it is a view of."""
         while True:
-            if value in self.partition.graph.outputs or not self.members.issuperset(value.users):
+            if not self.members.issuperset(user for user, _ in value.uses):
+                return True
+            if value in self.partition.graph.outputs:
                 return True
             node = value.producer
             if node not in self.members or Trait.VIEW not in node.op.traits:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Trait
@@ -57,7 +56,7 @@ class Partition:
         self.graph = graph
         self.group_of: dict[Node, Group] = {}
         self.position = {node: i for i, node in enumerate(graph)}
-        self._bytes: dict[frozenset[tuple[TensorType, int]], Dim] = {}
+        self._bytes: dict[tuple[TensorType, ...], Dim] = {}
 
     def add(self, group: Group) -> None:
         """Let ``group`` be the one of its nodes."""
@@ -82,20 +81,22 @@ class Partition:
             made.setdefault(self.group_of[producer], []).append(producer)
         return dict(sorted(made.items(), key=lambda item: item[0].is_only_views))
 
-    def bytes_of(self, counts: Mapping[TensorType, int]) -> Dim:
-        """Bytes of so many tensors of each type: worked out once, as layers of a model repeat."""
-        key = frozenset(counts.items())
+    def bytes_of(self, types: Iterable[TensorType]) -> Dim:
+        """Bytes of tensors of ``types``: worked out once, as layers of a model repeat."""
+        key = tuple(types)
         if key not in self._bytes:
-            self._bytes[key] = sum((count * kind.bytes for kind, count in counts.items()), 0)
+            self._bytes[key] = sum((each.bytes for each in key), 0)
         return self._bytes[key]
 
     def bytes_between(self, producer: Node, node: Node) -> Dim:
         """Bytes that ``node`` reads of what ``producer`` makes, and of writes that serve it alone."""
-        passed: Counter[TensorType] = Counter()
+        if Trait.VIEW in node.op.traits:
+            return 0
+        passed: list[TensorType] = []
         for value in producer.outputs:
-            if value in node.inputs and value.type.shape is not None and Trait.VIEW not in node.op.traits:
-                kept = len(value.users) > 1 or value in self.graph.outputs
-                passed[value.type] += 1 if kept else 2
+            if value in node.inputs and value.type.shape is not None:
+                kept = len(value.uses) > 1 or value in self.graph.outputs
+                passed += [value.type] if kept else [value.type, value.type]
         return self.bytes_of(passed)
 
     def makes_cycle(self, members: set[Node]) -> bool:

@@ -64,8 +64,7 @@ def options(**given: str | int) -> Options:
 def test_each_built_in_rule_merges_what_it_is_about() -> None:
     found = decided(module_of(*MODEL))
     assert {nodes: each.why for nodes, each in found.items()} == {n: f"rule {r}" for n, r in RULE_OF.items()}
-    elsewhere = {"attention", "bands"}  # tests/passes/test_fuse_attention.py, tests/schedule/test_bands.py
-    assert {*RULE_OF.values(), *elsewhere} == NAMES
+    assert {*RULE_OF.values(), "attention", "bands"} == NAMES
 
 
 OFF = {

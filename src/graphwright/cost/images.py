@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphwright.cost.machine import Machine
 from graphwright.cost.predict import Work
-from graphwright.ir.symbols import Dim, ceildiv, floordiv
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
 
 STORED: Final = 5
 """Cycles to store a vector of a tile of the result, with what is added to it."""
@@ -106,8 +107,14 @@ def reblock_work(lanes: int, planes: Dim, pixels: Dim) -> Work:
     return Work(cycles=20 * planes + squares * (lanes * lanes // 4), moved=8 * lanes * planes * pixels)
 
 
-BESIDE_KERNELS: Final = 67
-"""Bytes of a value that the second-level cache does not hold, stored by one convolution and loaded by the
-next, in a nanosecond: what bands save."""
 BAND_CALL_NS: Final = 1000
 """Of a convolution for one band: its kernel prepares, and its tiles end sooner."""
+
+
+def handed_on(size: Dim, machine: Machine) -> Dim:
+    """Nanoseconds that one convolution takes longer to store an image of so many bytes, and the next to load
+    it, where the second-level cache does not hold it: ``python -m benchmarks.bands``.
+    """
+    beyond_l2 = maximum(0, size - 2 * machine.l2.bytes)
+    beyond_l3 = maximum(0, size - 5 * machine.l2.bytes)  # of what others leave of it
+    return floordiv(beyond_l2, 42) + floordiv(beyond_l3, 25)

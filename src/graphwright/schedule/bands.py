@@ -172,9 +172,9 @@ def _chains(links: Sequence[Link], reads: Counter[Value], isa: Isa) -> Iterator[
 
 
 def _fit(before: Link, link: Link, isa: Isa) -> bool:
-    """Whether both see the same image: kernels may join its axes."""
+    """Whether bands of both have the same bits, and both see the same image: kernels may join its axes."""
     made, read = before.stage(is_last=True), link.stage(is_last=True)
-    return made.image_made(isa.lanes) == read.image_read(isa.lanes)
+    return bands.keeps_bits([made, read]) != 0 and made.image_made(isa.lanes) == read.image_read(isa.lanes)
 
 
 def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:
@@ -182,9 +182,9 @@ def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:
     the other.
     """
     launch, before = _launch(isa, chain), tuple(link.step.node for link in chain[:-1])
-    if isinstance(saved, int):
+    pays = minimum(1, maximum(0, saved)) * bands.keeps_bits([link.stage(is_last=True) for link in chain])
+    if pays == 1:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
-    pays = minimum(1, maximum(0, saved))
     apart = [only_where(1 - pays, link.launch) for link in chain]
     inner = tuple(link.result for link in chain[:-1])
     both = Run((*apart, only_where(pays, launch)), temporaries=inner)

@@ -34,7 +34,7 @@ def expand_and_filter(isa: Isa) -> list[bands.Stage]:
         1, 32, 1, 1, 20, 24, 20, 24, 3, 3, 1, 1, 1, 1, 1, 1, 32 // isa.lanes * block, block, row,
         0, 0, 0, 32 // isa.lanes * block, block, row, 0, 0, 0,
     )  # fmt: skip
-    return [bands.Stage(0, tuple(expand), OPERANDS), bands.Stage(2, tuple(each), OPERANDS)]
+    return [bands.Stage(0, tuple(expand), OPERANDS), bands.Stage(1, tuple(each), OPERANDS)]
 
 
 def said(isa: Isa, args: Any, operands: int = 2 * OPERANDS) -> list[float] | None:

@@ -25,11 +25,11 @@ struct stage {
     int64_t result, pixels; /* of the hook, in a ring: its operand, its argument that counts pixels; or -1 */
     int64_t images;         /* bits: operands of the hook that are images like the result */
     int64_t h, oh, stride, pad, reach;
-    int64_t row,
-        blocks;    /* elements of an output row of a block of channels, and blocks; of planar: of a plane */
-    int64_t room;  /* output rows that the ring holds */
-    int64_t block; /* from a block of channels in the ring to the next */
-    float *ring;   /* NULL for the last stage */
+    int64_t row;      /* elements of an output row of a block of channels; of a channel if y is planar */
+    int64_t blocks;   /* or channels */
+    int64_t room;     /* output rows that the ring holds */
+    int64_t block;    /* from a block of channels in the ring to the next */
+    float *ring;      /* NULL for the last stage */
     int64_t from, to; /* rows of the output that the ring holds */
 };
 
@@ -115,7 +115,7 @@ static int read_chain(struct chain *c, const int64_t *arg, int64_t args) {
         const struct kind *k = next->kind;
         const int64_t inputs = k->is_depthwise ? parts(next->arg[k->groups], VL)
                                                : next->arg[k->groups] * parts(next->arg[k->cin], VL);
-        if (next->h != s->oh || next->arg[k->w] * VL != s->row || inputs != s->blocks || k->is_planar ||
+        if (next->h != s->oh || next->arg[k->w] * VL != s->row || inputs != s->blocks ||
             next->arg[k->images] != c->images)
             return 0;
         s->room = larger(0, rows_read(next, next->room));

@@ -7,7 +7,8 @@ next band reads again are moved to the front of the ring, so that each is comput
 bands with a halo: Alwani et al., "Fused-layer CNN accelerators", 2016; sliding windows: Ragan-Kelley et al.,
 "Halide", 2013.
 
-Kernels sum each pixel in the same order whatever rows they are given, so bands change no bits.
+Kernels sum each pixel in the same order whatever rows they are given, so bands change no bits, except direct
+ones in rows so short that some tiles have few pixels (:func:`keeps_bits`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from graphwright.cost.machine import FMA_SUMS
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum
 from graphwright.kernels.conv import blocked_depthwise, direct
 from graphwright.kernels.conv.arguments import BlockedConvolutionArgs
@@ -50,15 +52,11 @@ class Kind:
     abi: Abi
     args: Callable[..., BlockedConvolutionArgs]
     scratch: Callable[[Isa, Any], Dim]
-    is_planar: bool = False
     is_depthwise: bool = False
 
 
 KINDS: Final = (
     Kind(direct.SYMBOL, direct.ABI, direct.DirectArgs, direct.most_scratch_bytes),
-    Kind(
-        direct.PLANAR_SYMBOL, direct.ABI, direct.DirectArgs, direct.most_planar_scratch_bytes, is_planar=True
-    ),
     Kind(
         blocked_depthwise.SYMBOL,
         blocked_depthwise.ABI,
@@ -106,11 +104,9 @@ class Stage:
         """Images, blocks of channels, rows and columns of the result."""
         return self.sizes.images, self.blocks(lanes), self.sizes.oh, self.sizes.ow
 
-    def image_read(self, lanes: int) -> tuple[Dim, ...] | None:
-        """The same of the input; None if that is planar."""
+    def image_read(self, lanes: int) -> tuple[Dim, ...]:
+        """The same of the input."""
         sizes, kind = self.sizes, KINDS[self.kind]
-        if kind.is_planar:
-            return None
         blocks = (
             ceildiv(sizes.groups, lanes) if kind.is_depthwise else sizes.groups * ceildiv(sizes.cin, lanes)
         )
@@ -120,6 +116,15 @@ class Stage:
         """Rows of the input that so many rows of the result need at most."""
         sizes = self.sizes
         return minimum(sizes.h, (rows - 1) * sizes.stride_h + (sizes.kh - 1) * sizes.dilation_h + 1)
+
+
+def keeps_bits(stages: Sequence[Stage]) -> Dim:
+    """1 where bands change no bits, else 0: a direct convolution splits sums in tiles of few pixels."""
+    kept: Dim = 1
+    for stage in stages:
+        if not KINDS[stage.kind].is_depthwise:
+            kept = kept * minimum(1, maximum(0, stage.sizes.ow - 2 * FMA_SUMS + 1))
+    return kept
 
 
 def rooms(stages: Sequence[Stage], rows: Dim) -> list[Dim]:
@@ -210,7 +215,7 @@ enum {{ MOST_ARGS = {MOST_ARGS}, MOST_OPERANDS = {MOST_OPERANDS} }};
 struct kind {{
     int32_t (*run)(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch);
     int32_t (*extent)(const int64_t *arg, int64_t args, int64_t operands, double *out);
-    int64_t args, operands, is_planar, is_depthwise;
+    int64_t args, operands, is_depthwise;
     int8_t {positions};
 }};
 static const struct kind kinds[KINDS] = {{
@@ -223,5 +228,5 @@ def _row(kind: Kind) -> str:
     names = [{"x_c": "x_cb", "y_c": "y_cb"}.get(n, n) if n not in args else n for n in _NAMES]
     places = [args.index(name) if name in args else -1 for name in names]
     places += [operands.index(name) for name in _OPERANDS]
-    flags = len(args), len(operands), int(kind.is_planar), int(kind.is_depthwise)
+    flags = len(args), len(operands), int(kind.is_depthwise)
     return ", ".join([kind.symbol, f"{kind.symbol}_extent", *map(str, (*flags, *places))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from graphwright.cost.images import BAND_CALL_NS, BESIDE_KERNELS
+from graphwright.cost.images import BAND_CALL_NS, handed_on
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
 from graphwright.kernels.bands import bands
 from graphwright.records import dataclass
@@ -53,14 +53,15 @@ def worth_banding(isa: Isa, chain: Sequence[Costed], number: Callable[[Dim], int
 def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
     """Nanoseconds of one core that bands save of a part of a chain; negative or 0 where they do not pay."""
     stages = [costed.stage for costed in part]
-    moved: Dim = 0
-    work: Dim = part[-1].work
-    for stage, costed in zip(stages[:-1], part, strict=False):
-        moved = moved + maximum(0, 2 * _bytes(isa, stage) - isa.machine.l2.bytes)
+    images = stages[0].sizes.images
+    saved: Dim = 0
+    for stage in stages[:-1]:
+        saved = saved + images * handed_on(_bytes(isa, stage), isa.machine)
+    calls = images * bands.calls(stages, rows_of_band(isa, stages))
+    work: Dim = 0
+    for costed in part:
         work = work + costed.work
-    calls = stages[0].sizes.images * bands.calls(stages, rows_of_band(isa, stages))
-    margin = ceildiv(_MARGIN * work, 100)
-    return stages[0].sizes.images * floordiv(moved, BESIDE_KERNELS) - BAND_CALL_NS * calls - margin
+    return saved - BAND_CALL_NS * calls - ceildiv(_MARGIN * work, 100)
 
 
 def _bytes(isa: Isa, stage: bands.Stage) -> Dim:

@@ -176,11 +176,6 @@ def most_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     return _scratch_of(isa, args, isa.lanes, args.oh, args.ow)
 
 
-def most_planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
-    """:func:`most_scratch_bytes` of :data:`PLANAR_SYMBOL`."""
-    return _scratch_of(isa, args, 1, args.oh, args.ow)
-
-
 @lru_cache(maxsize=KEPT)
 def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
     row_bands, column_bands = _bands(isa, args)

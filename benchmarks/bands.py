@@ -1,0 +1,134 @@
+"""Chains of convolutions in bands of rows, beside the same chains stage by stage.
+
+    python -m benchmarks.bands [names] [--rows 2 4 8 16] [--seconds 2] [--threads 1]
+
+A line gives the rows that the compiler chooses (0: it leaves the chain as it is) and the ratio of times,
+bands over stages, for these rows and for those asked for: the median, and the interval that it lies in with
+95 % (:mod:`benchmarks.fusion.paired`); ``hot`` on the same arrays in each run, ``l3`` on arrays that no cache
+holds. A JSON file goes to ``benchmarks/results/bands.THREADS.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+import onnx
+
+import graphwright as gw
+from benchmarks.chains import Layer, chain
+from benchmarks.fusion.edits import Compiled
+from benchmarks.fusion.measure import compare
+from graphwright.kernels.bands.benefit import rows_of_band, worth_banding
+from graphwright.schedule import bands as schedule
+from graphwright.tools.machine import machine, versions
+
+RESULTS: Final = Path(__file__).with_name("results")
+INVERTED_3: Final = (Layer(96), Layer(0, 3), Layer(24, act=""))
+INVERTED_5: Final = (Layer(96, act="HardSwish"), Layer(0, 5, act="HardSwish"), Layer(24, act=""))
+CHAINS: Final[dict[str, tuple[Sequence[Layer], int, tuple[int, int]]]] = {
+    "dw_pw_64@112": ((Layer(0, 3), Layer(64)), 32, (112, 112)),
+    "dw_pw_96@160": ((Layer(0, 3), Layer(96)), 48, (160, 160)),
+    "dw_pw_hard_swish_96@160": ((Layer(0, 3, act="HardSwish"), Layer(96, act="HardSwish")), 48, (160, 160)),
+    "stem_dw_pw@320": ((Layer(16, 3, 2), Layer(0, 3), Layer(32)), 3, (320, 320)),
+    "inverted_16_96_24@112": (INVERTED_3, 16, (112, 112)),
+    "inverted_16_96_24_stride_2@112": ((Layer(96), Layer(0, 3, 2), Layer(24, act="")), 16, (112, 112)),
+    "inverted_24_96_24_5x5@160": (INVERTED_5, 24, (160, 160)),
+    "inverted_24_144_24@56": ((Layer(144), Layer(0, 3), Layer(24, act="")), 24, (56, 56)),
+    "inverted_32_192_32@28": ((Layer(192), Layer(0, 3), Layer(32, act="")), 32, (28, 28)),
+    "inverted_silu_16_96_24@112": (
+        (Layer(96, act="Silu"), Layer(0, 3, act="Silu"), Layer(24, act="")), 16, (112, 112),
+    ),
+    "conv_conv_24@160": ((Layer(24, 3, 2), Layer(24, 3, 2)), 24, (320, 320)),
+    "dw7_96_24@80x120": ((Layer(0, 7, act=""), Layer(24, act="")), 96, (80, 120)),
+    "pw_dw_192@40": ((Layer(192), Layer(0, 3)), 192, (40, 40)),
+}  # fmt: skip
+"""By name: layers, channels of the input, and its height and width."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison; ``ratio`` is the median of the times in bands over those stage by stage."""
+
+    name: str
+    rows: int
+    chosen: bool
+    rotation: str
+    ratio: float
+    low: float
+    high: float
+    ms: float
+    """Stage by stage."""
+
+
+def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> tuple[Compiled, int]:
+    """In bands of so many rows; 0: stage by stage; None: as the compiler chooses. And these rows."""
+    chosen = [0]
+
+    def seen(isa: object, stages: object) -> object:
+        chosen[0] = rows or rows_of_band(isa, stages)  # type: ignore[arg-type]
+        return chosen[0]
+
+    def parts(isa: object, links: object, number: object) -> list[slice]:
+        if rows is None:
+            return worth_banding(isa, links, number)  # type: ignore[arg-type]
+        return [slice(0, None)] if rows else []
+
+    with (
+        mock.patch.object(schedule, "rows_of_band", seen),
+        mock.patch.object(schedule, "worth_banding", parts),
+    ):
+        made = gw.compile(model, options=gw.CompileOptions(threads=threads))
+    return Compiled(made.entry.executable, made.executor), chosen[0]  # type: ignore[arg-type]
+
+
+def measured(name: str, asked: Sequence[int], threads: int, seconds: float) -> Iterator[Row]:
+    """The compiler's choice, hot and cold, then the rows that are asked for."""
+    layers, cin, (h, w) = CHAINS[name]
+    model = chain(layers, cin, (1, h, w))
+    stages, _ = compiled(model, threads, 0)
+    own, chosen = compiled(model, threads)
+    ways = [(chosen, own, rotation) for rotation in ("hot", "l3") if chosen]
+    ways += [
+        (rows, compiled(model, threads, rows)[0], rotation) for rows in asked for rotation in ("hot", "l3")
+    ]
+    if not ways:
+        yield Row(name, 0, True, "", 1.0, 1.0, 1.0, 0.0)
+    for rows, banded, rotation in ways:
+        found, ns = compare(stages, banded, rotation, threads, seconds)
+        ratios = (math.exp(x) for x in (found.median, found.low, found.high))
+        yield Row(name, rows, banded is own, rotation, *ratios, ns / 1e6)
+
+
+def main() -> None:
+    """Print a line for each comparison, and write them all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="chains with one of these in their names; all by default")
+    parser.add_argument("--rows", type=int, nargs="*", default=[], help="rows of a band, beside the choice")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for one comparison, at most")
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    rows: list[Row] = []
+    for name in CHAINS:
+        if given.names and not any(part in name for part in given.names):
+            continue
+        for row in measured(name, given.rows, given.threads, given.seconds):
+            rows.append(row)
+            mark = "chosen" if row.chosen else ""
+            print(f"{name:32} rows {row.rows:3} {row.rotation:4} {row.ratio:.3f} "
+                  f"({row.low:.3f}-{row.high:.3f}) {row.ms:.3f} ms {mark}", flush=True)  # fmt: skip
+    record = {"machine": machine(), "versions": versions(()), "rows": [asdict(row) for row in rows]}
+    target = RESULTS / f"bands.{given.threads}.json"
+    target.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

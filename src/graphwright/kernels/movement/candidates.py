@@ -44,10 +44,12 @@ def identity(node: Node, context: Context) -> Alias:
     return Alias(node.operand(0))
 
 
-@candidate(Transpose)
+@candidate(Transpose, blocks=True)
 def transpose(node: Node[Transpose], context: Context) -> Run | str:
     """One copy whose source strides are permuted."""
     x, y = node.operand(0), node.output
+    if x.layout is not None or y.layout is not None:
+        return _between_blocks_and_rows(x, y, context)
     shape = x.type.dims
     perm = node.op.perm or tuple(reversed(range(len(shape))))
     strides = row_major_strides(shape)
@@ -56,6 +58,20 @@ def transpose(node: Node[Transpose], context: Context) -> Run | str:
     target = row_major_strides(y.type.dims)
     copy = CopyNd(x.type.dtype.bytes, y.type.dims, target, tuple(strides[a] for a in perm))
     return Run((_launch(copy, y, x, context),))
+
+
+def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
+    """One copy of the lanes of each block: between images in blocks and rows of channels."""
+    image, rows = (x, y) if x.layout is not None else (y, x)
+    blocks = image.memory_shape
+    images, count, *pixels, lanes = blocks
+    if rows.layout is not None or rows.type.dims[-1] != count * lanes:
+        return "one side is no row-major rows of the channels of whole blocks"
+    shape = (images, *pixels, count, lanes)
+    n, c, *p, lane = row_major_strides(blocks)
+    in_blocks, in_rows = (n, *p, c, lane), row_major_strides(shape)
+    target, source = (in_rows, in_blocks) if image is x else (in_blocks, in_rows)
+    return Run((_launch(CopyNd(x.type.dtype.bytes, shape, target, source), y, x, context),))
 
 
 @candidate(Expand)

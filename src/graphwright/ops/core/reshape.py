@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.exporter import Exporter
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -26,7 +28,7 @@ from graphwright.ops.core.shaping import cancel, carried, known_dims, known_part
 
 
 @op("Reshape")
-class Reshape(Op):
+class Reshape(BlockedForm, Op):
     """The same elements, in row-major order, under another shape.
 
     ``shape`` None is operand 1. A 0 copies the input's size (unless ``allow_zero``); one -1 takes the rest.
@@ -52,6 +54,14 @@ class Reshape(Op):
         if self.shape is None:
             return TensorType(x.dtype, tuple(_size(at, part) for part in known_parts(shape)))
         return carried(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
+
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Pixels under another shape: blocks of channels lie as they did."""
+        x, y = operands[0], node.output
+        if x is None or len(operands) > 1 or not can_be_blocked(x) or not can_be_blocked(y):
+            return "no image on both sides"
+        kept = x.type.dims[: CHANNELS + 1] == y.type.dims[: CHANNELS + 1]
+        return Blocked() if kept else "it regroups channels"
 
     def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:
         sizes = [self._copied(at, dims, axis) if d == 0 else d for axis, d in enumerate(target)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.graph import Node
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.moved_axes import Along, MovesAxes
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -18,7 +20,7 @@ from graphwright.ops.core.shaping import carried
 
 
 @op("Transpose")
-class Transpose(MovesAxes, PaddingRule, Op):
+class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
     """Axis ``k`` of the result is axis ``perm[k]`` of the input; None reverses the axes."""
 
     perm: tuple[int, ...] | None = None
@@ -40,8 +42,31 @@ class Transpose(MovesAxes, PaddingRule, Op):
         rank = len(node.output.type.dims)
         return tuple(map(Along, reversed(range(rank)) if self.perm is None else self.perm))
 
+    def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
+        """Between images and rows of channels: it reads or writes the images in blocks."""
+        x, y = operands[0], node.output
+        assert x is not None
+        rank = len(y.type.dims)
+        perm = tuple(reversed(range(rank))) if self.perm is None else self.perm
+        to_rows = perm == (0, *range(2, rank), CHANNELS)
+        to_images = perm == (0, rank - 1, *range(1, rank - 1))
+        if to_rows and to_images:  # of one spatial axis: the side that was, or becomes, an image of two
+            to_images = not _is_flat_image(x)
+        image = y if to_images else x
+        if not (to_rows or to_images) or not can_be_blocked(image):
+            return "it does not move the channels of images"
+        if image.type.dims[CHANNELS] % lanes != 0:
+            return "its channels do not fill blocks"
+        return Blocked(operands=frozenset()) if image is y else Blocked(results=frozenset())
+
     def reference(self, x: Array) -> Array:
         return np.array(np.transpose(x, self.perm), order="C")
+
+
+def _is_flat_image(value: Value) -> bool:
+    """Whether ``value`` shows an image of two spatial axes with one."""
+    node = value.producer
+    return node is not None and Trait.VIEW in node.op.traits and node.operand(0).type.rank == 4
 
 
 def _import(i: Importer) -> object:

@@ -149,6 +149,18 @@ def test_decisions_survive_their_text() -> None:
     assert encode_decisions([]) == "" and decode_decisions("") == []
 
 
+def test_attention_that_was_recognised_is_a_decision() -> None:
+    b = gw.GraphBuilder()
+    q, k, v = (b.input(name, np.float32, (1, 2, 8, 16)) for name in "qkv")
+    scores = b.matmul(q, b.transpose(k, perm=(0, 1, 3, 2)))
+    b.output("y", b.matmul(b.softmax(scores), v))
+    found = decode_decisions(gw.compile(b.build()).package.main.decisions)
+    replaced = [each for each in found if each.code is Code.REPLACED]
+    assert [(each.edit.kind, each.verdict, each.why) for each in replaced] == [
+        (Kind.REPLACE, Verdict.TAKEN, "rule attention")
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from graphwright.ir.graph import Node
 from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import Dim
-from graphwright.passes.base import Record
+from graphwright.passes.base import Record, Replacement
 from graphwright.records import dataclass
 
 MOST_DECISIONS = 20_000
@@ -77,8 +77,13 @@ def decisions_of(records: Sequence[Record]) -> list[Decision]:
 
 def _recorded(records: Sequence[Record]) -> Iterable[Decision]:
     for record in records:
+        decided = [note for note in record.notes if isinstance(note, Decision)]
+        for note in record.notes:
+            if isinstance(note, Replacement):
+                edit, sources = Edit(Kind.REPLACE, (note.place,)), (note.sources,)
+                yield Decision(edit, Verdict.TAKEN, note.code, f"rule {note.rule}", sources=sources)
         for reason in record.reasons:
-            if reason.code is not None and not record.notes:
+            if reason.code is not None and not decided:
                 edit = Edit(Kind.REPLACE, (reason.place,))
                 yield Decision(edit, Verdict.REFUSED, reason.code, reason.why, sources=(reason.sources,))
-        yield from (note for note in record.notes if isinstance(note, Decision))
+        yield from decided

@@ -20,7 +20,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Array, Op, Trait
-from graphwright.ir.refusal import Refusal
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.records import dataclass, field
 
 OpT = TypeVar("OpT", bound=Op, covariant=True)
@@ -148,6 +148,8 @@ class Rule:
     pattern: P[Op]
     check: Callable[[Match], str | Refusal | None]
     rewrite: Callable[[Builder, Match], Value | Sequence[Value]]
+    code: Code | None = None
+    """Of what it decides about fusion where it applies."""
 
 
 def always(_match: Match) -> None:

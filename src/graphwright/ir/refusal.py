@@ -23,6 +23,8 @@ class Code(enum.StrEnum):
     # ---- taken
     MERGED = "FUSE_MERGED", "one kernel computes the nodes"
 
+    REPLACED = "FUSE_REPLACED", "one op with a kernel of its own replaces the nodes"
+
     # ---- what a region may hold
     NO_LOOPS = (
         "FUSE_NO_LOOPS",

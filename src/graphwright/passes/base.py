@@ -57,6 +57,16 @@ class Reason:
         return f"{self.place}: {self.rule}: {self.why}{code}"
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """That ``rule`` put one node in the place of several, which is a decision about fusion."""
+
+    rule: str
+    code: Code
+    place: str
+    sources: tuple[str, ...]
+
+
 @dataclass
 class Record:
     """What one run of a pass did: counts by kind of change, and reasons for what it left alone."""
@@ -168,7 +178,10 @@ def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     graph = node.graph
     assert graph is not None
     made = rule.rewrite(Builder(module, graph, node, found.sources), found)
-    replace(node, [made] if isinstance(made, Value) else made)
+    values = [made] if isinstance(made, Value) else made
+    if rule.code is not None and (new := values[0].producer) is not None:
+        record.notes.append(Replacement(rule.name, rule.code, new.place, new.sources))
+    replace(node, values)
     for matched in found.nodes[1:]:
         prune(matched)
     record.did(rule.name)

@@ -393,9 +393,19 @@ def _result(b: Builder, m: Match) -> Value:
 FUSE_ATTENTION = RulePass(
     "fuse_attention",
     (
-        Rule("attention", PLAIN, lambda m: _refusal(m, 1), lambda b, m: _core(b, m, "none")),
         Rule(
-            "attention with a NaN guard", GUARDED, lambda m: _refusal(m, 2), lambda b, m: _core(b, m, "nan")
+            "attention",
+            PLAIN,
+            lambda m: _refusal(m, 1),
+            lambda b, m: _core(b, m, "none"),
+            Code.REPLACED,
+        ),
+        Rule(
+            "attention with a NaN guard",
+            GUARDED,
+            lambda m: _refusal(m, 2),
+            lambda b, m: _core(b, m, "nan"),
+            Code.REPLACED,
         ),
         Rule("operands of attention", ATTENTION, _has_change, _changed),
         Rule("result of attention", TRANSPOSED, _ranks_known, _result),

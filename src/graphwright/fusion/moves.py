@@ -42,7 +42,8 @@ def _runs(nest: Nest, values: Iterable[Value]) -> Iterator[Sequence[Axis]]:
             if not _is_in_order(walk, nest.domain):
                 yield _common_end(walk, nest.domain)
             continue
-        if not any(nest.domain[-1] in nest.axes.resolve(term.axes) for term in found[1]):
+        lanes = nest.domain[-1:]  # none of a scalar
+        if not any(axis in nest.axes.resolve(term.axes) for axis in lanes for term in found[1]):
             continue  # one element for all lanes
         last = found[1][-1]
         is_side_by_side = last.modulus == 0 and last.step == last.stride == 1

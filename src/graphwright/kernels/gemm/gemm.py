@@ -54,8 +54,8 @@ _STREAM_AHEAD: Final = 768
 """Elements that each stream of B is fetched ahead."""
 _BLOCK_ROWS: Final = 144
 """Rows of A that are computed together: B is read (and packed, where it is not) once for so many rows."""
-_HELD: Final = 4
-"""Tiles of the same columns that wait in L1 for a hook: fewer would not repay its start."""
+_HELD: Final = 16
+"""Tiles of the same columns that wait for a hook: with few, each start of it disturbs the products."""
 DOT_LENGTH: Final = 32
 """Elements of K from which dot products take less time than tiles: two vectors of the widest kind."""
 _RUN_PANELS: Final = 16
@@ -273,7 +273,7 @@ def constants(isa: Isa) -> str:
     return f"""{ABI.c_text()}
 #define MR {shape.rows} /* rows of a tile */
 #define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
-#define HELD {_HELD} /* tiles that wait in L1 for a hook */
+#define HELD {_HELD} /* tiles that wait for a hook */
 #define K_BLOCK {K_BLOCK}
 #define UNROLL {shape.unroll}
 #define STREAM_AHEAD {_STREAM_AHEAD}

@@ -81,7 +81,7 @@ TILES: Final = (
     Tiles("conv 112x1, in L2", 112, 1, 1, 18, 1),
     Tiles("gemm 9x3, in L1", 9, 3, 3, 1, 5),
     Tiles("gemm 36x3, in L1", 36, 3, 3, 1, 1),
-    Tiles("gemm 36x3, in L2", 36, 3, 3, 1, 16),
+    Tiles("gemm 128x3, in L2", 128, 3, 3, 1, 16),
     Tiles("row 1x56, in L2", 1, 56, 56, 35, 1),
 )
 """Of one row of pixels on 14x14 and 56x56, of depthwise convolutions, of products, and of what is computed in

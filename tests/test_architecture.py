@@ -46,6 +46,7 @@ RULES_BY_OP = {
     "layout/forms.py": "what blocks save, by kernel",
     "passes/algebraic.py": "identities of arithmetic",
     "passes/buckets.py": "the Case over buckets that it makes",
+    "passes/canonicalize_gathers.py": "Gather of an order",
     "passes/canonicalize_loops.py": "loops",
     "passes/canonicalize_concats.py": "Concat of slices",
     "passes/canonicalize_reshapes.py": "Reshape",

@@ -12,6 +12,7 @@ from graphwright.ir.graph import Module
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.base import Pass
 from graphwright.passes.canonicalize_concats import CANONICALIZE_CONCATS
+from graphwright.passes.canonicalize_gathers import CANONICALIZE_GATHERS
 from graphwright.passes.canonicalize_loops import CanonicalizeLoops
 from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
 from graphwright.passes.canonicalize_transposes import CANONICALIZE_TRANSPOSES
@@ -44,6 +45,7 @@ EXACT: tuple[Pass, ...] = (
     RemoveNoops(),
     CANONICALIZE_TRANSPOSES,
     CANONICALIZE_CONCATS,
+    CANONICALIZE_GATHERS,
     CANONICALIZE_RESHAPES,
 )
 ROUNDED: tuple[tuple[str, Sequence[Scheduled]], ...] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphwright.passes.algebraic import ALGEBRAIC
 from graphwright.passes.canonicalize_concats import CANONICALIZE_CONCATS
+from graphwright.passes.canonicalize_gathers import CANONICALIZE_GATHERS
 from graphwright.passes.canonicalize_loops import CanonicalizeLoops
 from graphwright.passes.canonicalize_reshapes import CANONICALIZE_RESHAPES
 from graphwright.passes.canonicalize_sequences import CANONICALIZE_SEQUENCES
@@ -49,6 +50,7 @@ SIMPLIFY = Fixpoint(
         ALGEBRAIC,
         CANONICALIZE_TRANSPOSES,
         CANONICALIZE_CONCATS,
+        CANONICALIZE_GATHERS,
         CANONICALIZE_RESHAPES,
         FoldConstants(),
     ),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.fusion.model import (
@@ -29,13 +29,20 @@ from benchmarks.fusion.model import (
     score,
 )
 from benchmarks.fusion.results import FILE, read
-from graphwright.cost.edits import FEATURES
+from graphwright.cost.edits import FEATURES, KINDS
 from graphwright.cost.edits import FILE as COEFFICIENTS
 
 
-def table(found: Sequence[Sample], ridge: float, group: Callable[[Sample], str]) -> str:
-    """All ways to decide, with groups held out by ``group``."""
+def table(
+    found: Sequence[Sample],
+    ridge: float,
+    group: Callable[[Sample], str],
+    shown: Callable[[Sample], bool] = lambda sample: True,
+) -> str:
+    """All ways to decide about the edits that are ``shown``, with groups held out by ``group``."""
     predicted = held_out(found, ridge, group)
+    chosen = [k for k, sample in enumerate(found) if shown(sample)]
+    found, predicted = [found[k] for k in chosen], predicted[chosen]
     lines = [f"{'rule':26} {'edits':>6} {'right':>7} {'regret':>8} {'worst':>8}"]
     for name, merges in rules(found, predicted).items():
         made = score(found, merges)
@@ -70,11 +77,15 @@ def main() -> None:
     ridge = best_ridge(found)
     print(f"{len(found)} edits of {len({by_pattern(s) for s in found})} patterns, ridge {ridge}\n")
     print("held out by pattern\n" + table(found, ridge, by_pattern))
+    for kind in KINDS:
+        print(
+            f"\nof these {kind}\n"
+            + table(found, ridge, by_pattern, lambda sample, kind=kind: sample.kind == kind)
+        )
     print("\nof these by kind of contraction\n" + groups(found, ridge, by_pattern, by_anchor))
     print("\nheld out by kind of contraction\n" + groups(found, ridge, by_anchor, by_anchor))
     print("\nheld out by ISA\n" + groups(found, ridge, by_isa, by_isa))
-    coefficients = dict(zip(FEATURES, fit(found, ridge).tolist(), strict=True))
-    text = written(found, ridge, coefficients)
+    text = written(found, ridge)
     print("\n" + text)
     if chosen.write:
         COEFFICIENTS.write_text(text)
@@ -85,11 +96,14 @@ def main() -> None:
         print(f"measured {sample.ratio:+.3f} predicted {predicted:+.3f} {shown}")
 
 
-def written(found: Sequence[Sample], ridge: float, coefficients: Mapping[str, float]) -> str:
+def written(found: Sequence[Sample], ridge: float) -> str:
     """The file of coefficients: a line for each, with what they were fitted to."""
     about = {"edits": len(found), "patterns": len({by_pattern(sample) for sample in found}), "ridge": ridge}
-    rounded = {name: round(value, 4) for name, value in coefficients.items()}
-    return json.dumps({"fitted_to": about, "coefficients": rounded}, indent=1) + "\n"
+    fitted = {
+        kind: {name: round(value, 4) for name, value in zip(FEATURES, values.tolist(), strict=True)}
+        for kind, values in fit(found, ridge).items()
+    }
+    return json.dumps({"fitted_to": about, "coefficients": fitted}, indent=1) + "\n"
 
 
 def misses(found: Sequence[Sample], ridge: float) -> list[tuple[Sample, float]]:

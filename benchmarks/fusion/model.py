@@ -18,10 +18,11 @@ from benchmarks.fusion.paired import TIE
 from benchmarks.fusion.patterns import PATTERNS, Size
 from benchmarks.fusion.results import Measured
 from graphwright.config import Options
-from graphwright.cost.edits import FEATURES, EditModel, Task
+from graphwright.cost.edits import FEATURES, KINDS, EditModel, Task, fits_store, kind_of
 from graphwright.cost.machine import Level, Machine
 from graphwright.fusion.benefit import worth_fusing
-from graphwright.loop_nests.axes import NotOneNest, analyse
+from graphwright.loop_nests.analysis import analyse
+from graphwright.loop_nests.axes import NotOneNest
 
 Array = np.ndarray[Any, Any]
 FOLDS: Final = 5
@@ -40,11 +41,14 @@ class Sample:
     """A measured edit and its features; ``cached`` and ``cheap``: what the two simple rules say of it."""
 
     measured: Measured
+    kind: str
     features: tuple[float, ...]
     cached: bool
     """Rows stay in the cache between passes: today's rule merges."""
     cheap: bool
     """No costly function gets into a hook: that rule merges."""
+    hooked: bool
+    """A contraction has a hook after the edit."""
 
     @property
     def spread(self) -> float:
@@ -85,10 +89,11 @@ def _sample(measured: Measured, edit: Edit) -> Sample | None:
         return None
     machine = edit.stage.target.machine
     model = EditModel(machine, {})
-    features = model.features(before, after, _outside(measured.case.arrays, machine))
-    return Sample(
-        measured, tuple(features[n] for n in FEATURES), _stays_cached(after, machine), model.is_cheap(after)
-    )
+    named = model.features(before, after, _outside(measured.case.arrays, machine))
+    features = tuple(named[name] for name in FEATURES)
+    cached, cheap = _stays_cached(after, machine), model.is_cheap(after)
+    hooked = any(t.anchor is not None and not fits_store(t, t.anchor) for t in after)
+    return Sample(measured, kind_of(before, after), features, cached, cheap, hooked)
 
 
 def _outside(arrays: str, machine: Machine) -> Level | None:
@@ -106,17 +111,22 @@ def _stays_cached(tasks: Sequence[Task], machine: Machine) -> bool:
     return True
 
 
-def fit(found: Sequence[Sample], ridge: float) -> Array:
-    """Coefficients of :data:`FEATURES`, without an intercept: an edit that changes nothing gains nothing.
-    Samples count less where measuring was less sure than the model can be, and where so much is gained or
-    lost that an error hardly changes a decision.
+def fit(found: Sequence[Sample], ridge: float) -> dict[str, Array]:
+    """For each kind the coefficients of :data:`FEATURES`."""
+    return {kind: _fit([s for s in found if s.kind == kind], ridge) for kind in KINDS}
+
+
+def _fit(found: Sequence[Sample], ridge: float) -> Array:
+    """Coefficients without an intercept: an edit that changes nothing gains nothing.
 
     The penalty draws them to the roofline alone (A. E. Hoerl and R. W. Kennard, "Ridge Regression", 1970).
     """
-    sure = SPREAD / np.array([math.hypot(SPREAD, s.spread, LARGE * s.ratio) for s in found])
+    prior = np.array([float(name == "roofline") for name in FEATURES])
+    if not found:
+        return prior
+    sure = weights(found)
     x = np.array([sample.features for sample in found]) * sure[:, None]
     y = np.array([sample.ratio for sample in found]) * sure
-    prior = np.array([float(name == "roofline") for name in FEATURES])
     scale = np.maximum(np.sqrt((x**2).mean(axis=0)), 1e-6)
     x = x / scale
     normal = x.T @ x + ridge * len(found) * np.eye(len(FEATURES))
@@ -133,11 +143,10 @@ def held_out(found: Sequence[Sample], ridge: float, group: Callable[[Sample], st
     fold = {name: k % FOLDS if len(names) > FOLDS else k for k, name in enumerate(names)}
     predicted = np.zeros(len(found))
     for number in set(fold.values()):
-        kept = [sample for sample in found if fold[group(sample)] != number]
-        coefficients = fit(kept, ridge)
+        coefficients = fit([sample for sample in found if fold[group(sample)] != number], ridge)
         for k, sample in enumerate(found):
             if fold[group(sample)] == number:
-                predicted[k] = coefficients @ np.array(sample.features)
+                predicted[k] = coefficients[sample.kind] @ np.array(sample.features)
     return predicted
 
 
@@ -164,8 +173,8 @@ def rules(found: Sequence[Sample], predicted: Array) -> Mapping[str, Sequence[bo
     """What each way to decide says."""
     return {
         "model": [bool(value < 0) for value in predicted],
-        "model, rows stay in cache": [
-            bool(value < 0) and s.cached for value, s in zip(predicted, found, strict=True)
+        "model of hooks alone": [
+            bool(value < 0) if s.hooked else s.cached for value, s in zip(predicted, found, strict=True)
         ],
         "always": [True] * len(found),
         "never": [False] * len(found),
@@ -184,9 +193,18 @@ def error(found: Sequence[Sample], predicted: Array) -> float:
 
 
 def best_ridge(found: Sequence[Sample]) -> float:
-    """The weight of the penalty with the least squared error on held-out patterns."""
-    target = np.array([sample.ratio for sample in found])
-    return min(RIDGES, key=lambda r: float(((held_out(found, r, by_pattern) - target) ** 2).mean()))
+    """The weight of the penalty with the least squared error on held-out patterns, samples weighted as in
+    :func:`fit`.
+    """
+    target, sure = np.array([sample.ratio for sample in found]), weights(found)
+    return min(RIDGES, key=lambda r: float((((held_out(found, r, by_pattern) - target) * sure) ** 2).mean()))
+
+
+def weights(found: Sequence[Sample]) -> Array:
+    """How much samples count: less where measuring was less sure than the model can be, and where so much is
+    gained or lost that an error hardly changes a decision.
+    """
+    return SPREAD / np.array([math.hypot(SPREAD, s.spread, LARGE * s.ratio) for s in found])
 
 
 def by_pattern(sample: Sample) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,9 @@ from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim, evaluate
 from graphwright.ir.types import DType
+from graphwright.ops.core.binary import Add, Max, Min, Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.conv import Conv
 from graphwright.records import dataclass
 
@@ -41,41 +44,31 @@ OPERATION_CYCLES: Final = 0.625
 """A simple operation on 64 bytes."""
 WALK_CYCLES: Final = 1.0
 """Loading 64 bytes of a row again."""
-TILE: Final = 16 * 14
-"""Elements of a tile that a hook is called on."""
+TILE: Final = (14, 16)
+"""Rows and columns of a tile that a hook is called on."""
 CALL_NS: Final = 4
 GEMM: Final = 85
 """Percent of the peak that a matrix product reaches."""
-IN_STORE: Final = 2
-"""Most operations of a node that a contraction's own store computes."""
 OVERLAP: Final = 0.2
 """The share of the shorter of arithmetic and streams that still costs time."""
 
 PARTS: Final = (
-    *("launch", "anchor", "cache", "shared", "memory", "flat_cheap", "flat_costly"),
+    *("launch", "anchor", "streams", "flat_cheap", "flat_costly"),
     *("row_cheap", "row_costly", "row_scalar", "walk", "kept", "columns", "spill"),
-    *("store_cheap", "store_read", "image_read", "hook_cheap", "hook_costly", "hook_read", "hook_call"),
+    *("store_cheap", "store_read", "image_read", "hook_cheap", "hook_costly", "crowded"),
+    *("hook_read", "hook_call", "aliased"),
 )
-"""Streams are of the core's own caches, the shared cache, and memory."""
-_STREAMS: Final = ("cache", "shared", "memory", "spill")
+"""What nanoseconds are counted for. ``crowded``: costly operations that share a hook with others, which need
+registers as well."""
+_STREAMS: Final = ("streams", "spill")
 FEATURES: Final = (
     "roofline",
-    *(part for part in PARTS if part not in ("anchor", "kept", "flat_cheap", "flat_costly")),
+    *(part for part in PARTS if part not in ("launch", "anchor", "kept", "flat_cheap", "flat_costly")),
 )
-"""What leaves a flat loop arrives elsewhere, so that its change says nothing more."""
+"""What leaves a flat loop arrives elsewhere, so that its change says nothing more. Launches are in the
+roofline alone, so that one less is a gain whatever the fit."""
 LIMIT: Final = 3.0
 """Features are cut to this: what is beyond was not measured."""
-
-
-FILE: Final = Path(__file__).with_suffix(".json")
-"""The coefficients, as ``python -m benchmarks.fusion_model --write`` fitted them."""
-
-
-@cache
-def coefficients() -> Mapping[str, float]:
-    """Those of :data:`FEATURES`, by name."""
-    read: dict[str, float] = json.loads(FILE.read_text())["coefficients"]
-    return {name: read[name] for name in FEATURES}
 
 
 Parts = defaultdict[str, float]
@@ -116,6 +109,28 @@ def _leaves(value: Value, inside: Collection[Node]) -> bool:
     return (graph is not None and value in graph.outputs) or any(u not in inside for u in value.users)
 
 
+FILE: Final = Path(__file__).with_suffix(".json")
+"""The coefficients, as ``python -m benchmarks.fusion_model --write`` fitted them."""
+
+
+KINDS: Final = ("epilogue", "loops")
+"""Edits with a contraction whose epilogue they change, and others: each kind has coefficients of its own."""
+Coefficients = Mapping[str, Mapping[str, float]]
+"""By kind, then by feature."""
+
+
+@cache
+def coefficients() -> Coefficients:
+    """Those that were fitted."""
+    read: Coefficients = json.loads(FILE.read_text())["coefficients"]
+    return {kind: {name: read[kind][name] for name in FEATURES} for kind in KINDS}
+
+
+def kind_of(before: Sequence[Task], after: Sequence[Task]) -> str:
+    """One of :data:`KINDS`."""
+    return KINDS[0] if any(task.anchor is not None and task.rest for task in (*before, *after)) else KINDS[1]
+
+
 def _number(dim: Dim) -> int:
     return dim if isinstance(dim, int) else evaluate(dim, {})
 
@@ -125,13 +140,13 @@ class EditModel:
     """Predicts edits on ``machine``; ``size`` is what a dim counts as that is not known yet."""
 
     machine: Machine
-    coefficients: Mapping[str, float]
+    coefficients: Coefficients
     size: Callable[[Dim], int] = _number
 
     def predict(self, before: Sequence[Task], after: Sequence[Task]) -> float:
         """log(time after / before): below 0 the edit gains."""
-        features = self.features(before, after)
-        return sum(self.coefficients.get(name, 0.0) * value for name, value in features.items())
+        known = self.coefficients.get(kind_of(before, after), {})
+        return sum(known.get(name, 0.0) * value for name, value in self.features(before, after).items())
 
     def features(
         self, before: Sequence[Task], after: Sequence[Task], outside: Level | None = None
@@ -159,13 +174,11 @@ class EditModel:
 
     def _all_parts(self, tasks: Sequence[Task], outside: Level | None) -> list[Parts]:
         streams = _Streams(self, tasks, outside)
-        return [self._parts(task, streams.parts(number)) for number, task in enumerate(tasks)]
+        return [self._parts(task, streams.nanoseconds(number)) for number, task in enumerate(tasks)]
 
-    def _parts(self, task: Task, streams: Iterable[tuple[str, float]]) -> Parts:
+    def _parts(self, task: Task, streams: float) -> Parts:
         """Nanoseconds of ``task`` by part."""
-        parts: Parts = defaultdict(float, launch=LAUNCH_NS)
-        for name, nanoseconds in streams:
-            parts[name] += nanoseconds
+        parts: Parts = defaultdict(float, launch=LAUNCH_NS, streams=streams)
         if task.anchor is not None:
             parts["anchor"] = self._contraction(task.anchor)
             self._add_epilogue(task, task.anchor, parts)
@@ -205,14 +218,29 @@ class EditModel:
     def _add_epilogue(self, task: Task, anchor: Node, parts: Parts) -> None:
         if not task.rest:
             return
-        place = "store" if _fits_store(task, anchor) else "hook"
+        place = "store" if fits_store(task, anchor) else "hook"
         self._add_arithmetic(task.rest, place, parts)
         elements = anchor.output.type.elements
         others = [v for v in task.reads() if v not in anchor.inputs and v.type.elements == elements]
         place_read = "image_read" if isinstance(anchor.op, Conv) and place == "store" else f"{place}_read"
         parts[place_read] = sum(map(self._vectors, others)) * self._cycle
+        if not isinstance(anchor.op, Conv) and self._aliases(anchor.output):
+            parts["aliased"] = self._vectors(anchor.output) * (1 + len(others)) * self._cycle
+        costly = sum(_operations(node) >= COSTLY for node in task.rest)
+        parts["crowded"] = parts["hook_costly"] * max(0, costly - 1)
         if place == "hook":
-            parts["hook_call"] = self.size(elements) / TILE * CALL_NS
+            parts["hook_call"] = self._tiles(anchor) * CALL_NS
+
+    def _tiles(self, anchor: Node) -> int:
+        """Of the result of ``anchor``; an image's columns are its channels."""
+        dims = anchor.output.type.dims
+        columns = max(1, self.size(dims[1 if isinstance(anchor.op, Conv) else -1]))
+        rows = self.size(anchor.output.type.elements) // columns
+        return -(-rows // TILE[0]) * -(-columns // TILE[1])
+
+    def _aliases(self, value: Value) -> bool:
+        """Whether the rows of a tile of ``value`` share sets of the first-level cache."""
+        return self.size(value.type.dims[-1]) % self.machine.l1_period == 0
 
     def _add_rows(self, task: Task, parts: Parts) -> None:
         """A region with reductions: rows are walked in stages, each of which ends with a reduction. What a
@@ -283,12 +311,9 @@ class _Streams:
         self._total = sum(self._bytes.values())
         self._made = {value for task in tasks for node in task.nodes for value in node.outputs}
 
-    def parts(self, number: int) -> Iterator[tuple[str, float]]:
-        """For each value that task ``number`` moves: the part that it counts for, and nanoseconds."""
-        for value in self._moved[number]:
-            level = self._level(value, number)
-            name = _STREAMS[max(0, self._levels.index(level) - 1)]
-            yield name, self._bytes[value] / level.moved
+    def nanoseconds(self, number: int) -> float:
+        """To move all values of task ``number``."""
+        return sum(self._bytes[v] / self._level(v, number).moved for v in self._moved[number])
 
     def _level(self, value: Value, number: int) -> Level:
         earlier = next((k for k in range(number - 1, -1, -1) if value in self._moved[k]), None)
@@ -310,20 +335,40 @@ class _Streams:
 def roofline(parts: Mapping[str, float]) -> float:
     """Nanoseconds of one task: streams and arithmetic overlap, launches do not."""
     streams = sum(parts.get(name, 0.0) for name in _STREAMS)
-    busy = sum(parts.get(name, 0.0) for name in PARTS if name not in (*_STREAMS, "launch"))
+    busy = sum(parts.get(name, 0.0) for name in PARTS if name not in (*_STREAMS, "launch", "crowded"))
     longer, shorter = max(streams, busy), min(streams, busy)
     return parts.get("launch", 0.0) + longer + OVERLAP * shorter
 
 
-def _fits_store(task: Task, anchor: Node) -> bool:
-    """Whether the contraction's own store computes the rest: a chain of simple steps with one result, of at
-    most a bias and a residual.
+def fits_store(task: Task, anchor: Node) -> bool:
+    """Whether the contraction's own store computes the rest: a chain of scale, bias and residual, then of
+    clipping, with one result.
     """
-    if len(task.writes()) > 1 or any(_operations(node) > IN_STORE for node in task.rest):
+    if len(task.writes()) > 1:
         return False
-    others = [v for v in task.reads() if v not in anchor.inputs]
-    full = sum(value.type.elements == anchor.output.type.elements for value in others)
-    return full <= 1 and len(others) <= 2
+    value, clipped = anchor.output, False
+    for node in task.nodes:
+        if node is anchor:
+            continue
+        others = [v for v in node.inputs if v is not value]
+        if len(others) != len(node.inputs) - 1:
+            return False
+        literal = all(v is not None and is_constant(v) and v.type.elements == 1 for v in others)
+        if isinstance(node.op, Relu | Clip) or (isinstance(node.op, Max | Min) and literal):
+            clipped = True
+        elif Trait.VIEW not in node.op.traits and not _is_sum_step(
+            node, clipped, literal, value is anchor.output
+        ):
+            return False
+        value = node.output
+    return True
+
+
+def _is_sum_step(node: Node, clipped: bool, literal: bool, first: bool) -> bool:
+    """Whether ``node`` adds a tensor before anything is clipped, or scales the contraction's own result."""
+    if isinstance(node.op, Add):
+        return not clipped and not literal
+    return isinstance(node.op, Mul) and literal and first
 
 
 def _stages(task: Task, elements: Dim) -> tuple[list[Value], list[Value]]:
@@ -351,7 +396,7 @@ def _stages(task: Task, elements: Dim) -> tuple[list[Value], list[Value]]:
 
 def _operations(node: Node) -> int:
     """Simple operations on each element."""
-    if Trait.REDUCTION in node.op.traits:
+    if Trait.REDUCTION in node.op.traits or not node.op.has_expression():
         return 1
     return _operations_of(node.op, tuple(None if v is None else v.type.dtype for v in node.inputs))
 

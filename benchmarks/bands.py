@@ -5,7 +5,7 @@
 A line gives the rows that the compiler chooses (0: it leaves the chain as it is) and the ratio of times,
 bands over stages, for these rows and for those asked for: the median, and the interval that it lies in with
 95 % (:mod:`benchmarks.fusion.paired`); ``hot`` on the same arrays in each run, ``l3`` on arrays that no cache
-holds. A JSON file goes to ``benchmarks/results/bands.THREADS.json``.
+holds. A JSON file goes to ``benchmarks/results/bands/THREADS.json``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from graphwright.kernels.bands.benefit import rows_of_band, worth_banding
 from graphwright.schedule import bands as schedule
 from graphwright.tools.machine import machine, versions
 
-RESULTS: Final = Path(__file__).with_name("results")
+RESULTS: Final = Path(__file__).with_name("results") / "bands"
 INVERTED_3: Final = (Layer(96), Layer(0, 3), Layer(24, act=""))
 INVERTED_5: Final = (Layer(96, act="HardSwish"), Layer(0, 5, act="HardSwish"), Layer(24, act=""))
 CHAINS: Final[dict[str, tuple[Sequence[Layer], int, tuple[int, int]]]] = {
@@ -126,7 +126,8 @@ def main() -> None:
             print(f"{name:32} rows {row.rows:3} {row.rotation:4} {row.ratio:.3f} "
                   f"({row.low:.3f}-{row.high:.3f}) {row.ms:.3f} ms {mark}", flush=True)  # fmt: skip
     record = {"machine": machine(), "versions": versions(()), "rows": [asdict(row) for row in rows]}
-    target = RESULTS / f"bands.{given.threads}.json"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    target = RESULTS / f"{given.threads}.json"
     target.write_text(json.dumps(record, indent=1) + "\n")
 
 

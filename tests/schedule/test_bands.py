@@ -9,9 +9,13 @@ import onnx
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 import graphwright as gw
 from benchmarks.chains import Layer, chain
+from graphwright.fusion.decision_text import decode_decisions
+from graphwright.fusion.decisions import Decision, Kind, Verdict
+from graphwright.ir.refusal import Code
 from graphwright.kernels.bands import bands, benefit
 from graphwright.schedule import bands as schedule
 from graphwright.targets.cpu.isa import ISAS
@@ -151,3 +155,34 @@ def test_rings_take_their_share_of_the_cache() -> None:
     pixels = 112 * (rows + 2) + 112 * rows
     assert bands.ring_bytes(V4, stages, rows) == 6 * 64 * (pixels + 2 * 5)
     assert 4 * 96 * pixels <= 0.8 * (1 << 20) < 4 * 96 * (pixels + 4 * 112)
+
+
+def decisions(model: onnx.ModelProto) -> dict[tuple[str, ...], Decision]:
+    """About bands, by the layers."""
+    made = decode_decisions(gw.compile(model, options=gw.CompileOptions(isa="v4")).entry.decisions)
+    found = [each for each in made if each.edit.kind is Kind.BAND]
+    return {tuple(name.split(" + ")[0] for name in each.edit.nodes): each for each in found}
+
+
+def test_each_chain_has_a_decision() -> None:
+    """A value that an Add reads as well ends a chain; rows of 12 pixels are too short."""
+    found = decisions(chain(INVERTED, 16, (1, 160, 160)))
+    taken = found["Conv:c0", "Conv:c1", "Conv:c2"]
+    assert (taken.verdict, taken.code) == (Verdict.TAKEN, Code.BANDED)
+    assert taken.bytes_saved == 2 * 2 * 4 * 96 * 160 * 160
+    assert taken.predicted is not None
+    assert -0.5 < taken.predicted < -0.03
+
+    small = decisions(chain(INVERTED, 16, (1, 28, 28)))
+    assert {nodes: each.code for nodes, each in small.items()} == {
+        ("Conv:c0", "Conv:c1"): Code.BAND_COST,
+        ("Conv:c1", "Conv:c2"): Code.BAND_COST,
+    }
+    short = decisions(chain(INVERTED, 16, (1, 12, 12)))
+    assert {each.code for each in short.values()} == {Code.BAND_SHORT_ROWS}
+
+    model = chain(INVERTED, 16, (1, 160, 160))
+    model.graph.output.append(helper.make_tensor_value_info("a0", onnx.TensorProto.FLOAT, None))
+    found = decisions(model)
+    assert found["Conv:c0", "Conv:c1"].code is Code.BAND_READ
+    assert found["Conv:c1", "Conv:c2"].verdict is Verdict.TAKEN

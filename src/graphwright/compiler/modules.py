@@ -104,7 +104,9 @@ def generate_code(
     ]
     for selection in selections:
         observe("select", selection)
-    selections = [_in_bands(m, s, target, options) for m, s in zip(modules, selections, strict=True)]
+    banded = [_in_bands(m, s, target, options) for m, s in zip(modules, selections, strict=True)]
+    selections = [selection for selection, _ in banded]
+    records = [[*noted, record] for noted, (_, record) in zip(records, banded, strict=True)]
     for selection in selections:
         observe("bands", selection)
     sources = sources_of(generated, target)
@@ -186,12 +188,17 @@ Places = dict[Value, tuple[int, int]]
 """Where the constants that a graph's steps read lie in the weights: the first byte, and how many."""
 
 
-def _in_bands(module: Module, selection: Selection, target: Target, options: Options) -> Selection:
-    """``selection`` with chains of library kernels that run band by band."""
+def _in_bands(
+    module: Module, selection: Selection, target: Target, options: Options
+) -> tuple[Selection, Record]:
+    """``selection`` with chains of library kernels that run band by band, and what was decided about them."""
+    record = Record("bands")
     if not target.library or BANDS.name in rule_set(options).off:
-        return selection
+        return selection, record
     isa, generated = ISAS[target.library], selection.generated
-    return replace(selection, steps=with_bands(module.main, selection.steps, module.symbols, generated, isa))
+    steps, record.notes[:] = with_bands(module.main, selection.steps, module.symbols, generated, isa)
+    record.did("kernels behind others", len(selection.steps) - len(steps))
+    return replace(selection, steps=steps), record
 
 
 def _weights(

@@ -127,6 +127,16 @@ class Code(enum.StrEnum):
         "put the nodes between them into the group as well",
     )
 
+    # ---- bands
+    BANDED = "FUSE_BANDED", "the kernels of the nodes run for some rows at a time"
+    BAND_COST = "FUSE_BAND_COST", "bands would save less than the calls of kernels for few rows take"
+    BAND_READ = "FUSE_BAND_READ", "what lies between the nodes is read elsewhere, so that all of it is kept"
+    BAND_RESULT = "FUSE_BAND_RESULT", "the kernel cannot store its result in a part of an image"
+    BAND_SHORT_ROWS = (
+        "FUSE_BAND_SHORT_ROWS", "rows are so short that a kernel sums in another order for fewer of them",
+    )  # fmt: skip
+    BAND_IMAGE = "FUSE_BAND_IMAGE", "the kernels see the image between them with other axes"
+
     # ---- attention
     ATTENTION_RANK = (
         "FUSE_ATTENTION_RANK",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from graphwright.cost.nominal import nominal
+from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim, SymbolTable, atoms, maximum, minimum
 from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
@@ -22,6 +25,8 @@ from graphwright.targets.cpu.isa import Isa
 
 _LARGE_SIZES: Final = (640, 2048)
 """What open sizes count as: bands pay at large ones."""
+_TAKEN: Final = Refusal(Code.BANDED, "rule bands")
+_NOT_PAYING: Final = Refusal(Code.BAND_COST, "what it hands on is small beside the time of the kernels")
 _KINDS: Final = {kind.symbol: number for number, kind in enumerate(bands.KINDS)}
 
 
@@ -75,20 +80,45 @@ class Link:
 
 def with_bands(
     graph: Graph, steps: Sequence[Step], symbols: SymbolTable, generated: GeneratedKernels, isa: Isa
-) -> tuple[Step, ...]:
-    """``steps``, of which chains that gain by it run band by band."""
+) -> tuple[tuple[Step, ...], list[Decision]]:
+    """``steps``, of which chains that gain by it run band by band; and what was decided about each chain."""
     kernels = {kernel.name: kernel for kernel, _ in generated.kernels()}
     links = [link for step in steps if (link := _link(step, kernels)) is not None]
     reads = Counter(value for step in all_steps(steps) for value in step_values(step))
     reads.update(graph.outputs)
+    follows, decisions = _neighbours(links, reads, isa)
     made: dict[Node, Step | None] = {}
-    for chain in _chains(links, reads, isa):
+    for chain in _chains(follows):
         costed = [Costed(link.stage(is_last=True), link.launch.work) for link in chain]
-        for part in worth_banding(isa, costed, lambda dim: nominal(dim, symbols, _LARGE_SIZES)):
+        parts = worth_banding(isa, costed, lambda dim: nominal(dim, symbols, _LARGE_SIZES))
+        for part in parts:
             made |= dict.fromkeys((link.step.node for link in chain[part]), None)
             made[chain[part][-1].step.node] = _banded(isa, chain[part], saved_ns(isa, costed[part]))
+            decisions.append(_decision(chain[part], costed[part], _TAKEN, isa))
+        for k in range(len(chain) - 1):
+            if not any(part.start <= k and k + 1 < part.stop for part in parts):
+                pair = slice(k, k + 2)
+                decisions.append(_decision(chain[pair], costed[pair], _NOT_PAYING, isa))
     kept = (made.get(step.node, step) for step in steps)
-    return tuple(step for step in kept if step is not None)
+    return tuple(step for step in kept if step is not None), decisions
+
+
+def _decision(chain: Sequence[Link], costed: Sequence[Costed], outcome: Refusal, isa: Isa) -> Decision:
+    """What was decided about a chain; its time is predicted where all sizes are known."""
+    nodes = [link.step.node for link in chain]
+    saved: Dim = 0
+    work: Dim = 0
+    for link, each in zip(chain, costed, strict=True):
+        saved = saved + (2 * link.result.bytes if link is not chain[-1] else 0)
+        work = work + each.work
+    gain = saved_ns(isa, costed)
+    predicted = (
+        math.log1p(-gain / work) if isinstance(gain, int) and isinstance(work, int) and work > 0 else None
+    )
+    edit = Edit(Kind.BAND, tuple(node.place for node in nodes))
+    verdict = Verdict.TAKEN if outcome is _TAKEN else Verdict.REFUSED
+    sources = tuple(node.sources for node in nodes)
+    return Decision(edit, verdict, outcome.code, outcome.why, saved, predicted, sources=sources)
 
 
 def _link(step: Step, kernels: dict[str, Kernel]) -> Link | None:
@@ -154,27 +184,48 @@ def _is_image(buffer: Buffer, sizes: dict[str, Dim], pixels: Dim) -> bool:
     return len(buffer.shape) > 1 and sizes.get(_pixel_size(buffer), buffer.shape[-2]) == pixels
 
 
-def _chains(links: Sequence[Link], reads: Counter[Value], isa: Isa) -> Iterator[list[Link]]:
-    """Links of which each alone reads what the one before it makes."""
+def _neighbours(
+    links: Sequence[Link], reads: Counter[Value], isa: Isa
+) -> tuple[dict[Link, Link], list[Decision]]:
+    """What follows each link in a chain; and why links that read what another makes do not follow it."""
     makers = {link.result: link for link in links}
     follows: dict[Link, Link] = {}
+    decisions: list[Decision] = []
     for link in links:
-        before = makers.get(link.x) if link.x is not None and reads[link.x] == 1 else None
-        if before is not None and before.can_be_inner and _fit(before, link, isa):
+        before = makers.get(link.x) if link.x is not None else None
+        if before is None:
+            continue
+        refusal = _refusal(before, link, reads, isa)
+        if refusal is None:
             follows[before] = link
+        else:
+            pair = [Costed(each.stage(is_last=True), each.launch.work) for each in (before, link)]
+            decisions.append(_decision((before, link), pair, refusal, isa))
+    return follows, decisions
+
+
+def _refusal(before: Link, link: Link, reads: Counter[Value], isa: Isa) -> Refusal | None:
+    """Why two links are not run in bands; None if they can be."""
+    if reads[before.result] > 1:
+        return Refusal(Code.BAND_READ, "other nodes, or an output of the graph, read what it hands on")
+    if not before.can_be_inner:
+        return Refusal(Code.BAND_RESULT, "its epilogue reads another image, or its result is not in blocks")
+    made, read = before.stage(is_last=True), link.stage(is_last=True)
+    if bands.keeps_bits([made, read]) == 0:
+        return Refusal(Code.BAND_SHORT_ROWS, f"rows of {link.stage(is_last=True).sizes.ow} pixels")
+    if made.image_made(isa.lanes) != read.image_read(isa.lanes):
+        return Refusal(Code.BAND_IMAGE, "one of the kernels joins rows of the image")
+    return None
+
+
+def _chains(follows: Mapping[Link, Link]) -> Iterator[list[Link]]:
     begun = set(follows.values())
-    for link in links:
-        if link in follows and link not in begun:
-            chain = [link]
+    for first in follows:
+        if first not in begun:
+            chain = [first]
             while chain[-1] in follows:
                 chain.append(follows[chain[-1]])
             yield chain
-
-
-def _fit(before: Link, link: Link, isa: Isa) -> bool:
-    """Whether bands of both have the same bits, and both see the same image: kernels may join its axes."""
-    made, read = before.stage(is_last=True), link.stage(is_last=True)
-    return bands.keeps_bits([made, read]) != 0 and made.image_made(isa.lanes) == read.image_read(isa.lanes)
 
 
 def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:

@@ -97,7 +97,8 @@ class _Checker:
             end += 1
         for position, operand in enumerate(task.operands):
             if isinstance(operand, Operand):
-                offset = self.registers[operand.offset]
+                is_empty = self.sizes[operand.buffer] == 0  # nothing touches it, wherever a part begins
+                offset = 0 if is_empty else self.registers[operand.offset]
                 yield Access(index, operand.buffer, offset, position in task.writes, start, end, position)
         if task.scratch >= 0:
             yield Access(index, task.scratch, 0, True, start, end)

@@ -33,7 +33,7 @@ static bool holds(const launch *l, int64_t first, int64_t last, const double *en
                            (long long)l->index, (long long)k);
         if (o->buffer < 0)
             continue;
-        double room = (double)l->plan->sizes[o->buffer] - (double)l->plan->registers[o->offset];
+        double room = (double)l->plan->sizes[o->buffer] - (double)gw_operand_begin(l->plan, o);
         if (!(fabs(*ends) <= room))
             return gw_fail(l->error, GW_E_PLAN, "task %lld reaches %g bytes of operand %lld, which has %g",
                            (long long)l->index, fabs(*ends), (long long)k, room);

@@ -113,7 +113,7 @@ static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t b
         *place = o->buffer == GW_OPERAND_FUNCTION ? m->links->kernels[o->offset] : 0;
         return true;
     }
-    int64_t offset = m->plan->registers[o->offset];
+    int64_t offset = gw_operand_begin(m->plan, o);
     if (!range_fits(offset, bytes, m->plan->sizes[o->buffer]))
         return gw_fail(m->error, GW_E_PLAN, "task %lld: %lld bytes at %lld leave buffer %lld of %lld bytes",
                        (long long)task, (long long)bytes, (long long)offset, (long long)o->buffer,

@@ -38,6 +38,11 @@ typedef struct gw_plan {
     bool brief;    /* takes a few microseconds, none of them in host functions */
 } gw_plan;
 
+/* Where an operand begins in its buffer: of one without bytes, which nothing touches, at its start. */
+static inline int64_t gw_operand_begin(const gw_plan *plan, const gw_operand *o) {
+    return plan->sizes[o->buffer] == 0 ? 0 : plan->registers[o->offset];
+}
+
 /* What a plan is made of beside the program and the shapes. */
 typedef struct {
     int64_t weight_bytes;

@@ -129,3 +129,16 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
             np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
     moves = [node for node in module.walk() if is_move(node)]
     assert len(moves) == 7
+
+
+def test_an_axis_along_which_values_are_joined_does_not_turn() -> None:
+    """Halves of one element: the turn would be around which half it is."""
+    module = Module()
+    b, (x, y) = new_graph(module, "main", [(name, tensor(F32, symbol("N"), 1, 2)) for name in "xy"])
+    low, high = (b(Slice((k,), (k + 1,), (2,), (1,)), x) for k in (0, 1))
+    joined = b(Concat(2), b(Neg(), high), low)
+    b.graph.set_outputs([b(Add(), b(Exp(), b(Roll(2, 1), joined)), y)])
+    with mock.patch.object(moves, "SHORTEST_RUN", 0):
+        nodes = fused_regions(module)
+    for node in nodes:
+        compare(node, module, {"N": 3})

@@ -47,7 +47,7 @@ def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
     reasons: list[tuple[str, str]] = []
 
     def observe(stage: str, made: object) -> None:
-        if isinstance(made, Selection):
+        if stage == "select" and isinstance(made, Selection):
             reasons.extend((node.place, reason) for node, reason in host_steps(made.steps))
 
     model = gw.compile(module, observe=observe)

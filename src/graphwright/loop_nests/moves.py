@@ -156,6 +156,8 @@ def _turned(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> Pla
         if each.start == 0 or not place[each.axis]:
             continue
         run, start, made[k] = _turned_run(nest, output.type.dims[k], each.start, place[k])
+        if set(run) & set(nest.axes.resolve(tuple(nest.parts))):
+            raise NotOneNest(Code.MOVED, "it turns an axis along which values are joined")
         old, size = _phase(nest, value, run), _extent(nest, run)
         phases = [p for p in phases if nest.axes.resolve(p.axes) != run]
         if _lies_in_order(nest, value, run):

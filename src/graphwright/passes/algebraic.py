@@ -109,7 +109,7 @@ def never_negative(value: Value, depth: int = 8) -> bool:
         return False
     if isinstance(node.op, _POSITIVE):
         return True
-    first, *others = node.inputs
+    first, *others = node.inputs or (None,)
     if first is None:
         return False
     if isinstance(node.op, Mul) and others == [first]:

@@ -20,7 +20,7 @@ from graphwright.ops.core.slice import TO_THE_END
 class Roll(MovesAxes, PaddingRule, Op):
     """Element ``i`` along ``axis`` is element ``i + start`` of the input, modulo the size of the axis.
 
-    ``start`` is at least 0, and less than the size if that is known.
+    ``start`` is at least 0, and no more than the size, where that is not 0.
     """
 
     axis: int
@@ -31,7 +31,7 @@ class Roll(MovesAxes, PaddingRule, Op):
         if x.rank == 0:
             raise at.fail("a scalar has no axis to roll")
         size = x.shape[at.axis(self.axis, x.rank)]
-        if self.start < 0 or (isinstance(size, int) and self.start >= max(size, 1)):
+        if self.start < 0 or (isinstance(size, int) and self.start > max(size, 1)):
             raise at.fail(f"it starts at element {self.start} of an axis of {size}")
         return x.type
 
@@ -62,7 +62,7 @@ Roll.samples = (
     Sample(Roll(-2, 2), (arg(F32, 5, symbol("N")),)),
     Sample(Roll(0, 0), (arg(F32, 0, 2),)),
     Sample(Roll(0, 1), (arg(F32, symbol("N"), 2),)),
-    Sample(Roll(0, 3), (arg(F32, 3),), "it starts at element 3 of an axis of 3"),
+    Sample(Roll(0, 4), (arg(F32, 3),), "it starts at element 4 of an axis of 3"),
     Sample(Roll(0, 0), (arg(F32),), "a scalar has no axis"),
     Sample(Roll(2, 0), (arg(F32, 3),), "axis 2 is outside"),
 )

@@ -20,7 +20,7 @@ from graphwright.ops.core.slice import TO_THE_END
 class Roll(MovesAxes, PaddingRule, Op):
     """Element ``i`` along ``axis`` is element ``i + start`` of the input, modulo the size of the axis.
 
-    ``start`` is at least 0, and no more than the size, where that is not 0.
+    ``start`` is at least 0, and no more than the size.
     """
 
     axis: int
@@ -31,8 +31,9 @@ class Roll(MovesAxes, PaddingRule, Op):
         if x.rank == 0:
             raise at.fail("a scalar has no axis to roll")
         size = x.shape[at.axis(self.axis, x.rank)]
-        if self.start < 0 or (isinstance(size, int) and self.start > max(size, 1)):
+        if self.start < 0 or (isinstance(size, int) and self.start > size):
             raise at.fail(f"it starts at element {self.start} of an axis of {size}")
+        at.at_least(size, self.start, f"axis {self.axis}, which it rolls")
         return x.type
 
     def padding_leak(self, node: Node, padded: Padded) -> str:

@@ -14,6 +14,7 @@ from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim, SymbolTable, atoms, maximum, minimum
+from graphwright.ir.types import F32
 from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
@@ -32,49 +33,43 @@ _KINDS: Final = {kind.symbol: number for number, kind in enumerate(bands.KINDS)}
 
 @dataclass(frozen=True)
 class Link:
-    """A step that can be a stage: its only launch, and what that hands on."""
+    """A step that can be a stage of a chain: its only launch, and the image that it hands on.
+
+    ``result_operand`` and ``pixels``: of a hook, the operand that it writes, and the argument that counts the
+    pixels of that one alone; -1 where there is none.
+    """
 
     step: Step
     launch: Launch
-    kind: int
+    stage: bands.Stage
     result: Value
-    images: int
-    """Bits: operands of the hook, behind the kernel's own and the hook, that are images like the result."""
-    result_operand: int
-    """Of the hook, counted likewise; -1 where the kernel stores the result."""
-    pixels: int
-    """The argument that counts the pixels of the hook's result; -1 where there is none or others need it."""
+    result_operand: int = -1
+    pixels: int = -1
+
+    @property
+    def inner_stage(self) -> bands.Stage:
+        """As a stage whose result lies in a ring."""
+        return replace(self.stage, result=self.result_operand, pixels=self.pixels)
+
+    @property
+    def costed(self) -> Costed:
+        """With its time."""
+        return Costed(self.stage, self.launch.work)
 
     @property
     def x(self) -> Value | None:
         """The image that is convolved."""
-        value = self.launch.operands[bands.KINDS[self.kind].abi.operands.index("x")]
-        return value if isinstance(value, Value) else None
+        return _operand(self.launch, self.stage.kind, "x")
 
     @property
     def can_be_inner(self) -> bool:
         """Whether its result may lie in a ring: in blocks, and written where the driver can point it."""
         return self.result.layout is not None and (self.launch.hook is None or self.pixels >= 0)
 
-    def stage(self, *, is_last: bool) -> bands.Stage:
-        """What the driver is told."""
-        hook = self.launch.hook
-        args = (*self.launch.args, *(hook.args if hook is not None else ()))
-        inner = hook is not None and not is_last
-        return bands.Stage(
-            self.kind,
-            args,
-            len(self.operands),
-            self.result_operand if inner else -1,
-            self.pixels if inner else -1,
-            self.images,
-        )
-
     @property
     def operands(self) -> tuple[Value | KernelRef | None, ...]:
         """Of the kernel, the hook, and the hook's own."""
-        hook = self.launch.hook
-        own = tuple(o if isinstance(o, Value) else None for o in self.launch.operands)
+        own, hook = tuple(o for o in self.launch.operands if isinstance(o, Value | None)), self.launch.hook
         return (*own, hook.kernel, *hook.operands) if hook is not None else (*own, None)
 
 
@@ -89,36 +84,35 @@ def with_bands(
     follows, decisions = _neighbours(links, reads, isa)
     made: dict[Node, Step | None] = {}
     for chain in _chains(follows):
-        costed = [Costed(link.stage(is_last=True), link.launch.work) for link in chain]
+        costed = [link.costed for link in chain]
         parts = worth_banding(isa, costed, lambda dim: nominal(dim, symbols, _LARGE_SIZES))
         for part in parts:
             made |= dict.fromkeys((link.step.node for link in chain[part]), None)
-            made[chain[part][-1].step.node] = _banded(isa, chain[part], saved_ns(isa, costed[part]))
-            decisions.append(_decision(chain[part], costed[part], _TAKEN, isa))
+            made[chain[part][-1].step.node] = _banded(isa, chain[part])
+            decisions.append(_decision(isa, chain[part], _TAKEN))
         for k in range(len(chain) - 1):
             if not any(part.start <= k and k + 1 < part.stop for part in parts):
-                pair = slice(k, k + 2)
-                decisions.append(_decision(chain[pair], costed[pair], _NOT_PAYING, isa))
+                decisions.append(_decision(isa, chain[k : k + 2], _NOT_PAYING))
     kept = (made.get(step.node, step) for step in steps)
     return tuple(step for step in kept if step is not None), decisions
 
 
-def _decision(chain: Sequence[Link], costed: Sequence[Costed], outcome: Refusal, isa: Isa) -> Decision:
+def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal) -> Decision:
     """What was decided about a chain; its time is predicted where all sizes are known."""
     nodes = [link.step.node for link in chain]
-    saved: Dim = 0
-    work: Dim = 0
-    for link, each in zip(chain, costed, strict=True):
-        saved = saved + (2 * link.result.bytes if link is not chain[-1] else 0)
-        work = work + each.work
-    gain = saved_ns(isa, costed)
-    predicted = (
-        math.log1p(-gain / work) if isinstance(gain, int) and isinstance(work, int) and work > 0 else None
-    )
+    saved: Dim = sum((2 * link.result.bytes for link in chain[:-1]), 0)
+    gain, work = saved_ns(isa, [link.costed for link in chain]), _work(chain)
+    predicted = None
+    if isinstance(gain, int) and isinstance(work, int) and work > 0:
+        predicted = math.log1p(-gain / work)
     edit = Edit(Kind.BAND, tuple(node.place for node in nodes))
     verdict = Verdict.TAKEN if outcome is _TAKEN else Verdict.REFUSED
     sources = tuple(node.sources for node in nodes)
     return Decision(edit, verdict, outcome.code, outcome.why, saved, predicted, sources=sources)
+
+
+def _work(chain: Sequence[Link]) -> Dim:
+    return sum((link.launch.work for link in chain), 0)
 
 
 def _link(step: Step, kernels: dict[str, Kernel]) -> Link | None:
@@ -131,11 +125,17 @@ def _link(step: Step, kernels: dict[str, Kernel]) -> Link | None:
     if any(not isinstance(operand, Value | None) for operand in launch.operands):
         return None
     kind = _KINDS[launch.kernel.symbol]
-    hook = launch.hook
-    if hook is None:
-        result = launch.operands[bands.KINDS[kind].abi.operands.index("y")]
-        return Link(step, launch, kind, result, 0, -1, -1) if isinstance(result, Value) else None
-    return _hooked(step, launch, hook, kind, kernels)
+    if launch.hook is not None:
+        return _hooked(step, launch, launch.hook, kind, kernels)
+    result = _operand(launch, kind, "y")
+    if result is None:
+        return None
+    return Link(step, launch, bands.Stage(kind, launch.args, len(launch.operands) + 1), result)
+
+
+def _operand(launch: Launch, kind: int, name: str) -> Value | None:
+    value = launch.operands[bands.KINDS[kind].abi.operands.index(name)]
+    return value if isinstance(value, Value) else None
 
 
 def _hooked(step: Step, launch: Launch, hook: Hook, kind: int, kernels: dict[str, Kernel]) -> Link | None:
@@ -146,28 +146,31 @@ def _hooked(step: Step, launch: Launch, hook: Hook, kind: int, kernels: dict[str
     sizes = dict(zip((s for s in kernel.sizes if s not in HOOK_SIZES), hook.args, strict=True))
     parameters = kernel.parameters[1:]
     result, args = parameters[written], bands.Stage(kind, launch.args, 0).sizes
-    if not _is_image(result, sizes, args.oh * args.ow):
-        return None
     images = [p for p, parameter in enumerate(parameters) if _is_image(parameter, sizes, args.oh * args.ow)]
-    others = [parameter for p, parameter in enumerate(parameters) if p not in images]
+    if written not in images or any(not _alike(parameters[p], result, sizes) for p in images):
+        return None
     pixel = _pixel_size(result)
-    if any(pixel in _names(other) for other in others) or (len(parameters) > 1 and args.images != 1):
+    if any(pixel in _names(parameter) for p, parameter in enumerate(parameters) if p not in images):
         return None
-    if any(_of_image(p, sizes) != _of_image(result, sizes) for p in map(parameters.__getitem__, images)):
+    if len(parameters) > 1 and args.images != 1:
         return None
-    alone = len(images) == 1 and pixel in sizes
-    return Link(
-        step,
-        launch,
+    stage = bands.Stage(
         kind,
-        hook.operands[written],
-        sum(1 << (first + p) for p in images),
-        first + written,
-        len(launch.args) + list(sizes).index(pixel) if alone else -1,
+        (*launch.args, *hook.args),
+        first + len(hook.operands),
+        images=sum(1 << (first + p) for p in images),
     )
+    alone = len(images) == 1 and pixel in sizes
+    pixels = len(launch.args) + list(sizes).index(pixel) if alone else -1
+    return Link(step, launch, stage, hook.operands[written], first + written, pixels)
 
 
-def _of_image(buffer: Buffer, sizes: dict[str, Dim]) -> tuple[Dim, ...]:
+def _alike(buffer: Buffer, result: Buffer, sizes: dict[str, Dim]) -> bool:
+    """Whether the driver moves the addresses of both by the same number of floats for each row."""
+    return buffer.dtype == result.dtype == F32 and _shape(buffer, sizes) == _shape(result, sizes)
+
+
+def _shape(buffer: Buffer, sizes: dict[str, Dim]) -> tuple[Dim, ...]:
     return tuple(sizes.get(str(dim), dim) for dim in buffer.shape)
 
 
@@ -199,8 +202,7 @@ def _neighbours(
         if refusal is None:
             follows[before] = link
         else:
-            pair = [Costed(each.stage(is_last=True), each.launch.work) for each in (before, link)]
-            decisions.append(_decision((before, link), pair, refusal, isa))
+            decisions.append(_decision(isa, (before, link), refusal))
     return follows, decisions
 
 
@@ -210,10 +212,9 @@ def _refusal(before: Link, link: Link, reads: Counter[Value], isa: Isa) -> Refus
         return Refusal(Code.BAND_READ, "other nodes, or an output of the graph, read what it hands on")
     if not before.can_be_inner:
         return Refusal(Code.BAND_RESULT, "its epilogue reads another image, or its result is not in blocks")
-    made, read = before.stage(is_last=True), link.stage(is_last=True)
-    if bands.keeps_bits([made, read]) == 0:
-        return Refusal(Code.BAND_SHORT_ROWS, f"rows of {link.stage(is_last=True).sizes.ow} pixels")
-    if made.image_made(isa.lanes) != read.image_read(isa.lanes):
+    if bands.keeps_bits([before.stage, link.stage]) == 0:
+        return Refusal(Code.BAND_SHORT_ROWS, f"rows of {link.stage.sizes.ow} pixels")
+    if before.stage.image_made(isa.lanes) != link.stage.image_read(isa.lanes):
         return Refusal(Code.BAND_IMAGE, "one of the kernels joins rows of the image")
     return None
 
@@ -228,12 +229,13 @@ def _chains(follows: Mapping[Link, Link]) -> Iterator[list[Link]]:
             yield chain
 
 
-def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:
+def _banded(isa: Isa, chain: Sequence[Link]) -> Step:
     """The last step of a chain, which does all of it: in bands, or where the sizes decide it one stage after
     the other.
     """
     launch, before = _launch(isa, chain), tuple(link.step.node for link in chain[:-1])
-    pays = minimum(1, maximum(0, saved)) * bands.keeps_bits([link.stage(is_last=True) for link in chain])
+    gains = minimum(1, maximum(0, saved_ns(isa, [link.costed for link in chain])))
+    pays = gains * bands.keeps_bits([link.stage for link in chain])
     if pays == 1:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
     apart = [only_where(1 - pays, link.launch) for link in chain]
@@ -244,15 +246,12 @@ def _banded(isa: Isa, chain: Sequence[Link], saved: Dim) -> Step:
 
 def _launch(isa: Isa, chain: Sequence[Link]) -> Launch:
     last = chain[-1]
-    stages = [link.stage(is_last=link is last) for link in chain]
+    stages = [*(link.inner_stage for link in chain[:-1]), last.stage]
     rows = rows_of_band(isa, stages)
     inner = {link.result for link in chain[:-1]}
     operands = [None if operand in inner else operand for link in chain for operand in link.operands]
     first = len(operands) - len(last.operands)
     written = last.launch.writes[0] if last.launch.hook is None else last.result_operand
-    work: Dim = 0
-    for link in chain:
-        work = work + link.launch.work
     return Launch(
         KernelRef(bands.SYMBOL),
         tuple(operands),
@@ -260,6 +259,6 @@ def _launch(isa: Isa, chain: Sequence[Link]) -> Launch:
         bands.arguments(isa, stages, rows),
         bands.grid(stages, rows),
         bands.ring_bytes(isa, stages, rows) + bands.stage_scratch_bytes(isa, stages, rows),
-        work,
+        _work(chain),
         in_place=last.launch.in_place,
     )

@@ -95,22 +95,23 @@ class Stage:
 
     def blocks(self, lanes: int) -> Dim:
         """Blocks of channels of the result."""
-        sizes = self.sizes
+        return self._blocks(self.sizes.cout, lanes)
+
+    def _blocks(self, channels: Dim, lanes: int) -> Dim:
+        """Of ``channels`` in each group."""
         if KINDS[self.kind].is_depthwise:
-            return ceildiv(sizes.groups, lanes)
-        return sizes.groups * ceildiv(sizes.cout, lanes)
+            return ceildiv(self.sizes.groups, lanes)
+        return self.sizes.groups * ceildiv(channels, lanes)
 
     def image_made(self, lanes: int) -> tuple[Dim, ...]:
         """Images, blocks of channels, rows and columns of the result."""
-        return self.sizes.images, self.blocks(lanes), self.sizes.oh, self.sizes.ow
+        sizes = self.sizes
+        return sizes.images, self.blocks(lanes), sizes.oh, sizes.ow
 
     def image_read(self, lanes: int) -> tuple[Dim, ...]:
         """The same of the input."""
-        sizes, kind = self.sizes, KINDS[self.kind]
-        blocks = (
-            ceildiv(sizes.groups, lanes) if kind.is_depthwise else sizes.groups * ceildiv(sizes.cin, lanes)
-        )
-        return sizes.images, blocks, sizes.h, sizes.w
+        sizes = self.sizes
+        return sizes.images, self._blocks(sizes.cin, lanes), sizes.h, sizes.w
 
     def rows_read(self, rows: Dim) -> Dim:
         """Rows of the input that so many rows of the result need at most."""

@@ -54,13 +54,9 @@ def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
     """Nanoseconds of one core that bands save of a part of a chain; negative or 0 where they do not pay."""
     stages = [costed.stage for costed in part]
     images = stages[0].sizes.images
-    saved: Dim = 0
-    for stage in stages[:-1]:
-        saved = saved + images * handed_on(_bytes(isa, stage), isa.machine)
+    saved: Dim = sum((images * handed_on(_bytes(isa, stage), isa.machine) for stage in stages[:-1]), 0)
     calls = images * bands.calls(stages, rows_of_band(isa, stages))
-    work: Dim = 0
-    for costed in part:
-        work = work + costed.work
+    work: Dim = sum((costed.work for costed in part), 0)
     return saved - BAND_CALL_NS * calls - ceildiv(_MARGIN * work, 100)
 
 

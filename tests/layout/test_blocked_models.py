@@ -30,6 +30,7 @@ from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.lrn import LRN
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.resize import Resize
+from tests.isas import RUNNABLE
 
 SIZES = {"N": 2, "H": 13}
 STEPS = 7
@@ -130,7 +131,7 @@ def _stack(seed: int) -> Module:
     return module
 
 
-@pytest.mark.parametrize("isa", ["v3", "v4"])
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("seed", range(24))
 def test_stacks_on_blocks_compute_what_their_references_do(seed: int, isa: str) -> None:
     module = _stack(seed)

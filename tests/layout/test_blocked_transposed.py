@@ -25,6 +25,7 @@ from graphwright.layout.blocks import is_blocked
 from graphwright.ops.core.unary import Relu, Sigmoid
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from tests.isas import RUNNABLE
 
 CASES = {
     "no overlap": ((2, 2), ConvTranspose((2, 2))),
@@ -85,7 +86,7 @@ def _check(module: Module, isa: str) -> list[Node]:
     return laid_out
 
 
-@pytest.mark.parametrize("isa", ["v3", "v4"])
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("cout, tail", [(24, "relu"), (16, "sigmoid"), (5, ""), (1, "sigmoid"), (1, "")])
 def test_agrees_with_its_reference(name: str, cout: int, tail: str, isa: str) -> None:
@@ -96,7 +97,7 @@ def test_agrees_with_its_reference(name: str, cout: int, tail: str, isa: str) ->
     assert is_blocked(node.operand(0)) != plain
 
 
-@pytest.mark.parametrize("isa", ["v3", "v4"])
+@pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("name", ["no overlap", "overlap", "one axis"])
 def test_groups_of_whole_blocks(name: str, isa: str) -> None:
     kernel, op = CASES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.kernels.bands import bands, benefit
 from graphwright.schedule import bands as schedule
-from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.isa import ISAS, Isa
+from tests.isas import RUNNABLE, compiling_on
 
 Array = np.ndarray[Any, Any]
 V4 = ISAS["v4"]
@@ -66,7 +68,7 @@ def test_bits_are_those_without_bands(name: str) -> None:
         np.testing.assert_array_equal(banded(x)[0], expected)
 
 
-@pytest.mark.parametrize("isa", ["v3", "v4"])
+@pytest.mark.parametrize("isa", RUNNABLE)
 def test_a_residual_that_the_first_stage_reads_too(isa: str) -> None:
     model, x = chain(INVERTED, 16, (1, 40, 24), skip=True), image(1, 16, 40, 24)
     expected = compiled(model, 0, isa=isa)(x)[0]
@@ -146,10 +148,15 @@ def test_a_launch_is_known_by_all_of_its_nodes() -> None:
 def test_rings_take_their_share_of_the_cache() -> None:
     """Of an inverted residual block at 112 x 112: 96 channels, twice, in 80 percent of 1 MiB."""
     stages: list[bands.Stage] = []
+
+    def see(isa: Isa, chain: Sequence[benefit.Costed], number: object) -> list[slice]:
+        stages.extend(costed.stage for costed in chain)
+        return []
+
     with pytest.MonkeyPatch.context() as patch:
-        seen = lambda isa, chain, number: stages.extend(costed.stage for costed in chain) or []  # noqa: E731
-        patch.setattr(schedule, "worth_banding", seen)
-        gw.compile(chain(INVERTED, 16, (1, 112, 112)), options=gw.CompileOptions(isa="v4"))
+        patch.setattr(schedule, "worth_banding", see)
+        with compiling_on("v4"):
+            gw.compile(chain(INVERTED, 16, (1, 112, 112)))
     rows = benefit.rows_of_band(V4, stages)
     assert isinstance(rows, int)
     pixels = 112 * (rows + 2) + 112 * rows
@@ -159,7 +166,8 @@ def test_rings_take_their_share_of_the_cache() -> None:
 
 def decisions(model: onnx.ModelProto) -> dict[tuple[str, ...], Decision]:
     """About bands, by the layers."""
-    made = decode_decisions(gw.compile(model, options=gw.CompileOptions(isa="v4")).entry.decisions)
+    with compiling_on("v4"):
+        made = decode_decisions(gw.compile(model).entry.decisions)
     found = [each for each in made if each.edit.kind is Kind.BAND]
     return {tuple(name.split(" + ")[0] for name in each.edit.nodes): each for each in found}
 

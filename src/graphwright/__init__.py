@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from graphwright.errors import ToolchainError as ToolchainError
     from graphwright.gears import Gears as Gears
     from graphwright.ir.sizes import Dim as Dim
+    from graphwright.kernel_sources import emit_sources as emit_sources
     from graphwright.loading import load as load
     from graphwright.runtime.model import Model as Model
     from graphwright.session import InferenceSession as InferenceSession
@@ -48,6 +49,7 @@ _HOMES = {
     "Dim": ("graphwright.ir.sizes", "Dim"),
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
     "set_threads": ("graphwright._native", "set_threads"),
+    "emit_sources": ("graphwright.kernel_sources", "emit_sources"),
     "plugins": ("graphwright.plugins", ""),
     "torch": ("graphwright.torch", ""),
     **{

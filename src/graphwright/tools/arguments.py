@@ -24,6 +24,7 @@ from graphwright.ir.sizes import Dim, parse_size
 from graphwright.records import fields
 from graphwright.tools.arrays import read_npy, read_npz
 from graphwright.tools.console import set_verbosity
+from graphwright.whole_folder import new_folder_fault
 
 Sizes = dict[str, list[int | str | Dim | None]]
 
@@ -196,6 +197,13 @@ def require_folder(file: Path | None, flag: str) -> None:
         raise typer.BadParameter(f"the folder {str(file.parent)!r} cannot be written", param_hint=flag)
     if file is not None and file.is_dir():
         raise typer.BadParameter(f"{str(file)!r} is a folder: name a file in it", param_hint=flag)
+
+
+def require_new_folder(folder: Path | None, flag: str) -> None:
+    """Refuse a folder that cannot be made, or is not empty, before the work is done."""
+    fault = None if folder is None else new_folder_fault(folder)
+    if fault is not None:
+        raise typer.BadParameter(f"{fault}: name a new folder", param_hint=flag)
 
 
 def parse_names(text: str | None) -> list[str] | None:

@@ -15,11 +15,12 @@ from graphwright.autofusion.onnxruntime.library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FusedFunction, fused_functions, save_model
 from graphwright.spelling import listed
-from graphwright.tools.arguments import STANDARD_INPUT, require_folder, with_options_of
+from graphwright.tools.arguments import STANDARD_INPUT, require_folder, require_new_folder, with_options_of
 from graphwright.tools.console import bytes_text, note, progress, say, table
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
 from graphwright.whole_file import whole_file
+from graphwright.whole_folder import write_folder
 
 SHOWN: Final = 8
 """Operators and functions that are listed."""
@@ -123,6 +124,7 @@ def fuse(
             "is the C of the library: give --library as well", param_hint="--emit-sources"
         )
     require_folder(target, "--output")
+    require_new_folder(emit_sources, "--emit-sources")
     if target.exists() and model.exists() and target.samefile(model):
         raise typer.BadParameter("it is the input itself: name another file", param_hint="--output")
     with progress(f"fusing {model}"):
@@ -146,10 +148,7 @@ def fuse(
 
 
 def _save_sources(sources: Mapping[str, str], folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, source in sources.items():
-        with whole_file(folder / name) as file:
-            file.write(source.encode())
+    write_folder(folder, sources)
     return [folder / name for name in sources]
 
 

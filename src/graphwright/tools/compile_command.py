@@ -8,6 +8,7 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
+import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, HostProgram, buckets_of
 from graphwright.package.package import Entry
@@ -19,6 +20,7 @@ from graphwright.tools.arguments import (
     States,
     parse_shapes,
     require_folder,
+    require_new_folder,
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
@@ -63,6 +65,16 @@ def compile(
     dynamic_image: Images = None,
     combine: Combined = Combine.ZIP,
     between: Others = Between.ERROR,
+    emit_sources: Annotated[
+        Path | None,
+        typer.Option(
+            "--emit-sources",
+            metavar="DIR",
+            help="Write each generated kernel to a C file in this new folder, which checks and times it; "
+            "build.sh builds and runs them.",
+            show_default=False,
+        ),
+    ] = None,
     print_after: Annotated[
         list[str] | None,
         typer.Option(metavar="PASS", help="Print the graph after this pass. Repeatable.", show_default=False),
@@ -89,6 +101,7 @@ def compile(
       graphwright compile - -o - < model.onnx > model.om
       graphwright compile model.pt2 -o model.om
       graphwright compile model.onnx --print-after fuse --time-passes
+      graphwright compile model.onnx --emit-sources kernels
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 
     Sizes that are not given stay symbolic: the package then runs every shape that the model allows.
@@ -101,6 +114,7 @@ def compile(
     else:
         require_folder(target, "--output")
         _refuse_same_file(target, model)
+    require_new_folder(emit_sources, "--emit-sources")
     if shape and is_package(model):
         message = "a package keeps the sizes that it was compiled for: give the .onnx model"
         raise typer.BadParameter(message, param_hint="--shape")
@@ -120,6 +134,11 @@ def compile(
     watch.warn_unknown()
     if time_passes:
         watch.report_times()
+    if emit_sources is not None:
+        files = gw.emit_sources(compiled, emit_sources)
+        note(
+            f"wrote {emit_sources} (generated kernels: {len(files) - 1}); sh {files[-1]} builds and runs them"
+        )
     if target == STANDARD_OUTPUT:
         compiled.save(sys.stdout.buffer)
         sys.stdout.buffer.flush()

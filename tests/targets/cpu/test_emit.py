@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphwright.ir.loops.interpret import interpret
-from graphwright.ir.loops.nodes import Apply, Buffer, Kernel, Level, Load, Loop, Scalar, Statement, Store
+from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import parse_kernel
 from graphwright.ir.loops.verify import verify
 from graphwright.ir.types import DTYPES
@@ -390,17 +390,13 @@ def test_accumulating_where_lanes_meet(isa: Isa) -> None:
 
 @ISAS
 def test_hook_stores_a_tile(isa: Isa) -> None:
-    text = """kernel hook(tile: f32[rows, cols] strides(ld, 1), bias: f32[C], out: f32[B, R, C])
+    text = """kernel hook(tile: f32[rows, cols] strides(ld, 1) cache, bias: f32[C], out: f32[B, R, C])
       sizes(batch, row0, rows, col0, cols, ld, B, R, C) {
       serial r < rows {
         vector c < cols { out[batch, row0 + r, col0 + c] = max(tile[r, c] + bias[col0 + c], 0.0) }
       }
     }"""
     kernel = parse_kernel(text)
-    kernel = replace(
-        kernel, parameters=(replace(kernel.parameters[0], level=Level.CACHE), *kernel.parameters[1:])
-    )
-    kernel = replace(kernel, body=relevel(kernel.body, kernel.parameters[0]))
     library = load(compile_shared(emit_file([(kernel, "a hook")], isa), isa, toolchain()))
     assert "hook(" in emit_hook(kernel, isa)
     rng = np.random.default_rng(3)
@@ -414,23 +410,6 @@ def test_hook_stores_a_tile(isa: Isa) -> None:
     expected = np.zeros((2, 9, 30), np.float32)
     expected[1, 4:9, 11:30] = np.maximum(tile[:, :19] + bias[11:30], 0)
     np.testing.assert_array_equal(out, expected)
-
-
-def relevel(body: tuple[Statement, ...], tile: Buffer) -> tuple[Statement, ...]:
-    """``body`` with loads of the tile at its true level: texts have global parameters."""
-
-    def scalar(value: Scalar) -> Scalar:
-        if isinstance(value, Load) and value.buffer.name == tile.name:
-            return replace(value, buffer=tile)
-        return (
-            replace(value, operands=tuple(map(scalar, value.operands))) if isinstance(value, Apply) else value
-        )
-
-    return tuple(
-        replace(s, body=relevel(s.body, tile)) if isinstance(s, Loop) else replace(s, value=scalar(s.value))
-        for s in body
-        if isinstance(s, Loop | Store)
-    )
 
 
 HOSTILE = ("*/ int x; /*", "a\\\nb", "/* nested", "\u202e*/", "??/", 'quote " and %s', "end *\\\n/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 from graphwright.autofusion.onnxruntime.adapter import ServedRegion, adapter_source, check
@@ -14,7 +13,14 @@ from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.records import dataclass, field, replace
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.target import TARGETS
-from graphwright.targets.cpu.toolchain import Unit, compile_library, find_toolchain, library_commands
+from graphwright.targets.cpu.toolchain import (
+    BUILD_SCRIPT,
+    Unit,
+    build_script,
+    compile_library,
+    find_toolchain,
+    library_commands,
+)
 
 LEVELS: Final = tuple(ISAS)
 """ISAs of the library, the least first; ``custom_ops.h`` chooses among them by the CPU."""
@@ -58,9 +64,8 @@ class Library:
         """
         units, toolchain = self.units(), find_toolchain(self.options)
         runs = library_commands(units, toolchain, "library.so")
-        lines = [shlex.join([*toolchain.command, *arguments, "-o", made]) for arguments, made in runs]
-        script = "\n".join(["#!/bin/sh", 'set -e; cd "$(dirname "$0")"', *lines, ""])
-        return {**{name: unit.source for name, unit in units.items()}, "build.sh": script}
+        commands = [[*toolchain.command, *arguments, "-o", made] for arguments, made in runs]
+        return {**{name: unit.source for name, unit in units.items()}, BUILD_SCRIPT: build_script(commands)}
 
     def _launch(self, isa: str, module: Module, region: Graph) -> RegionLaunch:
         generated = self._generated.setdefault(isa, GeneratedKernels())

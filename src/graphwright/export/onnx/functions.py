@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from typing import Final
 
 import onnx
 
 from graphwright.ir.fused import region_of
-from graphwright.ir.graph import Graph, Node
-from graphwright.ir.names import identifier
-from graphwright.ir.op import Trait
+from graphwright.ir.graph import Node
+from graphwright.ir.region_name import region_name
 from graphwright.records import dataclass, field
 
 FUNCTION_DOMAIN: Final = "graphwright.fused"
 """The domain of functions that fusion made: a model that has one was fused here."""
-MAX_WORDS: Final = 6
-"""Ops that a name lists; a region of more is named for the first ones."""
 
 
 @dataclass
@@ -37,7 +33,7 @@ class Functions:
         types = "; ".join(str(value.type) for value in region.inputs)
         key = body.SerializeToString(deterministic=True) + types.encode()
         if key not in self._names:
-            name = f"{label(region)}_{len(self._names) + 1}"
+            name = f"{region_name(region)}_{len(self._names) + 1}"
             body.name = self._names[key] = name
             self.protos[name] = body
         self.calls.setdefault(self._names[key], []).append(node)
@@ -70,19 +66,3 @@ def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         yield node
         for attribute in node.attribute:
             yield from _all_nodes(attribute.g)
-
-
-def label(region: Graph) -> str:
-    """What ``region`` does, as in ``layernorm_matmul_gelu``: its ops in order, views left out."""
-    words = [_word(node.op.name) for node in region if node.inputs and Trait.VIEW not in node.op.traits]
-    words = [word for word, _ in groupby(words)]
-    return identifier("_".join(_shortened(words)), "region")
-
-
-def _word(name: str) -> str:
-    """``layernorm`` of LayerNormalization, ``mean`` of ReduceMean."""
-    return name.lower().replace("normalization", "norm").removeprefix("reduce")
-
-
-def _shortened(words: Sequence[str]) -> Sequence[str]:
-    return words if len(words) <= MAX_WORDS else [*words[: MAX_WORDS - 1], "more"]

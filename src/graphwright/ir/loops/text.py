@@ -44,7 +44,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, SymbolError, parse_dim
 from graphwright.ir.types import BOOL, DTYPES, DType
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 _INFIX: Final[dict[str, tuple[str, int]]] = {
     "or": ("|", 1),
@@ -70,7 +70,7 @@ RESERVED: Final = frozenset({"inf", "nan", "true", "false", "where", "else", "st
 
 def print_kernel(kernel: Kernel) -> str:
     """``kernel`` as text that :func:`parse_kernel` reads back."""
-    parameters = ", ".join(_buffer(buffer) for buffer in kernel.parameters)
+    parameters = ", ".join(_parameter(buffer) for buffer in kernel.parameters)
     head = f"kernel {kernel.name}({parameters}) sizes({', '.join(kernel.sizes)}) {{"
     return "\n".join([head, *(line for s in kernel.body for line in _lines(s, "  ")), "}"]) + "\n"
 
@@ -112,6 +112,10 @@ def _simple(statement: Statement) -> str:
 def _buffer(buffer: Buffer) -> str:
     strides = "" if buffer.strides is None else f" strides({', '.join(map(str, buffer.strides))})"
     return f"{buffer.name}: {buffer.dtype}[{', '.join(map(str, buffer.shape))}]{strides}"
+
+
+def _parameter(buffer: Buffer) -> str:
+    return _buffer(buffer) + ("" if buffer.level is Level.GLOBAL else f" {buffer.level}")
 
 
 def _tile(tile: Tile) -> str:
@@ -188,6 +192,11 @@ def parse_kernel(text: str) -> Kernel:
         parser.fail(str(error))
 
 
+def parse_kernels(text: str) -> list[Kernel]:
+    """All kernels of a text in which what :func:`print_kernel` wrote stands one behind the other."""
+    return [parse_kernel(part) for part in re.split(r"(?m)^(?=kernel )", text) if part.strip()]
+
+
 @dataclass(frozen=True)
 class _Token:
     text: str
@@ -255,7 +264,7 @@ class _Parser:
         self.expect("(")
         parameters = []
         while not self.accept(")"):
-            parameters.append(self.buffer(Level.GLOBAL))
+            parameters.append(self.parameter())
             self.separator(")")
         self.expect("sizes", "(")
         sizes = []
@@ -270,6 +279,14 @@ class _Parser:
     def separator(self, end: str) -> None:
         if self.peek() != end:
             self.expect(",")
+
+    def parameter(self) -> Buffer:
+        buffer = self.buffer(Level.GLOBAL)
+        if self.peek() in (",", ")"):
+            return buffer
+        buffer = replace(buffer, level=Level(self.name()))
+        self.buffers[buffer.name] = buffer
+        return buffer
 
     def buffer(self, level: Level | None) -> Buffer:
         """A declaration; without ``level`` the text gives it."""

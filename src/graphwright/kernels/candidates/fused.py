@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.names import identifier
+from graphwright.ir.region_name import region_name
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.epilogues import epilogue_of
 from graphwright.kernels.candidates.registry import (
@@ -115,7 +115,7 @@ def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKer
     values = region_values(region)
     key, known = region_key(region), context.generated.regions
     if key not in known:
-        known[key] = region_kernel(region, schedule, context.constants, _name(region)), values
+        known[key] = region_kernel(region, schedule, context.constants, region_name(region)), values
     made, theirs = known[key]
     here = dict(zip(theirs, values, strict=True))
     return replace(made, parameters=tuple(here[value] for value in made.parameters))
@@ -139,7 +139,7 @@ def _with_epilogue(
         made = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
         if not isinstance(made, str):
             return made
-    name = f"{_name(region)}_hook"
+    name = f"{region_name(region)}_hook"
     tail = hook_kernel(walked, _schedule(node), result.output, groups(anchor), context.constants, name)
     operands, writes = _operands(_outer(node, walked), tail)
     hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
@@ -166,12 +166,6 @@ def _outer(node: Node, region: Graph) -> dict[Value, Value]:
 def _operands(outer: dict[Value, Value], made: RegionKernel) -> tuple[tuple[Value, ...], tuple[int, ...]]:
     first_output = len(made.parameters) - made.output_count
     return tuple(outer[v] for v in made.parameters), tuple(range(first_output, len(made.parameters)))
-
-
-def _name(region: Graph) -> str:
-    """A readable name: the ops in it, the most telling first."""
-    names = [identifier(n.op.name.lower()) for n in region if n.inputs]
-    return "_".join(dict.fromkeys(names))[:40].rstrip("_") or "copy"
 
 
 def _in_place(

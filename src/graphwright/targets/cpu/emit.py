@@ -69,8 +69,8 @@ def emit(kernel: Kernel, isa: Isa) -> str:
 
 
 def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
-    """One translation unit of ``(kernel, comment)``: the prelude, helpers in use, the kernels, and a main to
-    run them alone.
+    """One translation unit of ``(kernel, comment)``: the prelude, helpers in use, the kernels, epilogues
+    included, and a main to run them alone.
 
     Comments may be foreign text. Compile with ``-DGRAPHWRIGHT_MAIN`` for a program that checks and times
     each kernel.
@@ -80,10 +80,10 @@ def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
     for kernel, comment in kernels:
         head = "".join(f"/* {c_comment(line)} */\n" for line in comment.splitlines() if line.strip())
         functions += [head + _any_function(phase, support) for phase in phases(kernel)]
-    singles = [phase for kernel, _ in kernels for phase in phases(kernel) if not is_hook(phase)]
-    naive = [_function(phase, support, naive=True) for phase in singles]
-    launches = [(phase, grid_of(phase), scratch_of(phase)) for phase in singles]
-    main = main_text(launches, naive, support)
+    parts = [phase for kernel, _ in kernels for phase in phases(kernel)]
+    naive = [_naive(phase, support) for phase in parts]
+    launches = [(phase, grid_of(phase), scratch_of(phase)) for phase in parts if not is_hook(phase)]
+    main = main_text(launches, [phase for phase in parts if is_hook(phase)], naive, support)
     return "\n".join([support.text(), *functions, main])
 
 
@@ -173,6 +173,12 @@ def _any_function(kernel: Kernel, support: Support) -> str:
     return _function(kernel, support) + extent_text(kernel, grid_of(kernel), scratch_of(kernel))
 
 
+def _naive(kernel: Kernel, support: Support) -> str:
+    """``naive_NAME``: the same in scalar loops, for the main to compare with."""
+    make = _hook if is_hook(kernel) else _function
+    return make(kernel, support, naive=True)
+
+
 def _function(kernel: Kernel, support: Support, naive: bool = False) -> str:
     if len(phases(kernel)) > 1:
         raise ToolchainError(
@@ -188,15 +194,18 @@ def _function(kernel: Kernel, support: Support, naive: bool = False) -> str:
             writer.body(grid.body)
     signature = "void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch"
     unused = ("buf", "arg", "begin", "end", "scratch")
-    head = f"static int32_t naive_{kernel.name}" if naive else f"GW_EXPORT int32_t {kernel.name}"
-    return _assemble(f"{head}({signature})", writer.lines, unused)
+    return _assemble(f"{_declared(kernel, naive)}({signature})", writer.lines, unused)
 
 
-def _hook(kernel: Kernel, support: Support) -> str:
+def _declared(kernel: Kernel, naive: bool) -> str:
+    return f"static int32_t naive_{kernel.name}" if naive else f"GW_EXPORT int32_t {kernel.name}"
+
+
+def _hook(kernel: Kernel, support: Support, naive: bool = False) -> str:
     tile, *parameters = kernel.parameters
     if _cache_buffers(kernel):
         raise ToolchainError(Diagnostic("emit-hook", "a hook has no scratch for cache buffers", kernel.name))
-    writer = Writer(support)
+    writer = Writer(support, scalar=naive)
     sizes = tuple(s for s in kernel.sizes if s not in HOOK_SIZES)
     _bind(writer, kernel, tuple(parameters), sizes)
     writer.scope.variables[tile.name] = Variable("tile")
@@ -206,9 +215,8 @@ def _hook(kernel: Kernel, support: Support) -> str:
         f"void *const *buf, const int64_t *arg, {C_TYPES[tile.dtype.name]} *tile, int64_t ld, int64_t batch,"
         " int64_t row0, int64_t rows, int64_t col0, int64_t cols"
     )
-    return _assemble(
-        f"GW_EXPORT int32_t {kernel.name}({signature})", writer.lines, ("buf", "arg", "tile", *HOOK_SIZES)
-    )
+    unused = ("buf", "arg", "tile", *HOOK_SIZES)
+    return _assemble(f"{_declared(kernel, naive)}({signature})", writer.lines, unused)
 
 
 def _assemble(signature: str, lines: list[str], parameters: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,8 @@ TIME_LIMIT: Final = 120.0
 LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed")
 CODE_FLAGS: Final = ("-fwrapv",)
 """Beside the ISA's own: integers wrap around, as NumPy's do."""
+BUILD_SCRIPT: Final = "build.sh"
+"""What the script is called that builds sources that were written for reading."""
 _MESSAGE_LIMIT: Final = 4000
 _OBJECT: Final = "kernel.so"
 _SOURCE: Final = "graphwright.kernel.c"
@@ -212,6 +215,11 @@ def library_commands(
     objects = {name: f"{name}.o" for name in units}
     runs = [([*toolchain.code_flags(unit.isa), "-c", name], objects[name]) for name, unit in units.items()]
     return [*runs, ([*LINK_FLAGS, *objects.values(), "-lm"], made)]
+
+
+def build_script(commands: Sequence[Sequence[str]]) -> str:
+    """A shell script that runs ``commands`` in its own folder, up to the first that fails."""
+    return "\n".join(["#!/bin/sh", 'set -e; cd "$(dirname "$0")"', *map(shlex.join, commands), ""])
 
 
 def compile_library(units: Mapping[str, Unit], toolchain: Toolchain) -> bytes:

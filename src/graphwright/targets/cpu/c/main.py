@@ -3,12 +3,22 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from graphwright.ir.loops.nodes import Kernel
-from graphwright.ir.symbols import Dim, product
+from graphwright.ir.loops.hook import HOOK_SIZES
+from graphwright.ir.loops.nodes import Buffer, Kernel, Level, written
+from graphwright.ir.symbols import Dim, SymbolError, evaluate, minimum, product
 from graphwright.targets.cpu.c.dims import dim_text, strides_of
+from graphwright.targets.cpu.c.extent import FIRST, TILE
 from graphwright.targets.cpu.c.support import C_TYPES, Support
+
+_TILE_ROWS: Final = 8
+_TILE_COLUMNS: Final = 64
+"""Of the tile that an epilogue is called on."""
+_MOST_SIZE: Final = 256
+_MOST_ELEMENTS: Final = 1 << 22
+"""Of all operands, at the sizes that a program takes where none are given."""
 
 _TEMPLATE = """\
 #ifdef GRAPHWRIGHT_MAIN
@@ -60,12 +70,12 @@ static double worst(const void *a, const void *b, int64_t elements, int64_t size
     return error;
 }
 
-/* Sizes of every kernel may be given in order; otherwise each is 256. */
+/* Sizes of every kernel may be given in order; otherwise each is @SIZE@. */
 int main(int argc, char **argv) {
     int failed = 0;
     int64_t arg[64];
     for (int i = 0; i < 64; ++i)
-        arg[i] = i + 1 < argc ? atoll(argv[i + 1]) : 256;
+        arg[i] = i + 1 < argc ? atoll(argv[i + 1]) : @SIZE@;
     (void)arg;
 @RUNS@
     return failed;
@@ -102,32 +112,129 @@ _RUN = """\
     }}"""
 
 
-def main_text(launches: Sequence[tuple[Kernel, Dim, Dim]], naive: Sequence[str], support: Support) -> str:
-    """The program for kernels with their grids and scratch; ``naive`` are their scalar versions
-    ``naive_NAME``."""
-    runs = "\n".join(_run(kernel, grid, scratch, support) for kernel, grid, scratch in launches)
-    return _TEMPLATE.replace("@NAIVE@", "\n".join(naive)).replace("@RUNS@", runs)
+_RUN_HOOK = """\
+    {{ /* {name}, on one tile: operands are as long as it reaches */
+@SIZES@
+        const int64_t rows = {rows}, cols = {cols}, size[] = {{{sizes}}};
+        const int floating[] = {{{floating}}};
+        double reach[{first} + {count}] = {{0}};
+        reach[{tile}] = 1, reach[{tile} + 1] = rows, reach[{tile} + 2] = cols;
+        {name}_extent(arg, 64, {operands}, reach);
+        int64_t elements[{count}] = {{rows * cols}};
+        for (int i = 1; i < {count}; ++i)
+            elements[i] = (int64_t)fabs(reach[{first} + i - 1]) / size[i];
+        void *buf[{count}], *check[{count}];
+        for (int i = 0; i < {count}; ++i) {{
+            buf[i] = made_up(elements[i], size[i], floating[i]);
+            check[i] = made_up(elements[i], size[i], floating[i]);
+        }}
+        {name}(buf + 1, arg, buf[0], cols, 0, 0, rows, 0, cols);
+        naive_{name}(check + 1, arg, check[0], cols, 0, 0, rows, 0, cols);
+        for (int i = 0; i < {count}; ++i) {{
+            const double off = worst(buf[i], check[i], elements[i], size[i], floating[i]);
+            if (off > 1e-4)
+                failed = 1, printf("{name}: operand %d is off by %g\\n", i - 1, off);
+        }}
+        const double start = seconds();
+        double spent = 0;
+        int64_t runs = 0;
+        for (; spent < 0.2; spent = seconds() - start)
+            for (int i = 0; i < 100; ++i, ++runs)
+                {name}(buf + 1, arg, buf[0], cols, 0, 0, rows, 0, cols);
+        const double elapsed = 1e9 * spent / (double)(runs * rows * cols);
+        printf("{name}: %.4f ns an element\\n", elapsed);
+    }}"""
+
+
+def main_text(
+    launches: Sequence[tuple[Kernel, Dim, Dim]],
+    hooks: Sequence[Kernel],
+    naive: Sequence[str],
+    support: Support,
+) -> str:
+    """The program for kernels with their grids and scratch, and for epilogues; ``naive`` are the scalar
+    versions of all, ``naive_NAME``."""
+    runs = [_run(kernel, grid, scratch, support) for kernel, grid, scratch in launches]
+    runs += [_run_hook(hook, support) for hook in hooks]
+    size = min((_usual_size(kernel) for kernel, _, _ in launches), default=_MOST_SIZE)
+    text = _TEMPLATE.replace("@NAIVE@", "\n".join(naive)).replace("@SIZE@", str(size))
+    return text.replace("@RUNS@", "\n".join(runs))
+
+
+def _usual_size(kernel: Kernel) -> int:
+    """What each size of ``kernel`` is where none is given: its operands are then not too large to run."""
+    size = _MOST_SIZE
+    while size > 1 and _elements(kernel, size) > _MOST_ELEMENTS:
+        size //= 2
+    return size
+
+
+def _elements(kernel: Kernel, size: int) -> int:
+    try:
+        sizes = dict.fromkeys(kernel.sizes, size)
+        return sum(evaluate(_span(buffer), sizes) for buffer in kernel.parameters)
+    except SymbolError:  # a size that must be another one's multiple, say
+        return 0
+
+
+def _span(buffer: Buffer) -> Dim:
+    """Elements from the first to the last."""
+    if buffer.strides is None:
+        return product(buffer.shape)
+    span: Dim = 1
+    for extent, stride in zip(buffer.shape, strides_of(buffer), strict=True):
+        span = span + (extent - 1) * stride
+    return span
+
+
+def _run_hook(hook: Kernel, support: Support) -> str:
+    names = {size: f"size_{i}_" for i, size in enumerate(s for s in hook.sizes if s not in HOOK_SIZES)}
+    rows, columns = _tile(hook)
+    text = _RUN_HOOK.format(
+        name=hook.name,
+        rows=dim_text(rows, names),
+        cols=dim_text(columns, names),
+        first=FIRST,
+        tile=TILE,
+        operands=len(hook.parameters) - 1,
+        **_types(hook),
+    )
+    support.dim(text)
+    return text.replace("@SIZES@", _declared(names))
+
+
+def _tile(hook: Kernel) -> tuple[Dim, Dim]:
+    """Rows and columns of a tile that fits into what ``hook`` stores."""
+    stored = written(hook)
+    shape = next((b.shape for b in hook.parameters if b.name in stored and b.level is Level.GLOBAL), ())
+    rows, columns = (1, 1, *shape)[-2:]
+    return minimum(_TILE_ROWS, rows), minimum(_TILE_COLUMNS, columns)
+
+
+def _types(kernel: Kernel) -> dict[str, object]:
+    """What a program knows of the operands' elements."""
+    return {
+        "count": len(kernel.parameters),
+        "sizes": ", ".join(f"sizeof({C_TYPES[b.dtype.name]})" for b in kernel.parameters),
+        "floating": ", ".join("1" if b.dtype.name in ("f32", "f64") else "0" for b in kernel.parameters),
+    }
 
 
 def _run(kernel: Kernel, grid: Dim, scratch: Dim, support: Support) -> str:
     names = {size: f"size_{i}_" for i, size in enumerate(kernel.sizes)}
-    spans = []
-    for buffer in kernel.parameters:
-        span: Dim = 1
-        for extent, stride in zip(buffer.shape, strides_of(buffer), strict=True):
-            span = span + (extent - 1) * stride
-        spans.append(dim_text(span if buffer.strides is not None else product(buffer.shape), names))
     text = _RUN.format(
         name=kernel.name,
         grid=dim_text(grid, names),
         scratch=dim_text(scratch, names),
-        count=len(kernel.parameters),
-        elements=", ".join(spans),
-        sizes=", ".join(f"sizeof({C_TYPES[b.dtype.name]})" for b in kernel.parameters),
-        floating=", ".join("1" if b.dtype.name in ("f32", "f64") else "0" for b in kernel.parameters),
+        elements=", ".join(dim_text(_span(buffer), names) for buffer in kernel.parameters),
+        **_types(kernel),
     )
     support.dim(text)
-    declared = "\n".join(
-        f"        const int64_t {n} = arg[{i}];\n        (void){n};" for i, n in enumerate(names.values())
+    return text.replace("@SIZES@", _declared(names))
+
+
+def _declared(names: Mapping[str, str]) -> str:
+    return "\n".join(
+        f"        const int64_t {name} = arg[{i}];\n        (void){name};"
+        for i, name in enumerate(names.values())
     )
-    return text.replace("@SIZES@", declared)

@@ -1,0 +1,84 @@
+"""The generated kernels of a model as C files that people read, change and run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from graphwright.errors import Diagnostic, OptionError
+from graphwright.executable.target_code import TargetCode
+from graphwright.ir.loops.nodes import Kernel
+from graphwright.ir.loops.text import parse_kernels
+from graphwright.ir.names import UniqueNames
+from graphwright.kernels.ref import KernelRef
+from graphwright.lower.tasks import FunctionOperand, TaskGraph, TaskKind
+from graphwright.package.package import Package
+from graphwright.records import replace
+from graphwright.runtime.model import Model
+from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.standalone import standalone_commands, standalone_source
+from graphwright.targets.cpu.toolchain import BUILD_SCRIPT, build_script
+from graphwright.whole_folder import new_folder_fault, write_folder
+
+
+def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write each generated kernel of ``model`` to a C file in ``folder``, with the nodes that it computes,
+    its loops, and a program that checks and times it; ``build.sh`` builds and runs all of them. The files.
+
+    All are written, or no folder is made. Raises OptionError for a folder that is not empty or cannot be
+    made, and OSError.
+    """
+    path = Path(folder)
+    fault = new_folder_fault(path)
+    if fault is not None:
+        raise OptionError(Diagnostic("folder", fault, hint="name a new folder"))
+    texts = kernel_sources(model.package)
+    write_folder(path, texts)
+    return [path / name for name in texts]
+
+
+def kernel_sources(package: Package) -> dict[str, str]:
+    """The files of all generated kernels of ``package`` by name; kernels of one of several ISAs are called
+    after it as well."""
+    several, names = len(package.isas()) > 1, UniqueNames()
+    sources: dict[str, str] = {}
+    commands: list[Sequence[str]] = []
+    for (isa, kernel), nodes in _launched(package).items():
+        name = names.take(f"{kernel.name}_{isa}" if several else kernel.name)
+        sources[f"{name}.c"] = standalone_source(replace(kernel, name=name), nodes, ISAS[isa])
+        commands += standalone_commands(name, ISAS[isa])
+    return {**sources, BUILD_SCRIPT: build_script(commands)}
+
+
+def _launched(package: Package) -> dict[tuple[str, Kernel], dict[str, None]]:
+    """Generated kernels by ISA, each with the nodes that its launches compute."""
+    found: dict[tuple[str, Kernel], dict[str, None]] = {}
+    for program in package.programs():
+        for isa, target in program.targets.items():
+            if isa not in ISAS:
+                continue
+            nodes = _nodes(target.task_graph)
+            for module, kernel in _kernels(target):
+                at = nodes.get(KernelRef(kernel.name, module), {})
+                found.setdefault((isa, kernel), {}).update(at)
+    return {key: nodes for key, nodes in found.items() if nodes}
+
+
+def _kernels(target: TargetCode) -> Iterator[tuple[str, Kernel]]:
+    """Kernels with the unit that each is in."""
+    for name, text in target.sources.items():
+        if name.endswith(".loops"):
+            for kernel in parse_kernels(text):
+                yield PurePath(name).stem, kernel
+
+
+def _nodes(tasks: TaskGraph) -> Mapping[KernelRef, dict[str, None]]:
+    """What the launches of each kernel compute, epilogues that a kernel of the library calls included."""
+    found: dict[KernelRef, dict[str, None]] = {}
+    for task in tasks.tasks:
+        if task.kind is TaskKind.LAUNCH:
+            hooks = [o.kernel for o in task.operands if isinstance(o, FunctionOperand)]
+            for number in (task.kernel, *hooks):
+                found.setdefault(tasks.kernels[number], {})[task.name] = None
+    return found

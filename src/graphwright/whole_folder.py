@@ -1,0 +1,43 @@
+"""Folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def new_folder_fault(path: Path) -> str | None:
+    """Why no folder can be made at ``path``; None where one can. An empty folder may stand there."""
+    parent = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        try:
+            if any(path.iterdir()):
+                return f"the folder {str(path)!r} is not empty"
+        except OSError as error:
+            return f"the folder {str(path)!r} cannot be read: {error.strerror}"
+    elif path.exists() or path.is_symlink():
+        return f"{str(path)!r} is there, and is no folder"
+    elif not parent.is_dir():
+        return f"there is no folder {str(path.parent)!r}"
+    if not os.access(parent, os.W_OK | os.X_OK):
+        return f"the folder {str(path.parent)!r} cannot be written"
+    return None
+
+
+def write_folder(path: Path, texts: Mapping[str, str]) -> None:
+    """A new folder at ``path``, or in place of an empty one, with files of ``texts`` by name: all of them, or
+    no folder. Raises OSError, which names ``path``.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
+    try:
+        temporary.mkdir()
+        for name, text in texts.items():
+            (temporary / name).write_text(text, encoding="utf-8")
+        os.rename(temporary, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

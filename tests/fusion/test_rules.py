@@ -64,7 +64,7 @@ def options(**given: str | int) -> Options:
 def test_each_built_in_rule_merges_what_it_is_about() -> None:
     found = decided(module_of(*MODEL))
     assert {nodes: each.why for nodes, each in found.items()} == {n: f"rule {r}" for n, r in RULE_OF.items()}
-    assert {*RULE_OF.values(), "attention", "bands"} == NAMES
+    assert {*RULE_OF.values(), "attention", "resize", "bands"} == NAMES
 
 
 OFF = {
@@ -89,7 +89,7 @@ def test_none_leaves_each_node_alone() -> None:
     assert {each.code for each in found.values()} == {Code.RULE_OFF, Code.CYCLE}
     assert all(len(node.regions[0]) == 1 for _, node, _ in nodes_of(module, Fused))
     assert rule_set(options(fusion_rules="none")).rewrites() == ()
-    assert len(rule_set(options()).rewrites()) == 1
+    assert len(rule_set(options()).rewrites()) == 2
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_unknown_rules_are_listed_at_once() -> None:
         rule_set(options(fusion_rules="epilog,row,vieuw"))
     first, second = error.value.diagnostics
     assert first.message == "there is no fusion rule 'epilog'"
-    assert first.hint.startswith("did you mean 'epilogue'? fusion rules: attention, epilogue, view,")
+    assert first.hint.startswith("did you mean 'epilogue'? fusion rules: attention, resize, epilogue, view,")
     assert second.message == "there is no fusion rule 'vieuw'"
 
 

@@ -62,7 +62,7 @@ def _layouts(target: Target, _options: Options) -> tuple[Pass, ...]:
     return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
 
 
-def _attention(options: Options) -> tuple[Pass, ...]:
+def _replacements(options: Options) -> tuple[Pass, ...]:
     return rule_set(options).rewrites()
 
 
@@ -101,9 +101,9 @@ STAGES: Final = (
     Stage("imported", "runs users' passes on the model's own ops", (Point.IMPORTED,)),
     Stage("simplify", "rewrites to less work until nothing changes", (SIMPLIFY,), level=1),
     Stage(
-        "attention",
-        "recognises attention in the ops that exporters write for it",
-        for_options=_attention,
+        "replace",
+        "replaces several ops by one that has a kernel (attention), or by others that take less",
+        for_options=_replacements,
     ),
     Stage(
         "simplified",
@@ -195,7 +195,7 @@ def _keeping(scheduled: Scheduled, keep: Callable[[Node], bool]) -> Scheduled:
 
 def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:
     """From the graph behind :func:`source_passes` to one with Fused nodes."""
-    stages = STAGES[_NAMES.index("attention") : _NAMES.index("fuse") + 1]
+    stages = STAGES[_NAMES.index("replace") : _NAMES.index("fuse") + 1]
     return _passes([stage for stage in stages if stage.name != PARTITION], options, target)
 
 

@@ -23,7 +23,7 @@ class Code(enum.StrEnum):
     # ---- taken
     MERGED = "FUSE_MERGED", "one kernel computes the nodes"
 
-    REPLACED = "FUSE_REPLACED", "one op with a kernel of its own replaces the nodes"
+    REPLACED = "FUSE_REPLACED", "one op with a kernel of its own, or others that take less, replace the nodes"
 
     # ---- what a region may hold
     NO_LOOPS = (
@@ -159,6 +159,24 @@ class Code(enum.StrEnum):
     )  # fmt: skip
     ATTENTION_LAYOUT = (
         "FUSE_ATTENTION_LAYOUT", "no operand of the attention kernel can be read in its own layout",
+    )  # fmt: skip
+
+    # ---- a Resize and the convolution behind it
+    RESIZE_WINDOW = (
+        "FUSE_RESIZE_WINDOW",
+        "only a convolution of single pixels changes places with the Resize of its image",
+    )
+    RESIZE_READ = "FUSE_RESIZE_READ", "other nodes read the resized image, so that all of it is computed"
+    RESIZE_KIND = (
+        "FUSE_RESIZE_KIND", "the Resize also changes images or channels, or fills in a number outside",
+    )  # fmt: skip
+    RESIZE_DTYPE = "FUSE_RESIZE_DTYPE", "sums of this element type would be rounded once more"
+    RESIZE_COST = (
+        "FUSE_RESIZE_COST",
+        "fewer products are saved than resizing and adding the convolution's result takes",
+    )
+    RESIZE_HINT = (
+        "FUSE_RESIZE_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse",
     )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -11,11 +11,13 @@ from graphwright.fusion.rules.base import FusionRule, KernelRule, ReplaceRule
 from graphwright.fusion.rules.epilogue import EPILOGUE
 from graphwright.fusion.rules.pointwise import POINTWISE
 from graphwright.fusion.rules.reduction_input import REDUCTION_INPUT
+from graphwright.fusion.rules.resize import RESIZE
 from graphwright.fusion.rules.row import ROW
 from graphwright.fusion.rules.view import VIEW
 
 BUILT_IN: Final[tuple[FusionRule | KernelRule | ReplaceRule, ...]] = (
     ATTENTION,
+    RESIZE,
     EPILOGUE,
     VIEW,
     ROW,

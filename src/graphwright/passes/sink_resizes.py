@@ -1,0 +1,216 @@
+"""Sinks a Resize behind the convolution of single pixels that reads it, which then goes over fewer pixels.
+
+Both are linear, one along pixels and the other along channels: they commute. Where the convolution reads a
+concatenation, it is split by its operands, ``W [a b] = A a + B b``, and nothing is concatenated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from graphwright.cost.nominal import nominal
+from graphwright.ir.blocked_form import CHANNELS
+from graphwright.ir.build import Builder
+from graphwright.ir.constant import constant_of
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.hints import conflict
+from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var, used_once
+from graphwright.ir.op import Array
+from graphwright.ir.refusal import Code, Refusal
+from graphwright.ir.symbols import product
+from graphwright.ir.types import F32, F64
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.concat import Concat
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.resize import Resize
+from graphwright.passes.base import RulePass
+from graphwright.records import replace
+
+PER_ELEMENT: Final = {"nearest": 4, "linear": 24, "cubic": 64}
+"""What resizing an element takes, in products of convolutions."""
+ADDITION: Final = 20
+"""What reading, adding and writing an element of the result once more takes, in products."""
+
+X, W, BIAS, PARTS = Var("x"), Const("w"), Opt("bias"), Rest("parts")
+RESIZED = P(Resize, X)
+JOINED = P(Concat, PARTS)
+OF_RESIZED = P(Conv, RESIZED, W, BIAS)
+OF_JOINED = P(Conv, JOINED, W, BIAS)
+
+
+# ---- legality and cost
+
+
+def _window_fault(node: Node) -> Refusal | None:
+    """Why ``node`` is no product of the channels of each pixel with one constant matrix."""
+    if isinstance(node.op, Conv) and _is_pointwise(node.op, node.operand(1)):
+        return None
+    return Refusal(Code.RESIZE_WINDOW, "the convolution has a window, steps, groups or computed weights")
+
+
+def _is_pointwise(op: Conv, w: Value) -> bool:
+    if op.group > 1 or op.auto_pad or not set(op.strides) <= {1} or not set(op.pads) <= {0}:
+        return False
+    return constant_of(w) is not None and set(w.type.sizes[2:]) == {1}
+
+
+def _read_fault(image: Value) -> Refusal | None:
+    """Why ``image`` is computed anyway: something else than convolutions of single pixels reads it."""
+    others = [user for user in image.users if _window_fault(user) is not None or user.operand(0) is not image]
+    is_output = image.graph is not None and image in image.graph.outputs
+    if not others and not is_output:
+        return None
+    why = f"{others[0].place} reads the resized image" if others else "the resized image is an output"
+    return Refusal(Code.RESIZE_READ, why)
+
+
+def _resize_of(value: Value) -> Node | None:
+    """The Resize that makes ``value``, if its sizes are known before the model runs."""
+    node = value.producer
+    if node is None or not isinstance(node.op, Resize) or any(v is not None for v in node.inputs[1:]):
+        return None
+    return node
+
+
+def _resize_fault(resize: Node, features: int, additions: int, module: Module) -> Refusal | None:
+    """Why ``resize`` does not change places with a convolution to so many ``features``, whose result takes
+    part in so many ``additions``; or why that does not pay.
+    """
+    op, x, y = resize.op, resize.operand(0).type, resize.output.type
+    assert isinstance(op, Resize)
+    if x.dtype not in (F32, F64):
+        return Refusal(Code.RESIZE_DTYPE, f"elements of {x.dtype} would be rounded once more")
+    if op.crops or op.axes is not None or x.dims[:2] != y.dims[:2]:
+        return Refusal(Code.RESIZE_KIND, f"it resizes {x} to {y}, or crops")
+    before, after = (nominal(product(type.dims[2:]), module.symbols) for type in (x, y))
+    channels = nominal(x.dims[CHANNELS], module.symbols)
+    saved = channels * features * (after - before)
+    more = PER_ELEMENT[op.mode] * (features - channels) + ADDITION * additions * features
+    if saved > more * after:
+        return None
+    why = f"from {before} to {after} pixels, of {channels} to {features} channels"
+    return Refusal(Code.RESIZE_COST, why)
+
+
+def _features(m: Match) -> int:
+    """Channels of the result."""
+    return m[W].type.sizes[0]
+
+
+def _hint_fault(m: Match, resizes: Sequence[Node]) -> Refusal | None:
+    apart = conflict(_sources(m, resizes), m.module.hints)
+    return None if apart is None else Refusal(Code.RESIZE_HINT, apart)
+
+
+def _sources(m: Match, resizes: Sequence[Node]) -> tuple[str, ...]:
+    """Source nodes of the match, and of ``resizes``, which patterns do not see."""
+    return tuple(dict.fromkeys((*(source for node in resizes for source in node.sources), *m.sources)))
+
+
+def _resized_refusal(m: Match) -> Refusal | None:
+    resize = m.node(RESIZED)
+    return (
+        _window_fault(m.root)
+        or _read_fault(resize.output)
+        or _resize_fault(resize, _features(m), 0, m.module)
+        or _hint_fault(m, [resize])
+    )
+
+
+def _joined_refusal(m: Match) -> Refusal | str | None:
+    resizes = _resizes(m)
+    if not resizes:
+        return "no operand of the concatenation is resized"
+    if (fault := _window_fault(m.root)) is not None:
+        return fault
+    joined = m.node(JOINED)
+    if m.op(JOINED).axis % len(joined.output.type.dims) != CHANNELS:
+        return Refusal(Code.RESIZE_KIND, "the concatenation is not one of channels")
+    if not all(isinstance(v.type.dims[CHANNELS], int) for v in joined.inputs if v is not None):
+        return Refusal(Code.RESIZE_KIND, "the channels of an operand are not known")
+    faults = [_part_fault(node, m) for node in resizes]
+    if all(faults):
+        return faults[0]
+    return _read_fault(joined.output) or _hint_fault(m, resizes)
+
+
+def _resizes(m: Match) -> list[Node]:
+    """Those that make operands of the concatenation."""
+    return [node for v in m.rest(PARTS) if v is not None and (node := _resize_of(v)) is not None]
+
+
+def _part_fault(resize: Node, m: Match) -> Refusal | None:
+    """Why ``resize``, which makes an operand of the concatenation, stays in front of the convolution."""
+    if not used_once(resize.output):
+        return Refusal(Code.RESIZE_READ, f"not the concatenation alone reads {resize.place}")
+    return _resize_fault(resize, _features(m), 1, m.module)
+
+
+# ---- rewrites
+
+
+def _sunk(b: Builder, resize: Node, conv: Conv, *weights: Value) -> Value:
+    """The convolution of what ``resize`` reads, resized."""
+    op, made = resize.op, b(conv, resize.operand(0), *weights)
+    assert isinstance(op, Resize)
+    if op.sizes is not None:
+        op = replace(op, sizes=(*op.sizes[:CHANNELS], made.type.dims[CHANNELS], *op.sizes[CHANNELS + 1 :]))
+    result: Value = b(op, made)
+    return result
+
+
+def _bias(m: Match) -> tuple[Value, ...]:
+    bias = m.optional(BIAS)
+    return () if bias is None else (bias,)
+
+
+def _resized(b: Builder, m: Match) -> Value:
+    return _sunk(b, m.node(RESIZED), m.op(OF_RESIZED), m[W], *_bias(m))
+
+
+def _split(b: Builder, m: Match) -> Value:
+    """The sum of the convolutions of all parts: those that stay are concatenated as before, with the bias."""
+    conv, bias, resizes = m.op(OF_JOINED), _bias(m), _resizes(m)
+    b = Builder(b.module, b.graph, b.before, _sources(m, resizes))
+    staying: list[_Part] = []
+    sinking: list[_Part] = []
+    for part in _parts(m):
+        resize = _resize_of(part[0])
+        sinks = resize is not None and _part_fault(resize, m) is None
+        (sinking if sinks else staying).append(part)
+    terms: list[Value] = []
+    if staying:
+        values, weights = zip(*staying, strict=True)
+        image = values[0] if len(values) == 1 else b(m.op(JOINED), *values)
+        terms.append(b(conv, image, b.const(np.concatenate(weights, axis=1)), *bias))
+    for value, w in sinking:
+        resize = _resize_of(value)
+        assert resize is not None
+        terms.append(_sunk(b, resize, conv, b.const(np.ascontiguousarray(w)), *(() if terms else bias)))
+    total, *others = terms
+    for term in others:
+        total = b(Add(), total, term)
+    return total
+
+
+_Part = tuple[Value, Array]
+"""An operand of the concatenation, and the weights of its channels."""
+
+
+def _parts(m: Match) -> list[_Part]:
+    parts = [v for v in m.rest(PARTS) if v is not None]
+    ends = np.cumsum([v.type.sizes[CHANNELS] for v in parts])
+    return list(zip(parts, np.split(m.array(W), ends[:-1], axis=1), strict=True))
+
+
+SINK_RESIZES = RulePass(
+    "sink_resizes",
+    (
+        Rule("convolution of a resized image", OF_RESIZED, _resized_refusal, _resized, Code.REPLACED),
+        Rule("convolution of joined images", OF_JOINED, _joined_refusal, _split, Code.REPLACED),
+    ),
+)
+"""The pass."""

@@ -116,6 +116,12 @@ def test_strict_lists_them() -> None:
         compiled(torch.linalg.cholesky, options={"strict": True})(torch.eye(3))
 
 
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes_of_pytorch_are_taken(mode: str) -> None:
+    with torch.no_grad():
+        close(compiled(lambda x: x + 1, mode=mode)(torch.ones(2)), torch.full((2,), 2.0))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops import scan, while_loop
+from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops.map import map as map_rows
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import graphwright as gw
@@ -76,6 +77,24 @@ def wrapped(linear: nn.Linear, x: torch.Tensor) -> Any:
     return checkpoint(lambda y: linear(y).relu(), y, use_reentrant=False)
 
 
+def scores_of(change: Any, mask: Any = None) -> Any:
+    """Attention of two groups of heads, whose scores ``change`` computes."""
+
+    def body(linear: nn.Linear, x: torch.Tensor) -> Any:
+        query = (x @ linear.weight.detach()).view(1, 1, *x.shape) * torch.arange(4.0).view(1, 4, 1, 1)
+        key = torch.stack([x, x * 2])[None]
+        block_mask = None if mask is None else create_block_mask(mask, None, None, len(x), len(x), "cpu")
+        return flex_attention(query, key, key + 1, change, block_mask, enable_gqa=True)
+
+    return body
+
+
+distances = scores_of(lambda score, batch, head, query, key: score - (query - key).abs() * 0.5)
+slopes = scores_of(lambda score, batch, head, query, key: score.tanh() * torch.arange(1.0, 5.0)[head])
+visible = scores_of(None, lambda batch, head, query, key: query >= key)
+hidden_rows = scores_of(None, lambda batch, head, query, key: query > key)
+
+
 X = torch.linspace(-1, 2, 15).reshape(5, 3)
 CASES = {
     "cond": (branches, [(X,), (-X,)]),
@@ -86,6 +105,10 @@ CASES = {
     "reverse scan": (backwards, [(X,)]),
     "map": (rows, [(X,)]),
     "wrappers": (wrapped, [(X,)]),
+    "attention by distance": (distances, [(X,)]),
+    "attention with slopes": (slopes, [(X,)]),
+    "causal attention": (visible, [(X,)]),
+    "attention that sees nothing in a row": (hidden_rows, [(X,)]),
 }
 
 
@@ -123,6 +146,15 @@ def test_branches_run_in_pytorch_where_another_operator_is_missing() -> None:
     with torch.no_grad():
         close(torch.compile(module, backend=backend)(X), module(X))
     assert report()[-1].missing
+
+
+def test_pytorch_runs_a_higher_order_operator_without_an_op() -> None:
+    def body(linear: nn.Linear, x: torch.Tensor) -> Any:
+        return associative_scan(lambda a, b: a * b, linear(x), dim=0, combine_mode="generic") + 1
+
+    module = Calls(body)
+    with torch.no_grad():
+        close(torch.compile(module, backend=backend)(X), module(X))
 
 
 def test_numbers_that_elements_decide_are_sizes() -> None:

@@ -13,6 +13,7 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
     "reduce-overhead": {},
     "max-autotune": {"specialize": "hot"},
+    "max-autotune-no-cudagraphs": {"specialize": "hot"},
 }
 """Options that each ``mode`` of ``torch.compile`` stands for."""
 _EAGER: Final = "eager"

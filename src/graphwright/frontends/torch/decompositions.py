@@ -51,8 +51,26 @@ class Decomposer:
 
 def _kind(node: fx.Node) -> str:
     """What a call has in common with those that are taken apart alike."""
-    inputs = {each: f"{k}: {_described(each.meta['val'])}" for k, each in enumerate(node.all_input_nodes)}
+    inputs = {each: f"{k}: {_described(_operand(each))}" for k, each in enumerate(node.all_input_nodes)}
     return f"{node.target} {fx.node.map_arg((node.args, node.kwargs), inputs.__getitem__)}"
+
+
+def operands(node: fx.Node) -> list[fx.Node]:
+    """The arguments of ``node`` that are tensors or sizes: those of :func:`decomposed`."""
+    return [each for each in node.all_input_nodes if not _is_graph(each)]
+
+
+def _is_graph(node: fx.Node) -> bool:
+    """Whether ``node`` is a graph, as arguments of higher-order operators are."""
+    return node.op == "get_attr" and "val" not in node.meta
+
+
+def _operand(node: fx.Node) -> Any:
+    """The fake tensor, the size or the graph that ``node`` is."""
+    if not _is_graph(node):
+        return node.meta["val"]
+    owner: Any = node.graph.owning_module
+    return owner.get_submodule(str(node.target))
 
 
 def _described(fake: Any) -> str:
@@ -68,16 +86,18 @@ def _described(fake: Any) -> str:
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
     """The call of ``node`` in simpler operators, by our composition or PyTorch's decomposition of it: a graph
-    of all its arguments that are tensors or sizes, in their order; None where there is neither.
+    of its :func:`operands`, in their order; None where there is neither.
     """
     table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
     body = COMPOSITIONS.get(node.target) or table.get(node.target)
     if body is None:
         return None
-    fakes = [each.meta["val"] for each in node.all_input_nodes]
+    inputs = operands(node)
+    fakes = [each.meta["val"] for each in inputs]
+    graphs = {each: _operand(each) for each in node.all_input_nodes if _is_graph(each)}
 
     def call(*given: Any) -> Any:
-        values = dict(zip(node.all_input_nodes, given, strict=True))
+        values = graphs | dict(zip(inputs, given, strict=True))
         arguments, named = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
         return body(*arguments, **named)
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from graphwright.errors import ModelError
 from graphwright.frontends.torch.call import Call
 from graphwright.frontends.torch.catalogue import import_function
-from graphwright.frontends.torch.decompositions import Decomposer
+from graphwright.frontends.torch.decompositions import Decomposer, operands
 from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.numbers import (
     bind,
@@ -129,7 +129,7 @@ class NodeReader:
             if traced is None:
                 raise
             try:
-                return self._part(traced, [self.resolved(each) for each in node.all_input_nodes])
+                return self._part(traced, list(map(self.resolved, operands(node))))
             except Unsupported:
                 raise error from None
 

@@ -7,6 +7,7 @@ call; NotImplementedError leaves that with PyTorch.
 from graphwright.frontends.torch.compositions import (
     distances,
     embedding_bag,
+    flex_attention,
     memory,
     order,
     products,
@@ -22,6 +23,7 @@ __all__ = [
     "COMPOSITIONS",
     "distances",
     "embedding_bag",
+    "flex_attention",
     "memory",
     "order",
     "products",

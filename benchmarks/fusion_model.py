@@ -1,7 +1,7 @@
-"""Fits the model that decides which kernels to merge, and prints how good its decisions are.
+"""Fits the model of edits, and prints how good decisions by it would be.
 
     python -m benchmarks.fusion_model            # tables, from benchmarks/results/fusion/edits.json
-    python -m benchmarks.fusion_model --write    # writes src/graphwright/cost/edits.json as well
+    python -m benchmarks.fusion_model --write    # writes benchmarks/fusion/edit_model.json as well
 
 Every line is of edits that the coefficients have not seen: all of a pattern, of a kind of contraction or of
 an ISA are held out together. A decision is right if the other one would not be more than 3 % faster. Regret
@@ -15,6 +15,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.fusion.edit_model import FEATURES, KINDS
+from benchmarks.fusion.edit_model import FILE as COEFFICIENTS
 from benchmarks.fusion.model import (
     Sample,
     best_ridge,
@@ -29,8 +31,6 @@ from benchmarks.fusion.model import (
     score,
 )
 from benchmarks.fusion.results import FILE, read
-from graphwright.cost.edits import FEATURES, KINDS
-from graphwright.cost.edits import FILE as COEFFICIENTS
 
 
 def table(

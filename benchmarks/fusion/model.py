@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.fusion.edit_model import FEATURES, KINDS, EditModel, Task, fits_store, kind_of
 from benchmarks.fusion.edits import Edit, Partition, Stage, partition_of
 from benchmarks.fusion.paired import TIE
 from benchmarks.fusion.patterns import PATTERNS, Size
 from benchmarks.fusion.results import Measured
 from graphwright.config import Options
-from graphwright.cost.edits import FEATURES, KINDS, EditModel, Task, fits_store, kind_of
 from graphwright.cost.machine import Level, Machine
-from graphwright.fusion.benefit import worth_fusing
+from graphwright.fusion.benefit import row_refusal
 from graphwright.loop_nests.analysis import analyse
 from graphwright.loop_nests.axes import NotOneNest
 
@@ -106,7 +106,7 @@ def _stays_cached(tasks: Sequence[Task], machine: Machine) -> bool:
             nest = analyse([node for node in task.nodes if node is not task.anchor])
         except NotOneNest:
             continue
-        if worth_fusing(task.nodes, nest, machine) is not None:
+        if row_refusal(nest, machine) is not None:
             return False
     return True
 

@@ -56,7 +56,7 @@ _GATHERED: Final = 90
 _STRIDED: Final = 30
 """An element of several that are evenly apart."""
 
-_FUNCTIONS: Final = {
+FUNCTIONS: Final = {
     **{"div": 8, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
     **{"exp": 15, "expm1": 30, "log": 22, "log1p": 34, "sigmoid": 25, "tanh": 30, "erf": 34},
     **{"log2": 60, "log10": 60, "erfc": 120, "lgamma": 160},
@@ -66,23 +66,6 @@ _FUNCTIONS: Final = {
 """Functions that are several operations, in operations."""
 _WIDE: Final = 5
 """Halves of an operation that a function takes for elements of 64 bits, which are as many fewer."""
-
-
-def operations(value: Scalar) -> int:
-    """Simple operations that computing ``value`` once takes, loads not counted; what occurs in several places
-    is computed once.
-    """
-    return sum(_FUNCTIONS.get(part.function, 1) for part in set(_applied(value)))
-
-
-def _applied(value: Scalar) -> Iterator[Apply]:
-    match value:
-        case Apply(_, operands):
-            yield value
-            for operand in operands:
-                yield from _applied(operand)
-        case Cast(operand) | Bits(operand):
-            yield from _applied(operand)
 
 
 def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
@@ -209,9 +192,9 @@ class _Body:
         return sum(self._value(part) for part in parts if isinstance(part, Scalar))
 
     def _function(self, function: str, bits: int) -> int:
-        if function not in _FUNCTIONS:
+        if function not in FUNCTIONS:
             return self._operation()
-        steps = _FUNCTIONS[function] * (_WIDE if bits == 64 else 2) // 2
+        steps = FUNCTIONS[function] * (_WIDE if bits == 64 else 2) // 2
         return steps * (self._operation() if self.lanes > 1 else _SCALAR)
 
     def _operation(self) -> int:

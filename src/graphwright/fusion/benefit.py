@@ -1,9 +1,7 @@
-"""Which legal merges pay: the constraints that rules share. First form: a fused intermediate saves one write
-and one read; capacity sets the limit."""
+"""Which legal merges pay: the constraints that rules share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from graphwright.cost.machine import Machine
@@ -21,11 +19,11 @@ ROW_SHARE: Final = 80
 
 def rows_stay_in_cache(candidate: Candidate) -> Refusal | None:
     """Rows that are walked several times fit the second-level cache."""
-    return worth_fusing(candidate.nodes, candidate.nest, candidate.target.machine)
+    return row_refusal(candidate.nest, candidate.target.machine)
 
 
-def worth_fusing(_nodes: Sequence[Node], nest: Nest, machine: Machine) -> Refusal | None:
-    """None if one kernel for all nodes of ``nest`` is expected to be faster than its parts."""
+def row_refusal(nest: Nest, machine: Machine) -> Refusal | None:
+    """Why one kernel is not to walk the rows of ``nest`` several times; None if they stay in the cache."""
     if not nest.reduced:
         return None
     row = product([nest.axes.extents[a] for a in nest.reduced])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from graphwright.cost.edits import FEATURES, KINDS, EditModel, Task, coefficients
+from benchmarks.fusion.edit_model import FEATURES, KINDS, EditModel, Task, coefficients
 from graphwright.cost.machine import MACHINES
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from graphwright.cost.edits import (
+from benchmarks.fusion.edit_model import (
     CALL_NS,
     FEATURES,
     KINDS,

@@ -14,18 +14,19 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from graphwright.cost.images import DIRECT, WINOGRAD, blocked_depthwise_work
-from graphwright.cost.loops import operations
+from graphwright.cost.loops import FUNCTIONS
 from graphwright.cost.machine import Level, Machine
 from graphwright.cost.predict import Work, predict
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.loops.nodes import Ref
+from graphwright.ir.loops.nodes import Apply, Bits, Cast, Ref, Scalar
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim, evaluate
@@ -34,7 +35,6 @@ from graphwright.ops.core.binary import Add, Max, Min, Mul
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.conv import Conv
-from graphwright.records import dataclass
 
 LAUNCH_NS: Final = 300
 """A launch on caches that hold what it reads."""
@@ -406,4 +406,15 @@ def _operations_of(op: Op, dtypes: tuple[DType | None, ...]) -> int:
     if is_plugin_op(type(op)):
         return COSTLY
     operands = [None if d is None else Ref(f"x{k}", d.computed) for k, d in enumerate(dtypes)]
-    return max(1, operations(op.expression(*operands)))
+    return max(1, sum(FUNCTIONS.get(part.function, 1) for part in set(_applied(op.expression(*operands)))))
+
+
+def _applied(value: Scalar) -> Iterator[Apply]:
+    """Functions in ``value``; what occurs in several places is computed once."""
+    match value:
+        case Apply(_, operands):
+            yield value
+            for operand in operands:
+                yield from _applied(operand)
+        case Cast(operand) | Bits(operand):
+            yield from _applied(operand)

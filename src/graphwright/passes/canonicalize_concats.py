@@ -6,6 +6,7 @@ Loads of the nodes behind can then take elements where they lie.
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import Any
 
 from graphwright.ir.build import Builder
@@ -32,18 +33,20 @@ class _Part:
 
 
 def _part(value: Value) -> _Part | None:
-    """``value`` as a part of what its slices cut; None where one is not known."""
-    node, rank = value.producer, value.type.rank
-    if rank is None:
+    """``value`` as a part of what its slices cut; None where a bound is not known."""
+    if value.type.rank is None:
         return None
-    if node is None or not isinstance(node.op, Slice):
-        return _Part(value, tuple(map(Along, range(rank))))
-    inner, outer = _part(node.operand(0)), node.op.moved_axes(node)
-    if inner is None or isinstance(outer, str):
-        return None
-    both = zip(inner.along, outer, strict=True)
-    along = (Along(a.axis, a.start + a.step * b.start, a.step * b.step) for a, b in both)
-    return _Part(inner.whole, tuple(along))
+    along = tuple(map(Along, range(value.type.rank)))
+    while (node := value.producer) is not None and isinstance(node.op, Slice):
+        cut = node.op.moved_axes(node)
+        if isinstance(cut, str):
+            return None
+        along = tuple(
+            Along(c.axis, c.start + c.step * a.start, c.step * a.step)
+            for c, a in zip(cut, along, strict=True)
+        )
+        value = node.operand(0)
+    return _Part(value, along)
 
 
 def _parts(node: Node) -> list[_Part] | str:
@@ -111,6 +114,8 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
     shape = [d // steps.get(k, 1) for k, d in enumerate(dims)]
     if any(value is not None and list(value.type.dims) != shape for value in node.inputs):
         return "an operand is shorter than the others"
+    if len(parts) != prod(steps.values()):
+        return "the operands are not all parts"
     starts = [tuple(part.along[k].start for k in cut) for part in parts]
     order = sorted(range(len(cut)), key=lambda n: _first_change(starts, n))[::-1]
     wanted = [
@@ -118,7 +123,7 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
         for row in product(*(range(steps[cut[n]]) for n in order))
     ]
     if starts != wanted:
-        return "the operands are not all parts, in order"
+        return "the parts are not in order"
     return whole, [(cut[n], steps[cut[n]]) for n in order]
 
 

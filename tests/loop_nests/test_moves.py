@@ -26,7 +26,7 @@ from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Exp, Neg
+from graphwright.ops.core.unary import Exp, Neg, Relu
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.targets.cpu.target import TARGETS
@@ -142,3 +142,40 @@ def test_an_axis_along_which_values_are_joined_does_not_turn() -> None:
         nodes = fused_regions(module)
     for node in nodes:
         compare(node, module, {"N": 3})
+
+
+def test_operands_of_a_concatenation_may_be_read_twice_over_and_over() -> None:
+    """2^40 ways lead from the concatenation to the input."""
+    module = Module()
+    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, 3, 4)), ("y", tensor(F32, 3, 8))])
+    value = x
+    for _ in range(40):
+        value = b(Add(), b(Neg(), value), b(Relu(), value))
+    b.graph.set_outputs([b(Add(), b(Concat(1), b(Neg(), value), value), y)])
+    with mock.patch.object(moves, "SHORTEST_RUN", 0):
+        nodes = fused_regions(module)
+    assert any(is_move(inner) for node in nodes for inner in node.regions[0])
+
+
+@pytest.mark.parametrize("sizes", [(0,), (0, 3), (2, 0)])
+def test_nothing_joined_with_itself_is_as_large_as_it_was(sizes: tuple[int, ...]) -> None:
+    """0 is twice 0, without end."""
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, *sizes))])
+    axis = sizes.index(0)
+    b.graph.set_outputs([b(Add(), b(Concat(axis), b(Neg(), x), x), x)])
+    with mock.patch.object(moves, "SHORTEST_RUN", 0):
+        fused_regions(module)
+    assert module.main.outputs[0].type.dims == sizes
+
+
+def test_an_axis_may_be_on_both_sides() -> None:
+    """A value and its transposed form, both as one row: axes of 2 and 4, and of 4 and 2."""
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2, 4))])
+    e = b(Neg(), x)
+    rows = [b(Reshape((8,)), value) for value in (e, b(Transpose((1, 0)), e))]
+    b.graph.set_outputs([b(Add(), *rows)])
+    with mock.patch.object(moves, "SHORTEST_RUN", 0):
+        for node in fused_regions(module):
+            compare(node, module, {})

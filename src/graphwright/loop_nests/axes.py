@@ -65,29 +65,32 @@ class AxisSystem:
 
     def unify(self, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[Axis, ...]:
         """Make two products of axes the same axes; refuses where their factors interleave."""
-        left, right = list(self.resolve(a)), list(self.resolve(b))
+        left, right = self.resolve(a), self.resolve(b)
         joined: list[Axis] = []
         while left and right:
-            x, y = left.pop(0), right.pop(0)
-            if x == y or self.extents[x] == self.extents[y] or (not left and not right):
-                if x != y:
-                    self._parts[y] = (x,)
-                joined.append(x)
-            elif (rest := self._split(x, self.extents[y])) is not None:
-                self._parts[rest[0]] = (y,)
-                left.insert(0, rest[1])
-                joined.append(y)
-            elif (rest := self._split(y, self.extents[x])) is not None:
-                self._parts[rest[0]] = (x,)
-                right.insert(0, rest[1])
-                joined.append(x)
-            else:
-                raise NotOneNest(
-                    Code.INTERLEAVED_SIZES, f"sizes {self.extents[x]} and {self.extents[y]} interleave"
-                )
+            self._unify_first(left[0], right[0], are_last=len(left) == len(right) == 1)
+            left, right = self.resolve(left), self.resolve(right)  # an axis may be on both sides
+            joined.append(left[0])
+            left, right = left[1:], right[1:]
         if left or right:
             raise NotOneNest(Code.INTERLEAVED_SIZES, "sizes do not divide each other")
         return self.resolve(joined)
+
+    def _unify_first(self, x: Axis, y: Axis, are_last: bool) -> None:
+        """Make ``x`` and ``y``, or the first parts of the larger one, the same axis."""
+        if x == y:
+            return
+        first, second = self.extents[x], self.extents[y]
+        if first == second or are_last:
+            self._parts[y] = (x,)
+        elif 0 in (first, second):  # which every size divides, without end
+            raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} interleave")
+        elif (parts := self._split(x, second)) is not None:
+            self._parts[parts[0]] = (y,)
+        elif (parts := self._split(y, first)) is not None:
+            self._parts[parts[0]] = (x,)
+        else:
+            raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} interleave")
 
     def cut(self, axes: tuple[Axis, ...], sizes: Sequence[Dim]) -> Place:
         """Regroup ``axes`` into dims of ``sizes`` with the same product, splitting axes where needed."""

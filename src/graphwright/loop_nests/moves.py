@@ -281,21 +281,23 @@ def join(nest: Nest, node: Node) -> None:
 
 def _repeat(nest: Nest, value: Value) -> None:
     """Let ``value``, and what it is made of, be computed for each part. Raises NotOneNest if that costs."""
-    node = value.producer
-    if value not in nest.places or value in nest.sources or value in nest.windows or node is None:
-        return
-    if (
-        Trait.REDUCTION in node.op.traits
-        or isinstance(node.op, JoinsOperands)
-        or weight_of_node(node) > CHEAP
-    ):
-        raise NotOneNest(
-            Code.JOINED, "a part that is costly would be computed again for each element of the others"
-        )
-    nest.partial[value] = None
-    for operand in node.inputs:
-        if operand is not None:
-            _repeat(nest, operand)
+    pending = [value]
+    for each in pending:
+        node = each.producer
+        is_loaded = each not in nest.places or each in nest.sources or each in nest.windows
+        if is_loaded or each in nest.partial or node is None:
+            continue
+        if _is_costly(node):
+            why = "a part that is costly would be computed again for each element of the others"
+            raise NotOneNest(Code.JOINED, why)
+        nest.partial[each] = None
+        pending += [operand for operand in node.inputs if operand is not None]
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether ``node`` is not to be computed again."""
+    is_folded = Trait.REDUCTION in node.op.traits or isinstance(node.op, JoinsOperands)
+    return is_folded or weight_of_node(node) > CHEAP
 
 
 # ---- addresses

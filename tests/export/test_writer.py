@@ -200,3 +200,24 @@ def test_a_value_may_have_any_name() -> None:
     model = write_model(load(source)).with_weights()
     assert [model.graph.input[0].name, model.graph.output[0].name] == [f"x{mark}", f"y{mark}"]
     assert model.graph.node[0].name == f"n{mark}"
+
+
+def test_a_loop_may_carry_nothing() -> None:
+    """ONNX wants a condition then, which is always true."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[2] x) => (float[k, 2] rows)
+    <int64 trips = {3}> {
+        rows = Loop (trips, ) <
+            body = b (int64 i, bool c) => (bool go, float[2] row) {
+            go = Identity (c)
+            number = Cast <to = 1> (i)
+            row = Add (x, number)
+        }>
+    }"""
+    source = onnx.parser.parse_model(text)
+    source.graph.node[0].input.extend([""])
+    model = write_model(load(source)).with_weights()
+    onnx.checker.check_model(model, full_check=True)
+    x = np.array([1, 2], np.float32)
+    np.testing.assert_array_equal(session(model).run(None, {"x": x})[0], x + np.arange(3)[:, None])

@@ -190,7 +190,7 @@ class _NodeExporter:
         """Append the nodes, and bind the outputs."""
         export = type(self._node.op).to_onnx
         if export is None:
-            raise CannotExport("ONNX has no such op")
+            raise CannotExport("it has no mapping to ONNX")
         results = export(self, self._node.op, *self._node.inputs)
         names = results if isinstance(results, tuple) else (results,)
         for value, name in zip(self._node.outputs, names, strict=True):

@@ -221,7 +221,10 @@ def _operand_rules(schema: defs.OpSchema) -> _OperandRules:
         for formal in schema.inputs
     )
     call = f"{schema.name}-{schema.since_version}"
-    return _OperandRules(call, schema.min_input, schema.max_input, schema.max_output, formals)
+    least = schema.min_input
+    while least and schema.inputs[least - 1].option == defs.OpSchema.FormalParameterOption.Optional:
+        least -= 1  # a Loop names two operands, which may be absent
+    return _OperandRules(call, least, schema.max_input, schema.max_output, formals)
 
 
 def _check_dtype(dtype: DType, position: int, formal: _Formal, chosen: dict[str, tuple[str, DType]]) -> None:

@@ -347,11 +347,15 @@ def _export(e: Exporter, op: Loop, *inputs: Value) -> Any:
     if op.counted:
         limit = e.emit("Size", inputs[0]) if inputs[0].type.rank == 1 else inputs[0]
     captured = len(inputs) - op.captured_operands(len(inputs))
+    carried = inputs[where.start : captured]
+    condition: Any = inputs[op.counted] if op.conditional else None
+    if condition is None and not carried:  # ONNX wants two operands
+        condition = e.const(np.array(True))
     return e.emit(
         "Loop",
         limit,
-        inputs[op.counted] if op.conditional else None,
-        *inputs[where.start : captured],
+        condition,
+        *carried,
         outputs=op.output_count(),
         body=e.body(inputs[captured:], op.conditional),
     )

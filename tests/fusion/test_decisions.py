@@ -168,6 +168,13 @@ def test_attention_that_was_recognised_is_a_decision() -> None:
         '{"nodes": ["a"], "reasons": [["merge", "taken", "FUSE_NONSENSE", ""]], "decisions": [[[0], 0]]}',
         '{"nodes": ["a"], "reasons": [["merge", "taken"]], "decisions": [[[0], 0, 1, 2, 3, 4, 5]]}',
         '{"nodes": [1], "reasons": [], "decisions": []}', "[" * 100_000,
+        *(
+            f'{{"nodes": ["a"], "reasons": [["merge", "taken", "FUSE_MERGED", ""]], "decisions": [{row}]}}'
+            for row in (
+                "[[], 0]", "[[0], 0, [1]]", "[[0], 0, 1.5]", "[[0], 0, true]", f"[[0], 0, {10**30}]",
+                "[[0], 0, NaN]", '[[0], 0, 1, "x"]', "[[0], 0, 1, null, [1]]", "7",
+            )
+        ),
     ],
 )  # fmt: skip
 def test_damaged_decisions_are_one_error(text: str) -> None:

@@ -15,6 +15,8 @@ from graphwright.ir.symbols import Dim, SymbolError
 _LAST: Final[tuple[Any, ...]] = (None, None, None)
 """The end of a row that is left out: bytes_saved, predicted, measured."""
 
+_MOST_BYTES: Final = 1 << 63
+
 _CODES: Final = {code.value: code for code in Code}
 
 
@@ -51,15 +53,7 @@ def decode_decisions(text: str) -> list[Decision]:
         held = json.loads(text)
         nodes = list(map(_node, held["nodes"]))
         return [_decision(row, nodes, held["reasons"]) for row in held["decisions"][:MOST_DECISIONS]]
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-        SymbolError,
-    ) as error:
+    except (ValueError, TypeError, LookupError, RecursionError, SymbolError) as error:
         message = f"its decisions cannot be read: {type(error).__name__}: {error}"
         raise PackageError(Diagnostic("damaged-package", message)) from error
 
@@ -75,8 +69,21 @@ def _node(held: Any) -> tuple[str, tuple[str, ...]]:
 def _decision(row: list[Any], nodes: list[tuple[str, tuple[str, ...]]], reasons: list[list[str]]) -> Decision:
     members, reason, *last = row
     saved, predicted, measured = [*last, *_LAST[len(last) :]]
-    saved = parse_dim(saved) if isinstance(saved, str) else saved
     kind, verdict, code, why = reasons[reason]
-    edit = Edit(Kind(kind), tuple(nodes[k][0] for k in members))
-    sources = tuple(nodes[k][1] for k in members)
-    return Decision(edit, Verdict(verdict), _CODES[code], why, saved, predicted, measured, sources)
+    names, sources = zip(*(nodes[k] for k in members), strict=True)  # of one node at least
+    edit = Edit(Kind(kind), names)
+    ratios = _ratio(predicted), _ratio(measured)
+    return Decision(edit, Verdict(verdict), _CODES[code], str(why), _size(saved), *ratios, sources)
+
+
+def _ratio(held: Any) -> float | None:
+    return None if held is None else float(held)
+
+
+def _size(held: Any) -> Dim | None:
+    """A number of bytes, None where it is not known. Raises ValueError for what is none."""
+    if isinstance(held, str):
+        return parse_dim(held)
+    if held is None or (type(held) is int and abs(held) < _MOST_BYTES):
+        return held
+    raise ValueError(f"{held!r} is no number of bytes")

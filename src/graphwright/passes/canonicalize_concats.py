@@ -115,7 +115,7 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
     if any(value is not None and list(value.type.dims) != shape for value in node.inputs):
         return "an operand is shorter than the others"
     if len(parts) != prod(steps.values()):
-        return "the operands are not all parts"
+        return "the operands are not all parts, in order"
     starts = [tuple(part.along[k].start for k in cut) for part in parts]
     order = sorted(range(len(cut)), key=lambda n: _first_change(starts, n))[::-1]
     wanted = [
@@ -123,7 +123,7 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
         for row in product(*(range(steps[cut[n]]) for n in order))
     ]
     if starts != wanted:
-        return "the parts are not in order"
+        return "the operands are not all parts, in order"
     return whole, [(cut[n], steps[cut[n]]) for n in order]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -25,8 +25,13 @@ import graphwright as gw
 from benchmarks.chains import Layer, chain
 from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
-from graphwright.kernels.bands.benefit import rows_of_band, worth_banding
+from graphwright.executable.nodes import Program
+from graphwright.ir.symbols import Dim
+from graphwright.kernels.bands.bands import Stage
+from graphwright.kernels.bands.benefit import Costed, rows_of_band, worth_banding
+from graphwright.runtime.cpu import Cpu
 from graphwright.schedule import bands as schedule
+from graphwright.targets.cpu.isa import Isa
 from graphwright.tools.machine import machine, versions
 
 RESULTS: Final = Path(__file__).with_name("results") / "bands"
@@ -71,21 +76,26 @@ def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> t
     """In bands of so many rows; 0: stage by stage; None: as the compiler chooses. And these rows."""
     chosen = [0]
 
-    def seen(isa: object, stages: object) -> object:
-        chosen[0] = rows or rows_of_band(isa, stages)  # type: ignore[arg-type]
-        return chosen[0]
+    def rows_taken(isa: Isa, stages: Sequence[Stage]) -> Dim:
+        taken = rows or rows_of_band(isa, stages)
+        assert isinstance(taken, int)  # all sizes are known
+        chosen[0] = taken
+        return taken
 
-    def parts(isa: object, links: object, number: object) -> list[slice]:
+    def parts(isa: Isa, layers: Sequence[Costed], number: Callable[[Dim], int]) -> list[slice]:
         if rows is None:
-            return worth_banding(isa, links, number)  # type: ignore[arg-type]
+            return worth_banding(isa, layers, number)
         return [slice(0, None)] if rows else []
 
     with (
-        mock.patch.object(schedule, "rows_of_band", seen),
+        mock.patch.object(schedule, "rows_of_band", rows_taken),
         mock.patch.object(schedule, "worth_banding", parts),
     ):
         made = gw.compile(model, options=gw.CompileOptions(threads=threads))
-    return Compiled(made.entry.executable, made.executor), chosen[0]  # type: ignore[arg-type]
+    program, executor = made.entry.executable, made.executor
+    assert isinstance(program, Program)
+    assert isinstance(executor, Cpu)
+    return Compiled(program, executor), chosen[0]
 
 
 def measured(name: str, asked: Sequence[int], threads: int, seconds: float) -> Iterator[Row]:

@@ -267,6 +267,9 @@ def test_isa_beyond_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch, options
                 target_isa(replace(options, isa=asked))
         else:
             assert target_isa(replace(options, isa=asked)) == taken
+    monkeypatch.setattr(_native, "isa", lambda: "v3")
+    with pytest.raises(gw.ToolchainError, match="targets=v4,v3"):
+        target_isa(replace(options, isa="v4"))
     assert set(LEVELS) == {"baseline", "v3", "v4"}
 
 

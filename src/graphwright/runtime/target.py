@@ -29,7 +29,9 @@ def target_isa(options: Options) -> str:
             Diagnostic("cpu", "this CPU has no AVX2 and FMA (x86-64-v3), which all kernels need")
         )
     if LEVELS.index(name) > LEVELS.index(here) and name not in options.targets:
-        raise ToolchainError(Diagnostic("cpu", f"isa={name} needs another CPU: this one is x86-64-{here}"))
+        what = f"isa={name} needs another CPU: this one is x86-64-{here}"
+        hint = f"to compile for both, give targets={name},{here}"
+        raise ToolchainError(Diagnostic("cpu", what, hint=hint))
     return name
 
 

@@ -107,9 +107,11 @@ class Program:
         libraries: Sequence[Library] = (),
         arenas: Arenas | None = None,
         extents: Sequence[int] = (),
+        sites: Sequence[str] = (),
     ) -> None:
         """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own.
         ``extents``: of each kernel the address of what says how far it reaches, 0 where there is none.
+        ``sites``: of each task the lines that a crash in its kernel prints; none: crashes are not watched.
         ``dtypes``: those of outputs, asked for at the first run, at which NumPy is imported; None: unsigned
         of that size.
 

@@ -130,7 +130,9 @@ def compile(
     files = [each.folder.files for each in given.values() if isinstance(each, Opened)]
     files += [{file_id(os.stat(path))} for each in arguments.values() if (path := _torch_file(each.source))]
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
-    return made(package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)))
+    return made(
+        package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)), _shown(source)
+    )
 
 
 @gc_paused()

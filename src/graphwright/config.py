@@ -214,6 +214,12 @@ class Options:
         read_rules,
         True,
     )
+    debug: bool = _option(
+        False,
+        "kernels have symbols, lines and frame pointers, and a crash in one says which it was",
+        _switch,
+        True,
+    )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names

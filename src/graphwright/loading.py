@@ -82,21 +82,27 @@ def opened(
     if options.plugins:
         load_plugins(options)
     try:
-        executors = _executors(package, options)
+        executors = _executors(package, options, where)
     except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
         use_plugins(options)
         executors = _with_plugins(package, options, where)
     if executors is not None:
         return _model(package, executors, None, options, sources)
     key = user_key(options.key_folder, create=False)
-    return made(_recompiled(package, options, where), key, options, sources)
+    return made(_recompiled(package, options, where), key, options, sources, where)
 
 
 def made(
-    package: Package, key: bytes | None, options: Options, sources: frozenset[FileId] = frozenset()
+    package: Package,
+    key: bytes | None,
+    options: Options,
+    sources: frozenset[FileId] = frozenset(),
+    where: str = "",
 ) -> Model:
-    """What runs a package that was compiled here. Raises ToolchainError where it is for other CPUs alone."""
-    executors = _executors(package, options)
+    """What runs a package that was compiled here, of the model at ``where``. Raises ToolchainError where it
+    is for other CPUs alone.
+    """
+    executors = _executors(package, options, where)
     if executors is None:
         message = f"none of the targets {', '.join(package.isas())} runs on this CPU, or as isa={options.isa}"
         raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
@@ -116,9 +122,10 @@ def _model(
     return make_models(package, executors, key, options, sources, again)
 
 
-def _executors(package: Package, options: Options) -> dict[str, Executor] | None:
+def _executors(package: Package, options: Options, where: str) -> dict[str, Executor] | None:
     """What runs each entry, on memory that they share; None where one does not run on this CPU or device."""
-    shared = Shared(options.plan_cache)
+    is_watched = options.debug or package.options.get("debug") == "true"
+    shared = Shared(options.plan_cache, watched=(where or "a model") if is_watched else None)
     made = {name: instantiate(package.only(name), options, recompiler, shared) for name in package.entries}
     running = {name: executor for name, executor in made.items() if executor is not None}
     return running if len(running) == len(made) else None
@@ -126,7 +133,7 @@ def _executors(package: Package, options: Options) -> dict[str, Executor] | None
 
 def _with_plugins(package: Package, options: Options, where: str) -> dict[str, Executor] | None:
     try:
-        return _executors(package, options)
+        return _executors(package, options, where)
     except UnknownOpError as error:
         raise package.lacking(error.name, where) from error
 

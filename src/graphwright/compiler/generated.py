@@ -23,13 +23,15 @@ _LOOPS: Final = ".loops"
 """The ending of files of loop IR."""
 
 
-def sources_of(generated: GeneratedKernels, target: Target) -> dict[str, str]:
-    """The model's own kernels as files: the target's code, and the loops that it was made from."""
+def sources_of(generated: GeneratedKernels, target: Target, debug: bool = False) -> dict[str, str]:
+    """The model's own kernels as files: the target's code, and the loops that it was made from. ``debug``:
+    the code says what its file is called, for debuggers.
+    """
     files: dict[str, str] = {}
     for name, unit in _units(generated.kernels()).items():
-        files[f"{name}{target.source_suffix}"] = target.emit(
-            [(kernel, comment) for kernel, comment, _ in unit]
-        )
+        file = f"{name}{target.source_suffix}"
+        head = f'#line 2 "{file}"\n' if debug else ""
+        files[file] = head + target.emit([(kernel, comment) for kernel, comment, _ in unit])
         files[f"{name}{_LOOPS}"] = "\n".join(text for _, _, text in unit)
     for source, name in generated.units.items():
         files[f"{name}.c"] = source.unit(ISAS[target.library], generated.functions[source])

@@ -109,7 +109,7 @@ def generate_code(
     records = [[*noted, record] for noted, (_, record) in zip(records, banded, strict=True)]
     for selection in selections:
         observe("bands", selection)
-    sources = sources_of(generated, target)
+    sources = sources_of(generated, target, options.debug)
     compiler = target.compiler(options)
     # compilers are other processes: they run while weights are packed
     call = partial(compile_sources, sources, generated, compiler)

@@ -92,6 +92,8 @@ class Shared:
     """Plans of input shapes that each keeps."""
     arenas: _native.Arenas = field(default_factory=_native.Arenas)
     libraries: dict[bytes, _native.Library] = field(default_factory=dict)
+    watched: str | None = None
+    """What a crash in a kernel calls the model; None where crashes are not watched."""
 
     def library(self, data: bytes) -> _native.Library:
         """A shared object, loaded once."""
@@ -133,6 +135,7 @@ def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shar
         dtypes=lambda: [spec.dtype.numpy for spec in program.outputs],
         libraries=[library, *libraries.values()],
         arenas=shared.arenas,
+        sites=() if shared.watched is None else _sites(program, target, shared.watched),
         extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
     )
 
@@ -144,6 +147,13 @@ def _hosts(target: TargetCode) -> list[_native.HostFunction]:
     from graphwright.runtime.hostcall import host_callable
 
     return [host_callable(host) for host in target.stored.hosts]
+
+
+def _sites(program: Program, target: TargetCode, model: str) -> list[str]:
+    """What crashes say, made of the tasks, which running does not read."""
+    from graphwright.runtime.crash_sites import crash_sites
+
+    return crash_sites(program, target, model)
 
 
 def _extent(

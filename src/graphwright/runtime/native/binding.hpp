@@ -79,8 +79,10 @@ struct Program {
     Py_buffer weights = {};
     std::vector<int64_t> kernels, extents;
     std::vector<nb::object> hosts, kept;
-    nb::object output_dtypes;       /* a function, or None */
-    std::vector<nb::object> dtypes; /* of outputs; made by `prepare` */
+    std::vector<std::string> site_texts;
+    std::vector<const char *> sites; /* of each task; empty where crashes are not watched */
+    nb::object output_dtypes;        /* a function, or None */
+    std::vector<nb::object> dtypes;  /* of outputs; made by `prepare` */
     bool prepared = false;
     gw_plan_cache plans = {};
     gw_context_pool contexts = {};
@@ -89,7 +91,7 @@ struct Program {
 
     Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
             int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
-            std::vector<int64_t> extents_);
+            std::vector<int64_t> extents_, nb::handle sites_);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
@@ -115,6 +117,7 @@ struct Program {
 
     void link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::handle libraries,
               nb::handle arenas);
+    void watch(nb::handle sites_);
     void make_dtypes();
     void release();
 };

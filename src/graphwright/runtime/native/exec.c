@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "crash.h"
 #include "lock.h"
 #include "poison.h"
 #include "process.h"
@@ -93,8 +94,14 @@ static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
     gw_kernel kernel = (gw_kernel)(uintptr_t)r->call->kernels[t->kernel];
     int64_t said[3]; /* a kernel without scratch may say there what is wrong with its data */
     memcpy(said, NOTHING_SAID, sizeof said);
-    int32_t code = kernel(operands_of(r, task), r->call->plan->args + t->first_arg, begin, end,
-                          scratch ? (void *)scratch : said);
+    const int64_t *args = r->call->plan->args + t->first_arg;
+    const gw_site site = {
+        r->call->sites ? r->call->sites[task] : NULL, args, t->args.count, begin, end, s->grid};
+    if (site.text)
+        gw_set_site(&site);
+    int32_t code = kernel(operands_of(r, task), args, begin, end, scratch ? (void *)scratch : said);
+    if (site.text)
+        gw_set_site(NULL);
     if (code != 0)
         fail_saying(r, GW_E_KERNEL, task, code, scratch ? NOTHING_SAID : said);
 }

@@ -26,8 +26,9 @@ typedef struct {
     gw_host host;
     gw_interrupted interrupted; /* or NULL */
     void *host_data;
-    bool poison;    /* fill memory that no task may read with NaN bytes */
-    int64_t *trace; /* task_count x GW_TRACE_WORDS, or NULL */
+    bool poison;              /* fill memory that no task may read with NaN bytes */
+    int64_t *trace;           /* task_count x GW_TRACE_WORDS, or NULL */
+    const char *const *sites; /* of each task, what a crash in its kernel says; or NULL */
 } gw_call;
 
 bool gw_execute(const gw_call *call, gw_error *error);

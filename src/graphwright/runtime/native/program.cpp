@@ -1,6 +1,10 @@
 /* Programs for Python: arguments are converted here, what runs lies in the C files. */
 #include "binding.hpp"
 
+extern "C" {
+#include "crash.h"
+}
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -116,7 +120,7 @@ int thread_count(int threads) {
 
 Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
                  int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
-                 std::vector<int64_t> extents_)
+                 std::vector<int64_t> extents_, nb::handle sites_)
     : kernels(std::move(kernels_)), extents(std::move(extents_)), output_dtypes(nb::borrow(dtypes_)) {
     gw_error error = {};
     program = gw_program_decode(words.data(), words.size(), &error);
@@ -124,6 +128,7 @@ Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kern
         raise(error);
     try {
         link(weights_, hosts_, plan_cache, libraries, arenas);
+        watch(sites_);
     } catch (...) {
         release();
         throw;
@@ -151,6 +156,18 @@ void Program::link(nb::handle weights_, nb::handle hosts_, int plan_cache, nb::h
     kept.push_back(nb::borrow(arenas));
     if (PyObject_GetBuffer(weights_.ptr(), &weights, PyBUF_SIMPLE) != 0)
         throw nb::python_error();
+}
+
+void Program::watch(nb::handle sites_) {
+    for (nb::handle site : sequence(sites_, "sites must be a sequence"))
+        site_texts.push_back(nb::cast<std::string>(site));
+    if (site_texts.empty())
+        return;
+    if ((int64_t)site_texts.size() != program->task_count)
+        throw nb::value_error("the number of sites is not that of the tasks");
+    for (const std::string &text : site_texts)
+        sites.push_back(text.c_str());
+    gw_watch_crashes();
 }
 
 void Program::make_dtypes() {
@@ -357,8 +374,19 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
     gw_context *context = gw_context_take(&p.contexts, p.program, plan, error);
     if (!context)
         return false;
-    gw_call call = {p.program, plan,      context,        p.kernels.data(), p.weights.buf, inputs,
-                    outputs,   call_host, is_interrupted, &calls,           poison,        trace};
+    gw_call call = {p.program,
+                    plan,
+                    context,
+                    p.kernels.data(),
+                    p.weights.buf,
+                    inputs,
+                    outputs,
+                    call_host,
+                    is_interrupted,
+                    &calls,
+                    poison,
+                    trace,
+                    p.sites.empty() ? nullptr : p.sites.data()};
     p.runs++;
     bool done;
     if (plan->brief) { /* others wait for less than letting go and asking again may take */

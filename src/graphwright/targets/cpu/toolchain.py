@@ -21,7 +21,7 @@ from typing import Final
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.log import debug
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.private import PrivateFolder
 from graphwright.temporary import temporary_folder
@@ -34,6 +34,8 @@ CODE_FLAGS: Final = ("-fwrapv",)
 """Beside the ISA's own: integers wrap around, as NumPy's do."""
 BUILD_SCRIPT: Final = "build.sh"
 """What the script is called that builds sources that were written for reading."""
+DEBUG_FLAGS: Final = ("-g", "-fno-omit-frame-pointer")
+"""For debuggers and profilers: lines of the sources, and frames that are walked without tables."""
 _MESSAGE_LIMIT: Final = 4000
 _OBJECT: Final = "kernel.so"
 _SOURCE: Final = "graphwright.kernel.c"
@@ -43,16 +45,17 @@ _SOURCE: Final = "graphwright.kernel.c"
 @dataclass(frozen=True)
 class Toolchain:
     """A compiler: the command that runs it, its ``identity`` (what ``--version`` says), whether it is
-    ziglang's."""
+    ziglang's, whether its code is for debuggers."""
 
     command: tuple[str, ...]
     identity: str
     zig: bool = False
+    debug: bool = False
 
     def flags(self, isa: Isa) -> tuple[str, ...]:
         """All flags but the file names; part of a cache key."""
         code = isa.zig_flags if self.zig else isa.flags
-        return (*code, *CODE_FLAGS, *LINK_FLAGS)
+        return (*code, *CODE_FLAGS, *(DEBUG_FLAGS if self.debug else ()), *LINK_FLAGS)
 
     def code_flags(self, isa: Isa | None) -> tuple[str, ...]:
         """Flags of an object that is linked into a library; ``isa`` None is every x86-64."""
@@ -74,7 +77,7 @@ def find_toolchain(options: Options | None = None) -> Toolchain:
     for command, zig in _commands(wanted):
         found = _identify(command, zig, notes)
         if isinstance(found, Toolchain):
-            return found
+            return replace(found, debug=options.debug)
         tried.append(f"{' '.join(command)}: {found}")
     if not wanted and importlib.util.find_spec("ziglang") is None:
         tried.append("the ziglang package: not installed")
@@ -257,7 +260,8 @@ def discard(error: ToolchainError) -> None:
 
 def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> str | None:
     """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
-    return _call(toolchain, [*toolchain.flags(isa), _SOURCE, "-lm"], _OBJECT, folder, compilers)
+    hidden = [f"-fdebug-prefix-map={folder}=."] if toolchain.debug else []  # it is another one each time
+    return _call(toolchain, [*toolchain.flags(isa), *hidden, _SOURCE, "-lm"], _OBJECT, folder, compilers)
 
 
 def _call(

@@ -2,6 +2,7 @@
 
 from graphwright.torch.dynamo import backend
 from graphwright.torch.eager_graph import Step
+from graphwright.torch.fuse import fuse
 from graphwright.torch.reports import Report, report
 
-__all__ = ["Report", "Step", "backend", "report"]
+__all__ = ["Report", "Step", "backend", "fuse", "report"]

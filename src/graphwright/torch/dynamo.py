@@ -12,6 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from graphwright._native import TensorDispatch
 from graphwright.frontends.torch.decompositions import decompositions
 from graphwright.frontends.torch.graph import Reading, read_graph
+from graphwright.frontends.torch.hints import drop_hints, refuse_parted_groups
 from graphwright.frontends.torch.partition import partition
 from graphwright.torch.captured import current_backend
 from graphwright.torch.compiled_graph import CompiledGraph, Part
@@ -40,6 +41,8 @@ def backend(
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_graph(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:
             start = time.perf_counter()
+            if kind == "backward":
+                drop_hints(graph.graph)
             views, reading = take_views(graph), read_graph(graph.graph, graph)
             made = GraphReport.of(kind, graph.graph, reading.missing, broken)
             record(made, name, captured_for, settings.strict)
@@ -77,8 +80,9 @@ def _executor(
         return CompiledGraph(graph, reading, settings.options, parameters(), report, releases).call
     names = partition(graph, reading.missing)
     report.parts = len(names)
-    for name in names:
-        part: Any = graph.get_submodule(name)
+    parts: dict[str, Any] = {name: graph.get_submodule(name) for name in names}
+    refuse_parted_groups([part.graph for part in parts.values()], reading.missing)
+    for name, part in parts.items():
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
         read = read_graph(part.graph, part)
         if not read.missing:  # else its arguments cannot be fed, and PyTorch runs it

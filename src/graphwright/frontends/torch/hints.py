@@ -1,0 +1,74 @@
+"""Hints about fusion, which ``graphwright.torch.fuse`` leaves in the nodes of captured graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from torch import fx
+
+from graphwright.errors import Collector, Diagnostic, ModelError
+from graphwright.ir.build import Builder
+from graphwright.ir.hints import KEY, NEVER
+from graphwright.ir.refusal import Code
+
+_CUSTOM = "custom"
+"""The key under which PyTorch keeps what users note of a node, from graph to graph."""
+
+
+def hint_of(node: fx.Node) -> str | None:
+    """The group that ``node`` is to be in, or NEVER. Raises ModelError for a hint that is no text."""
+    hint = (node.meta.get(_CUSTOM) or {}).get(KEY)
+    if hint is not None and not (isinstance(hint, str) and hint):
+        message = f"the metadata {KEY} is {hint!r}"
+        raise ModelError(Diagnostic("hint", message, node.name, f"name a group, or give {NEVER!r}"))
+    return hint
+
+
+def note_hint(node: fx.Node, builder: Builder) -> None:
+    """Keep the hint of ``node``, whose ops have the sources of ``builder``. Raises ModelError where another
+    node of the same sources, in a part of the graph that is one node of it, has a different one.
+    """
+    hint = hint_of(node)
+    if hint is None:
+        return
+    for source in builder.sources:
+        known = builder.module.hints.setdefault(source, hint)
+        if known != hint:
+            message = f"a node in it is hinted {hint!r}, and another one {known!r}"
+            raise ModelError(Diagnostic("hint", message, source, "give all nodes of a part the same hint"))
+
+
+def drop_hints(graph: fx.Graph) -> None:
+    """Forget the hints of ``graph``: those of a forward graph come with the nodes of its backward graph."""
+    for node in graph.nodes:
+        if KEY in (node.meta.get(_CUSTOM) or {}):
+            node.meta[_CUSTOM] = {name: each for name, each in node.meta[_CUSTOM].items() if name != KEY}
+
+
+def refuse_parted_groups(parts: Iterable[fx.Graph], left: Mapping[fx.Node, str]) -> None:
+    """Raise ModelError for groups with nodes in several ``parts``, which are compiled apart, or among those
+    that are left to PyTorch: all of them at once.
+    """
+    faults = Collector(ModelError)
+    first: dict[str, tuple[int, str]] = {}
+    for number, part in enumerate(parts):
+        for node in part.nodes:
+            hint = hint_of(node)
+            if hint is None or hint == NEVER:
+                continue
+            known, name = first.setdefault(hint, (number, node.name))
+            if known != number:
+                _add(faults, hint, name, node.name, "PyTorch runs an operator between them")
+                first[hint] = (number, node.name)
+    for node, why in left.items():
+        hint = hint_of(node)
+        if hint is not None and hint != NEVER:
+            other = first.get(hint, (0, node.name))[1]
+            _add(faults, hint, other, node.name, f"{node.name} is left to PyTorch: {why}")
+    faults.raise_if_any()
+
+
+def _add(faults: Collector, group: str, first: str, second: str, why: str) -> None:
+    code = Code.NOT_NEIGHBOURS.value
+    message = f"cannot be in one kernel, as the group {group!r} asks: {why} [{code}]"
+    faults.add("fusion-hint", message, f"{first} and {second}", f"change or drop the hint {KEY}")

@@ -91,6 +91,23 @@ def _upsampled(mode: str, below: int, beside: int, features: int, side: int) -> 
     return Pattern(text, weights)
 
 
+def _excited(channels: int, features: int, side: int, window: int) -> Pattern:
+    """A depthwise convolution, squeeze and excitation, and the projection behind."""
+    pads = ",".join([str(window // 2)] * 4)
+    text = f"""(float[1,{channels},{side},{side}] x) => (float[1,{features},{side},{side}] y) {{
+        d = Conv<group={channels}, pads=[{pads}]>(x, wd, bd) h = HardSwish(d)
+        m = GlobalAveragePool(h) q = Conv(m, wq, bq) r = Relu(q) e = Conv(r, we, be) g = HardSigmoid(e)
+        p = Mul(h, g) y = Conv(p, w, b)
+    }}"""
+    squeezed = channels // 4
+    weights = {
+        "wd": (channels, 1, window, window), "bd": (channels,), "w": (features, channels, 1, 1),
+        "b": (features,), "wq": (squeezed, channels, 1, 1), "bq": (squeezed,),
+        "we": (channels, squeezed, 1, 1), "be": (channels,),
+    }  # fmt: skip
+    return Pattern(text, weights)
+
+
 PATTERNS: Final[dict[str, Pattern]] = {
     "layer_norm_gelu 1024x768": Pattern(
         _rows(1024, 768, "n = LayerNormalization(x, s, b) y = Gelu(n)").replace(", float[1024,768] r", ""),
@@ -120,6 +137,9 @@ PATTERNS: Final[dict[str, Pattern]] = {
         {"s": (768,), "b": (768,), "w": (768, 768), "c": (768,)},
         peer=1.0,
     ),
+    "squeeze_excite 32 to 16 at 112x112": _excited(32, 16, 112, 3),
+    "squeeze_excite 96 to 24 at 56x56": _excited(96, 24, 56, 3),
+    "squeeze_excite 240 to 40 at 28x28": _excited(240, 40, 28, 5),
     "resize_concat_conv 256+256 to 128 at 40x40": _upsampled("nearest", 256, 256, 128, 40),
     "resize_concat_conv 64+64 to 64 at 80x80": _upsampled("nearest", 64, 64, 64, 80),
     "resize_concat_conv 32+32 to 32 at 80x80": _upsampled("nearest", 32, 32, 32, 80),

@@ -63,6 +63,7 @@ RULES_BY_OP = {
     "passes/loop_invariants.py": "loops",
     "passes/lower_precision.py": "products, convolutions and attention in bf16",
     "passes/quantize_weights.py": "products whose weights are rounded",
+    "passes/scale_weights.py": "convolutions of scaled images",
     "passes/sink_resizes.py": "resized images that convolutions read",
     "passes/tail_duplication.py": "branches of different rank",
     "passes/translate.py": "nodes that the import put off",

@@ -12,6 +12,7 @@ from typing import Final
 from graphwright.compiler.partition import is_placed
 from graphwright.config import Options
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.rules.base import FUSE
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.schedule import ScheduleRegions
 from graphwright.ir.graph import Module, Node
@@ -67,7 +68,9 @@ def _replacements(options: Options) -> tuple[Pass, ...]:
 
 
 def _fuse(target: Target, options: Options) -> tuple[Pass, ...]:
-    return (Fuse(target, rule_set(options)),)
+    rules = rule_set(options)
+    replacements = rules.rewrites(FUSE) if target.channel_block else ()  # kernels of its own
+    return (*replacements, Fuse(target, rules))
 
 
 def _schedule(target: Target, _options: Options) -> tuple[Pass, ...]:

@@ -161,6 +161,20 @@ class Code(enum.StrEnum):
         "FUSE_ATTENTION_LAYOUT", "no operand of the attention kernel can be read in its own layout",
     )  # fmt: skip
 
+    # ---- a scale of the channels in front of a convolution
+    SCALE_WINDOW = (
+        "FUSE_SCALE_WINDOW",
+        "only a convolution of f32 of single pixels, with constant weights, takes a scale of its channels",
+    )
+    SCALE_IMAGES = "FUSE_SCALE_IMAGES", "the scale differs by image or by pixel"
+    SCALE_EPILOGUE = (
+        "FUSE_SCALE_EPILOGUE", "nothing else reads the image: it is scaled where it is computed",
+    )  # fmt: skip
+    SCALE_COST = "FUSE_SCALE_COST", "the weights are not much fewer than the elements of the image"
+    SCALE_HINT = (
+        "FUSE_SCALE_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse",
+    )  # fmt: skip
+
     # ---- a Resize and the convolution behind it
     RESIZE_WINDOW = (
         "FUSE_RESIZE_WINDOW",

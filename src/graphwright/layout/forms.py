@@ -37,6 +37,7 @@ from graphwright.layout.cut import INFINITE
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.scaled_conv import ScaledConv
 from graphwright.ops.nn.spatial import Pool
 from graphwright.records import dataclass, field
 
@@ -184,6 +185,7 @@ def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
 
 _SAVINGS: dict[type[Op], Callable[[Any, Blocked, Operands, Value, Blocks], float]] = {
     Conv: _convolution,
+    ScaledConv: lambda op, *rest: _convolution(op.conv, *rest),
     ConvTranspose: _transposed,
     Pool: _pooling,
 }

@@ -27,6 +27,9 @@ NEIGHBOURS, ALL = 2, 3
 """Values of the option ``opt_level``: from the first on loops are merged with loops, from the second on with
 library kernels."""
 
+REPLACE: Final = "replace"
+FUSE: Final = "fuse"
+
 
 def always(_candidate: Candidate) -> None:
     """The check of a rule that allows whatever it matches."""
@@ -73,5 +76,7 @@ class ReplaceRule:
     name: str
     does: str
     rewrites: RulePass
+    stage: str = REPLACE
+    """Of the pipeline: :data:`REPLACE`, or :data:`FUSE` where ops are those that get kernels."""
     level: int = ALL
     edit: Kind = Kind.REPLACE

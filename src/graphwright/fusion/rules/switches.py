@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from graphwright.config import Options
 from graphwright.errors import Collector, OptionError
 from graphwright.fusion.candidate import Candidate
-from graphwright.fusion.rules.base import FusionRule, KernelRule, ReplaceRule
+from graphwright.fusion.rules.base import REPLACE, FusionRule, KernelRule, ReplaceRule
 from graphwright.fusion.rules.registry import all_rules
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.passes.base import RulePass
@@ -38,12 +38,12 @@ class RuleSet:
             )
         return Refusal(Code.NO_RULE, "no fusion rule is about these nodes")
 
-    def rewrites(self) -> tuple[RulePass, ...]:
-        """The passes of the rules that replace nodes and are on."""
+    def rewrites(self, stage: str = REPLACE) -> tuple[RulePass, ...]:
+        """The passes of the rules that replace nodes in ``stage`` and are on."""
         return tuple(
             rule.rewrites
             for rule in self.rules
-            if isinstance(rule, ReplaceRule) and rule.name not in self.off
+            if isinstance(rule, ReplaceRule) and rule.stage == stage and rule.name not in self.off
         )
 
 

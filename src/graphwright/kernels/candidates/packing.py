@@ -5,18 +5,31 @@ from __future__ import annotations
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
 from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.types import Layout, TensorType
+from graphwright.ir.types import Layout, Shape, TensorType
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context
 
 
 def packed(
-    value: Value, layout: Layout, node: Node, context: Context, shape: tuple[int, ...] | None = None
+    value: Value,
+    layout: Layout,
+    node: Node,
+    context: Context,
+    shape: tuple[int, ...] | None = None,
+    scale: Value | None = None,
 ) -> Value:
-    """``value`` in ``layout``, for ``node``. ``shape``: the layout is that of another view of the value."""
-    if context.constant(value) is not None:
-        return context.packed(value, layout, shape)
+    """``value`` in ``layout``, for ``node``. ``shape``: the layout is that of another view of the value.
+    ``scale``: a factor for each element of axis 1, with which the value is multiplied before each launch.
+    """
     dims = value.type.dims if shape is None else shape
+    made = context.packed(value, layout, shape) if context.constant(value) is not None else None
+    if made is None:
+        made = _rearranged(value, layout, dims, node, context)
+    return made if scale is None else _scaled(made, layout, dims, scale, node, context)
+
+
+def _rearranged(value: Value, layout: Layout, dims: Shape, node: Node, context: Context) -> Value:
+    """A computed ``value`` of ``dims`` in ``layout``."""
     type = TensorType(value.type.dtype, layout.physical_shape(dims))
     target = context.temporary(type, "packed")
     draft = Draft(node, context, "pack")
@@ -24,6 +37,22 @@ def packed(
     index, inside = _logical(layout, names, tuple(map(draft.size, dims)))
     element = Load(draft.input(value, dims), index, inside)
     place = tuple(symbol(name) for name in names)
+    store = Store(draft.output(target, type.dims), place, element)
+    body = nest(tuple(zip(names, map(draft.size, type.dims), strict=True)), store)
+    context.prepare(draft.launch(body))
+    return target
+
+
+def _scaled(value: Value, layout: Layout, dims: Shape, scale: Value, node: Node, context: Context) -> Value:
+    """``value``, which lies in ``layout`` and has ``dims``, with its axis 1 times ``scale``."""
+    type = TensorType(value.type.dtype, layout.physical_shape(dims))
+    target = context.temporary(type, "scaled")
+    draft = Draft(node, context, "scale_weights")
+    names = [f"p{k}" for k in range(len(type.dims))]
+    index, inside = _logical(layout, names, tuple(map(draft.size, dims)))
+    place = tuple(symbol(name) for name in names)
+    factor = Load(draft.input(scale, dims[1:2]), index[1:2], inside)
+    element = Load(draft.input(value, type.dims), place) * factor
     store = Store(draft.output(target, type.dims), place, element)
     body = nest(tuple(zip(names, map(draft.size, type.dims), strict=True)), store)
     context.prepare(draft.launch(body))

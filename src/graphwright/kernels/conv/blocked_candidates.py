@@ -44,6 +44,8 @@ class BlockedConvolution:
     group: int
     window: Windows
     in_bf16: bool = False
+    scale: Value | None = None
+    """Of the input's channels: the weights are scaled before each launch."""
 
     def launch(self, context: Context) -> Launch | Run | str:
         """The kernel expected to be the fastest, or why none can do the epilogue.
@@ -229,7 +231,8 @@ class BlockedConvolution:
     def _packed(self, blocks: tuple[tuple[int, int], ...], context: Context) -> Value:
         w = self.w
         shape = None if len(w.type.dims) == 4 else numbers(two_axes(w.type.dims))
-        return packed(w, Layout((0, 1, 2, 3), blocks, zero_padded=True), self.call.node, context, shape)
+        layout = Layout((0, 1, 2, 3), blocks, zero_padded=True)
+        return packed(w, layout, self.call.node, context, shape, self.scale)
 
     def _operands(self, abi: Abi, weights: Value, context: Context) -> tuple[Value | None, ...]:
         bias, call = self._bias(context), self.call

@@ -27,9 +27,10 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.scaled_conv import ScaledConv
 from graphwright.records import replace
 
-candidate(Conv, ConvTranspose, blocks=True)(alone)
+candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(alone)
 
 
 def _groups(node: Node) -> tuple[int, int]:
@@ -56,11 +57,22 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
         return refusal
     if op.group > 1 and w.type.dims[1] == 1:
         return _depthwise(call, x, w, bias, context)
-    return _general(call, x, w, bias, context)
+    return _general(call, op, x, w, bias, context)
+
+
+@contraction(ScaledConv, _groups, channel_axis=CHANNELS)
+def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launch | Run | str:
+    """As a convolution, of weights that are scaled before each launch."""
+    x, w, scale = (call.operand(k) for k in range(3))
+    bias, conv = call.operands[3] if len(call.operands) > 3 else None, call.node.op.conv
+    if is_blocked(call.node.output) or is_blocked(x):
+        window = conv.windows(w.type.dims[2:]).on_two_axes
+        return BlockedConvolution(call, x, w, bias, 1, window, scale=scale).launch(context)
+    return _refusal(x, w, call.epilogue) or _general(call, conv, x, w, bias, context, scale)
 
 
 def _depthwise(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
-    axes = _axes(call, x, w).without_single_axes()
+    axes = _axes(call, call.node.op, x, w).without_single_axes()
     (images, channels), features = x.type.dims[:2], w.type.sizes[0]
     made = depthwise.DepthwiseArgs(*(
         images, channels, 1, features // call.node.op.group,
@@ -76,8 +88,16 @@ def _depthwise(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, 
     )
 
 
-def _general(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:
-    op, isa, axes = call.node.op, context.isa, _axes(call, x, w).merged()
+def _general(
+    call: Contraction,
+    op: Conv,
+    x: Value,
+    w: Value,
+    bias: Value | None,
+    context: Context,
+    scale: Value | None = None,
+) -> Launch:
+    isa, axes = context.isa, _axes(call, op, x, w).merged()
     (images, channels), (cout, cin, *kernel) = x.type.dims[:2], w.type.sizes
     features, taps = cout // op.group, prod(kernel)
     made = conv.ConvArgs(*(
@@ -86,18 +106,19 @@ def _general(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, co
     ))  # fmt: skip
     made = replace(made, unit_tiles=conv.unit_tiles(isa, made))
     rows = conv.panel_rows(isa)
-    if (op.group == 1 or features % rows == 0) and len(w.type.dims) == 4:
+    if (op.group == 1 or features % rows == 0) and (scale is not None or len(w.type.dims) == 4):
         layout = Layout((0, 1, 2, 3), ((0, rows),), zero_padded=True)
-        weights = packed(w, layout, call.node, context)
+        viewed = None if len(w.type.dims) == 4 else (cout, cin, 1, taps)
+        weights = packed(w, layout, call.node, context, viewed, scale)
     else:  # panels do not cross groups
-        weights = packed(w, conv_layout(isa), call.node, context, (op.group, features, cin * taps))
+        shape = (op.group, features, cin * taps)
+        weights = packed(w, conv_layout(isa), call.node, context, shape)
     costs = conv.grid(isa, made), conv.scratch_bytes(isa, made), conv.work_ns(isa, made)
     operands = conv.ABI.ordered(x=x, w=weights, bias=bias, y=call.result)
     return call.launch(conv.SYMBOL, operands, made, *costs)
 
 
-def _axes(call: Contraction[Conv | ConvTranspose], x: Value, w: Value) -> Sliding:
-    op = call.node.op
+def _axes(call: Contraction, op: Conv | ConvTranspose, x: Value, w: Value) -> Sliding:
     return sliding(op.windows(w.type.dims[2:]), x.type.dims[2:], call.node.output.type.dims[2:])
 
 
@@ -116,7 +137,7 @@ def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | R
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
-    axes = _axes(call, x, w).without_single_axes()
+    axes = _axes(call, op, x, w).without_single_axes()
     (images, channels), (cin, cout, *kernel) = x.type.dims[:2], w.type.sizes
     made = conv_transpose.ConvTransposeArgs(*(
         images, op.group, cin // op.group, cout, *axes.depth_height_width,

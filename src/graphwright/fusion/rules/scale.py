@@ -1,0 +1,13 @@
+"""Scales of channels: in place of an image, the weights of the convolution behind it are scaled."""
+
+from __future__ import annotations
+
+from graphwright.fusion.rules.base import FUSE, ReplaceRule
+from graphwright.passes.scale_weights import SCALE_WEIGHTS
+
+SCALE = ReplaceRule(
+    "scale",
+    "scales the weights of convolutions of single pixels in place of their images (squeeze and excitation)",
+    SCALE_WEIGHTS,
+    stage=FUSE,
+)

@@ -1,0 +1,79 @@
+"""Scales the weights of a convolution in place of its image: the projection behind squeeze and excitation.
+
+``conv(x * s, w) = conv(x, w * s)`` where ``s`` has a factor for each channel. The weights are much fewer than
+the elements of a large image, which would be read and written once more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphwright.cost.nominal import nominal
+from graphwright.ir.blocked_form import CHANNELS
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.hints import conflict
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.refusal import Code, Refusal
+from graphwright.ir.symbols import product
+from graphwright.ir.types import F32
+from graphwright.ops.core.binary import Mul
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.scaled_conv import ScaledConv
+from graphwright.passes.base import RulePass
+
+PIXELS_PER_FEATURE: Final = 4
+"""Pixels of the image for each feature of the result from which scaling the weights takes less."""
+
+A, B, W, BIAS = Var("a"), Var("b"), Const("w"), Opt("bias")
+SCALED = P(Mul, A, B, once=True)
+CONV = P(Conv, SCALED, W, BIAS)
+
+
+def _refusal(m: Match) -> Refusal | None:
+    if (fault := _window_fault(m)) is not None:
+        return fault
+    found = _image_and_scale(m)
+    if found is None:
+        return Refusal(Code.SCALE_IMAGES, f"{m[A].type} times {m[B].type}: no factors of channels alone")
+    image, _ = found
+    if image.producer is not None and len(image.users) == 1:
+        return Refusal(Code.SCALE_EPILOGUE, f"{image.producer.place} computes the image for it alone")
+    pixels = nominal(product(image.type.dims[CHANNELS + 1 :]), m.module.symbols)
+    features = m[W].type.sizes[0]
+    if pixels < PIXELS_PER_FEATURE * features:
+        return Refusal(Code.SCALE_COST, f"{pixels} pixels, and weights for {features} features")
+    apart = conflict(m.sources, m.module.hints)
+    return None if apart is None else Refusal(Code.SCALE_HINT, apart)
+
+
+def _window_fault(m: Match) -> Refusal | None:
+    op, w = m.op(CONV), m[W].type
+    is_plain = op.group == 1 and not op.auto_pad and set(op.pads) <= {0} and op.precision is None
+    if is_plain and set(w.sizes[2:]) == {1} and w.dtype == F32:
+        return None
+    return Refusal(Code.SCALE_WINDOW, "the convolution has a window, pads, groups or another precision")
+
+
+def _image_and_scale(m: Match) -> tuple[Value, Value] | None:
+    """What is multiplied: all elements of the image, and one factor for each of its channels."""
+    product_type = m.node(SCALED).output.type
+    for image, scale in ((m[A], m[B]), (m[B], m[A])):
+        factors = tuple(size if axis == CHANNELS else 1 for axis, size in enumerate(product_type.dims))
+        if image.type == product_type and scale.type.shape == factors != product_type.shape:
+            return image, scale
+    return None
+
+
+def _rewrite(b: Builder, m: Match) -> Value:
+    found, bias = _image_and_scale(m), m.optional(BIAS)
+    assert found is not None
+    image, scale = found
+    made: Value = b(ScaledConv(m.op(CONV).strides), image, m[W], scale, *([] if bias is None else [bias]))
+    return made
+
+
+SCALE_WEIGHTS = RulePass(
+    "scale_weights", (Rule("convolution of a scaled image", CONV, _refusal, _rewrite, Code.REPLACED),)
+)
+"""The pass."""

@@ -16,7 +16,6 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "RandomUniform": {k: "random numbers are drawn by NumPy" for k in range(8)},
     "MelWeightMatrix": {8: "operands that are computed"},
     "RoiAlign": {k: "the number of points depends on the region" for k in range(4)},
-    "Roll": {3: "the axis that turns is symbolic"},
     "STFT": {9: "the length of the transform is symbolic"},
     "TfIdfVectorizer": {k: "n-grams are looked up in a table" for k in (5, 6)},
 }

@@ -18,6 +18,7 @@ from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.non_zero import NonZero
 from graphwright.ops.core.one_hot import OneHot
 from graphwright.ops.core.range import Range
+from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.top_k import TopK
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unique import Unique
@@ -243,3 +244,13 @@ def test_one_size_after_the_other() -> None:
         np.testing.assert_array_equal(positive, array[array > 0])
         np.testing.assert_array_equal(large, 2 * array[array > 0.5])
     assert model.stats()["host_calls"] == 0
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_roll_of_an_open_axis(dtype: str) -> None:
+    model, roll = compiled(Roll(1, 2), [(dtype, ("M", "N", 3))]), Roll(1, 2)
+    for shape in ((1, 2, 3), (2, 3, 3), (5, 7, 3), (0, 4, 3)):
+        x = np.arange(np.prod(shape)).reshape(shape).astype({"f32": np.float32, "i8": np.int8}[dtype])
+        np.testing.assert_array_equal(check(roll, model, x), np.roll(x, -2, 1))
+    with pytest.raises(gw.GraphwrightError, match="N must be at least 2"):
+        model(x[:, :1].copy())

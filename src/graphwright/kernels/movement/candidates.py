@@ -132,8 +132,6 @@ def roll(node: Node[Roll], context: Context) -> Run | str:
         return refusal
     axis, strides = node.op.axis % len(shape), row_major_strides(shape)
     size, stride = shape[axis], strides[axis]
-    if not isinstance(size, int):
-        return "the size of its axis is not known"
     launches = []
     for first, to, count in ((start, 0, size - start), (0, size - start, start)):
         part = (*shape[:axis], count, *shape[axis + 1 :])

@@ -29,6 +29,22 @@ CHECKER_DIFFERS = {
     "Reshape-7",  # -1 beside a size of 0
 }
 """Samples that the shape inference of ONNX's checker refuses, or infers otherwise."""
+NOT_WRITTEN = {
+    "Conv-11", "Conv-12", *(f"MatMul-{k}" for k in range(5, 10)),  # products of bf16 with sums of f32
+    "ScaledDotProductAttention-2", "ScaledDotProductAttention-3",
+    "GroupNormalization-3", "SpaceToDepth-1",  # a scale for each group, another order of channels
+    *(f"{op}-{k}" for op in ("PRelu", "Pow") for k in (0, 5, 6, 7, 8)), "STFT-12", "Shrink-3",  # dtypes
+    "Range-4",  # of bf16, which is newer than the checker
+}  # fmt: skip
+"""Samples that ONNX has no nodes for."""
+NO_PEER = {
+    "AffineGrid-6", "MelWeightMatrix-7",  # nothing, an empty range
+    "DeformConv-6", "DeformConv-7", "LRN-3",  # other ranks than 4
+    "GlobalLpPool-1", "MaxRoiPool-1", "ImageDecoder-3", "MeanVarianceNormalization-1", "QLinearMatMul-6",
+    "MatMulInteger-6", "MatMulInteger-9", "QLinearMatMul-2", "QLinearMatMul-5",  # a zero point for each row
+    "Reshape-7",
+}  # fmt: skip
+"""Samples that neither ONNX Runtime nor ONNX's reference runs."""
 PEERS_DIFFER = {
     "Cast-14", "Cast-15", "Cast-16", "Cast-17", "Cast-18", "Cast-19",  # NaN of f8e8m0
     "ConvTranspose-5",
@@ -65,11 +81,11 @@ SAMPLES = [
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
 def test_the_nodes_of_an_op_mean_what_it_does(name: str, sample: Sample) -> None:
     module, _, _ = sample_node(sample)
-    try:
-        model = write_model(module).with_weights()
-    except ModelError as error:
-        assert "cannot be written" in str(error)
-        pytest.skip(str(error))
+    if name in NOT_WRITTEN:
+        with pytest.raises(ModelError, match="cannot be written"):
+            write_model(module)
+        return
+    model = write_model(module).with_weights()
     known = all(value.type.shape is not None for value in module.main.outputs)
     if known:  # the checker wants a rank of every output
         onnx.checker.check_model(model, full_check=name not in CHECKER_DIFFERS)
@@ -83,6 +99,7 @@ def test_the_nodes_of_an_op_mean_what_it_does(name: str, sample: Sample) -> None
     if name in PEERS_DIFFER:
         return
     found = run_by_a_peer(model, dict(zip(names, feeds, strict=True)))
+    assert (found is None) == (name in NO_PEER)
     if found is None:
         return
     for given, wanted in zip(found, expected, strict=True):

@@ -1,9 +1,10 @@
 """Writes modules as models of ONNX."""
 
 from graphwright.export.onnx.functions import FUNCTION_DOMAIN, FusedFunction, fused_functions
+from graphwright.export.onnx.model import OnnxModel
 from graphwright.export.onnx.save import save_model
 from graphwright.export.onnx.schemas import OPSET
-from graphwright.export.onnx.writer import OnnxModel, write_model
+from graphwright.export.onnx.writer import write_model
 
 __all__ = [
     "FUNCTION_DOMAIN",

@@ -10,7 +10,7 @@ from typing import Final
 import onnx
 
 from graphwright.export.onnx.attributes import raw_bytes, raw_size, tensor_header, tensor_proto
-from graphwright.export.onnx.writer import OnnxModel
+from graphwright.export.onnx.model import OnnxModel
 from graphwright.ir.op import Array
 from graphwright.ir.types import STRING, dtype_of
 from graphwright.whole_file import whole_file

@@ -15,8 +15,8 @@ import onnx
 from onnx import helper
 
 from graphwright.errors import Collector, ModelError
-from graphwright.export.onnx.attributes import tensor_proto
 from graphwright.export.onnx.functions import FUNCTION_DOMAIN, Functions
+from graphwright.export.onnx.model import OnnxModel
 from graphwright.export.onnx.schemas import OPSET, first_opset
 from graphwright.export.onnx.scope import FunctionScope, Scope
 from graphwright.export.onnx.sizes import size_of, size_vector
@@ -28,33 +28,9 @@ from graphwright.ir.names import UniqueNames, terminal
 from graphwright.ir.op import Array, ConstRef
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DType, TensorType
-from graphwright.records import dataclass
 
 SOURCES: Final = "graphwright.sources"
 """Metadata key of a call: JSON list of the nodes of the source model that the function stands for."""
-
-
-@dataclass(frozen=True)
-class OnnxModel:
-    """A model without its weights, and these by the names of the initializers that they become. ``calls``:
-    the Fused nodes that became calls of each function.
-    """
-
-    proto: onnx.ModelProto
-    weights: Mapping[str, Array]
-    calls: Mapping[str, Sequence[Node]]
-
-    @property
-    def weight_bytes(self) -> int:
-        return sum(array.nbytes for array in self.weights.values())
-
-    def with_weights(self) -> onnx.ModelProto:
-        """The model with its weights inside, which must have room in 2 GiB."""
-        made = onnx.ModelProto()
-        made.CopyFrom(self.proto)
-        for tensor in made.graph.initializer:
-            tensor.CopyFrom(tensor_proto(self.weights[tensor.name], tensor.name))
-        return made
 
 
 def write_model(

@@ -1,0 +1,35 @@
+"""What the writer gives: a model without its weights, and these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from graphwright.export.onnx.attributes import tensor_proto
+from graphwright.ir.graph import Node
+from graphwright.ir.op import Array
+from graphwright.records import dataclass
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model without its weights, and these by the names of the initializers that they become. ``calls``:
+    the Fused nodes that became calls of each function.
+    """
+
+    proto: onnx.ModelProto
+    weights: Mapping[str, Array]
+    calls: Mapping[str, Sequence[Node]]
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(array.nbytes for array in self.weights.values())
+
+    def with_weights(self) -> onnx.ModelProto:
+        """The model with its weights inside, which must have room in 2 GiB."""
+        made = onnx.ModelProto()
+        made.CopyFrom(self.proto)
+        for tensor in made.graph.initializer:
+            tensor.CopyFrom(tensor_proto(self.weights[tensor.name], tensor.name))
+        return made

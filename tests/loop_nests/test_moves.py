@@ -109,7 +109,7 @@ def test_regions_of_moves_mean_the_same(n: int) -> None:
 
 
 def test_results_of_compiled_moves(tmp_path: object) -> None:
-    """Head split, halves turned, a turn on both axes and windows, in one compiled model; N is open."""
+    """Head split, halves rolled, a roll on both axes and windows, in one compiled model; N is open."""
     module = Module()
     types = [("q", tensor(F32, symbol("N"), 7, 96)), ("x", tensor(F32, symbol("N"), 35, 17))]
     b, (q, x) = new_graph(module, "main", types)
@@ -131,8 +131,8 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
     assert len(moves) == 7
 
 
-def test_an_axis_along_which_values_are_joined_does_not_turn() -> None:
-    """Halves of one element: the turn would be around which half it is."""
+def test_an_axis_along_which_values_are_joined_is_not_rolled() -> None:
+    """Halves of one element: it would be rolled along the axis that counts the halves."""
     module = Module()
     b, (x, y) = new_graph(module, "main", [(name, tensor(F32, symbol("N"), 1, 2)) for name in "xy"])
     low, high = (b(Slice((k,), (k + 1,), (2,), (1,)), x) for k in (0, 1))

@@ -10,7 +10,6 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.ir.symbols import product
 from graphwright.loop_nests.axes import Nest
 
 ROW_SHARE: Final = 80
@@ -26,7 +25,7 @@ def row_refusal(nest: Nest, machine: Machine) -> Refusal | None:
     """Why one kernel is not to walk the rows of ``nest`` several times; None if they stay in the cache."""
     if not nest.reduced:
         return None
-    row = product([nest.axes.extents[a] for a in nest.reduced])
+    row = nest.axes.extent(nest.reduced)
     inner_is_reduced = nest.domain[-1] in nest.reduced
     room = machine.l2.bytes * ROW_SHARE // 100
     if isinstance(row, int) and inner_is_reduced and 4 * row * (1 + len(nest.reads)) > room:

@@ -7,9 +7,8 @@ from typing import Final
 
 from graphwright.ir.graph import Value
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.ir.symbols import Dim, product
+from graphwright.loop_nests.addresses import terms_of
 from graphwright.loop_nests.axes import Axis, Nest
-from graphwright.loop_nests.moves import terms_of
 
 SHORTEST_RUN: Final = 16
 """Elements that lie side by side in each access: a cache line of f32. Shorter ones cost more than a copy."""
@@ -26,7 +25,7 @@ def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
         if value in nest.partial and is_part:
             return Refusal(Code.PART_STORED, Code.PART_STORED.means)
     for run in _runs(nest, dict.fromkeys((*nest.direct, *stored))):
-        elements: Dim = product([nest.axes.extents[axis] for axis in run])
+        elements = nest.axes.extent(run)
         if not isinstance(elements, int) or elements < SHORTEST_RUN:
             why = f"only {elements} elements lie side by side along the innermost loop"
             return Refusal(Code.SHORT_RUNS, why)

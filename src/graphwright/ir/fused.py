@@ -61,7 +61,7 @@ class Schedule:
     are computed side by side. ``sums``: partial sums of a lane that are folded side by side.
     ``keeps_rows``: whether costly values wait in memory for a later pass over their row. ``dims``: of an
     epilogue, how many axes each dim of the contraction's result has. ``accesses``: of values that are cut out
-    of an operand, or turned around an axis.
+    of an operand, or rolled along an axis.
     """
 
     strategy: Strategy

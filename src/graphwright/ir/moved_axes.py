@@ -24,7 +24,7 @@ class Along:
 
 
 class MovesAxes:
-    """Interface of ops whose axes are those of operand 0, permuted, cut or turned. They define its method."""
+    """Interface of ops whose axes are those of operand 0, permuted, cut or rolled. They define its method."""
 
     __slots__ = ()
 

@@ -9,7 +9,9 @@ from graphwright.ir.moved_axes import JoinsOperands, MovesAxes
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.axes import Axis, Nest, NotOneNest
-from graphwright.loop_nests.moves import join, keep_phases, move, read_directly, show, unify_phases
+from graphwright.loop_nests.concats import join
+from graphwright.loop_nests.moves import move, show
+from graphwright.loop_nests.rolls import keep_phases, unify_phases
 
 
 def analyse(nodes: Sequence[Node]) -> Nest:
@@ -65,7 +67,7 @@ def _elementwise(nest: Nest, node: Node) -> None:
             dims = value.type.dims
             aligned = enumerate(dims, start=len(shape) - len(dims))
             nest.reads[value] = tuple(() if size == 1 else place[d] for d, size in aligned)
-        read_directly(nest, value)
+        nest.read_directly(value)
     nest.places[node.output] = tuple(place)
     if nest.phases:
         unify_phases(nest, node, fresh)
@@ -79,7 +81,7 @@ def _view(nest: Nest, node: Node) -> None:
 
 def _reduce(nest: Nest, node: Node) -> tuple[Axis, ...]:
     place = nest.place_of(node.operand(0))
-    read_directly(nest, node.operand(0))
+    nest.read_directly(node.operand(0))
     fold = folding(node.op)
     folded = set(fold.resolved(len(place)))
     if fold.keepdims:

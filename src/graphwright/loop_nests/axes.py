@@ -1,7 +1,7 @@
 """What the loop analysis finds: one system of axes for all values, and how each value's dims lie on them.
 
 Elementwise ops unify the axes of their operands, views split or join axes, permutations reorder them,
-reductions take axes away. Operands may be read in part (:class:`Window`), and values may be turned around an
+reductions take axes away. Operands may be read in part (:class:`Window`), and values may be rolled along an
 axis (:class:`Phase`). A region is one loop nest exactly if this succeeds: every dim of every value is then a
 product of axes of one common domain.
 """
@@ -47,6 +47,10 @@ class AxisSystem:
         """A fresh axis."""
         self.extents.append(extent)
         return len(self.extents) - 1
+
+    def extent(self, axes: Sequence[Axis]) -> Dim:
+        """How many elements ``axes`` have, taken as one."""
+        return product([self.extents[axis] for axis in axes])
 
     @property
     def are_refined(self) -> bool:
@@ -98,13 +102,13 @@ class AxisSystem:
         place: list[tuple[Axis, ...]] = []
         for size in sizes:
             group: list[Axis] = []
-            while product([self.extents[a] for a in group]) != size:
+            while self.extent(group) != size:
                 if not left:
                     raise NotOneNest(
                         Code.REGROUPING_VIEW, f"a view regroups sizes into {', '.join(map(str, sizes))}"
                     )
                 head = left.pop(0)
-                missing = _quotient(size, product([self.extents[a] for a in group]))
+                missing = _quotient(size, self.extent(group))
                 if missing is None:
                     raise NotOneNest(
                         Code.REGROUPING_VIEW, f"a view makes {size} from sizes that do not divide it"
@@ -142,7 +146,7 @@ def _quotient(a: Dim, b: Dim) -> Dim | None:
 
 @dataclass(frozen=True)
 class Phase:
-    """Where a value is turned around an axis: at index ``i`` of ``axes``, taken as one, the loops are at its
+    """Where a value is rolled along an axis: at index ``i`` of ``axes``, taken as one, the loops are at its
     element ``i + start``, modulo ``size``."""
 
     axes: tuple[Axis, ...]
@@ -165,7 +169,7 @@ class Nest:
     ``places``: where each value made by the nodes lies. ``reads``: where each operand from outside lies.
     ``windows``: values that are parts of operands. ``sources``: the operand or window that a view shows.
     ``direct``: those of operands and windows that something computes with. ``partial``: values that may lack
-    axes, since they are loaded, or cheap to compute again. ``phases``: of the values that are turned.
+    axes, since they are loaded, or cheap to compute again. ``phases``: of the values that are rolled.
     ``parts``: axes that count the operands of a concatenation. ``folded``: the axes that each reduction
     folds; none where they are all of size 1. ``reduced``: those of all that fold any.
     """
@@ -195,6 +199,24 @@ class Nest:
             self.sources.copy(), self.partial.copy(), self.phases.copy(), self.parts.copy(),
             self.folded.copy(),
         )  # fmt: skip
+
+    def source_of(self, value: Value) -> Value | None:
+        """The operand or window that ``value`` shows; None where the region computes it."""
+        source = self.sources.get(value, value)
+        return source if source in self.reads or source in self.windows else None
+
+    def show(self, output: Value, value: Value) -> None:
+        """Note that ``output`` shows ``value`` in another shape or order."""
+        source = self.source_of(value)
+        if source is not None:
+            self.sources[output] = source
+            self.partial[output] = None
+
+    def read_directly(self, value: Value) -> None:
+        """Note that something computes with ``value``: what it shows is loaded."""
+        source = self.source_of(value)
+        if source is not None:
+            self.direct[source] = None
 
     def place_of(self, value: Value) -> Place:
         """Where ``value`` lies, on axes of its own if it was not known before."""

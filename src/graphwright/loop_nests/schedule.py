@@ -11,10 +11,10 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loops.nodes import Level
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, product
+from graphwright.loop_nests.addresses import terms_of
 from graphwright.loop_nests.analysis import analyse
 from graphwright.loop_nests.axes import Axis, Nest, join_axes
 from graphwright.loop_nests.limits import Limits
-from graphwright.loop_nests.moves import terms_of
 from graphwright.records import replace
 
 
@@ -53,7 +53,7 @@ def _over(region: Graph, nest: Nest, groups: Sequence[tuple[Axis, ...]]) -> Sche
     places = [nest.places.get(v, nest.reads.get(v, ())) for v in values]
     return Schedule(
         Strategy.EPILOGUE,
-        tuple(product([nest.axes.extents[axis] for axis in group]) for group in groups),
+        tuple(nest.axes.extent(group) for group in groups),
         tuple(sorted({position[axis] for axis in nest.reduced})),
         tuple(_positions(nest.axes_of(place), position) for place in places),
         accesses=_accesses(region, nest, values, position) if nest.windows or nest.phases else (),
@@ -68,7 +68,7 @@ def _positions(axes: Sequence[Axis], position: Mapping[Axis, int]) -> tuple[int,
 def _accesses(
     region: Graph, nest: Nest, values: Sequence[Value], position: Mapping[Axis, int]
 ) -> tuple[Access, ...]:
-    """Where windows are loaded, and turned values loaded or stored."""
+    """Where windows are loaded, and rolled values loaded or stored."""
     made = []
     for number, value in enumerate(values):
         lies = value in nest.direct or value in region.outputs

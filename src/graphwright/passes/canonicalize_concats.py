@@ -1,4 +1,4 @@
-"""Concatenations of all parts of one value are moves of its axes: it is turned, or transposed.
+"""Concatenations of all parts of one value are moves of its axes: a Roll, or a Transpose.
 
 Loads of the nodes behind can then take elements where they lie.
 """
@@ -60,10 +60,10 @@ def _parts(node: Node) -> list[_Part] | str:
     return parts
 
 
-# ---- turns
+# ---- rolls
 
 
-def _is_turn(m: Match) -> str | None:
+def _is_roll(m: Match) -> str | None:
     """None where the operands are the end of a value, then its beginning."""
     if m.root.output.type.shape is None:
         return "the rank is not known"
@@ -79,11 +79,11 @@ def _is_turn(m: Match) -> str | None:
     if any([d for k, d in enumerate(size) if k != axis] != others for size in sizes):
         return "another axis is cut as well"
     head, tail = sizes[1][axis], sizes[0][axis]
-    is_turn = 0 == first != last == head and tail != 0 and head + tail == whole[axis]
-    return None if is_turn else "the operands are not the end of an axis, then its beginning"
+    is_roll = 0 == first != last == head and tail != 0 and head + tail == whole[axis]
+    return None if is_roll else "the operands are not the end of an axis, then its beginning"
 
 
-def _turned(b: Builder, m: Match) -> Value:
+def _rolled(b: Builder, m: Match) -> Value:
     parts, axis = _parts(m.root), _axis(m.root)
     assert not isinstance(parts, str)
     made: Value = b(Roll(axis, parts[0].along[axis].start), parts[0].whole)
@@ -159,7 +159,7 @@ def _transposed(b: Builder, m: Match) -> Value:
 CANONICALIZE_CONCATS = RulePass(
     "canonicalize_concats",
     (
-        Rule("Concat of the end and the beginning", JOINED, _is_turn, _turned),
+        Rule("Concat of the end and the beginning", JOINED, _is_roll, _rolled),
         Rule("Concat of every n-th element", JOINED, _takes_every_nth, _transposed),
     ),
 )

@@ -1,0 +1,63 @@
+"""Addresses of values that do not lie along the axes of the loops: parts of operands, and rolled values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphwright.ir.fused import Term
+from graphwright.ir.graph import Value
+from graphwright.ir.refusal import Code
+from graphwright.loop_nests.axes import Axis, Nest, NotOneNest
+
+
+def terms_of(nest: Nest, value: Value) -> tuple[Value, tuple[Term, ...]] | None:
+    """Whose memory holds ``value``, and where; None if it lies along its place. Raises NotOneNest."""
+    phases = nest.phases.get(value, ())
+    if value not in nest.windows and not phases:
+        return None
+    window = nest.windows.get(value)
+    terms = window.terms if window else (Term(nest.axes_of(nest.place_of(value)), 1),)
+    for phase in phases:
+        run = nest.axes.resolve(phase.axes)
+        terms = with_run(nest, terms, run, Term(run, 1, phase.start, modulus=phase.size))
+    return window.operand if window else value, terms
+
+
+def with_run(nest: Nest, terms: Sequence[Term], run: tuple[Axis, ...], by: Term) -> tuple[Term, ...]:
+    """``terms`` with the position along ``run`` replaced by that of ``by``, whose stride is ignored."""
+    if not run:
+        return tuple(terms)
+    made: list[Term] = []
+    is_found = False
+    for term in terms:
+        axes = nest.axes.resolve(term.axes)
+        at = find_run(axes, run)
+        made += [term] if at is None else _replaced(nest, term, axes, at, run, by)
+        is_found |= at is not None
+    if not is_found:
+        raise NotOneNest(Code.MOVED, "it moves an axis whose elements do not lie at one step")
+    return tuple(made)
+
+
+def find_run(axes: Sequence[Axis], run: Sequence[Axis]) -> int | None:
+    """Where ``run`` stands among ``axes``, in one piece."""
+    starts = range(len(axes) - len(run) + 1)
+    return next((k for k in starts if tuple(axes[k : k + len(run)]) == tuple(run)), None)
+
+
+def _replaced(
+    nest: Nest, term: Term, axes: Sequence[Axis], at: int, run: Sequence[Axis], by: Term
+) -> Iterator[Term]:
+    """What stands in front of the run, the run as ``by`` walks it, and what stands behind it."""
+    before, after = tuple(axes[:at]), tuple(axes[at + len(run) :])
+    if term.start == 0 and term.step == 1 and term.modulus == 0:
+        stride = term.stride * nest.axes.extent(after)
+        if before:
+            yield Term(before, stride * nest.axes.extent(run))
+        yield Term(by.axes, stride, by.start, by.step, by.modulus)
+        if after:
+            yield Term(after, term.stride)
+        return
+    if before or after or by.modulus != 0 or term.modulus != 0:
+        raise NotOneNest(Code.MOVED, "it moves part of an axis that was moved")
+    yield Term(by.axes, term.stride, term.start + term.step * by.start, term.step * by.step)

@@ -13,6 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from graphwright.compiler.recompile import unpacked_module
+from graphwright.ir.fused import Fused
+from graphwright.runtime.cpu import Cpu
+from graphwright.tools.measurement import region_model
 from tests.plugins.support import graphwright
 
 HOSTILE = '<script>alert("\x1b[31m")</script>'
@@ -168,3 +172,75 @@ def test_inspect_shows_the_bytes_of_kernels(folder: Path) -> None:
     assert "product + relu  512 B    512 B" in done.stdout
     facts = json.loads(graphwright("inspect", folder / "m.om", "--json").stdout)["traffic"]
     assert (facts["read"], facts["written"], len(facts["nodes"])) == (1536, 1536, 3)
+
+
+# -- measured
+
+
+def test_every_task_has_its_prediction_and_its_time(folder: Path) -> None:
+    facts = json.loads(said(folder / "m.om", "--measure", "--json"))
+    measured = facts["measured"]
+    tasks = {task["task"]: task for task in measured["tasks"]}
+    compiled = gw.load(folder / "m.om")
+    (program,) = compiled.package.programs()
+    (target,) = program.targets.values()
+    assert isinstance(compiled.executor, Cpu)
+    registers = compiled.executor.plan([(8, 16)], 1)["registers"]
+    assert {number: (task["nodes"], task["predicted_ns"]) for number, task in tasks.items()} == {
+        number: (task.name, registers[task.work]) for number, task in enumerate(target.task_graph.tasks)
+    }
+    assert all(task["measured_ns"] > 0 for task in tasks.values())
+    assert measured["predicted_ns"] == sum(task["predicted_ns"] for task in tasks.values())
+    off = [abs(task["measured_ns"] - task["predicted_ns"]) for task in measured["tasks"]]
+    assert off == sorted(off, reverse=True)
+    assert facts["decisions"]
+
+
+def test_the_largest_merges_are_timed_fused_and_apart(folder: Path) -> None:
+    """product with relu saves 1024 bytes, sum with div 576."""
+    merges = json.loads(said(folder / "m.om", "--measure", "--json"))["measured"]["merges"]
+    assert [merge["nodes"] for merge in merges] == [["product", "relu"], ["sum", "div"]]
+    assert [merge["ops"] for merge in merges] == [["MatMul", "Relu"], ["ReduceSum", "Div"]]
+    for merge in merges:
+        assert merge["fused_ns"] > 0 and merge["apart_ns"] > 0
+        assert merge["ratio_low"] <= merge["ratio"] <= merge["ratio_high"]
+
+
+def test_open_sizes_are_given(folder: Path) -> None:
+    path = folder / "open.onnx"
+    onnx.save(onnx.parser.parse_model(OPEN), path)
+    assert "give them" in graphwright("explain", path, "--measure").stderr
+    text = said(path, "--measure", "--shape", "x:3,5")
+    assert text.splitlines()[0].split() == ["predicted", "measured", "ratio", "kernel", "source", "nodes"]
+    assert "all tasks" in text and "largest merges" in text
+    np.savez(folder / "feeds.npz", x=np.ones((4, 5), np.float32))
+    assert "all tasks" in said(path, "--measure", "--input", folder / "feeds.npz")
+
+
+OPEN = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 5] x) => (float[n, 5] y) {
+    [gate] s = Sigmoid (x)
+    [product] y = Mul (s, x)
+}"""
+
+
+def test_arguments_that_do_not_go_with_measuring(folder: Path) -> None:
+    package = folder / "m.om"
+    for arguments in (
+        ["--measure", "--html", folder / "x.html"],
+        ["--measure", "--why-not", "product", "relu"],
+    ):
+        assert graphwright("explain", package, *arguments).exit_code == 2
+    assert graphwright("explain", package, "--input", "x=1").exit_code == 2
+
+
+@pytest.mark.parametrize("rules", ["all", "none"])
+def test_a_region_alone_computes_what_it_did(rules: str) -> None:
+    """Its weights are constants of it."""
+    module = unpacked_module(gw.compile(model()).package)
+    node = next(node for node in module.walk() if isinstance(node.op, Fused) and "product" in node.sources)
+    alone = region_model(module, node, gw.CompileOptions(fusion_rules=rules))
+    x = np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16)
+    assert [spec.name for spec in alone.inputs] == ["operand_0"]
+    np.testing.assert_allclose(alone(x)[0], np.maximum(x @ np.ones((16, 16)), 0), rtol=1e-4, atol=1e-5)

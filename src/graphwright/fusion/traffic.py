@@ -46,7 +46,7 @@ class NodeTraffic:
 def traffic_of(module: Module) -> list[NodeTraffic]:
     """Of each node that runs, in their order; regions of control flow count once. Sizes that are open count
     as :func:`graphwright.cost.nominal.nominal` says."""
-    return [_node_traffic(node, module.symbols) for node in _running(module)]
+    return [node_traffic(node, module.symbols) for node in _running(module)]
 
 
 def total_of(nodes: Iterable[NodeTraffic]) -> tuple[Traffic, Traffic]:
@@ -67,7 +67,8 @@ def _running(module: Module) -> Iterator[Node]:
                 pending += node.regions
 
 
-def _node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
+def node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
+    """What ``node`` reads and writes, in one run."""
     constants = [v for v in node.inputs if v is not None and is_constant(v)]
     fused = _traffic(node, frozenset(), symbols)
     if isinstance(node.op, TransData):  # layouts brought it: op by op there are none

@@ -94,8 +94,9 @@ class Cpu(Executor):
         stamps = np.zeros((len(tasks), 3), np.int64)
         shapes = [array.shape for array in arrays]
         results = self._guarded(shapes, lambda: self._native.run(arrays, None, threads, False, stamps))
+        work = [*self._native.plan(shapes, threads)["registers"], 0]  # the last: of tasks that state none
         return results, [
-            TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread))
+            TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread), work[task.work])
             for i, (task, (start, end, thread)) in enumerate(zip(tasks, stamps, strict=True))
             if end
         ]

@@ -31,7 +31,9 @@ def reference_fault(error: Exception, place: str) -> RunError:
 
 @dataclass(frozen=True)
 class TaskTime:
-    """One task of a traced run; times in nanoseconds on the monotonic clock."""
+    """One task of a traced run; times in nanoseconds on the monotonic clock. ``predicted``: what the cost
+    model says that it takes one core, in nanoseconds; 0 where it says nothing.
+    """
 
     task: int
     name: str
@@ -39,6 +41,7 @@ class TaskTime:
     start: int
     end: int
     thread: int
+    predicted: int = 0
 
 
 class FastPath(Protocol):

@@ -44,10 +44,12 @@ class Run:
     """Kept where the run is traced."""
     host_calls: int = 0
 
-    def stamp(self, name: str, kernel: str, start: int, end: int, thread: int = 0) -> None:
+    def stamp(
+        self, name: str, kernel: str, start: int, end: int, thread: int = 0, predicted: int = 0
+    ) -> None:
         """Note a task of a run that is traced."""
         if self.times is not None:
-            self.times.append(TaskTime(len(self.times), name, kernel, start, end, thread))
+            self.times.append(TaskTime(len(self.times), name, kernel, start, end, thread, predicted))
 
 
 class Step(Protocol):
@@ -76,7 +78,7 @@ class CallProgramRunner(Step):
         if run.times is not None:
             results, times = self._executor.traced(arrays, run.threads)
             for each in times:
-                run.stamp(each.name, each.kernel, each.start, each.end, each.thread)
+                run.stamp(each.name, each.kernel, each.start, each.end, each.thread, each.predicted)
             return results
         targets = self._targets(run)
         served = self._fast_path(run)(*arrays) if targets is None else None

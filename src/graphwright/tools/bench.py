@@ -226,22 +226,28 @@ def worker_process(engine: str, options: Options) -> Iterator[Worker]:
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task over several runs: its median time in ns."""
+    """One task over several runs: its median time in ns, and what the cost model says that it takes one core;
+    0 where it says nothing.
+    """
 
     task: int
     name: str
     kernel: str
     median_ns: float
+    predicted_ns: int
 
 
 def task_times(model: Model, feeds: Mapping[str, Array], runs: int = 20, threads: int = 0) -> list[TaskRow]:
     """Every task that runs, slowest first: from the tasks' own time stamps."""
     model.run(feeds)
     times: dict[tuple[int, str, str], list[int]] = {}
+    predicted: dict[tuple[int, str, str], int] = {}
     for _ in range(runs):
         for stamp in model.trace(feeds, threads):
-            times.setdefault((stamp.task, stamp.name, stamp.kernel), []).append(stamp.end - stamp.start)
-    rows = [TaskRow(*key, statistics.median(taken)) for key, taken in times.items()]
+            key = stamp.task, stamp.name, stamp.kernel
+            times.setdefault(key, []).append(stamp.end - stamp.start)
+            predicted[key] = stamp.predicted
+    rows = [TaskRow(*key, statistics.median(taken), predicted[key]) for key, taken in times.items()]
     return sorted(rows, key=lambda row: -row.median_ns)
 
 

@@ -15,9 +15,11 @@ from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
+from graphwright.runtime.model import Model
 from graphwright.tools.arguments import (
     Constants,
     EntryName,
+    Feeds,
     Outputs,
     Shapes,
     parse_shapes,
@@ -25,9 +27,11 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.console import bytes_text, note, say, table
+from graphwright.tools.console import bytes_text, duration_text, note, say, table
 from graphwright.tools.explain_html import page
 from graphwright.tools.explanation import Explanation, changes
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.measurement import Measurement, MergeTime, measure
 from graphwright.tools.model_tables import traffic_line
 from graphwright.tools.models import entry_named, is_package, open_model
 from graphwright.tools.progress import Watch, stages
@@ -36,6 +40,7 @@ from graphwright.whole_file import whole_file
 GAINS: Final = 4
 MISSES: Final = 5
 MOST_CHANGES: Final = 50
+MOST_TASKS: Final = 20
 app = typer.Typer(add_completion=False)
 
 
@@ -62,6 +67,15 @@ def explain(
     diff: Annotated[
         bool, typer.Option("--diff", help="Show which decisions of NEW differ from those of MODEL.")
     ] = False,
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Run the model on one thread: predicted beside measured time of each task, and of the "
+            "largest merges the fused kernel beside its ops one by one.",
+        ),
+    ] = False,
+    input: Feeds = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as JSON, with keys that stay.")
     ] = False,
@@ -86,6 +100,7 @@ def explain(
     \b
       graphwright explain model.om
       graphwright explain model.onnx --why-not Conv_4 Add_7
+      graphwright explain model.onnx --measure --shape x:1,3,224,224
       graphwright explain model.om --json
       graphwright explain model.om --html fusion.html
       graphwright explain old.om new.om --diff
@@ -96,8 +111,16 @@ def explain(
         )
     if sum((why_not is not None, diff, as_json, html is not None)) > 1:
         raise typer.BadParameter("--why-not, --diff, --json and --html go one at a time")
+    if measured and (why_not is not None or diff or html is not None):
+        raise typer.BadParameter("it goes with --json, or alone", param_hint="--measure")
+    if input and not measured:
+        raise typer.BadParameter("the model is run with --measure alone", param_hint="--input")
     require_folder(html, "--html")
     graphwright.ops.load()
+
+    if measured:
+        _show_measured(_opened(model, shape, const, outputs, entry, options), shape, input, as_json, options)
+        return
 
     def read(path: Path) -> Explanation:
         return Explanation.of(_package(path, shape, const, outputs, entry, options))
@@ -129,17 +152,80 @@ def _package(
     if is_package(path) and not (shape or const or outputs):
         package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
         return package if entry is None else package.only(entry_named(entry, package.entries))
+    return _opened(path, shape, const, outputs, entry, options).alone()
+
+
+def _opened(
+    path: Path,
+    shape: list[str] | None,
+    const: list[str] | None,
+    outputs: str | None,
+    entry: str | None,
+    options: Options,
+) -> Model:
+    """The model in a file, ready to run; a package keeps its own sizes."""
     with stages(Watch()) as observe:
-        opened = open_model(
+        return open_model(
             path,
             options,
-            shapes=parse_shapes(shape),
+            shapes=None if is_package(path) else parse_shapes(shape),
             constants=const,
             outputs=outputs,
             entry=entry,
             observe=observe,
         )
-    return opened.alone()
+
+
+def _show_measured(
+    model: Model,
+    shape: list[str] | None,
+    given: list[str] | None,
+    as_json: bool,
+    options: Options,
+) -> None:
+    feeds = make_feeds(model.inputs, given, parse_shapes(shape))
+    found = measure(model, feeds, options)
+    if as_json:
+        facts = {**Explanation.of(model.alone()).facts(), "measured": found.facts()}
+        say(json.dumps(facts, indent=2))
+        return
+    _show_tasks(found)
+    if found.merges:
+        say()
+        _show_merges(found.merges)
+
+
+def _show_tasks(found: Measurement) -> None:
+    rows = [
+        [
+            duration_text(task.predicted_ns) if task.predicted_ns else "-",
+            duration_text(task.median_ns),
+            f"{task.median_ns / task.predicted_ns:.2f}" if task.predicted_ns else "-",
+            task.kernel,
+            task.name,
+        ]
+        for task in found.tasks[:MOST_TASKS]
+    ]
+    total = found.measured_ns / found.predicted_ns if found.predicted_ns else 1.0
+    rows.append(
+        [duration_text(found.predicted_ns), duration_text(found.measured_ns), f"{total:.2f}", "all tasks", ""]
+    )
+    table(rows, ["predicted", "measured", "ratio", "kernel", "source nodes"], "")
+    if len(found.tasks) > MOST_TASKS:
+        note(f"{len(found.tasks) - MOST_TASKS} tasks that differ less are not shown: --json has all")
+
+
+def _show_merges(merges: Sequence[MergeTime]) -> None:
+    rows = [
+        [
+            duration_text(merge.fused_ns),
+            duration_text(merge.apart_ns),
+            f"{merge.ratio.median:.2f} ({merge.ratio.low:.2f} to {merge.ratio.high:.2f})",
+            " + ".join(merge.nodes),
+        ]
+        for merge in merges
+    ]
+    table(rows, ["fused", "one by one", "ratio", "largest merges"], "")
 
 
 def _show_summary(explained: Explanation) -> None:

@@ -11,7 +11,7 @@
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
 #   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
-#                      GRAPHS small random graphs beside ONNX Runtime
+#                      GRAPHS small random graphs beside ONNX Runtime, GRAPHS / 2 partitions of others beside NumPy
 #   make docs          write the generated parts of the documentation anew
 #   make clean         remove what the other targets made
 
@@ -99,6 +99,7 @@ fuzz: $(VENV)/.test
 	@$(BIN)/python -m tests.fuzz.run $(FUZZ)
 	@$(BIN)/python -m tests.fuzz.differential --count $(GRAPHS) --jobs $(JOBS) --device reference
 	@$(BIN)/python -m tests.fuzz.differential --count $$(($(GRAPHS) / 10)) --jobs $(JOBS)
+	@$(BIN)/python -m tests.fuzz.partitions --graphs $$(($(GRAPHS) / 16)) --jobs $(JOBS)
 
 docs: $(VENV)/.test
 	@$(BIN)/python -m docs.make_path

@@ -18,8 +18,10 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.kernels.bands import bands, benefit
+from graphwright.runtime.cpu import Cpu
 from graphwright.schedule import bands as schedule
 from graphwright.targets.cpu.isa import ISAS, Isa
+from tests.hostile_data.guarded import guarded
 from tests.isas import RUNNABLE, compiling_on
 
 Array = np.ndarray[Any, Any]
@@ -73,6 +75,20 @@ def test_a_residual_that_the_first_stage_reads_too(isa: str) -> None:
     model, x = chain(INVERTED, 16, (1, 40, 24), skip=True), image(1, 16, 40, 24)
     expected = compiled(model, 0, isa=isa)(x)[0]
     np.testing.assert_array_equal(compiled(model, 4, 2, isa=isa)(x)[0], expected)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("name", FORMS)
+def test_bands_stay_within_their_arrays(name: str, rows: int) -> None:
+    """Unreadable pages are behind, or in front of, the image and the result; what is freed becomes NaN."""
+    layers, cin = FORMS[name]
+    model, x = chain(layers, cin, (1, 29, 37)), image(1, cin, 29, 37)
+    expected, banded = compiled(model, 0)(x)[0], compiled(model, rows, 2)
+    assert is_banded(banded) and isinstance(banded.executor, Cpu)
+    for behind in (True, False):
+        arrays = [guarded(each, behind=behind) for each in (x, np.zeros_like(expected))]
+        banded.executor.run(arrays[:1], arrays[1:], 2, poison=True)
+        np.testing.assert_array_equal(arrays[1], expected)
 
 
 SIDES = st.integers(29, 70)

@@ -139,7 +139,14 @@ WIDENED = P(Cast, NARROWED, where=lambda op: op.to == F32)
 
 
 def _refusal(m: Match) -> str | None:
-    return None if m[X].type.dtype == F32 else f"it was {m[X].type.dtype}"
+    """A kernel stores what it computes, once: neither what it reads, nor one value as two results."""
+    value, graph = m[X], m.root.graph
+    if value.type.dtype != F32:
+        return f"it was {value.type.dtype}"
+    is_result = graph is not None and m.root.output in graph.outputs
+    if is_result and graph is not None and (value.producer is None or value in graph.outputs):
+        return "it would be a result that the kernel does not compute"
+    return None
 
 
 KEEP_EXCESS_PRECISION = RulePass(

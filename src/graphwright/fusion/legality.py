@@ -49,7 +49,7 @@ def merge_refusal(candidate: Candidate) -> Refusal | None:
     nodes, anchor = candidate.nodes, candidate.anchor
     if len(nodes) > target.limits.nodes:
         return Refusal(Code.MANY_NODES, f"more than {target.limits.nodes} nodes")
-    if anchor is not None and any(v is not None and v.producer in nodes for v in anchor.inputs):
+    if anchor is not None and any(v is not None and v.producer in candidate.members for v in anchor.inputs):
         return Refusal(Code.EPILOGUE_IS_OPERAND, "the contraction reads what its epilogue would compute")
     moves = any(map(is_move, nodes))
     if anchor is not None and moves:
@@ -67,6 +67,6 @@ def merge_refusal(candidate: Candidate) -> Refusal | None:
             return refusal
     if len(operands_of(nodes)) > target.limits.operands:
         return Refusal(Code.MANY_OPERANDS, f"more than {target.limits.operands} operands")
-    if candidate.partition.makes_cycle(set(nodes)):
+    if candidate.partition.makes_cycle(candidate.members):
         return Refusal(Code.CYCLE, "a value would leave the kernel and be read by it again")
     return target.region_refusal(nodes, nest)

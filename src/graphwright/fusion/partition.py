@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Trait
@@ -99,7 +99,7 @@ class Partition:
                 passed += [value.type] if kept else [value.type, value.type]
         return self.bytes_of(passed)
 
-    def makes_cycle(self, members: set[Node]) -> bool:
+    def makes_cycle(self, members: Collection[Node]) -> bool:
         """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last
         member."""
         last = max(self.position[n] for n in members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ class Explanation:
     def names(self) -> set[str]:
         """What a user may call the nodes: as reports do, or as the model does."""
         known = {name for node in self.nodes for name in (node.name, *node.sources)}
-        return known | {name for d in self.decisions for name in (*d.edit.nodes, *_sources(d))}
+        return known.union(*self._aliases.values())
 
     def kernel_of(self, first: str, second: str) -> NodeTraffic | None:
         """The node of the fused graph that computes both."""
@@ -77,11 +77,8 @@ class Explanation:
 
     def _on_the_way(self, start: str, end: str) -> Decision | None:
         """Breadth first: an edge straight from ``start`` to ``end`` counts before longer ways."""
-        ways: list[tuple[str, ...]] = [
-            (node,) for node in self._readers if _is_called(node, start, self._aliases)
-        ]
-        refused: dict[str, Decision | None] = {node: None for (node,) in ways}
-        pending = [node for (node,) in ways]
+        pending = [node for node in self._readers if start in self._aliases[node]]
+        refused: dict[str, Decision | None] = dict.fromkeys(pending)
         for node in pending:
             for decision in self._readers.get(node, ()):
                 reader = decision.edit.nodes[-1]
@@ -89,7 +86,7 @@ class Explanation:
                     continue
                 taken = decision.verdict is Verdict.TAKEN
                 refused[reader] = refused[node] or (None if taken else decision)
-                if _is_called(reader, end, self._aliases) and refused[reader] is not None:
+                if end in self._aliases[reader] and refused[reader] is not None:
                     return refused[reader]
                 pending.append(reader)
         return None
@@ -105,7 +102,7 @@ class Explanation:
 
     @cached_property
     def _aliases(self) -> Mapping[str, set[str]]:
-        """What each node of a decision comes from."""
+        """What each node of a decision is called: its own name, and those of what it comes from."""
         found: dict[str, set[str]] = {}
         for decision in self.decisions:
             for name, sources in zip(decision.edit.nodes, decision.sources, strict=True):
@@ -161,15 +158,6 @@ class Explanation:
             "predicted": decision.predicted,
             "measured": decision.measured,
         }
-
-
-def _sources(decision: Decision) -> Iterator[str]:
-    for sources in decision.sources:
-        yield from sources
-
-
-def _is_called(node: str, name: str, aliases: Mapping[str, set[str]]) -> bool:
-    return name in aliases[node]
 
 
 def changes(old: Explanation, new: Explanation) -> list[tuple[Decision | None, Decision | None]]:

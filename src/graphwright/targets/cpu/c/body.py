@@ -86,7 +86,7 @@ class Writer(Accumulations):
         axis = c_name(loop.axis)
         end = self.factor(loop.extent) if last is None else last
         if self.goes_in_pairs(loop):
-            self.pairs(loop, axis, end)
+            self.pairs(loop, axis, first, end)
             return
         increment = f"++{axis}" if loop.step == 1 else f"{axis} += {loop.step}"
         with self.block(f"for (int64_t {axis} = {first}; {axis} < {end}; {increment})"):
@@ -100,10 +100,10 @@ class Writer(Accumulations):
             return False
         return unrolling(loop, self.private_names(loop)) == 2 and stores_may_wait(loop, lanes.axis)
 
-    def pairs(self, loop: Loop, axis: str, end: str) -> None:
-        """Two iterations a turn, whose stores follow both."""
+    def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
+        """Two iterations at a time, whose stores follow both."""
         with self.block(""):
-            self.line(f"int64_t {axis} = 0;")
+            self.line(f"int64_t {axis} = {first};")
             with self.block(f"for (; {axis} + 2 <= {end}; {axis} += 2)"), self.late():
                 for position in (axis, f"({axis} + 1)"):
                     with self.block(""):

@@ -27,7 +27,7 @@ def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
     for run in _runs(nest, dict.fromkeys((*nest.direct, *stored))):
         elements = nest.axes.extent(run)
         if not isinstance(elements, int) or elements < SHORTEST_RUN:
-            why = f"only {elements} elements lie side by side along the innermost loop"
+            why = f"elements lie side by side in runs of {elements} along the innermost loop"
             return Refusal(Code.SHORT_RUNS, why)
     return None
 

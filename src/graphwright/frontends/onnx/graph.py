@@ -342,7 +342,7 @@ def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
     known = scope.builder.module.hints.setdefault(source, hint)
     if known != hint:
         message = f"the metadata {KEY} is {hint!r}, and {known!r} on another node that comes from {source}"
-        raise Fault("hint", message, hint="give all nodes of a function the same hint")
+        raise Fault("hint", message, hint="give nodes of one name, or of one function, the same hint")
 
 
 def _place(node: onnx.NodeProto, scope: Scope) -> str:

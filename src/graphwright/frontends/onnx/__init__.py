@@ -107,16 +107,7 @@ def _read_model(
     builder, _ = new_graph(module, "main", ())
     scope = Scope(builder, frame, opened.folder)
     module.metadata = {text(entry.key): text(entry.value) for entry in model.metadata_props}
-    initial = {text(t.name) for t in model.graph.initializer}
-    initial |= {text(t.values.name) for t in model.graph.sparse_initializer}
-    named = {text(info.name): info for info in model.graph.input}
-    data = {name: info for name, info in named.items() if name not in initial}
-    if len(named) < len(model.graph.input):
-        report.add(
-            Fault("duplicate-name", "two inputs have the same name", "rename one of them"), "the model"
-        )
-    if model.ir_version >= 4 and len(data) < len(named):
-        module.metadata[OVERRIDABLE] = json.dumps(sorted(named.keys() - data.keys() - constants.keys()))
+    named, data = _inputs(opened, report, constants)
     _check_names(report, named, data, shapes, constants)
     for name in filter(data.__contains__, shapes):
         _bind_sizes(reader, data[name], shapes[name])
@@ -125,16 +116,7 @@ def _read_model(
     nodes, names, unread = _wanted(model.graph, wanted)
     data = {name: info for name, info in data.items() if name not in unread}
     for name, info in (data | {name: named[name] for name in constants if name in named}).items():
-        try:
-            declared = tensor_type(info, reader.dims, shapes.get(name))
-            if name in constants:
-                scope.initializers[name] = constant_for(constants[name], declared)
-            else:
-                scope.bind(name, builder.graph.add_input(declared, name))
-        except (Fault, ValueError) as error:
-            fault = error if isinstance(error, Fault) else Fault("constants", str(error))
-            report.add(fault, f"input {name}")
-            scope.values[name] = POISON
+        _read_input(reader, scope, name, info, shapes.get(name), constants)
     reader.read_initializers(model.graph, scope)
     reader.read_nodes(nodes, scope)
     if reader.incomplete:
@@ -145,6 +127,45 @@ def _read_model(
     if outputs is not None:
         builder.graph.set_outputs(outputs, [text(name) for name in names])
         module.signatures["main"] = Signature((Role.DATA,) * len(builder.graph.inputs))
+
+
+def _inputs(
+    opened: Opened, report: Report, constants: Mapping[str, Any]
+) -> tuple[dict[str, onnx.ValueInfoProto], dict[str, onnx.ValueInfoProto]]:
+    """All inputs by name, and those without a default value; the others are noted in the metadata."""
+    graph = opened.model.graph
+    initial = {text(t.name) for t in graph.initializer}
+    initial |= {text(t.values.name) for t in graph.sparse_initializer}
+    named = {text(info.name): info for info in graph.input}
+    data = {name: info for name, info in named.items() if name not in initial}
+    if len(named) < len(graph.input):
+        fault = Fault("duplicate-name", "two inputs have the same name", "rename one of them")
+        report.add(fault, "the model")
+    if opened.model.ir_version >= 4 and len(data) < len(named):
+        overridable = sorted(named.keys() - data.keys() - constants.keys())
+        opened.module.metadata[OVERRIDABLE] = json.dumps(overridable)
+    return named, data
+
+
+def _read_input(
+    reader: GraphReader,
+    scope: Scope,
+    name: str,
+    info: onnx.ValueInfoProto,
+    shape: Sequence[Binding] | None,
+    constants: Mapping[str, Any],
+) -> None:
+    """Add an input to the graph, or the constant that the caller gives for it."""
+    try:
+        declared = tensor_type(info, reader.dims, shape)
+        if name in constants:
+            scope.initializers[name] = constant_for(constants[name], declared)
+        else:
+            scope.bind(name, scope.builder.graph.add_input(declared, name))
+    except (Fault, ValueError) as error:
+        fault = error if isinstance(error, Fault) else Fault("constants", str(error))
+        reader.report.add(fault, f"input {name}")
+        scope.values[name] = POISON
 
 
 def _wanted(

@@ -10,7 +10,7 @@ from onnx import defs
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
-from graphwright.frontends.onnx.catalogue import Catalogue, Key, Unsupported, node_name
+from graphwright.frontends.onnx.catalogue import Catalogue, Key, Meaning, Unsupported, node_name
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes, discard
 from graphwright.frontends.onnx.node import OnnxNode
@@ -213,18 +213,27 @@ class GraphReader:
             return self._call(Call(meaning.function, meaning.key, node, inputs, attributes), scope)
         if meaning.schema is not None:
             check_operands(inputs, len(node.output), meaning.schema)
-        if meaning.mapping is not None:
-            regions = (self.read_region, self.inline_graph)
-            importer = OnnxNode(
-                node, meaning.key, meaning.version, scope, place, inputs, attributes, *regions
-            )
-            last = next(reversed(scope.builder.graph), None)
-            values = _as_list(_imported(meaning.mapping, importer))
-            if self._foreign is None or not self._foreign.wants(meaning, scope.builder.graph, last):
-                return values
-            found = [None if value is None else value.type for value in values]
-            discard(scope.builder.graph, last)
-            return self._foreign.keep(node, found, inputs, scope, _attributes)
+        if meaning.mapping is None:
+            return self._call_of_schema(node, meaning, inputs, attributes, scope)
+        regions = (self.read_region, self.inline_graph)
+        importer = OnnxNode(node, meaning.key, meaning.version, scope, place, inputs, attributes, *regions)
+        last = next(reversed(scope.builder.graph), None)
+        values = _as_list(_imported(meaning.mapping, importer))
+        if self._foreign is None or not self._foreign.wants(meaning, scope.builder.graph, last):
+            return values
+        found = [None if value is None else value.type for value in values]
+        discard(scope.builder.graph, last)
+        return self._foreign.keep(node, found, inputs, scope, _attributes)
+
+    def _call_of_schema(
+        self,
+        node: onnx.NodeProto,
+        meaning: Meaning,
+        inputs: Sequence[Value | None],
+        attributes: dict[str, Attribute],
+        scope: Scope,
+    ) -> list[Value | None]:
+        """A call of the body that the specification gives the op. Raises Unsupported where there is none."""
         if meaning.schema is None:
             raise Unsupported
         body = _body(meaning.schema, node, inputs, attributes, meaning.version)

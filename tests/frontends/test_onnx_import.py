@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.constant import Constant
+from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.nesting import MAX_DEPTH
 from graphwright.ops.core.random import RandomUniform
 from tests.frontends.support import DOMAIN, model_of, run, tensor_info, toy
@@ -475,3 +476,20 @@ def test_an_unsupported_op_in_the_body_of_a_standard_op_is_reported(monkeypatch:
     monkeypatch.setattr(RandomUniform, "onnx", {})
     with pytest.raises(ModelError, match="RandomUniformLike at opset 15 is not supported"):
         load(model_of([helper.make_node("Bernoulli", ["x"], ["y"])]))
+
+
+@pytest.mark.parametrize("outer", ["x", "weight", "computed"])
+def test_a_subgraph_of_an_op_that_has_a_body_reads_outer_values(outer: str) -> None:
+    """The specification's body of SequenceMap holds the node's subgraph."""
+    text = f"""
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 3] x) => (float[m, 3] y) <float[3] weight = {{1, 2, 3}}> {{
+        computed = Neg (x)
+        rows = SplitToSequence (x)
+        sums = SequenceMap (rows) <
+            body = b (float[1, 3] row) => (float[k, 3] s) {{ s = Add (row, {outer}) }}>
+        y = ConcatFromSequence <axis = 0> (sums)
+    }}"""
+    added = {"x": X, "weight": np.array([1, 2, 3], np.float32), "computed": -X}[outer]
+    (y,) = evaluate_module(load(onnx.parser.parse_model(text)), [X])
+    np.testing.assert_array_equal(y, np.concatenate([row + added for row in np.split(X, 2)]))

@@ -290,7 +290,10 @@ class GraphReader:
             f"{_place(call.node, scope)}/",
             source,
         )
-        body = Scope(scope.builder, frame, scope.folder, depth=scope.depth + 1)
+        outer = (
+            scope if call.source else None
+        )  # it holds the node's own subgraphs, which may read outer values
+        body = Scope(scope.builder, frame, scope.folder, outer, scope.depth + 1)
         for position, name in enumerate(function.input):
             body.bind(text(name), call.inputs[position] if position < len(call.inputs) else None)
         sources = scope.builder.sources

@@ -33,7 +33,7 @@ SPECIAL = (np.nan, np.inf, 0.0, 1.0, 0.5, 2.0, 3.0, 1.5, 20.0, 100.0, 6e-5)
 CANCELLING = frozenset({"Gelu", "HardSigmoid", "HardSwish", "Mish", "Swish"})
 """Terms of size 1 cancel in them: what is left is compared with 1, not with itself."""
 
-FREE_ZERO = frozenset({"Celu", "Clip", "Max", "Min", "Relu", "Sign"})
+FREE_ZERO = frozenset({"Celu", "Clip", "Max", "Min", "Relu", "RoundToRange", "Sign"})
 """Of zeros of both signs either may be the larger (IEEE 754-2008, 5.3.1); NumPy's choice varies."""
 
 

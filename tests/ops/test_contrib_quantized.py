@@ -18,6 +18,11 @@ def codes(*shape: int, dtype: Any = np.uint8) -> Array:
     return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
+def weights(*shape: int) -> Array:
+    """7 bits: without VNNI, ONNX Runtime sums pairs of products of bytes in 16 bits, which saturate."""
+    return rng.integers(-64, 64, shape).astype(np.int8)
+
+
 def scalar(value: float, dtype: Any = np.float32) -> Array:
     return np.array(value, dtype)
 
@@ -88,7 +93,7 @@ def test_where() -> None:
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("columns", [(), (6,)])
 def test_gemm(transposed: int, columns: tuple[int, ...]) -> None:
-    b = codes(6, 4, dtype=np.int8) if transposed else codes(4, 6, dtype=np.int8)
+    b = weights(6, 4) if transposed else weights(4, 6)
     b_scale = rng.uniform(0.01, 0.03, columns).astype(np.float32)
     c = rng.integers(-500, 500, 6).astype(np.int32)
     feeds = [codes(3, 4), scalar(0.02), scalar(9, np.uint8), b, b_scale, np.zeros(columns, np.int8), c]
@@ -97,7 +102,7 @@ def test_gemm(transposed: int, columns: tuple[int, ...]) -> None:
 
 
 def test_products_of_dynamically_quantised_floats() -> None:
-    a, b = rng.standard_normal((3, 8)).astype(np.float32), codes(8, 5, dtype=np.int8)
+    a, b = rng.standard_normal((3, 8)).astype(np.float32), weights(8, 5)
     bias = rng.standard_normal(5).astype(np.float32)
     close("DynamicQuantizeMatMul", [a, b, scalar(0.02), scalar(3, np.int8), bias])
     scales = rng.uniform(0.01, 0.03, 5).astype(np.float32)
@@ -133,7 +138,7 @@ def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
     directions = 2 if direction == "bidirectional" else 1
     shape = (directions, 4 * hidden) if columns else (directions,)
     x = rng.standard_normal((time, batch, inputs)).astype(np.float32)
-    w, r = (codes(directions, rows, 4 * hidden, dtype=np.int8) for rows in (inputs, hidden))
+    w, r = (weights(directions, rows, 4 * hidden) for rows in (inputs, hidden))
     bias = rng.standard_normal((directions, 8 * hidden)).astype(np.float32)
     scale, zero = np.full(shape, 0.005, np.float32), np.zeros(shape, np.int8)
     feeds = [x, w, r, bias, None, None, None, None, scale, zero, scale, zero]
@@ -146,7 +151,7 @@ def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
 @pytest.mark.parametrize("columns", [False, True])
 def test_attention_of_quantised_rows(columns: bool) -> None:
     batch, rows, width, heads = 2, 4, 12, 3
-    x, w = codes(batch, rows, width), codes(width, 3 * width, dtype=np.int8)
+    x, w = codes(batch, rows, width), weights(width, 3 * width)
     w_scale = rng.uniform(0.004, 0.006, (3 * width,) if columns else ()).astype(np.float32)
     bias, mask = rng.standard_normal(3 * width).astype(np.float32), np.array([4, 2], np.int32)
     w_zero = np.zeros(w_scale.shape, np.int8)

@@ -95,6 +95,8 @@ def explain(
     """
     if is_package(model):
         raise typer.BadParameter("a package holds its kernels and needs no cache: give the .onnx model")
+    if len(options.targets) > 1:
+        raise typer.BadParameter("kernels are explained for one target at a time: give --isa, not --targets")
     asked = 0
 
     def observe(stage: str, product: object) -> None:

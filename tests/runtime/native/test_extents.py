@@ -113,7 +113,7 @@ def test_kernels_run_as_they_were_compiled(
         (gather, arg(8), "reaches .* bytes of operand 2"),
         (gather, arg(0), "takes no such arguments"),
         (gather, operand(1, None), "needs operand 1, which is absent"),
-        (product, arg(2), "29760 bytes of scratch, its kernel one of at most 8 and"),
+        (product, arg(2), r"grid of 1 and \d{5} bytes of scratch, its kernel one of at most 8 and"),
         (product, arg(3), "reaches 4140 bytes of operand 1, which has 160"),
         (product, of_epilogue, "reaches .* bytes of operand 6, which has 60"),
         (product, operand(0, None), "needs operand 0, which is absent"),

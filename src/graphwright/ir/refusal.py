@@ -166,7 +166,7 @@ class Code(enum.StrEnum):
         "FUSE_SCALE_WINDOW",
         "only a convolution of f32 of single pixels, with constant weights, takes a scale of its channels",
     )
-    SCALE_IMAGES = "FUSE_SCALE_IMAGES", "the scale differs by image or by pixel"
+    SCALE_PIXELS = "FUSE_SCALE_PIXELS", "the factors are not one for each channel"
     SCALE_EPILOGUE = (
         "FUSE_SCALE_EPILOGUE", "nothing else reads the image: it is scaled where it is computed",
     )  # fmt: skip

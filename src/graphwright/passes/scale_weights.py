@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from graphwright.cost.nominal import nominal
-from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.hints import conflict
@@ -35,11 +34,11 @@ def _refusal(m: Match) -> Refusal | None:
         return fault
     found = _image_and_scale(m)
     if found is None:
-        return Refusal(Code.SCALE_IMAGES, f"{m[A].type} times {m[B].type}: no factors of channels alone")
+        return Refusal(Code.SCALE_PIXELS, f"{m[A].type} times {m[B].type}: no factors of channels alone")
     image, _ = found
     if image.producer is not None and len(image.users) == 1:
         return Refusal(Code.SCALE_EPILOGUE, f"{image.producer.place} computes the image for it alone")
-    pixels = nominal(product(image.type.dims[CHANNELS + 1 :]), m.module.symbols)
+    pixels = nominal(product(image.type.dims[2:]), m.module.symbols)
     features = m[W].type.sizes[0]
     if pixels < PIXELS_PER_FEATURE * features:
         return Refusal(Code.SCALE_COST, f"{pixels} pixels, and weights for {features} features")
@@ -57,10 +56,11 @@ def _window_fault(m: Match) -> Refusal | None:
 
 def _image_and_scale(m: Match) -> tuple[Value, Value] | None:
     """What is multiplied: all elements of the image, and one factor for each of its channels."""
-    product_type = m.node(SCALED).output.type
+    made = m.node(SCALED).output.type
+    images, channels, *pixels = made.dims
+    factors = [(count, channels, *(1 for _ in pixels)) for count in (1, images)]
     for image, scale in ((m[A], m[B]), (m[B], m[A])):
-        factors = tuple(size if axis == CHANNELS else 1 for axis, size in enumerate(product_type.dims))
-        if image.type == product_type and scale.type.shape == factors != product_type.shape:
+        if image.type == made and scale.type.shape in factors and scale.type.shape != made.shape:
             return image, scale
     return None
 

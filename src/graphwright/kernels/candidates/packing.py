@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import Layout, Shape, TensorType
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.registry import Context
@@ -19,7 +19,8 @@ def packed(
     scale: Value | None = None,
 ) -> Value:
     """``value`` in ``layout``, for ``node``. ``shape``: the layout is that of another view of the value.
-    ``scale``: a factor for each element of axis 1, with which the value is multiplied before each launch.
+    ``scale`` [images, channels, 1...]: what axis 1 is multiplied with before each launch; the result then has
+    one such array for each of the images.
     """
     dims = value.type.dims if shape is None else shape
     made = context.packed(value, layout, shape) if context.constant(value) is not None else None
@@ -45,17 +46,28 @@ def _rearranged(value: Value, layout: Layout, dims: Shape, node: Node, context: 
 
 def _scaled(value: Value, layout: Layout, dims: Shape, scale: Value, node: Node, context: Context) -> Value:
     """``value``, which lies in ``layout`` and has ``dims``, with its axis 1 times ``scale``."""
-    type = TensorType(value.type.dtype, layout.physical_shape(dims))
-    target = context.temporary(type, "scaled")
+    one, images = layout.physical_shape(dims), scale.type.dims[0]
+    target = context.temporary(TensorType(value.type.dtype, (images, *one)), "scaled")
     draft = Draft(node, context, "scale_weights")
-    names = [f"p{k}" for k in range(len(type.dims))]
+    names = [f"p{k}" for k in range(len(one))]
     index, inside = _logical(layout, names, tuple(map(draft.size, dims)))
-    place = tuple(symbol(name) for name in names)
-    factor = Load(draft.input(scale, dims[1:2]), index[1:2], inside)
-    element = Load(draft.input(value, type.dims), place) * factor
-    store = Store(draft.output(target, type.dims), place, element)
-    body = nest(tuple(zip(names, map(draft.size, type.dims), strict=True)), store)
-    context.prepare(draft.launch(body))
+    image, place = symbol("image"), tuple(symbol(name) for name in names)
+    factor = Load(draft.input(scale, (images, dims[1])), (image, index[1]), inside)
+    element = Load(draft.input(value, one), place) * factor
+    store = Store(draft.output(target, target.type.dims), (image, *place), element)
+    sizes = map(draft.size, target.type.dims)
+    context.prepare(draft.launch(nest(tuple(zip(("image", *names), sizes, strict=True)), store)))
+    return target
+
+
+def repeated(value: Value, times: Dim, node: Node, context: Context) -> Value:
+    """The elements of ``value`` so many times, one behind the other, before each launch."""
+    count = product(value.memory_shape)
+    target = context.temporary(TensorType(value.type.dtype, (times, count)), "repeated")
+    draft = Draft(node, context, "repeat")
+    index = (symbol("image"), symbol("i"))
+    store = Store(draft.output(target, (times, count)), index, Load(draft.input(value, (count,)), index[1:]))
+    context.prepare(draft.launch(nest((("image", draft.size(times)), ("i", draft.size(count))), store)))
     return target
 
 

@@ -9,7 +9,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocks import block_strides
-from graphwright.kernels.candidates.packing import packed
+from graphwright.kernels.candidates.packing import packed, repeated
 from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.conv import (
     bf16_direct,
@@ -45,7 +45,8 @@ class BlockedConvolution:
     window: Windows
     in_bf16: bool = False
     scale: Value | None = None
-    """Of the input's channels: the weights are scaled before each launch."""
+    """Of the input's channels, for each image or for all: the weights are scaled before each launch. Images
+    with weights of their own are groups of one image, whose channels lie one behind the other as well."""
 
     def launch(self, context: Context) -> Launch | Run | str:
         """The kernel expected to be the fastest, or why none can do the epilogue.
@@ -194,9 +195,18 @@ class BlockedConvolution:
         pixel, row = (1 if planar else lanes), axes.counts[-1] * pixels[0]
         added = (*result, row) if self.call.epilogue.residual is not None else (0, 0, 0)
         return direct.DirectArgs(*(
-            self.x.type.dims[0], self.group, cin, cout // self.group, *axes.height_width, *image,
+            *self._images_and_groups, cin, cout // self.group, *axes.height_width, *image,
             axes.sizes[-1] * pixel, pixel, *added, *result, row, *pixels, 1, 1, *self.call.epilogue.args,
         ))  # fmt: skip
+
+    @property
+    def _images_and_groups(self) -> tuple[Dim, Dim]:
+        images = self.x.type.dims[0]
+        return (1, images) if self._differs_by_image else (images, self.group)
+
+    @property
+    def _differs_by_image(self) -> bool:
+        return self.scale is not None and self.scale.type.dims[0] != 1
 
     def _direct_axes(self, context: Context) -> Sliding:
         """Rows shorter than a tile join where windows are one column wide."""
@@ -241,7 +251,13 @@ class BlockedConvolution:
         return abi.ordered(x=self.x, w=weights, bias=bias, residual=call.epilogue.residual, y=y)
 
     def _bias(self, context: Context) -> Value | None:
-        """The bias with a lane for each channel of its last block."""
+        """The bias with a lane for each channel of its last block, once for each group."""
+        bias = self._bias_of_a_group(context)
+        if bias is None or not self._differs_by_image:
+            return bias
+        return repeated(bias, self.x.type.dims[0], self.call.node, context)
+
+    def _bias_of_a_group(self, context: Context) -> Value | None:
         if self.bias is None:
             return self.call.epilogue.bias
         layout = Layout((0,), ((0, context.isa.lanes),), zero_padded=True)

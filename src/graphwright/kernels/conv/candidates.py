@@ -6,10 +6,12 @@ from math import prod
 
 from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.symbols import Dim
+from graphwright.ir.loops.nodes import Load, Store
+from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
+from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import (
     Context,
@@ -68,7 +70,23 @@ def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launc
     if is_blocked(call.node.output) or is_blocked(x):
         window = conv.windows(w.type.dims[2:]).on_two_axes
         return BlockedConvolution(call, x, w, bias, 1, window, scale=scale).launch(context)
-    return _refusal(x, w, call.epilogue) or _general(call, conv, x, w, bias, context, scale)
+    if (refusal := _refusal(x, w, call.epilogue)) is not None:
+        return refusal
+    if scale.type.dims[0] == 1:
+        return _general(call, conv, x, w, bias, context, scale)
+    return _general(call, conv, _scaled_image(x, scale, call.node, context), w, bias, context)
+
+
+def _scaled_image(x: Value, scale: Value, node: Node, context: Context) -> Value:
+    """Rows of channels times the scale of their image, before each launch."""
+    images, channels, *pixels = x.type.dims
+    made = context.temporary(x.type, "scaled")
+    draft, shape = Draft(node, context, "scale_image"), (images, channels, product(tuple(pixels)))
+    place = tuple(symbol(axis) for axis in "ncp")
+    factor = Load(draft.input(scale, shape[:2]), place[:2])
+    store = Store(draft.output(made, shape), place, Load(draft.input(x, shape), place) * factor)
+    context.prepare(draft.launch(nest(tuple(zip("ncp", map(draft.size, shape), strict=True)), store)))
+    return made
 
 
 def _depthwise(call: Contraction[Conv], x: Value, w: Value, bias: Value | None, context: Context) -> Launch:

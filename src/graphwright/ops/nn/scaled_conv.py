@@ -24,8 +24,8 @@ from graphwright.ops.nn.conv import Conv
 class ScaledConv(BlockedForm, PaddingRule, Op):
     """The convolution of ``x * scale`` with w[M, C, 1...], plus bias[M], of f32 in one group.
 
-    ``scale`` [1, C, 1...] is that of all images. Kernels scale the weights in place of the image, so that
-    infinities and numbers near the end of the range may differ from those of the product.
+    ``scale`` [N, C, 1...], or [1, C, 1...] for all images. Kernels scale the weights in place of the
+    image, so that infinities and numbers near the end of the range may differ from those of the product.
     """
 
     strides: tuple[int, ...] = ()
@@ -43,7 +43,8 @@ class ScaledConv(BlockedForm, PaddingRule, Op):
         if scale.rank != x.rank:
             raise at.fail(f"a scale of {scale.type} for {x.type}: their ranks must be equal")
         for axis, size in enumerate(scale.shape):
-            at.equal(size, x.shape[axis] if axis == CHANNELS else 1, f"axis {axis} of the scale")
+            each = axis == CHANNELS or (axis == 0 and size != 1)
+            at.equal(size, x.shape[axis] if each else 1, f"axis {axis} of the scale")
         made = self.conv.infer(at, x, w, bias)
         for axis, size in enumerate(w.shape[2:], start=2):
             at.equal(size, 1, f"axis {axis} of the weight")
@@ -84,6 +85,8 @@ ScaledConv.samples = (
     Sample(ScaledConv(), (arg(F32, _N, 4, _H, 5), arg(F32, 6, 4, 1, 1), arg(F32, 1, 4, 1, 1), arg(F32, 6))),
     Sample(ScaledConv((3,)), (arg(F32, 2, 4, 9), arg(F32, 6, 4, 1), arg(F32, 1, 4, 1))),
     Sample(ScaledConv(), (_X, arg(F32, 9, 12, 3, 3), _S), "axis 2 of the weight"),
-    Sample(ScaledConv(), (_X, _W, arg(F32, 2, 12, 1, 1)), "axis 0 of the scale"),
+    Sample(ScaledConv(), (_X, _W, arg(F32, 2, 12, 1, 1), arg(F32, 9))),
+    Sample(ScaledConv(), (arg(F32, _N, 4, _H, 5), arg(F32, 6, 4, 1, 1), arg(F32, _N, 4, 1, 1), arg(F32, 6))),
+    Sample(ScaledConv(), (_X, _W, arg(F32, 3, 12, 1, 1)), "axis 0 of the scale"),
     Sample(ScaledConv(), (_X, _W, arg(F32, 12)), "their ranks must be equal"),
 )

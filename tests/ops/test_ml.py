@@ -597,6 +597,18 @@ def test_zip_maps(strings: bool, shape: tuple[int, ...]) -> None:
     ]
 
 
+def test_maps_of_a_run_are_its_own() -> None:
+    x = rows(3, 2)
+    model = gw.compile(model_of("ZipMap", {"x": x}, classlabels_int64s=[5, 7]))
+    wanted: Any = [dict(zip((5, 7), row, strict=True)) for row in x.tolist()]
+    (made,) = model(x)
+    assert made == wanted
+    for each in made:
+        each.clear()
+    assert model(x) == (wanted,)
+    assert model(rows(0, 2)) == ([],)
+
+
 def mapped(op_type: str, key: int, element: int, **attributes: Any) -> bytes:
     """A model of one node that takes a map."""
     value = helper.make_tensor_type_proto(element, [])

@@ -66,7 +66,8 @@ class HostProgramExecutor(Executor):
     def _run(self, arrays: Sequence[Array], run: Run) -> list[Array]:
         results = self._graph.run(arrays, run, self._conditions.check)
         with self._lock:
-            self._counted.update(runs=1, host_calls=run.host_calls)
+            self._counted["runs"] += 1
+            self._counted["host_calls"] += run.host_calls
         return results
 
 
@@ -100,7 +101,8 @@ class _Graph:
             for step, ends in zip(program.steps, _ends(program), strict=True)
         ]
         calls = (step for step in program.steps if isinstance(step, CallProgram))
-        self._made_by_programs = {value for call in calls for value in call.outputs}
+        maps = (step.outputs for step in program.steps if _makes_maps(step, specs))
+        self._new = {value for outputs in (*(call.outputs for call in calls), *maps) for value in outputs}
 
     def _step(
         self,
@@ -172,10 +174,21 @@ class _Graph:
         """Whether ``value`` shares its memory with no input, constant or other result."""
         if any(value is result for result in results):
             return False
-        if number in self._made_by_programs:
+        if number in self._new:
             return True
         plain = isinstance(value, np.ndarray) and value.base is None and value.flags.c_contiguous
         return plain and not any(value is array for array in arrays)
+
+
+def _makes_maps(step: PlannedStep, specs: Sequence[Spec]) -> bool:
+    """Whether a node makes maps of tensors alone: what it gives is new."""
+    if not isinstance(step, CallHost) or step.bodies:
+        return False
+    reads = (specs[number].dtype for number in step.inputs if number is not None)
+    return all(dtype.element is None for dtype in reads) and all(
+        (element := specs[number].dtype.element) is not None and element.kind == "map"
+        for number in step.outputs
+    )
 
 
 def _ends(program: HostProgram) -> list[list[int]]:
@@ -195,7 +208,8 @@ def _ends(program: HostProgram) -> list[list[int]]:
 
 def _copied(value: Any) -> Any:
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        maps = bool(value) and isinstance(value[0], dict)  # items of a sequence have one type
+        return list(map(dict if maps else _copied, value))
     if isinstance(value, dict):
         return dict(value)
     return None if value is None else np.array(value, order="C")

@@ -5,8 +5,10 @@
     python -m benchmarks.fused_patterns --threads 2
 
 Ratios are the time of the fused model over that of the other: below 1, fusion is faster. Hints keep ops
-apart, each in a group of its own. Sides run in turns in this process (:mod:`benchmarks.fusion.paired`); one
-thread is timed by its processor clock. In brackets is the interval of the ratio.
+apart, each in a group of its own. Patterns named "bound" are what a fusion that graphwright does not have
+could save at most: a graph without what it would save, beside the one with it. Sides run in turns in this
+process (:mod:`benchmarks.fusion.paired`); one thread is timed by its processor clock. In brackets is the
+interval of the ratio.
 """
 
 from __future__ import annotations
@@ -39,16 +41,27 @@ PEER: Final = "onnxruntime"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A graph as ONNX text, the shapes of its weights, and goals: ratios beside ops apart and the peer."""
+    """A graph as ONNX text, the shapes of its weights, and goals: ratios beside ops apart and the peer.
+
+    ``whole``: the graph that a bound is set beside, in place of its ops apart; its outputs have other names.
+    """
 
     text: str
     weights: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     apart: float | None = None
     peer: float | None = None
+    whole: str = ""
 
     def model(self) -> onnx.ModelProto:
         """The graph with seeded weights, scaled so that products keep the size of numbers."""
-        model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> g {self.text}')
+        return self._model(self.text)
+
+    def other(self) -> onnx.ModelProto:
+        """What it is set beside."""
+        return self._model(self.whole) if self.whole else apart(self.model())
+
+    def _model(self, text: str) -> onnx.ModelProto:
+        model: onnx.ModelProto = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> g {text}')
         rng = np.random.default_rng(0)
         for number, node in enumerate(model.graph.node):
             node.name = f"{node.op_type.lower()}_{number}"
@@ -108,6 +121,33 @@ def _excited(channels: int, features: int, side: int, window: int) -> Pattern:
     return Pattern(text, weights)
 
 
+def _siblings(count: int, rows: int, depth: int, columns: int) -> Pattern:
+    """Products that read one left factor, with their weights joined; the results stay in one matrix."""
+    x, weights = f"float[{rows},{depth}] x", {f"w{k}": (depth, columns) for k in range(count)}
+    results = ", ".join(f"float[{rows},{columns}] y{k}" for k in range(count))
+    products = " ".join(f"y{k} = MatMul(x, w{k})" for k in range(count))
+    joined = f"w = Concat<axis=1>({', '.join(weights)}) j = MatMul(x, w)"
+    return Pattern(
+        f"({x}) => (float[{rows},{count * columns}] j) {{ {joined} }}",
+        weights,
+        whole=f"({x}) => ({results}) {{ {products} }}",
+    )
+
+
+def _sibling_convolutions(channels: int, features: Sequence[int], side: int) -> Pattern:
+    """1x1 convolutions of one image, with their weights joined; the results stay in one image."""
+    x, size = f"float[1,{channels},{side},{side}] i", f"{side},{side}"
+    weights = {f"w{k}": (count, channels, 1, 1) for k, count in enumerate(features)}
+    results = ", ".join(f"float[1,{count},{size}] y{k}" for k, count in enumerate(features))
+    convolutions = " ".join(f"y{k} = Conv(x, w{k})" for k in range(len(features)))
+    joined = f"w = Concat<axis=0>({', '.join(weights)}) j = Conv(x, w)"
+    return Pattern(
+        f"({x}) => (float[1,{sum(features)},{size}] j) {{ x = Relu(i) {joined} }}",
+        weights,
+        whole=f"({x}) => ({results}) {{ x = Relu(i) {convolutions} }}",
+    )
+
+
 PATTERNS: Final[dict[str, Pattern]] = {
     "layer_norm_gelu 1024x768": Pattern(
         _rows(1024, 768, "n = LayerNormalization(x, s, b) y = Gelu(n)").replace(", float[1024,768] r", ""),
@@ -136,6 +176,20 @@ PATTERNS: Final[dict[str, Pattern]] = {
         }""",
         {"s": (768,), "b": (768,), "w": (768, 768), "c": (768,)},
         peer=1.0,
+    ),
+    "bound: 3 products 32x64x64 joined": _siblings(3, 32, 64, 64),
+    "bound: 3 products 128x384x384 joined": _siblings(3, 128, 384, 384),
+    "bound: 3 products 128x768x768 joined": _siblings(3, 128, 768, 768),
+    "bound: 3 products 1x768x768 joined": _siblings(3, 1, 768, 768),
+    "bound: 2 products 128x896x4864 joined": _siblings(2, 128, 896, 4864),
+    "bound: 1x1 convolutions 192 to 96 and 16 at 28x28 joined": _sibling_convolutions(192, (96, 16), 28),
+    "bound: 1x1 convolutions 64 to 32 and 32 at 80x80 joined": _sibling_convolutions(64, (32, 32), 80),
+    "bound: linear 128x768x768 without its layer_norm": Pattern(
+        "(float[128,768] x) => (float[128,768] z) { p = MatMul(x, w) z = Add(p, c) }",
+        {"s": (768,), "b": (768,), "w": (768, 768), "c": (768,)},
+        whole="""(float[128,768] x) => (float[128,768] y) {
+            n = LayerNormalization(x, s, b) p = MatMul(n, w) y = Add(p, c)
+        }""",
     ),
     "squeeze_excite 32 to 16 at 112x112": _excited(32, 16, 112, 3),
     "squeeze_excite 96 to 24 at 56x56": _excited(96, 24, 56, 3),
@@ -186,7 +240,10 @@ def measured(name: str, threads: int, seconds: float) -> Iterator[Row]:
     options = gw.CompileOptions(threads=threads)
     fused = gw.compile(model, options=options).run
     feeds = _feeds(model)
-    yield _row(name, "apart", gw.compile(apart(model), options=options).run, fused, feeds, threads, seconds)
+    beside = "whole" if pattern.whole else "apart"
+    yield _row(name, beside, gw.compile(pattern.other(), options=options).run, fused, feeds, threads, seconds)
+    if pattern.whole:
+        return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pattern.onnx"
         onnx.save(model, file)
@@ -196,8 +253,9 @@ def measured(name: str, threads: int, seconds: float) -> Iterator[Row]:
 def _row(
     name: str, beside: str, other: Run, fused: Run, feeds: Mapping[str, Array], threads: int, seconds: float
 ) -> Row:
-    for key, array in fused(feeds).items():
-        np.testing.assert_allclose(array, other(feeds)[key], rtol=1e-3, atol=1e-4)
+    ours, theirs = fused(feeds), other(feeds)
+    for key in ours.keys() & theirs.keys():
+        np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-3, atol=1e-4)
 
     def runs(run: Run) -> Callable[[int], None]:
         def repeat(count: int) -> None:

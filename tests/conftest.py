@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,14 @@ def pytest_configure() -> None:
     """Let programs that tests interrupt see it: a shell has its jobs in the background ignore interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_rates_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What models compile to does not depend on what ``graphwright calibrate`` measured here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,7 @@ Nothing else in graphwright reads the environment.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import os
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.log import warn
+from graphwright.rate_files import USERS_RATES, read_calibration
 from graphwright.records import dataclass, field, fields, replace
 from graphwright.rule_lists import read_rules
 from graphwright.spelling import close_names, did_you_mean
@@ -214,6 +216,12 @@ class Options:
         read_rules,
         True,
     )
+    calibration: str = _option(
+        USERS_RATES,
+        "rates for costs: auto, what graphwright calibrate measured, if it did; none; or a file of them",
+        read_calibration,
+        True,
+    )
     debug: bool = _option(
         False,
         "kernels have symbols, lines and frame pointers, and a crash in one says which it was",
@@ -286,9 +294,9 @@ class Options:
         return made
 
     def key(self) -> dict[str, str]:
-        """The options that change generated code, as text."""
+        """The options that change generated code, as text; of rates a digest."""
         return {
-            option.name: _text(getattr(self, option.name))
+            option.name: _key_text(_text(getattr(self, option.name)))
             for option in fields(self)
             if option.metadata["in_key"]
         }
@@ -302,6 +310,11 @@ class Options:
     def cache_folder(self) -> Path:
         """``cache_dir``, or graphwright's folder among the user's caches."""
         return self.cache_dir or _base("XDG_CACHE_HOME", ".cache")
+
+    @property
+    def calibration_file(self) -> Path:
+        """Where ``graphwright calibrate`` keeps this user's rates."""
+        return _base("XDG_CONFIG_HOME", ".config") / "machine.json"
 
     @property
     def key_folder(self) -> Path:
@@ -342,6 +355,10 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return os.pathsep.join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _key_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32] if text.startswith("{") else text
 
 
 def variable(option: str) -> str:

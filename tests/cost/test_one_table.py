@@ -18,6 +18,7 @@ RATE = re.compile(r"(^|_)(GFLOPS|GOPS|FLOPS|MHZ|GHZ|BANDWIDTH|NS|LATENCY|L[123]|
 SIZE = re.compile(r"(^|_)BYTES$")
 WORK = {
     "kernels/movement/rows.py:_SHARE_BYTES": "bytes that a unit of the grid moves",
+    "fusion/decision_text.py:_MOST_BYTES": "the end of the numbers that are read",
     "layout/transform.py:_READ_BYTES": "bytes of weights that are packed at a time",
     "layout/transform.py:_PART_BYTES": "bytes of weights that a thread packs",
     "kernels/ml/candidates.py:NODE_BYTES": "the size of a record",

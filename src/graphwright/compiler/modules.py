@@ -196,7 +196,9 @@ def _in_bands(
     if not target.library or BANDS.name in rule_set(options).off:
         return selection, record
     isa, generated = ISAS[target.library], selection.generated
-    steps, record.notes[:] = with_bands(module.main, selection.steps, module.symbols, generated, isa)
+    steps, record.notes[:] = with_bands(
+        module.main, selection.steps, module.symbols, generated, isa.on(target.machine)
+    )
     record.did("kernels behind others", len(selection.steps) - len(steps))
     return replace(selection, steps=steps), record
 

@@ -1,7 +1,8 @@
 """The machine that costs are predicted for: one table for each instruction set.
 
-The table is fixed, so that a model compiles to the same bytes on every machine: it decides between kernels
-and layouts, and how a launch is split among threads. Rates are those of one core of a server with AMD Zen 4
+The table is fixed, so that a model compiles to the same bytes on every machine, unless its user has measured
+another (``cost/calibration.py``): it decides between kernels and layouts, and how a launch is split among
+threads. Rates are those of one core of a server with AMD Zen 4
 cores at 3.7 GHz, measured with ``python -m benchmarks.limits``, which prints them beside this table. What
 decides are ratios between rates, and these differ less between machines than the rates.
 """

@@ -9,6 +9,7 @@ from typing import Final
 
 from graphwright import _native
 from graphwright.config import DEVICES, Options
+from graphwright.cost.calibration import resolved
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
@@ -36,10 +37,18 @@ def target_isa(options: Options) -> str:
 
 
 def for_this_cpu(options: Options) -> Options:
-    """``options`` with the ISA whose kernels run; as they are for a device that is no CPU. Raises
-    ToolchainError.
+    """``options`` with the ISA whose kernels run and the rates that costs are predicted from; as they are for
+    a device that is no CPU. Raises ToolchainError.
     """
-    return replace(options, isa=target_isa(options)) if options.device in DEVICES else options
+    if options.device not in DEVICES:
+        return options
+    rates = resolved(options.calibration, options.calibration_file)
+    return replace(options, isa=target_isa(options), calibration=rates)
+
+
+def usable_isas() -> tuple[str, ...]:
+    """The ISAs that this CPU has and kernels are written for, the least first."""
+    return LEVELS[1 : LEVELS.index(_native.isa()) + 1]
 
 
 def multiplies_bf16(options: Options) -> bool:

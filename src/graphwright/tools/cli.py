@@ -17,7 +17,7 @@ from graphwright.tools.console import say
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
 
-VERBS = ("compile", "run", "inspect", "explain", "check", "bench", "plugins", "cache")
+VERBS = ("compile", "run", "inspect", "explain", "check", "bench", "plugins", "cache", "calibrate")
 """Each is ``app`` in a module of its own, which is imported when the verb is used."""
 
 

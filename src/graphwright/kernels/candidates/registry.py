@@ -60,6 +60,10 @@ class Context:
     @property
     def isa(self) -> Isa:
         """What the library's kernels are called for. Raises Unsupported for a target that runs none."""
+        return self._isa.on(self.target.machine)
+
+    @property
+    def _isa(self) -> Isa:
         if not self.target.library:
             raise Unsupported(self._without_library)
         return ISAS[self.target.library]

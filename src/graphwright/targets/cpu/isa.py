@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from graphwright.cost.machine import MACHINES, Machine
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 
 _COMMON_FLAGS: Final = ("-O2", "-std=c11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 
 
 @dataclass(frozen=True)
 class Isa:
-    """A target: ``vector_bytes`` per register and the compiler's ``flags`` (code generation, not linking)."""
+    """A target: ``vector_bytes`` per register and the compiler's ``flags`` (code generation, not linking);
+    ``measured``: the machine at hand, where its rates are known."""
 
     name: str
     vector_bytes: int
     flags: tuple[str, ...]
+    measured: Machine | None = None
 
     @property
     def lanes(self) -> int:
@@ -27,7 +30,11 @@ class Isa:
     @property
     def machine(self) -> Machine:
         """What costs are predicted for."""
-        return MACHINES[self.name]
+        return self.measured or MACHINES[self.name]
+
+    def on(self, machine: Machine) -> Isa:
+        """It on ``machine``, whose rates are known."""
+        return self if machine == self.machine else _measured(self, machine)
 
     @property
     def zig_flags(self) -> tuple[str, ...]:
@@ -40,6 +47,11 @@ V3: Final = Isa("v3", 32, (*_COMMON_FLAGS, "-march=x86-64-v3"))
 V4: Final = Isa("v4", 64, (*_COMMON_FLAGS, "-march=x86-64-v4", "-mprefer-vector-width=512"))
 """x86-64-v4: AVX-512 F, BW, CD, DQ and VL, 32 registers."""
 ISAS: Final[dict[str, Isa]] = {"v3": V3, "v4": V4}
+
+
+@cache
+def _measured(isa: Isa, machine: Machine) -> Isa:
+    return replace(isa, measured=machine)
 
 
 def prelude() -> str:

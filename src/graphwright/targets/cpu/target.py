@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from graphwright.config import Options
+from graphwright.cost.calibration import machine_of
 from graphwright.cost.machine import Machine
 from graphwright.errors import ToolchainError
 from graphwright.ir.graph import Node
@@ -111,8 +112,9 @@ TARGETS: Final = {name: CpuTarget(isa) for name, isa in ISAS.items()}
 
 
 def target_of(options: Options) -> CpuTarget:
-    """That of the option ``isa``, which names one."""
-    return TARGETS[options.isa]
+    """That of the option ``isa``, which names one, with the rates of the option ``calibration``."""
+    known, machine = TARGETS[options.isa], machine_of(options.isa, options.calibration)
+    return known if machine == known.machine else CpuTarget(known.isa.on(machine))
 
 
 register_target("cpu", target_of)

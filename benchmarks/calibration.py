@@ -1,0 +1,137 @@
+"""Models that are compiled for measured rates beside the same for the rates of the table.
+
+    python -m benchmarks.calibration            # light models of the onnx package, convolutions and products
+    python -m benchmarks.calibration ppocr_rec  # models of the zoo, cases of single ops
+
+This machine is calibrated first, or with ``--rates FILE`` its rates are read. Both forms run in turns in this
+process on one thread; a figure is the median, with quartiles, of the ratio of each round's times: below 1,
+the measured rates chose better. Forms with the same kernels are not timed. It writes
+``benchmarks/results/calibration/CPU.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import graphwright as gw
+from benchmarks.models import MODELS
+from benchmarks.op_cases import CASES
+from graphwright.rate_files import cpu_model, rates_text
+from graphwright.runtime.target import usable_isas
+from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.rates import Core
+from graphwright.targets.cpu.toolchain import find_toolchain
+from graphwright.tools.bench import paired_ratio
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.machine import machine
+
+ROUNDS = 31
+SECONDS = 0.02
+"""Of a turn."""
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+RESULTS = Path(__file__).parent / "results" / "calibration"
+Feeds = Mapping[str, Any]
+
+
+def sources(names: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[gw.Model], Feeds]]]:
+    """What is compiled by name, and what it is run on."""
+    found: dict[str, tuple[Callable[[], Any], Callable[[gw.Model], Feeds]]] = {}
+    for name in names:
+        if name in MODELS:
+            zoo = MODELS[name]
+            found[name] = (zoo.path, lambda _, zoo=zoo: zoo.feeds("default", seed=0))
+        elif name in CASES:
+            case = CASES[name]
+            found[name] = (case.model, lambda _, case=case: case.arrays(fed=True))
+        else:
+            path = LIGHT / f"{name}.onnx"
+            found[name] = (lambda path=path: path, lambda model: make_feeds(model.inputs, None, {}))
+    return found
+
+
+def tasks(model: gw.Model) -> list[tuple[str, ...]]:
+    """The kernels of a model's programs, in their order."""
+    targets = [target for program in model.package.programs() for target in program.targets.values()]
+    return [
+        tuple(target.task_graph.kernels[t.kernel].symbol for t in target.task_graph.tasks)
+        for target in targets
+    ]
+
+
+def main(names: list[str], rates: str) -> None:
+    results = {}
+    for name, (source, feeds_of) in sources(names).items():
+        models = [
+            gw.compile(source(), options=gw.CompileOptions(threads=1, calibration=each))
+            for each in (rates, "none")
+        ]
+        measured, table = models
+        feeds = feeds_of(measured)
+        alike = tasks(measured) == tasks(table)
+        if alike:
+            print(f"{name:32} the same kernels", flush=True)
+            results[name] = {"same": True}
+            continue
+        times = in_turns([partial(model.run, feeds) for model in models])
+        found = paired_ratio(*times)
+        results[name] = {"same": False, **vars(found), "table_ns": float(np.median(times[1]))}
+        print(f"{name:32} {found.median:.3f} ({found.low:.3f} to {found.high:.3f})", flush=True)
+    changed = [each["median"] for each in results.values() if not each["same"]]
+    if changed:
+        print(f"geometric mean of {len(changed)} that differ: {np.exp(np.mean(np.log(changed))):.3f}")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    made = {
+        "machine": machine(),
+        "day": time.strftime("%Y-%m-%d"),
+        "rates": json.loads(rates),
+        "models": results,
+    }
+    (RESULTS / f"{cpu_model().lower().replace(' ', '_')}.json").write_text(json.dumps(made, indent=1) + "\n")
+
+
+def in_turns(runs: list[Callable[[], object]]) -> list[list[float]]:
+    """Nanoseconds of a run of each, by round; who begins changes from round to round."""
+    counts = []
+    for run in runs:
+        run()
+        start = time.perf_counter()
+        run()
+        counts.append(max(1, int(SECONDS / (time.perf_counter() - start + 1e-9))))
+    times: list[list[float]] = [[] for _ in runs]
+    for number in range(ROUNDS):
+        for k in range(len(runs)) if number % 2 else reversed(range(len(runs))):
+            start_ns = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
+            for _ in range(counts[k]):
+                runs[k]()
+            times[k].append((time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID) - start_ns) / counts[k])
+    return times
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "models", nargs="*", help="names of the zoo, of cases of single ops, or of light models"
+    )
+    parser.add_argument("--rates", type=Path, help="a file that graphwright calibrate wrote")
+    chosen = parser.parse_args()
+    text = (
+        chosen.rates.read_text()
+        if chosen.rates
+        else rates_text(
+            cpu_model(), {isa: Core(ISAS[isa], find_toolchain()).rates() for isa in usable_isas()}
+        )
+    )
+    light = sorted(path.stem for path in LIGHT.glob("*.onnx"))
+    products = [name for name in CASES if name.startswith(("conv", "matmul", "gemm"))]
+    main(chosen.models or [*light, *products], text)

@@ -1,0 +1,79 @@
+"""Files of rates that ``graphwright calibrate`` measured, and what the option ``calibration`` takes.
+
+A file is JSON: ``format``, ``cpu`` (the model that was measured), and ``rates``, for each instruction set the
+numbers of :data:`RATES`. Rates are whole: operations and bytes a nanosecond, and MHz.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+FORMAT: Final = 1
+NO_RATES: Final = "none"
+USERS_RATES: Final = "auto"
+RATES: Final = (
+    "clock_mhz", "f32_gflops", "l1_load", "l1_store", "l2_load", "l2_store", "l3_load", "l3_store",
+    "memory_load", "memory_store",
+)  # fmt: skip
+"""Numbers of a core; see ``cost/machine.py``."""
+ISAS: Final = ("v3", "v4")
+MOST: Final = 100_000
+"""Of any rate: what is larger was not measured."""
+TAKES: Final = "takes auto, none, or a file that graphwright calibrate wrote"
+Rates = Mapping[str, Mapping[str, int]]
+"""By instruction set and name."""
+
+
+def read_calibration(text: str) -> str:
+    """``auto``, ``none``, or the content of a file, which ``text`` names or is. Raises ValueError, whose
+    message says what is wrong."""
+    if text in (USERS_RATES, NO_RATES):
+        return text
+    if text.startswith("{"):
+        return rates_text(*parsed(text))
+    try:
+        return rates_text(*parsed(Path(text).expanduser().read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ValueError(f"{error.strerror or error}; it {TAKES}") from error
+
+
+def rates_text(cpu: str, rates: Rates) -> str:
+    """The content of a file: the same for the same rates."""
+    return json.dumps({"format": FORMAT, "cpu": cpu, "rates": rates}, sort_keys=True)
+
+
+def parsed(text: str) -> tuple[str, Rates]:
+    """The CPU and the rates that ``text`` holds. Raises ValueError."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"it holds no rates of format {FORMAT}")
+    cpu, rates = found.get("cpu"), found.get("rates")
+    if not isinstance(cpu, str) or not isinstance(rates, dict) or not rates or not rates.keys() <= {*ISAS}:
+        raise ValueError(f"it names no CPU, or has no rates of {' or '.join(ISAS)}")
+    faults = [fault for isa, each in rates.items() for fault in _faults(isa, each)]
+    if faults:
+        raise ValueError("; ".join(faults))
+    return cpu, rates
+
+
+def _faults(isa: str, rates: Any) -> list[str]:
+    if not isinstance(rates, dict) or rates.keys() != {*RATES}:
+        return [f"rates of {isa} are not {', '.join(RATES)}"]
+    wrong = [name for name, rate in rates.items() if type(rate) is not int or not 1 <= rate <= MOST]
+    return [f"{name} of {isa} is no whole number from 1 to {MOST}" for name in wrong]
+
+
+def cpu_model() -> str:
+    """What this CPU calls itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return "unknown"
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")

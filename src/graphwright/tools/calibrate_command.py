@@ -1,0 +1,99 @@
+"""``graphwright calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphwright.config import Options
+from graphwright.cost.calibration import rates_of
+from graphwright.cost.machine import MACHINES
+from graphwright.errors import Diagnostic, OptionError
+from graphwright.rate_files import RATES, Rates, cpu_model, parsed, rates_text
+from graphwright.runtime.target import usable_isas
+from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.rates import Core
+from graphwright.targets.cpu.toolchain import find_toolchain
+from graphwright.tools.arguments import with_options_of
+from graphwright.tools.console import note, progress, say, table
+from graphwright.whole_file import whole_file
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options_of("cc")
+def calibrate(
+    show: Annotated[
+        bool, typer.Option("--show", help="Show the rates that compilation uses, beside the table's.")
+    ] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Remove the file: the table counts again.")] = False,
+    *,
+    options: Options,
+) -> None:
+    """Measure the rates of this CPU that costs are predicted from, for later compilations of this user.
+
+    It takes some seconds, and needs a C compiler. What a model compiles to depends on the rates; without
+    them it is the same on every machine.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright calibrate
+      graphwright calibrate --show
+      graphwright calibrate --reset
+      graphwright compile model.onnx --calibration none
+    """
+    if show and reset:
+        raise typer.BadParameter("show the rates or remove them", param_hint="--reset")
+    path = options.calibration_file
+    if reset:
+        _remove(path)
+        return
+    if show:
+        _show(path)
+        return
+    toolchain = find_toolchain(options)
+    with progress("measuring this CPU"):
+        rates = {isa: Core(ISAS[isa], toolchain).rates() for isa in usable_isas()}
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write(rates_text(cpu_model(), rates).encode() + b"\n")
+    _table(rates)
+    note(f"wrote {path}")
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except (FileNotFoundError, NotADirectoryError):
+        say("There is no file of rates: the table counts.")
+    else:
+        note(f"removed {path}")
+
+
+def _show(path: Path) -> None:
+    try:
+        cpu, rates = parsed(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        say("There is no file of rates: the table counts.")
+        return
+    except (OSError, ValueError) as error:
+        hint = "measure again, or remove it with --reset"
+        raise OptionError(Diagnostic("rates", str(error), str(path), hint)) from error
+    used = "" if cpu == cpu_model() else f"; they are not used, as this CPU is {cpu_model()}"
+    say(f"{path}: rates of {cpu}{used}")
+    _table(rates)
+
+
+def _table(rates: Rates) -> None:
+    """What was measured beside the table."""
+    rows = [
+        [isa, name, str(rates[isa][name]), str(rates_of(MACHINES[isa])[name])]
+        for isa in rates
+        for name in RATES
+    ]
+    table(rows, ["isa", "rate", "measured", "table"], "")

@@ -1,4 +1,4 @@
-"""Names that nothing has, and those that their author may have meant."""
+"""Words of messages: numbers of things, names that nothing has, and those that were meant."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def close_names(name: str, known: Collection[str]) -> list[str]:
     by_fold = {each.casefold(): each for each in known}
     matches = importlib.import_module("difflib").get_close_matches(str(name).casefold(), by_fold, 3)
     return [by_fold[match] for match in matches]
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(names: Collection[str]) -> str:

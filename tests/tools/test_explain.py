@@ -64,7 +64,7 @@ def test_the_summary(folder: Path) -> None:
     kernels = 2 * 512 + 2 * 512 + 2 * 512
     ops = 2 * 512 + 2 * 512 + 512 + 32 + (512 + 32 + 512) + 2 * 512
     assert first == (
-        f"5 ops run as 3 kernels, which read and write {kernels / 1024:.1f} KiB in a run; "
+        f"5 ops in 3 kernels: a run reads and writes {kernels / 1024:.1f} KiB; "
         f"op by op it is {ops / 1024:.1f} KiB, {100 - 100 * kernels / ops:.0f} % less"
     )
     assert [" ".join(line.split()) for line in lines] == [

@@ -15,6 +15,7 @@ from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
 from graphwright.package.package import Entry
 from graphwright.runtime.cpu import Cpu
+from graphwright.spelling import counted
 
 if TYPE_CHECKING:
     from graphwright.runtime.model import Model
@@ -53,7 +54,7 @@ def bytes_text(count: int) -> str:
 
 def _rows(model: Model) -> list[tuple[str, str]]:
     tensors, entry = model.package.weights.tensors.values(), model.entry
-    count = f"{len(tensors)} tensor{'' if len(tensors) == 1 else 's'}"
+    count = counted(len(tensors), "tensor")
     rows = [] if len(model.entries) == 1 else [("entries", ", ".join(model.entries))]
     rows += [*_ports("inputs", entry.feeds), *_ports("outputs", entry.outputs)]
     if entry.states:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram, programs_of
 from graphwright.executable.specs import TensorSpec
 from graphwright.lower.tasks import TaskKind
+from graphwright.spelling import counted
 from graphwright.tools.console import say, table
 
 MOST_NAMES = 4
@@ -29,11 +30,6 @@ def host_program_text(program: HostProgram) -> str:
     if loops:
         texts.append(f"{counted(loops, 'loop')} in native code")
     return ", ".join(texts)
-
-
-def counted(number: int, what: str) -> str:
-    """``1 subgraph``, ``2 subgraphs``"""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _rows(program: HostProgram, depth: int) -> Iterator[list[str]]:

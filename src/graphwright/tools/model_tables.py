@@ -13,6 +13,7 @@ from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
 from graphwright.report import dynamic_lines
 from graphwright.runtime.model import Model
+from graphwright.spelling import counted
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.facts import (
     constraint_texts,
@@ -112,11 +113,11 @@ def show_graph(model: Model) -> dict[str, Dim]:
 def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
     """How many kernels run, and the bytes that they read and write, fused and op by op."""
     fused, unfused = total_of(nodes)
-    ops = sum(len(node.ops) for node in nodes)
+    ops, kernels = counted(sum(len(node.ops) for node in nodes), "op"), counted(len(nodes), "kernel")
     saved = f", {100 - 100 * fused.total / unfused.total:.0f} % less" if unfused.total else ""
     guessed = "" if all(v.type.is_static for v in module.main.inputs) else " (open sizes are guessed)"
     return (
-        f"{ops} ops run as {len(nodes)} kernels, which read and write {bytes_text(fused.total)} in a run; "
+        f"{ops} in {kernels}: a run reads and writes {bytes_text(fused.total)}; "
         f"op by op it is {bytes_text(unfused.total)}{saved}{guessed}"
     )
 

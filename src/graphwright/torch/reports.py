@@ -15,6 +15,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.log import warn_once
 from graphwright.records import dataclass
+from graphwright.spelling import counted
 from graphwright.torch.captured import backend_of, graph_names
 
 MOST_GRAPHS: Final = 10_000
@@ -99,7 +100,7 @@ class GraphReport:
         parts = "" if self.parts == 1 else f" in {self.parts} parts"
         made = f", {self.cached} of {self.compilations} programs from the cache" if self.compilations else ""
         made += f" ({self.miss})" if self.miss else ""
-        calls = _count(self.calls, "operator")
+        calls = counted(self.calls, "operator")
         lines = [f"{self.kind} graph: {calls}{parts}, {self.seconds:.2f} s to compile{made}"]
         lines += [f"  PyTorch runs {each}" for each in self.missing]
         lines += [f"  graph break at {self.broken}"] if self.broken else []
@@ -147,8 +148,8 @@ class Report(Sequence[GraphReport]):
 
     def __str__(self) -> str:
         head = (
-            f"{_count(len(self.graphs), 'graph')}, {_count(len(self.breaks), 'graph break')}, "
-            f"{_count(len(self.missing), 'operator')} left to PyTorch, {self.seconds:.2f} s to compile"
+            f"{counted(len(self.graphs), 'graph')}, {counted(len(self.breaks), 'graph break')}, "
+            f"{counted(len(self.missing), 'operator')} left to PyTorch, {self.seconds:.2f} s to compile"
         )
         return "\n".join([head, *map(str, self.graphs)])
 
@@ -193,7 +194,3 @@ def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> No
         raise ModelError(*(Diagnostic("unsupported-op", str(each), hint=hint) for each in graph.missing))
     for each in graph.missing:
         warn_once(f"PyTorch runs {each.operator}", "PyTorch runs %s", each)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

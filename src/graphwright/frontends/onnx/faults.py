@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.names import terminal
 from graphwright.records import dataclass, field
+from graphwright.spelling import counted
 
 NAMED_NODES = 3
 """How many nodes an unsupported op's message names."""
@@ -63,5 +64,5 @@ class Report:
 
 def _unsupported(op: str, hint: str, nodes: list[str]) -> Diagnostic:
     shown = ", ".join(nodes[:NAMED_NODES]) + (", ..." if len(nodes) > NAMED_NODES else "")
-    times = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}"
-    return Fault("unsupported-op", f"{op} is not supported ({times})", hint).at(shown)
+    message = f"{op} is not supported ({counted(len(nodes), 'node')})"
+    return Fault("unsupported-op", message, hint).at(shown)

@@ -148,6 +148,15 @@ def test_element_counts_that_are_not_proved_become_a_constraint() -> None:
     assert {evaluate(constraint.left, {"N": 2, "T": 4}), evaluate(constraint.right, {"N": 2, "T": 4})} == {12}
 
 
+def test_nothing_reshapes_to_nothing_beside_an_open_size() -> None:
+    """The sizes other than 0 need not divide each other."""
+    _, b, x = start(N, 0)
+    assert b(Reshape((0, 0, 2)), x).type == tensor(F32, N, 0, 2)
+    assert b(Reshape((3, 0), allow_zero=True), x).type == tensor(F32, 3, 0)
+    with pytest.raises(ModelError, match="0 and 6 differ"):
+        b(Reshape((3, 2)), x)
+
+
 def test_a_shape_that_is_computed_from_data_has_a_rank_and_sizes_of_its_own() -> None:
     module = Module()
     inputs = [("x", tensor(F32, 4, 1)), ("shape", tensor(I64, 3)), ("shapes", tensor(I64, N))]

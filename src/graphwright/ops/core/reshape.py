@@ -72,7 +72,8 @@ class Reshape(BlockedForm, Op):
         if -1 not in sizes:
             if all(isinstance(d, int) for d in (*dims, *others)):
                 have, want = list(dims), others
-            at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
+            if 0 not in dims or 0 not in others:  # else both are empty
+                at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
             return tuple(sizes)
         if 0 in want:
             raise at.fail(f"{list(target)}: -1 cannot be inferred, as another size is 0")

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import graphwright as gw
 import graphwright.ops
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OPSET, save_model, write_model
@@ -221,3 +222,17 @@ def test_a_loop_may_carry_nothing() -> None:
     onnx.checker.check_model(model, full_check=True)
     x = np.array([1, 2], np.float32)
     np.testing.assert_array_equal(session(model).run(None, {"x": x})[0], x + np.arange(3)[:, None])
+
+
+def test_a_state_is_an_input_and_its_next_value_an_output() -> None:
+    b = gw.GraphBuilder()
+    x, total = b.input("x", np.float32, (2,)), b.state("total", np.float32, (2,))
+    added = b.add(total, x)
+    b.update(total, added)
+    b.output("y", b.neg(added))
+    model = write_model(b.build()).with_weights()
+    onnx.checker.check_model(model, full_check=True)
+    feeds = {name: np.array([1, 2], np.float32) for name in ("x", "total")}
+    found = dict(zip([o.name for o in model.graph.output], session(model).run(None, feeds), strict=True))
+    np.testing.assert_array_equal(found["y"], [-2, -4])
+    np.testing.assert_array_equal(found["next total"], [2, 4])

@@ -33,7 +33,7 @@ from graphwright.targets.cpu.target import TARGETS
 
 from .test_region import compare
 
-SIZES = st.sampled_from((1, 2, 3, 4, 5, 7, 16, 17))
+SIZES = st.sampled_from((0, 1, 2, 3, 4, 5, 7, 16, 17))
 quick = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -42,7 +42,7 @@ def moved(draw: st.DrawFn, b: Builder, x: Value) -> Value:
     dims = x.type.dims
     rank, axis = len(dims), draw(st.integers(0, len(dims) - 1))
     size = dims[axis]
-    kind = draw(st.sampled_from(("transpose", "slice", "roll", "split", "merge", "halves")))
+    kind = draw(st.sampled_from(("transpose", "slice", "roll", "split", "merge", "halves", "twice")))
     if kind == "transpose":
         return b(Transpose(tuple(draw(st.permutations(range(rank))))), x)
     if isinstance(size, int) and size > 1 and kind == "slice":
@@ -57,6 +57,8 @@ def moved(draw: st.DrawFn, b: Builder, x: Value) -> Value:
         low = b(Slice((0,), (size // 2,), (axis,), (1,)), x)
         high = b(Slice((size // 2,), (size,), (axis,), (1,)), x)
         return b(Concat(axis), b(Neg(), high), low)
+    if kind == "twice":
+        return b(Concat(axis), x, x)
     if kind == "merge" and rank > 1 and axis + 1 < rank:
         return b(Reshape((*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]), True), x)
     return x

@@ -42,8 +42,9 @@ def write_model(
 ) -> OnnxModel:
     """The entry ``main`` of ``module`` as a model of ONNX; ``metadata`` is added to the module's own.
 
-    ``version`` is the producer's. With ``inline``, the nodes of fused regions stand in the graph instead of
-    functions. Raises ModelError with all nodes that ONNX has no nodes for.
+    A state is an input, its next value an output. ``version`` is the producer's. With ``inline``, the nodes
+    of fused regions stand in the graph instead of functions. Raises ModelError with all nodes that ONNX has
+    no nodes for.
     """
     state = _State(module, inline)
     scope = Scope(UniqueNames())

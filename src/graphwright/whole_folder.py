@@ -26,16 +26,17 @@ def new_folder_fault(path: Path) -> str | None:
     return None
 
 
-def write_folder(path: Path, texts: Mapping[str, str]) -> None:
-    """A new folder at ``path``, or in place of an empty one, with files of ``texts`` by name: all of them, or
-    no folder. Raises OSError, which names ``path``.
+def write_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -> None:
+    """A new folder at ``path``, or in place of an empty one, with files of ``contents`` by name, some in
+    folders inside: all of them, or no folder. Raises OSError, which names ``path``.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
         temporary.mkdir()
-        for name, text in texts.items():
-            (temporary / name).write_text(text, encoding="utf-8")
+        for name, content in contents.items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / name).write_bytes(content.encode() if isinstance(content, str) else content)
         os.rename(temporary, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error

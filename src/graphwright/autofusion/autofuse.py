@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from graphwright import plugins
-from graphwright.autofusion.onnxruntime.library import Library
+from graphwright.autofusion.onnxruntime.build import build_library
+from graphwright.autofusion.onnxruntime.operator_library import Library
+from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
 from graphwright.autofusion.traffic import Traffic, traffic
 from graphwright.compiler.modules import Observer, run_passes
@@ -21,25 +23,20 @@ from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
 from graphwright.gc_pause import gc_paused
-from graphwright.ir.blocked_form import BlockedForm
 from graphwright.ir.constant import Constant
-from graphwright.ir.copied_elements import CopiesElements
 from graphwright.ir.foreign import Foreign
 from graphwright.ir.fused import region_of
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.nesting import regions_of
-from graphwright.ir.op import Trait
 from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
-from graphwright.records import dataclass, replace
+from graphwright.records import dataclass
 from graphwright.runtime.target import for_this_cpu
 from graphwright.targets.registry import target_of
 
 METADATA: Final = "graphwright.fused"
 """Key of the model's metadata that says it was fused here."""
-LIBRARY_RULES: Final = "all,-epilogue,-attention"
-"""Fusion rules for a library: it has no products, which the engine's own kernels compute."""
 DUPLICATE: Final = "GW_ERROR_DUPLICATE_FUSION"
 
 
@@ -51,8 +48,9 @@ class Autofused:
     ``fused_nodes`` of its nodes. ``candidates``: merges of two neighbours that were considered, of which
     ``merges`` were made. ``foreign``: ops that are kept as they are. ``open_sizes``: what sizes that are not
     known count as, as in ``N=64``. ``benefit_ms``: an upper bound of the time that a run saves, from bytes at
-    the memory's rate and from launches, on the machine of :mod:`graphwright.cost.machine`. ``library``: the
-    operators for ONNX Runtime, where they were asked for.
+    the memory's rate and from launches, on the machine of :mod:`graphwright.cost.machine`.
+    ``operator_library``: the operators for ONNX Runtime, where they were asked for, and ``outside``: the ops
+    that none of them holds.
     """
 
     model: OnnxModel
@@ -66,7 +64,9 @@ class Autofused:
     foreign: Counter[str]
     open_sizes: Sequence[str]
     benefit_ms: float
-    library: Library | None
+    operator_library: Library | None
+    outside: Mapping[str, str]
+    """By the op's name, why."""
 
 
 @gc_paused()
@@ -83,14 +83,13 @@ def autofuse(
     """Simplify and fuse the model ``source``, and write it as ONNX again.
 
     ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` takes a
-    model that was fused here apart and fuses it again. With ``library``, operators are prepared for ONNX
-    Runtime (:class:`~graphwright.autofusion.onnxruntime.library.Library`), and products and convolutions stay
-    outside of regions, unless the options switch fusion rules. Raises ModelError, with the code
-    ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError.
+    model that was fused here apart and fuses it again. With ``library``, the largest parts that one program
+    computes are functions as well, and compiled to operators for ONNX Runtime
+    (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`). Raises ModelError, with the code
+    ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError, ToolchainError.
     """
-    options = for_this_cpu(options or Options())
-    if library and options.fusion_rules == Options().fusion_rules:
-        options = replace(options, fusion_rules=LIBRARY_RULES)
+    wanted = options or Options()
+    options = for_this_cpu(wanted)
     plugins.use(options)
     load_candidates()
     target = target_of(options)
@@ -107,8 +106,9 @@ def autofuse(
         nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
         after = traffic(module)
         noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
+        programs = outline_programs(module) if library else None
         model = write_model(module, metadata=noted, version=version, inline=inline)
-        operators_of = _library(model, module, options) if library else None
+        built = build_library(module, model, programs.made, wanted) if programs else None
     foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
     open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]
     benefit = _benefit_ms(before, after, target.machine)
@@ -124,40 +124,14 @@ def autofuse(
         foreign=foreign,
         open_sizes=open_sizes,
         benefit_ms=benefit,
-        library=operators_of,
+        operator_library=built,
+        outside={node.op.source_name: why for node, why in programs.outside.items()} if programs else {},
     )
 
 
 def _is_quantized(node: Node) -> bool:
     """Whether a node gives what integers stand for: engines look for it in front of the ops that read it."""
     return isinstance(node.op, DequantizeLinear)
-
-
-def _library(model: OnnxModel, module: Module, options: Options) -> Library:
-    """Operators for the functions of ``model``."""
-    made = Library(options)
-    for function in model.proto.functions:
-        nodes = model.calls[function.name]
-        region = region_of(nodes[0])
-        if any(map(_is_beside_images, nodes)):
-            made.refused[function.name] = "ONNX Runtime keeps the images beside it in blocks of channels"
-        elif len(function.input) != len(region.inputs):
-            made.refused[function.name] = "sizes do not follow from those of its operands"
-        else:
-            made.add(function.name, module, region)
-    return made
-
-
-def _is_beside_images(node: Node) -> bool:
-    """Whether a neighbour is a convolution or pooling, whose results an engine may keep in another layout."""
-    before = [value.producer for value in node.inputs if value is not None]
-    after = [user for value in node.outputs for user in value.users]
-    return any(each is not None and _works_on_images(each) for each in (*before, *after))
-
-
-def _works_on_images(node: Node) -> bool:
-    moves = Trait.ELEMENTWISE in node.op.traits or Trait.VIEW in node.op.traits
-    return isinstance(node.op, BlockedForm) and not isinstance(node.op, CopiesElements) and not moves
 
 
 def _refuse_fused(opened: Opened) -> None:

@@ -8,7 +8,7 @@ holds such nodes. A size that the host found is bound for the programs behind it
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in, symbols_of
@@ -58,13 +58,14 @@ def is_placed(graph: Graph) -> bool:
     return any(device_of(node) for node in graph)
 
 
-def partition(graph: Graph, bound: Iterable[str] = ()) -> Partition:
-    """Partition ``graph``, for which the sizes ``bound`` are known from without.
+def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str] | None = None) -> Partition:
+    """Partition ``graph``, for which the sizes ``bound`` are known from without. ``given``: further nodes
+    that the host has to run, and why.
 
     A node runs in the first round that it can: a host's nodes wait for programs, a program for nodes of the
     host, and so what runs between two nodes of the host on a path is one program at most.
     """
-    reasons = _reasons(graph, bound)
+    reasons = _reasons(graph, bound, given or {})
     makers = _makers(reasons, bound_by(graph.inputs, bound))
     devices = list(dict.fromkeys(map(device_of, graph)))
     rounds: dict[Node, _Turn] = {}
@@ -139,12 +140,12 @@ def _makers(reasons: dict[Node, str], bound: set[str]) -> dict[str, Node]:
 # -- what the host runs ---------------------------------------------------------------------------------
 
 
-def _reasons(graph: Graph, bound: Iterable[str]) -> dict[Node, str]:
+def _reasons(graph: Graph, bound: Iterable[str], given: Mapping[Node, str]) -> dict[Node, str]:
     """Nodes of ``graph`` that the host runs, in order, each with the reason."""
     known = bound_by(graph.inputs, bound)
     reasons: dict[Node, str] = {}
     for node in graph:
-        reason = _reason(node, known)
+        reason = given.get(node) or _reason(node, known)
         if reason:
             reasons[node] = reason
             known = bound_by(node.outputs, known)
@@ -181,7 +182,7 @@ def _makes_rank(node: Node, known: set[str]) -> str:
 
 def _holds_such(node: Node, known: set[str]) -> str:
     for region in node.regions:
-        for inner, reason in _reasons(region, known).items():
+        for inner, reason in _reasons(region, known, {}).items():
             return f"its body has {inner.place}: {reason}"
     return ""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from graphwright.ir.clone import clone_graph
 from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
+from graphwright.ir.region_op import CallOp
 
 
 def operands_of(nodes: Sequence[Node]) -> list[Value]:
@@ -24,14 +26,15 @@ def _is_literal(reader: Node, value: Value) -> bool:
     return is_constant(value) and value.type.elements == 1
 
 
-def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
-    """Move ``nodes`` (in order) into the region of a new Fused node. The graph may need to be sorted
-    afterwards."""
+def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] = Fused) -> Node:
+    """Move ``nodes`` (in order) into the region of a new node, whose op ``call`` makes for a number of
+    results. The graph may need to be sorted afterwards."""
     inside = {v for n in nodes for v in n.outputs}
     operands = operands_of(nodes)
+    members = set(nodes)
     results = [
         v for n in nodes for v in n.outputs
-        if v in graph.outputs or any(u not in nodes for u in v.users)
+        if v in graph.outputs or not members.issuperset(v.users)
     ]  # fmt: skip
     region = Graph("region")
     inner: dict[Value, Value] = {v: region.add_input(v.type, v.name) for v in operands}
@@ -43,14 +46,15 @@ def outline(graph: Graph, nodes: Sequence[Node]) -> Node:
                 inner[value] = region.append(Node(source.op, (), [value.type], sources=source.sources)).output
         inputs = [None if v is None else inner[v] for v in node.inputs]
         types = [v.type for v in node.outputs]
-        copy = Node(node.op, inputs, types, name=node.name, sources=node.sources)
+        regions = list(map(clone_graph, node.regions))
+        copy = Node(node.op, inputs, types, regions, name=node.name, sources=node.sources)
         region.append(copy)
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             new.name, new.layout = old.name, old.layout
             inner[old] = new
     region.set_outputs([inner[v] for v in results])
     sources = [s for n in nodes for s in n.sources]
-    fused = Node(Fused(len(results)), operands, [v.type for v in results], [region], sources=sources)
+    fused = Node(call(len(results)), operands, [v.type for v in results], [region], sources=sources)
     graph.insert(fused, nodes[-1])
     for old, new in zip(results, fused.outputs, strict=True):
         graph.replace_all_uses(old, new)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
-from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import op
 from graphwright.ir.region_op import CallOp
@@ -82,13 +80,6 @@ class Fused(CallOp):
 
     results: int = 1
     schedule: Schedule | None = None
-
-
-def _export(e: Exporter, op: Fused, *operands: Value) -> Any:
-    return e.call(*operands)
-
-
-Fused.to_onnx = _export
 
 
 def region_of(node: Node) -> Graph:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from graphwright.ir.graph import Graph
+from graphwright.ir.graph import Graph, Node
 from graphwright.ir.names import identifier
 from graphwright.ir.op import Trait
+from graphwright.ir.region_op import CallOp
 
 MAX_WORDS: Final = 6
 """Ops that a name lists; a region of more is named for the first ones."""
@@ -16,9 +17,16 @@ MAX_WORDS: Final = 6
 
 def region_name(region: Graph) -> str:
     """What ``region`` does, as in ``layernorm_matmul_gelu``: its ops in order, views left out."""
-    words = [_word(node.op.name) for node in region if node.inputs and Trait.VIEW not in node.op.traits]
+    nodes = [node for node in _inner(region) if node.inputs and Trait.VIEW not in node.op.traits]
+    words = [_word(node.op.name) for node in nodes]
     words = [word for word, _ in groupby(words)]
     return identifier("_".join(_shortened(words)), "region")
+
+
+def _inner(region: Graph) -> Iterator[Node]:
+    """The nodes of ``region``, those of calls in place of the calls."""
+    for node in region:
+        yield from _inner(node.regions[0]) if isinstance(node.op, CallOp) else (node,)
 
 
 def _word(name: str) -> str:

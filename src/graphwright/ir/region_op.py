@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphwright.ir.op import Array, Fact, Inference, Op, family
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
+
+if TYPE_CHECKING:
+    from graphwright.ir.exporter import Exporter
+    from graphwright.ir.graph import Value
 
 RunRegion = Callable[[int, Sequence[Array | None]], tuple[Array, ...]]
 """Runs region number ``n`` on arrays: its outputs."""
@@ -106,6 +110,13 @@ class CallOp(RegionOp):
         if len(outputs) != 1 or len(outputs[0]) != self.results:
             raise at.fail(f"one region with {self.results} outputs is needed")
         return tuple(outputs[0])
+
+
+def _export(e: Exporter, op: CallOp, *operands: Value) -> Any:
+    return e.call(*operands)
+
+
+CallOp.to_onnx = _export
 
 
 def region_op(op: Op) -> RegionOp:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from graphwright.autofusion.autofuse import Autofused, autofuse
-from graphwright.autofusion.onnxruntime.library import Library
+from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FusedFunction, fused_functions, save_model
 from graphwright.spelling import listed
@@ -136,25 +136,25 @@ def fuse(
             library=library,
             version=versions(["graphwright"])["graphwright"],
         )
-        binary = fused.library.build() if fused.library is not None and fused.library.served else b""
-        files = save_model(fused.model, target, external=external_weights)
-        if binary and fused.library is not None and emit_sources is not None:
-            files += _save_sources(fused.library.sources(), emit_sources)
-        if binary:
-            files.append(_save_library(binary, target.with_name(f"{target.name}.so")))
+        serves = fused.operator_library is not None and bool(fused.operator_library.operators)
+        files = save_model(fused.model, target, external=external_weights or serves)
+        if serves and fused.operator_library is not None:
+            files.append(_save_library(fused.operator_library, target.with_name(f"{target.name}.so")))
+            if emit_sources is not None:
+                files += _save_sources(fused.operator_library.sources(options), emit_sources)
     _report(fused)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
 
 
-def _save_sources(sources: Mapping[str, str], folder: Path) -> list[Path]:
+def _save_sources(sources: Mapping[str, str | bytes | memoryview], folder: Path) -> list[Path]:
     write_folder(folder, sources)
     return [folder / name for name in sources]
 
 
-def _save_library(binary: bytes, path: Path) -> Path:
+def _save_library(library: Library, path: Path) -> Path:
     with whole_file(path) as file:
-        file.write(binary)
+        library.write(file)
     return path
 
 
@@ -177,24 +177,25 @@ def _report(fused: Autofused) -> None:
     if fused.open_sizes:
         say(f"Sizes that are open count as {listed(list(fused.open_sizes))}.")
     functions = fused_functions(fused.model.proto)
-    if functions and fused.library is None:
+    if functions and fused.operator_library is None:
         say()
         rows_of = [(each.name, str(each.nodes), str(each.calls)) for each in functions[:SHOWN]]
         table(rows_of, ("function", "nodes", "calls"), "")
-    if fused.library is not None:
-        _report_library(fused.library, functions)
+    if fused.operator_library is not None:
+        _report_library(fused.operator_library, fused.outside, functions)
 
 
-def _report_library(library: Library, functions: Sequence[FusedFunction]) -> None:
-    """Which functions the library serves, and why it does not serve the others."""
-    say(f"The library serves {len(library.served)} of {len(functions)} functions.")
-    if functions:
+def _report_library(library: Library, outside: Mapping[str, str], functions: Sequence[FusedFunction]) -> None:
+    """Which parts of the model the library runs, and why it does not run the others."""
+    nodes = {each.name: each.nodes for each in functions}
+    count = len(library.operators) + len(library.refused)
+    say(f"The library serves {len(library.operators)} of {count} programs.")
+    rows = [(each.name, str(nodes[each.name]), "served") for each in library.operators]
+    rows += [(name, str(nodes[name]), why) for name, why in library.refused.items()]
+    rows += [(f"operator {name}", "", f"left to ONNX Runtime: {why}") for name, why in outside.items()]
+    if rows:
         say()
-        rows = [
-            (each.name, str(each.nodes), str(each.calls), library.refused.get(each.name, "served"))
-            for each in functions
-        ]
-        table(rows, ("function", "nodes", "calls", "library"), "")
+        table(rows, ("function", "nodes", "library"), "")
 
 
 def _counts(operators: Counter[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import onnx
@@ -31,7 +31,7 @@ class Functions:
         """
         region = region_of(node)
         types = "; ".join(str(value.type) for value in region.inputs)
-        key = body.SerializeToString(deterministic=True) + types.encode()
+        key = body.SerializeToString(deterministic=True) + f"{types} {node.op}".encode()
         if key not in self._names:
             name = f"{region_name(region)}_{len(self._names) + 1}"
             body.name = self._names[key] = name
@@ -51,7 +51,8 @@ class FusedFunction:
 
 def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:
     """The functions of ``model`` that fusion made, those that hold the most nodes of its graphs first."""
-    calls = Counter(node.op_type for node in _all_nodes(model.graph) if node.domain == FUNCTION_DOMAIN)
+    nodes = [*all_nodes(model.graph.node), *(n for each in model.functions for n in all_nodes(each.node))]
+    calls = Counter(node.op_type for node in nodes if node.domain == FUNCTION_DOMAIN)
     found = [
         FusedFunction(each.name, sum(bool(node.input) for node in each.node), calls[each.name])
         for each in model.functions
@@ -60,9 +61,9 @@ def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:
     return sorted(found, key=lambda each: (-each.nodes * each.calls, each.name))
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """All nodes of ``graph``, those of branches and loops included."""
-    for node in graph.node:
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """``nodes``, and those of their branches and loops."""
+    for node in nodes:
         yield node
         for attribute in node.attribute:
-            yield from _all_nodes(attribute.g)
+            yield from all_nodes(attribute.g.node)

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from graphwright.errors import Collector, ModelError
-from graphwright.export.onnx.functions import FUNCTION_DOMAIN, Functions
+from graphwright.export.onnx.functions import FUNCTION_DOMAIN, Functions, all_nodes
 from graphwright.export.onnx.model import OnnxModel
 from graphwright.export.onnx.schemas import OPSET, first_opset
 from graphwright.export.onnx.scope import FunctionScope, Scope
@@ -62,7 +62,8 @@ def write_model(
     for domain, opset in sorted(state.domains.items()):
         model.opset_import.append(helper.make_opsetid(domain, opset))
     for function in model.functions:
-        function.opset_import.extend(model.opset_import[:1])
+        used = {"", *(node.domain for node in all_nodes(function.node))}
+        function.opset_import.extend(each for each in model.opset_import if each.domain in used)
     helper.set_model_props(model, {**module.metadata, **(metadata or {})})
     return OnnxModel(model, state.weights, state.functions.calls)
 

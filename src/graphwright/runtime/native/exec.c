@@ -34,7 +34,8 @@ typedef struct {
     gw_error *error;
     _Alignas(128) atomic_bool failed; /* what remains is skipped */
     atomic_bool finished;
-    atomic_bool asleep;  /* the caller */
+    atomic_int asleep;   /* threads of the caller's */
+    atomic_int joined;   /* threads that the host has spread the run to */
     atomic_bool is_long; /* some loop has had LONG_LOOP runs */
     int64_t asked;       /* when the caller did so last */
     int words;           /* of a region that its chunks may take */
@@ -251,9 +252,10 @@ static void run_block(run *r, int64_t block, int slot) {
 /* Something is new: who spins sees it, who sleeps is woken, workers that are elsewhere are asked for. */
 static void announce(run *r, int wanted) {
     atomic_fetch_add(&r->team.version, 1);
-    if (atomic_load(&r->asleep))
-        gw_futex_wake(&r->team.version, 1);
-    if (wanted > 0)
+    const int asleep = atomic_load(&r->asleep);
+    if (asleep > 0)
+        gw_futex_wake(&r->team.version, asleep);
+    if (wanted > 0 && !r->call->spread)
         gw_team_offer(&r->team, wanted);
 }
 
@@ -510,19 +512,30 @@ static uint32_t participate(run *r, int slot, bool patient) {
             continue;
         if (!patient || deserted(r))
             return seen;
-        atomic_store(&r->asleep, true);
+        atomic_fetch_add(&r->asleep, 1);
         gw_team_wait(&r->team, seen);
-        atomic_store(&r->asleep, false);
+        atomic_fetch_sub(&r->asleep, 1);
     }
 }
 
 static uint32_t help(gw_team *team, int slot) { return participate((run *)team, slot, false); }
 
+/* On a thread of the host's: one beyond those of the plan has nothing to do. */
+static void join(void *data) {
+    run *r = data;
+    int slot = atomic_fetch_add(&r->joined, 1);
+    if (slot <= r->team.limit)
+        participate(r, slot, true);
+}
+
 static void run_graph(run *r) {
     if (r->call->program->blocks[0].count == 0)
         return;
     open_block(r, 0);
-    participate(r, 0, true);
+    if (r->call->spread)
+        r->call->spread(r->call->host_data, join, r);
+    else
+        participate(r, 0, true);
     gw_team_retract(&r->team);
 }
 

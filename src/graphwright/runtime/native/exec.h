@@ -13,6 +13,10 @@ typedef int32_t (*gw_host)(void *host, const gw_plan *plan, int64_t task, void *
 /* Whether the run is to stop: the thread that called asks now and then, while a loop goes on and on. */
 typedef bool (*gw_interrupted)(void *host);
 
+/* Calls body(data) on this thread, and on those of the host's that are free; returns when all calls have
+   ended. */
+typedef void (*gw_spread)(void *host, void (*body)(void *data), void *data);
+
 enum { GW_TRACE_WORDS = 3 }; /* of each task: start and end in ns, the thread that ended it */
 
 typedef struct {
@@ -29,6 +33,7 @@ typedef struct {
     bool poison;              /* fill memory that no task may read with NaN bytes */
     int64_t *trace;           /* task_count x GW_TRACE_WORDS, or NULL */
     const char *const *sites; /* of each task, what a crash in its kernel says; or NULL */
+    gw_spread spread;         /* or NULL: workers of the process help */
 } gw_call;
 
 bool gw_execute(const gw_call *call, gw_error *error);

@@ -38,18 +38,22 @@ static bool write_all(int file, const char *data, size_t size) {
 }
 
 /* glibc takes an object for one that is loaded already if the path is spelled alike, and descriptors' numbers
-   come again: each load spells its path in a way of its own, one '/' or '/.' for each bit of a serial number.
+   come again: each load spells its path in a way of its own, one '/' or '/.' for each bit of a serial number,
+   and for each bit of the place where this copy of the runtime, of which a process may have several, keeps
+   it.
  */
 static void own_path(char *path, size_t size, int file) {
     static atomic_uint serial;
     size_t end = (size_t)snprintf(path, size, "/proc/self/fd");
-    for (unsigned bits = atomic_fetch_add(&serial, 1); bits > 0; bits >>= 1)
-        end += (size_t)snprintf(path + end, size - end, "%s", bits & 1 ? "/." : "/");
+    const uint64_t numbers[] = {(uintptr_t)&serial, atomic_fetch_add(&serial, 1)};
+    for (int i = 0; i < 2; i++)
+        for (uint64_t bits = numbers[i]; bits > 0; bits >>= 1)
+            end += (size_t)snprintf(path + end, size - end, "%s", bits & 1 ? "/." : "/");
     snprintf(path + end, size - end, "/%d", file);
 }
 
 void *gw_load_memory(const void *data, size_t size, gw_error *error) {
-    char path[128];
+    char path[256];
     void *handle = NULL;
     int file = memory_file();
     if (file < 0) {

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -56,13 +56,6 @@ class Toolchain:
         """All flags but the file names; part of a cache key."""
         code = isa.zig_flags if self.zig else isa.flags
         return (*code, *CODE_FLAGS, *(DEBUG_FLAGS if self.debug else ()), *LINK_FLAGS)
-
-    def code_flags(self, isa: Isa | None) -> tuple[str, ...]:
-        """Flags of an object that is linked into a library; ``isa`` None is every x86-64."""
-        if isa is None:
-            return ("-O2", "-std=c11", "-fPIC", "-fvisibility=hidden")
-        code = isa.zig_flags if self.zig else isa.flags
-        return (*code, *CODE_FLAGS, "-fPIC", "-fvisibility=hidden")
 
 
 def find_toolchain(options: Options | None = None) -> Toolchain:
@@ -202,44 +195,9 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compi
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A C source, and the ISA that it is compiled for; None is every x86-64."""
-
-    source: str
-    isa: Isa | None
-
-
-def library_commands(
-    units: Mapping[str, Unit], toolchain: Toolchain, made: str = _OBJECT
-) -> list[tuple[list[str], str]]:
-    """The arguments of the compiler that make the shared object ``made`` of ``units``, files by name: of each
-    run, without ``-o``, and the file that it makes."""
-    objects = {name: f"{name}.o" for name in units}
-    runs = [([*toolchain.code_flags(unit.isa), "-c", name], objects[name]) for name, unit in units.items()]
-    return [*runs, ([*LINK_FLAGS, *objects.values(), "-lm"], made)]
-
-
 def build_script(commands: Sequence[Sequence[str]]) -> str:
     """A shell script that runs ``commands`` in its own folder, up to the first that fails."""
     return "\n".join(["#!/bin/sh", 'set -e; cd "$(dirname "$0")"', *map(shlex.join, commands), ""])
-
-
-def compile_library(units: Mapping[str, Unit], toolchain: Toolchain) -> bytes:
-    """One shared object of ``units``, each for its own ISA. Raises ToolchainError, as
-    :func:`compile_shared`."""
-    folder, compilers = _new_folder(), Compilers()
-    try:
-        for name, unit in units.items():
-            (folder / name).write_text(unit.source, encoding="utf-8")
-        for arguments, made in library_commands(units, toolchain):
-            fault = _call(toolchain, arguments, made, folder, compilers)
-            if fault is not None:
-                hint = "a compiler as old as gcc 11 is too old"
-                raise ToolchainError(Diagnostic("compile-failed", fault, hint=hint))
-        return (folder / _OBJECT).read_bytes()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _new_folder() -> Path:

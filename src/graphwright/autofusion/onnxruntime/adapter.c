@@ -1,0 +1,237 @@
+/* What ONNX Runtime calls: the registration of the operators, their kernels, and a run. */
+#include "operators.h"
+#include "threads.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOMAIN "graphwright.fused" /* as graphwright.export.onnx.functions has it */
+
+enum { MESSAGE = 512 };
+
+static table api;
+
+/* A kernel: one for each node of a session. */
+typedef struct {
+    operation *op;
+    thread_pool threads;
+} node_kernel;
+
+/* ---- errors ---- */
+
+static OrtStatus *failure(int code, const char *message) {
+    return ((OrtStatus * (*)(int, const char *)) api[CREATE_STATUS])(code, message);
+}
+
+static OrtStatus *described(const operation *op, const gw_error *error) {
+    char message[MESSAGE];
+    bool sizes = error->kind == GW_E_FEED || error->kind == GW_E_CHECK || error->kind == GW_E_PLAN;
+    snprintf(message, sizeof message, "%s: %s%s", op->name,
+             sizes ? "its operands have other sizes than it was compiled for; " : "", error->text);
+    return failure(sizes ? INVALID_ARGUMENT : FAIL, message);
+}
+
+/* ---- operands ---- */
+
+/* Kernels take an operand without an address for one that is absent. */
+static void *elements(call *c, const OrtValue *value) {
+    static _Alignas(64) char none[64];
+    void *data = NULL;
+    if (!c->status)
+        c->status = ((OrtStatus * (*)(const OrtValue *, void **)) api[GET_TENSOR_MUTABLE_DATA])(value, &data);
+    return data ? data : none;
+}
+
+/* The elements of an input of the node, and its sizes, of which there are to be `rank`. */
+static void *input(call *c, const operation *op, size_t index, size_t rank, int64_t *dims) {
+    const OrtValue *value = NULL;
+    OrtTensorTypeAndShapeInfo *info = NULL;
+    size_t found = 0;
+    c->status = ((OrtStatus * (*)(const OrtKernelContext *, size_t, const OrtValue **))
+                     api[GET_INPUT])(c->context, index, &value);
+    if (!c->status)
+        c->status = ((OrtStatus * (*)(const OrtValue *, OrtTensorTypeAndShapeInfo **))
+                         api[GET_TENSOR_TYPE_AND_SHAPE])(value, &info);
+    if (!c->status)
+        c->status = ((OrtStatus * (*)(const OrtTensorTypeAndShapeInfo *, size_t *))
+                         api[GET_DIMENSIONS_COUNT])(info, &found);
+    if (!c->status && found != rank)
+        c->status = described(op, &(gw_error){.kind = GW_E_FEED, .text = "an input has another rank"});
+    if (!c->status && rank > 0)
+        c->status = ((OrtStatus * (*)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))
+                         api[GET_DIMENSIONS])(info, dims, rank);
+    if (info)
+        ((void (*)(OrtTensorTypeAndShapeInfo *))api[RELEASE_TENSOR_TYPE_AND_SHAPE_INFO])(info);
+    return elements(c, value);
+}
+
+/* Memory of ONNX Runtime's for an output. */
+static void *output(call *c, size_t index, gw_list dims, const int64_t *registers) {
+    OrtValue *value = NULL;
+    int64_t sizes[GW_MAX_RANK];
+    for (int64_t axis = 0; axis < dims.count; axis++)
+        sizes[axis] = registers[dims.at[axis]];
+    c->status = ((OrtStatus * (*)(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **))
+                     api[GET_OUTPUT])(c->context, index, sizes, (size_t)dims.count, &value);
+    return elements(c, value);
+}
+
+/* ---- a run ---- */
+
+/* The plan for inputs of these sizes, in as many threads as the session has. */
+static gw_plan *plan_for(node_kernel *k, call *c, const int64_t *dims, gw_error *error) {
+    operation *op = k->op;
+    int most = threads_at_most();
+    gw_plan *plan = gw_plan_take(&op->plans, op->program, &op->links, dims, most, error);
+    if (!plan || !plan->parallel)
+        return plan;
+    int threads = threads_of(&k->threads, c);
+    if (threads == most)
+        return plan;
+    gw_plan_release(plan);
+    return gw_plan_take(&op->plans, op->program, &op->links, dims, threads, error);
+}
+
+static bool execute(node_kernel *k, call *c, const gw_plan *plan, void *const *inputs, gw_error *error) {
+    operation *op = k->op;
+    void *outputs[MOST_PORTS];
+    for (int64_t i = 0; i < op->program->output_count && !c->status; i++)
+        outputs[i] = output(c, (size_t)i, op->program->outputs[i].dims, plan->registers);
+    if (c->status)
+        return false;
+    gw_context *context = gw_context_take(&op->contexts, op->program, plan, error);
+    if (!context)
+        return false;
+    spreading s = {c, plan->threads};
+    gw_call run = {
+        .program = op->program,
+        .plan = plan,
+        .context = context,
+        .kernels = op->kernels,
+        .weights = op->weights,
+        .inputs = inputs,
+        .outputs = outputs,
+        .host_data = &s,
+        .spread = threads_spread,
+    };
+    bool done = gw_execute(&run, error);
+    gw_context_give(&op->contexts, context);
+    return done;
+}
+
+static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
+    node_kernel *k = kernel;
+    const gw_program *p = k->op->program;
+    call c = {api, context, NULL};
+    gw_error error = {0};
+    void *inputs[MOST_PORTS];
+    int64_t dims[MOST_DIMS], *next = dims;
+    for (int64_t i = 0; i < p->input_count && !c.status; i++) {
+        inputs[i] = input(&c, k->op, k->op->ports[i], (size_t)p->inputs[i].dims.count, next);
+        next += p->inputs[i].dims.count;
+    }
+    gw_plan *plan = c.status ? NULL : plan_for(k, &c, dims, &error);
+    bool done = plan && !c.status && execute(k, &c, plan, inputs, &error);
+    if (plan)
+        gw_plan_release(plan);
+    return done || c.status ? c.status : described(k->op, &error);
+}
+
+/* ---- kernels ---- */
+
+static OrtStatus *create(const OrtCustomOp *op, table own, const OrtKernelInfo *info, void **kernel) {
+    (void)own, (void)info;
+    gw_error error = {0};
+    node_kernel *made = calloc(1, sizeof *made);
+    if (!made)
+        return failure(FAIL, "not enough memory for a kernel");
+    made->op = (operation *)(uintptr_t)op;
+    *kernel = made;
+    if (operators_load(made->op, &error))
+        return NULL;
+    free(made);
+    return described((const operation *)op, &error);
+}
+
+static void destroy(void *kernel) { free(kernel); }
+
+/* ---- what an operator says of itself ---- */
+
+static const operation *of(const OrtCustomOp *op) { return (const operation *)op; }
+static const char *get_name(const OrtCustomOp *op) { return of(op)->name; }
+static const char *get_provider(const OrtCustomOp *op) {
+    (void)op;
+    return NULL; /* the CPU */
+}
+static int get_input_type(const OrtCustomOp *op, size_t index) { return of(op)->input_types[index]; }
+static int get_output_type(const OrtCustomOp *op, size_t index) { return of(op)->output_types[index]; }
+static size_t get_input_count(const OrtCustomOp *op) { return of(op)->input_count; }
+static size_t get_output_count(const OrtCustomOp *op) { return of(op)->output_count; }
+static int get_required(const OrtCustomOp *op, size_t index) {
+    (void)op, (void)index;
+    return 0; /* required, in default memory */
+}
+static int get_one(const OrtCustomOp *op) {
+    (void)op;
+    return 1;
+}
+static int get_last_version(const OrtCustomOp *op) {
+    (void)op;
+    return INT32_MAX;
+}
+
+static const OrtCustomOp CALLBACKS = {
+    .version = TABLE_VERSION,
+    .get_name = get_name,
+    .get_execution_provider_type = get_provider,
+    .get_input_type = get_input_type,
+    .get_input_type_count = get_input_count,
+    .get_output_type = get_output_type,
+    .get_output_type_count = get_output_count,
+    .kernel_destroy = destroy,
+    .get_input_characteristic = get_required,
+    .get_output_characteristic = get_required,
+    .get_input_memory_type = get_required,
+    .get_variadic_input_min_arity = get_one,
+    .get_variadic_input_homogeneity = get_one,
+    .get_variadic_output_min_arity = get_one,
+    .get_variadic_output_homogeneity = get_one,
+    .create_kernel_v2 = create,
+    .kernel_compute_v2 = compute,
+    .get_start_version = get_one,
+    .get_end_version = get_last_version,
+};
+
+/* ---- registration ---- */
+
+__attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *options,
+                                                                    const OrtApiBase *base);
+
+OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
+    OrtCustomOpDomain *domain = NULL;
+    operation *operations;
+    size_t count;
+    gw_error error = {0};
+    api = base->get_api(TABLE_VERSION);
+    if (!api) {
+        api = base->get_api(FIRST_VERSION);
+        return failure(FAIL, "the library of graphwright's operators needs ONNX Runtime 1.17 or later");
+    }
+    if (!operators_open(&operations, &count, &error))
+        return failure(FAIL, error.text);
+    if (count == 0)
+        return NULL; /* the functions of the model serve */
+    OrtStatus *status =
+        ((OrtStatus * (*)(const char *, OrtCustomOpDomain **)) api[CREATE_CUSTOM_OP_DOMAIN])(DOMAIN, &domain);
+    for (size_t k = 0; !status && k < count; ++k) {
+        if (operations[k].base.version == 0)
+            operations[k].base = CALLBACKS;
+        status = ((OrtStatus * (*)(OrtCustomOpDomain *, const OrtCustomOp *))
+                      api[CUSTOM_OP_DOMAIN_ADD])(domain, &operations[k].base);
+    }
+    if (!status)
+        status = ((OrtStatus * (*)(OrtSessionOptions *, OrtCustomOpDomain *))
+                      api[ADD_CUSTOM_OP_DOMAIN])(options, domain);
+    return status;
+}

@@ -1,0 +1,107 @@
+"""Builds the library of a model: an operator for each of its Subgraph nodes that can have one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import Final
+
+from graphwright.autofusion.onnxruntime.compiled import (
+    CompiledPrograms,
+    NotServed,
+    compile_programs,
+    prepare,
+)
+from graphwright.autofusion.onnxruntime.operator_library import Library, Operator
+from graphwright.autofusion.onnxruntime.programs import program_module
+from graphwright.config import Options
+from graphwright.errors import ModelError
+from graphwright.export.onnx import OnnxModel
+from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.types import BF16, U8
+from graphwright.passes.base import Record
+from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.isa import ISAS
+
+MOST_PORTS: Final = 256
+MOST_DIMS: Final = 1024
+"""Of the inputs, or of the outputs, of a program, as ``operators.h`` has them."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """An operator before its program is compiled: for each ISA the module, and what passes did to it."""
+
+    operator: Operator
+    prepared: Mapping[str, tuple[Module, list[Record]]]
+
+
+def build_library(module: Module, model: OnnxModel, nodes: Sequence[Node], options: Options) -> Library:
+    """Operators for the Subgraph ``nodes`` of ``module``, which are calls of functions in ``model``. Raises
+    ModelError, ToolchainError.
+    """
+    isas = tuple(ISAS) if options.isa == "auto" else (options.isa,)
+    names = {node: name for name, calls in model.calls.items() for node in calls}
+    lengths = {function.name: len(function.input) for function in model.proto.functions}
+    drafts: list[_Draft] = []
+    refused: dict[str, str] = {}
+    for node in nodes:
+        name = names[node]
+        try:
+            if lengths[name] != len(node.inputs):
+                raise NotServed("sizes do not follow from those of its operands")
+            drafts.append(_draft(name, module, node, isas, options))
+        except (NotServed, ModelError) as reason:
+            refused[name] = str(reason)
+    compiled = [_compile(drafts, isa, options) for isa in isas] if drafts else []
+    faults = [_why_not(each.operator, number, compiled) for number, each in enumerate(drafts)]
+    refused |= {each.operator.name: fault for each, fault in zip(drafts, faults, strict=True) if fault}
+    served = [not fault for fault in faults]
+    return Library(
+        [each.operator for each in compress(drafts, served)],
+        [replace(each, programs=list(compress(each.programs, served))) for each in compiled],
+        refused,
+        _has_bf16(module),
+    )
+
+
+def _draft(name: str, module: Module, node: Node, isas: Sequence[str], options: Options) -> _Draft:
+    """Raises NotServed, ModelError."""
+    sources = {isa: program_module(module, node) for isa in isas}
+    operator = _operator(name, node, sources[isas[0]].inputs)
+    modules = {isa: source.module for isa, source in sources.items()}
+    done = {isa: prepare(each, isa, replace(options, isa=isa)) for isa, each in modules.items()}
+    return _Draft(operator, {isa: (modules[isa], records) for isa, records in done.items()})
+
+
+def _operator(name: str, node: Node, taken: Sequence[int]) -> Operator:
+    """``taken``: the operands that the program takes. Raises NotServed for what an operator cannot have."""
+    inputs = [value for value in node.inputs if value is not None]
+    for values in ([inputs[position] for position in taken], node.outputs):
+        if len(values) > MOST_PORTS or sum(len(value.type.dims) for value in values) > MOST_DIMS:
+            raise NotServed("it has more inputs or outputs than an operator can have")
+        if any(value.type.dtype.is_integer and value.type.dtype.bits < U8.bits for value in values):
+            raise NotServed("elements of less than a byte go in or out")
+    ports = {position: port for port, position in enumerate(taken)}
+    numbered = [(_type_number(value), ports.get(position, -1)) for position, value in enumerate(inputs)]
+    return Operator(name, tuple(numbered), tuple(map(_type_number, node.outputs)))
+
+
+def _type_number(value: Value) -> int:
+    return onnx_number(value.type.dtype)
+
+
+def _compile(drafts: Sequence[_Draft], isa: str, options: Options) -> CompiledPrograms:
+    modules, records = zip(*(draft.prepared[isa] for draft in drafts), strict=True)
+    return compile_programs(modules, records, isa, replace(options, isa=isa))
+
+
+def _why_not(operator: Operator, number: int, compiled: Sequence[CompiledPrograms]) -> str:
+    """Why the library cannot run a program that was compiled; empty if it can."""
+    hosts = {host.op.partition("[")[0] for each in compiled for host in each.programs[number].stored.hosts}
+    return f"Python would run {', '.join(sorted(hosts))}" if hosts else ""
+
+
+def _has_bf16(module: Module) -> bool:
+    return any(value.type.dtype is BF16 for node in module.walk() for value in node.outputs)

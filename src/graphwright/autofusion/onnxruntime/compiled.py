@@ -1,0 +1,77 @@
+"""Programs compiled for one ISA: their tasks, the kernels that these call, and the weights of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphwright.compiler.modules import generate_code, run_passes
+from graphwright.compiler.partition import partition
+from graphwright.compiler.pipeline import graph_passes, kernel_passes, shape_passes
+from graphwright.config import Options
+from graphwright.executable.target_code import TargetCode
+from graphwright.ir.graph import Module
+from graphwright.lower.lower import refuse_unknown_ranks
+from graphwright.package.weights import Weights
+from graphwright.passes.base import Record
+from graphwright.records import dataclass
+from graphwright.targets.cpu.target import TARGETS
+
+LIBRARY = "library"
+"""What the shared object of the kernels is called that graphwright comes with."""
+
+
+class NotServed(Exception):
+    """The library has no operator for a part of the model; the message says why."""
+
+
+@dataclass(frozen=True)
+class CompiledPrograms:
+    """``programs``: the code of each, in order; all have the same shared objects."""
+
+    isa: str
+    programs: Sequence[TargetCode]
+    weights: Weights
+
+    @property
+    def objects(self) -> Mapping[str, bytes]:
+        """Shared objects of the kernels that were generated."""
+        return self.programs[0].objects if self.programs else {}
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Their C, by file name."""
+        return self.programs[0].sources if self.programs else {}
+
+    def kernels(self, number: int) -> list[tuple[str, str]]:
+        """The symbol of each kernel of a program, and the shared object that has it."""
+        found = self.programs[number].stored.kernels
+        return [(symbol, self._object(symbol, module)) for symbol, module in found]
+
+    def _object(self, symbol: str, module: str) -> str:
+        if not module:
+            return LIBRARY
+        if module in self.objects:
+            return module
+        return next(name for name in self.objects if f" {symbol}(" in self.sources[f"{name}.c"])
+
+
+def prepare(module: Module, isa: str, options: Options) -> list[Record]:
+    """Take ``module`` through all passes, for kernels of ``isa``. Raises NotServed, ModelError."""
+    run_passes(module, shape_passes(module, options), options)
+    if module.symbols.undecided:
+        raise NotServed("what its operators do depends on sizes that are open")
+    module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
+    passes = (*graph_passes(options), *kernel_passes(TARGETS[isa], options))
+    records = run_passes(module, passes, options)
+    refuse_unknown_ranks(module.main)
+    if not partition(module.main).is_whole:
+        raise NotServed("it takes several programs")
+    return records
+
+
+def compile_programs(
+    modules: Sequence[Module], records: Sequence[Sequence[Record]], isa: str, options: Options
+) -> CompiledPrograms:
+    """The code of ``modules``, which are prepared. Raises ModelError, ToolchainError."""
+    made = generate_code(modules, records, options)
+    return CompiledPrograms(isa, [each.program.targets[isa] for each in made], made[-1].weights)

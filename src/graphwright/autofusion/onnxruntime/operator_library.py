@@ -1,0 +1,120 @@
+"""The library: the operators of a model for ONNX Runtime, in one file.
+
+The file begins with a shared object that is the same for all models (``adapter.c``). Behind it, each at a
+multiple of 4096 bytes, are parts with names: programs and lists of their kernels, shared objects of kernels,
+packed weights, all for each ISA. The index of the parts and a line that says where it begins are the end.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, Final
+
+from graphwright.autofusion.onnxruntime.compiled import LIBRARY, CompiledPrograms
+from graphwright.config import Options
+from graphwright.records import dataclass
+from graphwright.runtime.target import LIBRARY_FOLDER
+from graphwright.targets.cpu.isa import ISAS
+from graphwright.targets.cpu.toolchain import BUILD_SCRIPT, build_script, find_toolchain
+
+PAGE: Final = 4096
+_ADAPTER: Final = LIBRARY_FOLDER / "libgraphwright_onnxruntime.so"
+Piece = bytes | memoryview
+Files = dict[str, str | bytes | memoryview]
+"""Contents by name."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """The operator called ``name``. ``inputs``: the ONNX number of the type of each input of its node, and
+    which input of the program it is, -1 for none; ``outputs``: numbers of types.
+    """
+
+    name: str
+    inputs: tuple[tuple[int, int], ...]
+    outputs: tuple[int, ...]
+
+    def lines(self) -> Iterator[str]:
+        """As ``operators.c`` reads them."""
+        yield f"operator {self.name}"
+        yield from (f"input {type} {port}" for type, port in self.inputs)
+        yield from (f"output {type}" for type in self.outputs)
+
+
+@dataclass(frozen=True)
+class Library:
+    """The operators of one model, and their programs for each ISA, in the same order. ``refused``: functions
+    without one, and why. ``needs_bf16``: whether code for AVX-512 takes its bf16 instructions for granted.
+    """
+
+    operators: Sequence[Operator]
+    compiled: Sequence[CompiledPrograms]
+    refused: Mapping[str, str]
+    needs_bf16: bool
+
+    def parts(self) -> dict[str, Piece]:
+        """What lies behind the code, by name."""
+        lines = [line for operator in self.operators for line in operator.lines()]
+        made: dict[str, Piece] = {"operators": _text(lines)}
+        for each in self.compiled:
+            made |= {f"{each.isa}/{name}": data for name, data in self._parts_of(each).items()}
+        return made
+
+    def write(self, file: BinaryIO) -> None:
+        """The file."""
+        end = file.write(_ADAPTER.read_bytes())
+        index = []
+        for name, data in self.parts().items():
+            start = -(-end // PAGE) * PAGE
+            file.write(bytes(start - end))
+            file.write(data)
+            end = start + len(data)
+            index.append(f"{start} {len(data)} {name}")
+        file.write(_text(index) + b"graphwright %019d\n" % end)
+
+    def sources(self, options: Options) -> Files:
+        """The C of the generated kernels, the other parts of the library, and ``build.sh``, which makes it of
+        them. Raises ToolchainError.
+        """
+        toolchain = find_toolchain(options)
+        files: Files = {"adapter.so": _ADAPTER.read_bytes()}
+        commands = []
+        for each in self.compiled:
+            flags = toolchain.flags(ISAS[each.isa])
+            for name in each.objects:
+                stem = f"{each.isa}/{name}"
+                files[f"{stem}.c"] = each.sources[f"{name}.c"]
+                commands.append([*toolchain.command, *flags, f"{stem}.c", "-lm", "-o", f"{stem}.so"])
+        parts = self.parts()
+        files |= {name: data for name, data in parts.items() if f"{name.removesuffix('.so')}.c" not in files}
+        files[BUILD_SCRIPT] = build_script(commands) + _JOIN.format(parts=shlex.join(parts))
+        return files
+
+    def _parts_of(self, compiled: CompiledPrograms) -> dict[str, Piece]:
+        made: dict[str, Piece] = {"weights": compiled.weights.data}
+        if self.needs_bf16 and compiled.isa != "v3":
+            made["bf16"] = b"\n"
+        for number, operator in enumerate(self.operators):
+            made[f"{operator.name}.program"] = compiled.programs[number].stored.words
+            made[f"{operator.name}.kernels"] = _text(" ".join(pair) for pair in compiled.kernels(number))
+        made |= {f"{name}.so": data for name, data in compiled.objects.items()}
+        made[f"{LIBRARY}.so"] = (LIBRARY_FOLDER / f"libgraphwright_kernels_{compiled.isa}.so").read_bytes()
+        return made
+
+
+_JOIN: Final = """cp adapter.so library.so
+: > index
+for part in {parts}; do
+    truncate -s %4096 library.so
+    echo "$(stat -c %s library.so) $(stat -c %s "$part") $part" >> index
+    cat "$part" >> library.so
+done
+start=$(stat -c %s library.so)
+cat index >> library.so
+printf 'graphwright %019d\\n' "$start" >> library.so
+"""
+
+
+def _text(lines: Iterator[str] | Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()

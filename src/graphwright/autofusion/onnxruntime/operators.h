@@ -1,0 +1,27 @@
+/* The operators of a library: each runs a program on some of the inputs of its node. */
+#pragma once
+#include "contents.h"
+#include "custom_ops.h"
+#include "exec.h"
+
+enum { MOST_PORTS = 256, MOST_DIMS = 1024 }; /* of the inputs, and of the outputs, of one program */
+
+typedef struct {
+    OrtCustomOp base;
+    char *name;
+    size_t input_count, output_count;
+    int *input_types, *output_types; /* as ONNX Runtime numbers them */
+    size_t *ports;                   /* of each input of the program, its number among those of the node */
+    /* The rest is there from the first kernel on. */
+    gw_program *program;
+    int64_t *kernels, *extents;
+    gw_links links;
+    const void *weights; /* those of all operators */
+    gw_plan_cache plans;
+    gw_context_pool contexts;
+} operation;
+
+/* Read which operators the library has: those for this CPU, none where it has none. Once. */
+bool operators_open(operation **first, size_t *count, gw_error *error);
+/* Load the program of an operator and its kernels. Once. */
+bool operators_load(operation *op, gw_error *error);

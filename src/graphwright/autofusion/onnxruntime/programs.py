@@ -1,0 +1,102 @@
+"""Which parts of a model run as programs: the largest that need no host become Subgraph nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphwright.compiler.partition import Kind, bound_by, partition
+from graphwright.fusion.outline import outline
+from graphwright.ir.clone import clone_graph, inline_region
+from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.foreign import Foreign
+from graphwright.ir.fused import Fused, region_of
+from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.op import Trait
+from graphwright.ir.subgraph import Subgraph
+from graphwright.records import dataclass, replace
+
+LEAST_LAUNCHES = 2
+"""Nodes that do more than to give memory another shape: a program of fewer has nothing to fuse."""
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """``made``: the new Subgraph nodes. ``outside``: the nodes that ONNX Runtime runs, and why."""
+
+    made: Sequence[Node]
+    outside: dict[Node, str]
+
+
+def outline_programs(module: Module) -> Outlined:
+    """Move what programs can run of the entry of ``module``, Fused nodes included, into Subgraph nodes."""
+    graph = module.main
+    kept = {node: reason for node in graph if (reason := _why_kept(node))}
+    found = partition(graph, given=kept)
+    outside = dict(found.reasons)
+    made: list[Node] = []
+    for group in found.groups:
+        if group.kind is not Kind.PROGRAM:
+            continue
+        if _launches(group.nodes) < LEAST_LAUNCHES:
+            outside |= dict.fromkeys(group.nodes, "a program of its own would not pay")
+            continue
+        number = len(made)
+        made.append(outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number)))  # type: ignore[misc]
+    graph.sort()
+    return Outlined(made, outside)
+
+
+def _why_kept(node: Node) -> str:
+    if isinstance(node.op, Foreign):
+        return "graphwright does not know the operator"
+    if Trait.EFFECT in node.op.traits:
+        return "it has an effect beside its results"
+    return ""
+
+
+def _launches(nodes: Sequence[Node]) -> int:
+    inner = [n for node in nodes for n in (region_of(node) if isinstance(node.op, Fused) else (node,))]
+    return sum(Trait.VIEW not in node.op.traits and not isinstance(node.op, Constant) for node in inner)
+
+
+@dataclass(frozen=True)
+class ProgramModule:
+    """What the program of a Subgraph node is compiled from. ``inputs``: the positions of the operands that it
+    takes; the others are constants of its own.
+    """
+
+    module: Module
+    inputs: tuple[int, ...]
+
+
+def program_module(module: Module, node: Node) -> ProgramModule:
+    """The region of ``node``, which belongs to ``module``, as a module of its own that assumes nothing of
+    sizes.
+    """
+    made = Module()
+    made.constants, made.hints = module.constants.copy(), dict(module.hints)
+    main = made.add_graph(clone_graph(region_of(node), "main"))
+    inputs = _bind_constants(main, node)
+    for fused in [each for each in main if isinstance(each.op, Fused)]:
+        inline_region(fused, region_of(fused), [value for value in fused.inputs if value is not None])
+    told = bound_by(main.inputs, ())
+    known = module.symbols.copy()
+    made.symbols = replace(known, constraints={c: None for c in known.constraints if c.names <= told})
+    made.symbols.assume_nothing()
+    return ProgramModule(made, inputs)
+
+
+def _bind_constants(main: Graph, node: Node) -> tuple[int, ...]:
+    """Let ``main`` hold the constants among the operands of ``node``; the positions of the others."""
+    first = next(iter(main))
+    inputs: list[int] = []
+    for position, (value, operand) in reversed(list(enumerate(zip(main.inputs, node.inputs, strict=True)))):
+        constant = constant_of(operand)
+        if constant is None:
+            inputs.append(position)
+            continue
+        held = main.insert(Node(Constant(constant.value, constant.type), (), [value.type]), first).output
+        held.name = value.name
+        main.replace_all_uses(value, held)
+        main.remove_input(position)
+    return tuple(reversed(inputs))

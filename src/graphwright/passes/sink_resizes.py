@@ -83,7 +83,8 @@ def _resize_fault(resize: Node, features: int, additions: int, module: Module) -
     assert isinstance(op, Resize)
     if x.dtype not in (F32, F64):
         return Refusal(Code.RESIZE_DTYPE, f"elements of {x.dtype} would be rounded once more")
-    if op.crops or op.axes is not None or x.dims[:2] != y.dims[:2]:
+    keeps_channels = x.dims[:2] == y.dims[:2] and set((op.scales or ())[:2]) <= {1}
+    if op.crops or op.axes is not None or not keeps_channels:
         return Refusal(Code.RESIZE_KIND, f"it resizes {x} to {y}, or crops")
     before, after = (nominal(product(type.dims[2:]), module.symbols) for type in (x, y))
     channels = nominal(x.dims[CHANNELS], module.symbols)

@@ -103,6 +103,19 @@ def test_a_program_finds_a_kernel_that_is_wrong(
     assert done.returncode == 1 and "is off by" in done.stdout
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "double", "int64"])
+def test_programs_of_other_types(tmp_path: Path, dtype: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g ({dtype}[n, 33] x) => ({dtype}[n, 33] y) {{ a = Mul (x, x) y = Sub (a, x) }}"""
+    gw.emit_sources(gw.compile(onnx.parser.parse_model(text)), tmp_path / "kernels")
+    (path,) = (tmp_path / "kernels").glob("*.c")
+    assert subprocess.run([built(path, "-DGRAPHWRIGHT_MAIN"), "3"], timeout=60).returncode == 0
+    kernel, mark, naive = path.read_text().rpartition("#ifdef GRAPHWRIGHT_MAIN")
+    wrong = "    ((unsigned char *)buf[1])[sizeof *y - 1] ^= 0x18;\n    return 0;\n}\n"
+    path.write_text(kernel + mark + naive.replace("    return 0;\n}\n", wrong, 1))
+    assert subprocess.run([built(path, "-DGRAPHWRIGHT_MAIN"), "3"], timeout=60).returncode == 1
+
+
 def test_a_file_computes_what_numpy_does(folder: Path, tmp_path: Path) -> None:
     copied = tmp_path / "kernel.c"
     copied.write_text(source(folder, "sigmoid").read_text())

@@ -13,6 +13,7 @@ from graphwright.targets.cpu.c.dims import dim_text, strides_of
 from graphwright.targets.cpu.c.extent import FIRST, TILE
 from graphwright.targets.cpu.c.support import C_TYPES, Support
 
+_FLOATING: Final = {"f32": "FLOAT", "f64": "FLOAT", "f16": "HALF", "bf16": "BRAIN"}
 _TILE_ROWS: Final = 8
 _TILE_COLUMNS: Final = 64
 """Of the tile that an epilogue is called on."""
@@ -37,13 +38,21 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+enum { NO_FLOAT, FLOAT, HALF, BRAIN }; /* f32 and f64; f16; bf16 */
+
+/* Floats between -1 and 1; elements of other types are 0 or 1. */
 static void *made_up(int64_t elements, int64_t size, int floating) {
     char *data = aligned_alloc(64, (size_t)((elements * size + 127) / 64 * 64));
     uint32_t state = 1;
     for (int64_t i = 0; i < elements; ++i) {
         state = state * 1664525u + 1013904223u;
         const double value = (double)(state >> 8) / (1 << 23) - 1;
-        if (floating && size == 4)
+        const uint32_t sign = state >> 31 << 15, digits = state >> 16;
+        if (floating == HALF)
+            ((uint16_t *)data)[i] = (uint16_t)(sign | 0x3800 | (digits & 0x3ff));
+        else if (floating == BRAIN)
+            ((uint16_t *)data)[i] = (uint16_t)(sign | 0x3f00 | (digits & 0x7f));
+        else if (floating && size == 4)
             ((float *)data)[i] = (float)value;
         else if (floating && size == 8)
             ((double *)data)[i] = value;
@@ -57,7 +66,9 @@ static double worst(const void *a, const void *b, int64_t elements, int64_t size
     double error = 0;
     for (int64_t i = 0; i < elements; ++i) {
         double x, y;
-        if (floating && size == 4)
+        if (floating == HALF || floating == BRAIN) /* a unit in the last place may differ */
+            x = 0, y = abs(((const uint16_t *)a)[i] - ((const uint16_t *)b)[i]) > 1;
+        else if (floating && size == 4)
             x = ((const float *)a)[i], y = ((const float *)b)[i];
         else if (floating && size == 8)
             x = ((const double *)a)[i], y = ((const double *)b)[i];
@@ -216,7 +227,7 @@ def _types(kernel: Kernel) -> dict[str, object]:
     return {
         "count": len(kernel.parameters),
         "sizes": ", ".join(f"sizeof({C_TYPES[b.dtype.name]})" for b in kernel.parameters),
-        "floating": ", ".join("1" if b.dtype.name in ("f32", "f64") else "0" for b in kernel.parameters),
+        "floating": ", ".join(_FLOATING.get(b.dtype.name, "NO_FLOAT") for b in kernel.parameters),
     }
 
 

@@ -13,6 +13,9 @@ import graphwright as gw
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Verdict
 from graphwright.ir.refusal import Code
+from graphwright.ir.text import parse_module
+from graphwright.passes.manager import run_passes
+from graphwright.passes.sink_resizes import SINK_RESIZES
 
 Array = np.ndarray[Any, Any]
 UP = np.array([1, 1, 2, 2], np.float32)
@@ -114,3 +117,18 @@ def test_a_group_keeps_them_as_they_are() -> None:
         y = b.conv(up, np.ones((32, 64, 1, 1), np.float32))
     b.output("y", y)
     assert Code.RESIZE_HINT in replaced(b.compile())
+
+
+def test_an_image_of_unknown_rank_stays_as_it_is() -> None:
+    module = parse_module("""module {
+  constant #w: f32[1, 2, 1, 1] = [1.0, 2.0]
+  graph main(%x: f32[*]) {
+    %w = Constant[value=#w]: f32[1, 2, 1, 1]
+    %u = Resize[scales=(1.0, 1.0, 2.0, 2.0)](%x): f32[*]
+    %y = Conv(%u, %w): f32[*]
+    return %y
+  }
+}
+""")
+    (record,) = run_passes(module, SINK_RESIZES)
+    assert [reason.code for reason in record.reasons] == [Code.RESIZE_KIND]

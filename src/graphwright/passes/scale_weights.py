@@ -32,7 +32,7 @@ CONV = P(Conv, SCALED, W, BIAS)
 def _refusal(m: Match) -> Refusal | None:
     if (fault := _window_fault(m)) is not None:
         return fault
-    found = _image_and_scale(m)
+    found = _image_and_scale(m) if m.root.output.type.shape is not None else None
     if found is None:
         return Refusal(Code.SCALE_PIXELS, f"{m[A].type} times {m[B].type}: no factors of channels alone")
     image, _ = found

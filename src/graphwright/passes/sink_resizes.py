@@ -46,6 +46,8 @@ OF_JOINED = P(Conv, JOINED, W, BIAS)
 
 def _window_fault(node: Node) -> Refusal | None:
     """Why ``node`` is no product of the channels of each pixel with one constant matrix."""
+    if node.output.type.shape is None:
+        return Refusal(Code.RESIZE_KIND, "the rank is not known")
     if isinstance(node.op, Conv) and _is_pointwise(node.op, node.operand(1)):
         return None
     return Refusal(Code.RESIZE_WINDOW, "the convolution has a window, steps, groups or computed weights")

@@ -27,8 +27,8 @@ NEIGHBOURS, ALL = 2, 3
 """Values of the option ``opt_level``: from the first on loops are merged with loops, from the second on with
 library kernels."""
 
-REPLACE: Final = "replace"
-FUSE: Final = "fuse"
+REPLACE, FUSE = "replace", "fuse"
+"""Stages in which rules replace nodes: of the model's own ops, or of those that get kernels."""
 
 
 def always(_candidate: Candidate) -> None:
@@ -77,6 +77,6 @@ class ReplaceRule:
     does: str
     rewrites: RulePass
     stage: str = REPLACE
-    """Of the pipeline: :data:`REPLACE`, or :data:`FUSE` where ops are those that get kernels."""
+    """:data:`REPLACE` or :data:`FUSE`."""
     level: int = ALL
     edit: Kind = Kind.REPLACE

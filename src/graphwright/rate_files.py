@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from graphwright.log import warn_once
+
 FORMAT: Final = 1
 NO_RATES: Final = "none"
 USERS_RATES: Final = "auto"
@@ -77,3 +79,26 @@ def cpu_model() -> str:
         return "unknown"
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "unknown")
+
+
+REMEDY = "graphwright calibrate measures this machine, graphwright calibrate --reset removes the file"
+
+
+def resolved(calibration: str, users_file: Path) -> str:
+    """``calibration``, an option, with the content of ``users_file`` in place of ``auto``: ``none`` where
+    there is no file, or, with one warning, where it is damaged or of another CPU.
+    """
+    if calibration != USERS_RATES:
+        return calibration
+    try:
+        cpu, rates = parsed(users_file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return NO_RATES
+    except (OSError, ValueError) as error:
+        warn_once(f"rates {users_file}", "%s is not used: %s; %s", users_file, error, REMEDY)
+        return NO_RATES
+    if cpu != cpu_model():
+        message = "%s is not used: it was measured on %s; %s"
+        warn_once(f"rates {users_file}", message, users_file, cpu, REMEDY)
+        return NO_RATES
+    return rates_text(cpu, rates)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import library, nn
 
 import graphwright as gw
 from graphwright.torch import backend, report
@@ -109,6 +109,22 @@ def test_operators_that_stay_with_pytorch() -> None:
     close(compiled(call)(x), call(x))
     missing = {each.operator: each.lines for each in report()[-1].missing}
     assert "test_backend.py" in missing["aten.linalg_cholesky_ex.default"][0]
+
+
+@library.custom_op("graphwright_tests::fill", mutates_args=("x",))
+def fill(x: torch.Tensor, value: float) -> None:
+    x.fill_(value)
+
+
+def test_missing_operators_that_change_arguments_have_their_own_name() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        fill(y, 2.0)
+        return y * x
+
+    with torch.no_grad():
+        close(compiled(run)(torch.ones(3)), torch.full((3,), 2.0))
+    assert [each.operator for each in report()[-1].missing] == ["graphwright_tests.fill.default"]
 
 
 def test_strict_lists_them() -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Self, overload
 
 from torch import fx
+from torch._ops import HigherOrderOperator, OpOverload
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.source_lines import user_line
@@ -83,7 +84,7 @@ class GraphReport:
         """The report of ``graph``, of whose nodes PyTorch runs ``missing`` for these reasons."""
         lines: dict[tuple[str, str], list[str]] = {}
         for node, reason in missing.items():
-            lines.setdefault((str(node.target), reason), []).extend(user_line(node))
+            lines.setdefault((_operator(node), reason), []).extend(user_line(node))
         found = tuple(Missing(*key, tuple(dict.fromkeys(where))) for key, where in lines.items())
         return cls(kind, sum(node.op == "call_function" for node in graph.nodes), found, broken)
 
@@ -194,3 +195,12 @@ def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> No
         raise ModelError(*(Diagnostic("unsupported-op", str(each), hint=hint) for each in graph.missing))
     for each in graph.missing:
         warn_once(f"PyTorch runs {each.operator}", "PyTorch runs %s", each)
+
+
+def _operator(node: fx.Node) -> str:
+    """The name of what ``node`` calls: the operator itself where PyTorch has wrapped it, as it does with one
+    that changes its arguments.
+    """
+    wrapped = isinstance(node.target, HigherOrderOperator)
+    inner = (each for each in node.args if isinstance(each, OpOverload)) if wrapped else ()
+    return str(next(iter(inner), node.target))

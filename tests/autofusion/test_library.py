@@ -308,3 +308,39 @@ def test_the_adapter_compiles_without_warnings(compiler: list[str], tmp_path: Pa
     except FileNotFoundError:
         pytest.skip(f"no {compiler[0]}")
     assert done.returncode == 0, done.stderr
+
+
+def test_branches_in_a_program_keep_their_weights(tmp_path: Path) -> None:
+    """A function sees no initializers of the model: with the library and without it, the weight is there."""
+    weight = np.arange(6, dtype=np.float32)
+    branches = [
+        onnx.helper.make_graph(
+            [
+                onnx.helper.make_node("Constant", [], [f"w{k}"], value=numpy_helper.from_array(weight + k)),
+                onnx.helper.make_node("Mul", ["x", f"w{k}"], [f"y{k}"]),
+            ],
+            f"branch{k}",
+            [],
+            [onnx.helper.make_tensor_value_info(f"y{k}", onnx.TensorProto.FLOAT, [6])],
+        )
+        for k in (0, 1)
+    ]
+    nodes = [
+        onnx.helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        onnx.helper.make_node("Cast", ["s"], ["c"], to=onnx.TensorProto.BOOL),
+        onnx.helper.make_node("If", ["c"], ["m"], then_branch=branches[0], else_branch=branches[1]),
+        onnx.helper.make_node("Exp", ["m"], ["y"]),
+    ]
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [6]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    fused = autofuse(model, library=True)
+    assert fused.operator_library is not None
+    assert len(fused.operator_library.operators) == 1
+    write(fused, tmp_path / "branches.so")
+    for run in (
+        session(fused.model.with_weights()),
+        with_library(fused, tmp_path / "branches.so"),
+    ):
+        for x, added in ((np.full(6, 0.5, np.float32), 0), (np.zeros(6, np.float32), 1)):
+            np.testing.assert_allclose(run.run(None, {"x": x})[0], np.exp(x * (weight + added)), rtol=1e-5)

@@ -70,6 +70,11 @@ class Scope:
         """
         return None if self.outer is None else self.outer.demand(symbol)
 
+    @property
+    def is_in_function(self) -> bool:
+        """Whether initializers of the model are out of sight."""
+        return self.outer is not None and self.outer.is_in_function
+
     def append(
         self,
         op_type: str,
@@ -96,6 +101,10 @@ class FunctionScope(Scope):
         super().__init__(UniqueNames())
         self.demanded: dict[str, str] = {}
         """Symbols that the caller has to give, and the inputs that they are."""
+
+    @property
+    def is_in_function(self) -> bool:
+        return True
 
     def demand(self, symbol: str) -> str:
         if symbol not in self.demanded:

@@ -228,12 +228,12 @@ class _NodeExporter:
         return given[0] if len(given) == 1 else tuple(given)
 
     def const(self, array: Array) -> str:
-        if isinstance(self._scope, FunctionScope):
+        if self._scope.is_in_function:
             return self._inner_constant(array)
         return self.weight(self._state.module.constants.add(np.asarray(array)))
 
     def weight(self, tensor: ConstRef) -> str:
-        if isinstance(self._scope, FunctionScope):
+        if self._scope.is_in_function:
             return self._inner_constant(self._state.module.constants[tensor])
         if tensor.digest not in self._state.held:
             own = self._node.outputs[0].name if not self._node.inputs else ""
@@ -363,9 +363,9 @@ class _NodeExporter:
         return len(self._scope.nodes)
 
     def _node_name(self) -> str:
-        """That of the source node; inside of functions none, so that equal ones are one."""
+        """That of the source node; inside of functions a number, so that equal ones are one."""
         if isinstance(self._scope, FunctionScope):
-            return ""
+            return self._scope.names.take("node")
         return self._scope.names.take(f"node {self._node.place}")[5:]
 
 

@@ -149,10 +149,7 @@ def main() -> int:
     given = command.parse_args()
     seeds = range(given.seed, given.seed + given.graphs) if given.show is None else [given.show]
     results = []
-    with (
-        tempfile.TemporaryDirectory() as cache,
-        ProcessPoolExecutor(given.jobs, max_tasks_per_child=50) as pool,
-    ):
+    with tempfile.TemporaryDirectory() as cache, ProcessPoolExecutor(given.jobs) as pool:
         for result in pool.map(_one, ((seed, given.partitions, Path(cache)) for seed in seeds)):
             results.append(result)
             for fault in result.faults:

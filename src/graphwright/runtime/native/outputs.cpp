@@ -1,6 +1,6 @@
-/* Memory of large outputs, used again for later ones: the allocator would map each anew, and every page of it
-   would have to be found and cleared while a kernel writes. NumPy frees an array by the allocator that made
-   it. */
+/* Memory of outputs that are not small, used again for later ones: the allocator would map each anew or give
+   its end back, and every page of it would have to be found and cleared while a kernel writes. NumPy frees an
+   array by the allocator that made it. */
 #include "binding.hpp"
 
 #include <cstring>
@@ -12,14 +12,16 @@ extern "C" {
 
 namespace {
 
-/* From here on glibc maps each block by itself, whatever it has learnt. */
+/* From here on glibc may map a block by itself, or give it back to the system when it is freed. */
+constexpr size_t MEDIUM = (size_t)128 << 10;
+/* From here on blocks are made of huge pages. */
 constexpr size_t LARGE = (size_t)32 << 20;
-/* Bytes of free blocks that are kept at most. */
-constexpr size_t KEPT = (size_t)256 << 20;
 /* Where data begin in a block: in the middle of a page, since arrays at the start of theirs would meet others
    in a set of the cache. */
 constexpr size_t AHEAD = 2112;
 constexpr size_t HUGE_PAGE = (size_t)2 << 20;
+/* Medium blocks are multiples of this, so that outputs of nearly one size share them. */
+constexpr size_t STEP = (size_t)64 << 10;
 
 struct Block {
     size_t bytes;
@@ -34,46 +36,70 @@ struct Guard {
     Guard &operator=(const Guard &) = delete;
 };
 
-Block *spare = nullptr;
-size_t spare_bytes = 0;
+/* Free blocks, the last one freed first: `limit` bytes at most. */
+struct Spare {
+    size_t limit;
+    Block *first = nullptr;
+    size_t bytes = 0;
+};
+
+Spare medium{(size_t)32 << 20}, large{(size_t)256 << 20};
+
+Spare &spare_of(size_t bytes) { return bytes < LARGE ? medium : large; }
+
+/* Takes a block out of its list. */
+Block *unlinked(Spare &spare, Block **at) {
+    Block *found = *at;
+    *at = found->next;
+    spare.bytes -= found->bytes;
+    return found;
+}
 
 /* The smallest free block that holds `bytes` and is not much larger. */
 Block *take(size_t bytes) {
     Guard guard;
+    Spare &spare = spare_of(bytes);
     Block **best = nullptr;
-    for (Block **at = &spare; *at; at = &(*at)->next)
+    for (Block **at = &spare.first; *at; at = &(*at)->next)
         if ((*at)->bytes >= bytes && (*at)->bytes <= bytes + bytes / 4 &&
             (!best || (*at)->bytes < (*best)->bytes))
             best = at;
-    if (!best)
-        return nullptr;
-    Block *found = *best;
-    *best = found->next;
-    spare_bytes -= found->bytes;
-    return found;
+    return best ? unlinked(spare, best) : nullptr;
 }
 
-/* Whether the block was kept. */
-bool give(Block *block) {
+/* Keeps a block, in place of those that were freed first. */
+void give(Block *block) {
     Guard guard;
-    if (block->bytes > KEPT - spare_bytes)
-        return false;
-    block->next = spare;
-    spare = block;
-    spare_bytes += block->bytes;
-    return true;
+    Spare &spare = spare_of(block->bytes);
+    block->next = spare.first;
+    spare.first = block;
+    spare.bytes += block->bytes;
+    while (spare.bytes > spare.limit) {
+        Block **last = &spare.first;
+        while ((*last)->next)
+            last = &(*last)->next;
+        Block *oldest = unlinked(spare, last);
+        munmap(oldest, oldest->bytes);
+    }
+}
+
+/* Bytes of the block of an output. */
+size_t block_bytes(size_t size) {
+    const size_t step = size + AHEAD < LARGE - STEP ? STEP : HUGE_PAGE;
+    return (size + AHEAD + step - 1) / step * step;
 }
 
 void *allocate(void *, size_t size) {
     if (size > SIZE_MAX - AHEAD - HUGE_PAGE)
         return nullptr;
-    const size_t bytes = (size + AHEAD + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    const size_t bytes = block_bytes(size);
     Block *block = take(bytes);
     if (!block) {
         void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (mapped == MAP_FAILED)
             return nullptr;
-        madvise(mapped, bytes, MADV_HUGEPAGE);
+        if (bytes >= LARGE)
+            madvise(mapped, bytes, MADV_HUGEPAGE);
         block = static_cast<Block *>(mapped);
         block->bytes = bytes;
     }
@@ -83,9 +109,7 @@ void *allocate(void *, size_t size) {
 void release(void *, void *data, size_t) {
     if (!data)
         return;
-    Block *block = (Block *)((char *)data - AHEAD);
-    if (!give(block))
-        munmap(block, block->bytes);
+    give((Block *)((char *)data - AHEAD));
 }
 
 void *allocate_zeros(void *context, size_t count, size_t size) {
@@ -114,7 +138,7 @@ PyDataMem_Handler handler = {
 } // namespace
 
 PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t bytes) {
-    if ((size_t)bytes < LARGE)
+    if ((size_t)bytes < MEDIUM)
         return PyArray_NewFromDescr(&PyArray_Type, dtype, rank, shape, nullptr, nullptr, 0, nullptr);
     nb::object own = nb::steal(PyCapsule_New(&handler, "mem_handler", nullptr));
     nb::object before = own.is_valid() ? nb::steal(PyDataMem_SetHandler(own.ptr())) : nb::object();
@@ -129,11 +153,12 @@ PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t byt
 
 int64_t free_spare_outputs() {
     Guard guard;
-    const int64_t freed = (int64_t)spare_bytes;
-    while (Block *block = spare) {
-        spare = block->next;
-        munmap(block, block->bytes);
-    }
-    spare_bytes = 0;
+    int64_t freed = 0;
+    for (Spare *spare : {&medium, &large})
+        while (spare->first) {
+            Block *block = unlinked(*spare, &spare->first);
+            freed += (int64_t)block->bytes;
+            munmap(block, block->bytes);
+        }
     return freed;
 }

@@ -185,6 +185,14 @@ def test_svm_classifiers(
     )
 
 
+def test_svm_probabilities_are_native() -> None:
+    fitted = {"prob_a": [-1.0] * 3, "prob_b": [0.5] * 3, "classlabels_ints": [4, 2, 9]}
+    x = rows(4, 3)
+    model = gw.compile(model_of("SVMClassifier", {"x": x}, **svm("RBF", [2, 1, 2], 3), **fitted))
+    model(x)
+    assert model.stats()["host_calls"] == 0
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("positive", [True, False])
 def test_svm_classifiers_without_vectors(classes: int, positive: bool) -> None:

@@ -1,0 +1,66 @@
+"""Probabilities of classes from those of pairs of them: ``ops/ml/pairwise_coupling.py`` has the method."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, symbol
+from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.library.extent import BITS, COUNT, Extent, dense, within
+from graphwright.targets.cpu.isa import Isa
+
+SYMBOL: Final = "gw_pairwise_coupling_f32"
+
+MAX_CLASSES: Final = 2048
+"""The matrix of more classes would not stay in a cache."""
+
+_CHUNK: Final = 16
+"""Rows of a unit."""
+
+_USUAL_ROUNDS: Final = 10
+
+
+class CouplingArgs(NamedTuple):
+    """The kernel's args in ABI order."""
+
+    rows: Dim
+    classes: Dim
+    rounds: Dim
+    """Of steps, at most."""
+    precision: Dim
+    """The bits of an f64."""
+
+
+ABI: Final = Abi("coupling", ("x", "y"), CouplingArgs._fields)
+"""x[rows, pairs of classes] and y[rows, classes], both dense f32."""
+
+
+def grid(args: CouplingArgs) -> Dim:
+    """Chunks of rows."""
+    return ceildiv(args.rows, _CHUNK)
+
+
+def scratch_bytes(args: CouplingArgs) -> Dim:
+    """In f64: the matrix of a row, its product with the probabilities, and these."""
+    return 8 * args.classes * (args.classes + 2)
+
+
+def work_ns(isa: Isa, args: CouplingArgs) -> Dim:
+    """Nanoseconds of one core."""
+    steps = args.rows * args.classes * args.classes
+    return predict(Work(cycles=3 * _USUAL_ROUNDS * steps), isa.machine)
+
+
+def extents(isa: Isa) -> tuple[Extent, ...]:
+    """How far :data:`SYMBOL` reaches."""
+    a = CouplingArgs(*map(symbol, ABI.args))
+    pairs = floordiv(a.classes * (a.classes - 1), 2)
+    reaches = ABI.ordered(x=dense(4, a.rows, pairs), y=dense(4, a.rows, a.classes))
+    bounds = within((2, MAX_CLASSES), "classes") | within(COUNT, "rounds") | within(BITS, "precision")
+    return (Extent(SYMBOL, ABI.args, reaches, grid=grid(a), scratch=scratch_bytes(a), bounds=bounds),)
+
+
+def header(isa: Isa) -> str:
+    """What ``coupling.c`` includes."""
+    return f"{ABI.c_text()}#define CHUNK {_CHUNK} /* rows of a unit */\n"

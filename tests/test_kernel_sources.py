@@ -190,5 +190,5 @@ def test_an_empty_folder_is_filled(model: gw.Model, tmp_path: Path) -> None:
 
 def test_nothing_is_left_where_a_file_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="kernels"):
-        write_folder(tmp_path / "kernels", {"a": "x", "no/such/folder": "y"})
+        write_folder(tmp_path / "kernels", {"a": "x", "a/b": "a file is no folder"})
     assert list(tmp_path.iterdir()) == []

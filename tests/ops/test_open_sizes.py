@@ -31,6 +31,7 @@ REFUSED_OPEN = {
     ("QLinearConv", 1): "a scale of one element may be one for each feature",
     ("Resize", 26): "not_larger takes the least of ratios, which are numbers",
     ("Resize", 27): "not_smaller takes the largest of ratios, which are numbers",
+    **{("ScaledConv", k): "a scale of one image is one for all images" for k in (0, 1, 2, 3, 5, 6)},
 }
 """Samples that need numbers for sizes, with the reason."""
 NO_REFERENCE_SIZES = {"Hardmax", "Compress", "Conv", "ConvInteger", "ConvTranspose", "QLinearConv", "Expand"}

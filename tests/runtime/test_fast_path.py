@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -215,9 +216,10 @@ def test_a_run_allocates_its_outputs_alone(model: Model, tmp_path: Path) -> None
     subprocess.run([*command, str(tmp_path / "counter.c"), "-ldl"], check=True, capture_output=True)
     assert ctypes.CDLL(str(counter)).allocations() >= 0
     model.save(tmp_path / "model.om")
+    settings = {"XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"]}  # where the key is that signed the package
     ended = subprocess.run(
         [sys.executable, "-c", _RUNS, str(tmp_path / "model.om"), str(counter)],
-        env={"LD_PRELOAD": str(counter), "PYTHONPATH": ":".join(filter(None, sys.path))},
+        env={**settings, "LD_PRELOAD": str(counter), "PYTHONPATH": ":".join(filter(None, sys.path))},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

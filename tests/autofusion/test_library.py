@@ -136,11 +136,12 @@ def test_one_program_runs_the_whole_model(fused: Autofused) -> None:
 
 
 def test_the_operator_of_the_library_is_taken(fused: Autofused, library: Path, tmp_path: Path) -> None:
+    assert fused.operator_library is not None
     run = with_library(fused, library, profile=str(tmp_path / "profile"))
     run.run(None, feeds(3, 5))
     events = json.loads(Path(run.end_profiling()).read_text())
     executed = {event["args"]["op_name"] for event in events if event.get("cat") == "Node"}
-    assert executed == {fused.operator_library.operators[0].name}  # type: ignore[union-attr]
+    assert executed == {fused.operator_library.operators[0].name}
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 7), (0, 5), (0, 1), (13, 33), (5, 64), (1031, 301)])

@@ -36,11 +36,11 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield path
 
 
-def gate(**options: object) -> gw.Model:
+def gate(calibration: str = "auto") -> gw.Model:
     b = gw.GraphBuilder()
     x = b.input("x", np.float32, (64, 64))
     b.output("y", b.mul(x, b.sigmoid(x)))
-    return b.compile(options=gw.CompileOptions(**options))  # type: ignore[arg-type]
+    return b.compile(options=gw.CompileOptions(calibration=calibration))
 
 
 def test_the_file_that_is_written_is_read(file: Path) -> None:

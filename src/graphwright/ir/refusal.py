@@ -6,6 +6,8 @@ import enum
 
 from graphwright.records import dataclass
 
+_KEPT_APART = "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse"
+
 
 class Code(enum.StrEnum):
     """The outcome of a decision about fusion. Codes are stable: programs may compare them."""
@@ -115,7 +117,7 @@ class Code(enum.StrEnum):
     RULE = "FUSE_RULE", "the merge is legal, and a user's own rule refuses it", "see the rule's file"
 
     # ---- hints
-    HINT = "FUSE_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse"
+    HINT = "FUSE_HINT", *_KEPT_APART
     HINT_CONTRADICTION = (
         "FUSE_HINT_CONTRADICTION",
         "nodes with different hints became one op",
@@ -154,9 +156,7 @@ class Code(enum.StrEnum):
         "FUSE_ATTENTION_SCORES", "the Softmax's input is not a product that is scaled, capped or masked",
     )  # fmt: skip
     ATTENTION_SHAPES = "FUSE_ATTENTION_SHAPES", "the attention kernel does not take operands of these shapes"
-    ATTENTION_HINT = (
-        "FUSE_ATTENTION_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse",
-    )  # fmt: skip
+    ATTENTION_HINT = "FUSE_ATTENTION_HINT", *_KEPT_APART
     ATTENTION_LAYOUT = (
         "FUSE_ATTENTION_LAYOUT", "no operand of the attention kernel can be read in its own layout",
     )  # fmt: skip
@@ -171,9 +171,7 @@ class Code(enum.StrEnum):
         "FUSE_SCALE_EPILOGUE", "nothing else reads the image: it is scaled where it is computed",
     )  # fmt: skip
     SCALE_COST = "FUSE_SCALE_COST", "the weights are not much fewer than the elements of the image"
-    SCALE_HINT = (
-        "FUSE_SCALE_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse",
-    )  # fmt: skip
+    SCALE_HINT = "FUSE_SCALE_HINT", *_KEPT_APART
 
     # ---- a Resize and the convolution behind it
     RESIZE_WINDOW = (
@@ -189,9 +187,7 @@ class Code(enum.StrEnum):
         "FUSE_RESIZE_COST",
         "fewer products are saved than resizing and adding the convolution's result takes",
     )
-    RESIZE_HINT = (
-        "FUSE_RESIZE_HINT", "a hint keeps the nodes apart", "change or drop the hint graphwright.fuse",
-    )  # fmt: skip
+    RESIZE_HINT = "FUSE_RESIZE_HINT", *_KEPT_APART
 
     def __repr__(self) -> str:
         return self.value

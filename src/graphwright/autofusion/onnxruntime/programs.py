@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from graphwright.compiler.partition import Kind, bound_by, partition
 from graphwright.fusion.outline import outline
@@ -40,8 +41,7 @@ def outline_programs(module: Module) -> Outlined:
         if _launches(group.nodes) < LEAST_LAUNCHES:
             outside |= dict.fromkeys(group.nodes, "a program of its own would not pay")
             continue
-        number = len(made)
-        made.append(outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number)))  # type: ignore[misc]
+        made.append(outline(graph, group.nodes, partial(Subgraph, number=len(made))))
     graph.sort()
     return Outlined(made, outside)
 

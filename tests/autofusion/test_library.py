@@ -230,6 +230,33 @@ def test_one_thread_is_one_thread(fused: Autofused, library: Path, tmp_path: Pat
     assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout == "0\n"
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_bits_stay_while_threads_come_and_go(fused: Autofused, library: Path, threads: int) -> None:
+    """Later runs are planned for the threads that came to earlier ones, and some for all cores again."""
+    run, feed = with_library(fused, library, threads), feeds(1031, 301)
+    first = run.run(None, feed)
+    check(first, feed)
+    for _ in range(70):
+        for again, before in zip(run.run(None, feed), first, strict=True):
+            np.testing.assert_array_equal(again, before)
+
+
+SPINNING = "session.intra_op.allow_spinning"
+
+
+def test_threads_wait_asleep_where_all_nodes_are_of_the_library(library: Path) -> None:
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(str(library))
+    assert options.get_session_config_entry(SPINNING) == "0"
+
+
+def test_the_users_word_on_spinning_is_kept(library: Path) -> None:
+    options = ort.SessionOptions()
+    options.add_session_config_entry(SPINNING, "1")
+    options.register_custom_ops_library(str(library))
+    assert options.get_session_config_entry(SPINNING) == "1"
+
+
 def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
     """Sizes that elements decide, and operators that graphwright does not know; programs are between them."""
     model = onnx.parser.parse_model(
@@ -244,7 +271,10 @@ def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
     assert len(fused.operator_library.operators) == 3
     write(fused, tmp_path / "parts.so")
     x = RNG.normal(size=(4, 8)).astype(np.float32)
-    (given,) = with_library(fused, tmp_path / "parts.so").run(None, {"x": x})
+    run = with_library(fused, tmp_path / "parts.so")
+    with pytest.raises(Exception, match=SPINNING):  # its threads run other nodes too
+        run.get_session_options().get_session_config_entry(SPINNING)
+    (given,) = run.run(None, {"x": x})
     b = np.exp(x.astype(np.float64)) + x
     f = 0.5 * b * (1 + np.tanh(np.sqrt(2 / np.pi) * (b + 0.044715 * b**3)))
     d = (np.exp(f) * f).ravel()

@@ -19,6 +19,8 @@ from graphwright.runtime.model import Model
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 OURS: Final = "graphwright"
+LIBRARY: Final = "onnxruntime-library"
+"""ONNX Runtime with the library that ``graph-autofusion --library`` writes beside its model."""
 _ERRORS_ONLY = 3
 
 
@@ -31,13 +33,19 @@ def _graphwright(model: Path, threads: int) -> Run:
     return loaded.run
 
 
-def _onnxruntime(model: Path, threads: int) -> Run:
+def _onnxruntime(model: Path, threads: int, library: Path | None = None) -> Run:
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, _ERRORS_ONLY
+    if library is not None:
+        options.register_custom_ops_library(str(library))
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def _onnxruntime_library(model: Path, threads: int) -> Run:
+    return _onnxruntime(model, threads, model.with_name(f"{model.name}.so"))
 
 
 def _openvino(model: Path, threads: int) -> Run:
@@ -82,10 +90,11 @@ class Engine:
 ENGINES: Final = {
     OURS: Engine(OURS, ".om", _graphwright),
     "onnxruntime": Engine("onnxruntime", ".onnx", _onnxruntime),
+    LIBRARY: Engine("onnxruntime", ".onnx", _onnxruntime_library),
     "openvino": Engine("openvino", ".onnx", _openvino),
     "inductor": Engine("torch", ".pt2", _inductor),
 }
-PEERS: Final = tuple(name for name in ENGINES if name != OURS)
+PEERS: Final = tuple(name for name in ENGINES if name not in (OURS, LIBRARY))
 ONNX_PEERS: Final = tuple(name for name in PEERS if ENGINES[name].suffix == ".onnx")
 
 

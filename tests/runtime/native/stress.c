@@ -22,7 +22,14 @@
         }                                                                                                    \
     while (0)
 
-enum { CALLERS = 3, MOST_THREADS = 4, WEIGHT_BYTES = 16, MOST_ARENA = 1 << 22, KERNELS = 4, MOST_CALLS = 1000 };
+enum {
+    CALLERS = 3,
+    MOST_THREADS = 4,
+    WEIGHT_BYTES = 16,
+    MOST_ARENA = 1 << 22,
+    KERNELS = 4,
+    MOST_CALLS = 1000
+};
 
 static atomic_int idle_calls;
 static const char weights[WEIGHT_BYTES] = {1, [8] = 2};
@@ -69,6 +76,32 @@ static int32_t host(void *data, const gw_plan *plan, int64_t task, void *const *
     return (void)data, (void)plan, (void)task, (void)operands, 0;
 }
 
+/* ---- threads of a host's own ---- */
+
+typedef struct {
+    bool (*body)(void *data);
+    void *data;
+} host_thread;
+
+static void *run_host_thread(void *argument) {
+    const host_thread *t = argument;
+    t->body(t->data);
+    return NULL;
+}
+
+/* One thread more than a run has room for, and the caller once again behind the end of the run. */
+static void spread(void *data, bool (*body)(void *data), void *body_data) {
+    pthread_t threads[MOST_THREADS];
+    host_thread t = {body, body_data};
+    (void)data;
+    for (int i = 0; i < MOST_THREADS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, run_host_thread, &t) == 0);
+    body(body_data);
+    REQUIRE(!body(body_data));
+    for (int i = 0; i < MOST_THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
 typedef struct {
     const test_case *c;
     gw_program *program;
@@ -79,12 +112,12 @@ typedef struct {
     int rounds;
 } model;
 
-/* Runs once; false if the runtime refuses. */
-static bool run_once(model *m, const int64_t *dims, const void *input, void *output, int threads,
-                     bool poison) {
+/* Runs once, in threads of the pool or, with `spread`, in those; false if the runtime refuses. */
+static bool run_once(model *m, const int64_t *dims, const void *input, void *output, int threads, bool poison,
+                     gw_spread spread) {
     gw_error error = {0};
-    gw_plan *plan =
-        gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels, NULL}, dims, threads, &error);
+    gw_plan *plan = gw_plan_take(&m->plans, m->program, &(gw_links){WEIGHT_BYTES, m->kernels, NULL}, dims,
+                                 threads, &error);
     if (!plan)
         return false;
     bool fits = plan->arena_bytes <= MOST_ARENA && plan->output_bytes[0] <= m->c->element_count * 8 &&
@@ -103,7 +136,9 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
                         NULL,
                         NULL,
                         poison,
-                        NULL};
+                        NULL,
+                        NULL,
+                        spread};
         done = gw_execute(&call, &error);
         gw_context_give(&m->contexts, context);
     }
@@ -133,8 +168,8 @@ static void *call_often(void *argument) {
     REQUIRE(output);
     for (int round = 0; round < m->rounds; round++) {
         memset(output, 0, (size_t)m->c->element_count * 8);
-        REQUIRE(
-            run_once(m, &m->c->element_count, m->c->input, output, 1 + round % MOST_THREADS, round % 3 == 0));
+        REQUIRE(run_once(m, &m->c->element_count, m->c->input, output, 1 + round % MOST_THREADS,
+                         round % 3 == 0, round % 8 == 1 ? spread : NULL));
         REQUIRE(memcmp(output, m->c->expected, (size_t)m->c->element_count * 8) == 0);
     }
     free(output);
@@ -161,7 +196,7 @@ static void try_words(const test_case *c, const int64_t *words, void *output) {
         return;
     if (m.program->kernel_count <= KERNELS && m.program->input_count == 1 && m.program->output_count == 1 &&
         m.program->input_dim_count == 1)
-        run_once(&m, &c->element_count, c->input, output, 2, true);
+        run_once(&m, &c->element_count, c->input, output, 2, true, NULL);
     close_model(&m);
 }
 

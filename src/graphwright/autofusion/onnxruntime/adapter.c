@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define DOMAIN "graphwright.fused" /* as graphwright.export.onnx.functions has it */
+#define SPINNING "session.intra_op.allow_spinning"
 
 enum { MESSAGE = 512 };
 
@@ -79,20 +80,6 @@ static void *output(call *c, size_t index, gw_list dims, const int64_t *register
 
 /* ---- a run ---- */
 
-/* The plan for inputs of these sizes, in as many threads as the session has. */
-static gw_plan *plan_for(node_kernel *k, call *c, const int64_t *dims, gw_error *error) {
-    operation *op = k->op;
-    int most = threads_at_most();
-    gw_plan *plan = gw_plan_take(&op->plans, op->program, &op->links, dims, most, error);
-    if (!plan || !plan->parallel)
-        return plan;
-    int threads = threads_of(&k->threads, c);
-    if (threads == most)
-        return plan;
-    gw_plan_release(plan);
-    return gw_plan_take(&op->plans, op->program, &op->links, dims, threads, error);
-}
-
 static bool execute(node_kernel *k, call *c, const gw_plan *plan, void *const *inputs, gw_error *error) {
     operation *op = k->op;
     void *outputs[MOST_PORTS];
@@ -103,7 +90,7 @@ static bool execute(node_kernel *k, call *c, const gw_plan *plan, void *const *i
     gw_context *context = gw_context_take(&op->contexts, op->program, plan, error);
     if (!context)
         return false;
-    spreading s = {c, plan->threads};
+    spreading s = {c, &k->threads, plan->threads};
     gw_call run = {
         .program = op->program,
         .plan = plan,
@@ -131,7 +118,8 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
         inputs[i] = input(&c, k->op, k->op->ports[i], (size_t)p->inputs[i].dims.count, next);
         next += p->inputs[i].dims.count;
     }
-    gw_plan *plan = c.status ? NULL : plan_for(k, &c, dims, &error);
+    int threads = threads_to_plan(&k->threads);
+    gw_plan *plan = c.status ? NULL : gw_plan_take(&k->op->plans, p, &k->op->links, dims, threads, &error);
     bool done = plan && !c.status && execute(k, &c, plan, inputs, &error);
     if (plan)
         gw_plan_release(plan);
@@ -208,6 +196,18 @@ static const OrtCustomOp CALLBACKS = {
 __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *options,
                                                                     const OrtApiBase *base);
 
+/* Threads of a session that has no nodes but ours wait asleep, unless the user has said how. One that spins
+   between runs uses up its time where other processes want its core, and is late for the next run. */
+static OrtStatus *let_threads_sleep(OrtSessionOptions *options) {
+    int said = 0;
+    OrtStatus *status = ((OrtStatus * (*)(const OrtSessionOptions *, const char *, int *))
+                             api[HAS_SESSION_CONFIG_ENTRY])(options, SPINNING, &said);
+    if (status || said)
+        return status;
+    return ((OrtStatus * (*)(OrtSessionOptions *, const char *, const char *))
+                api[ADD_SESSION_CONFIG_ENTRY])(options, SPINNING, "0");
+}
+
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
     OrtCustomOpDomain *domain = NULL;
     operation *operations;
@@ -233,5 +233,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
     if (!status)
         status = ((OrtStatus * (*)(OrtSessionOptions *, OrtCustomOpDomain *))
                       api[ADD_CUSTOM_OP_DOMAIN])(options, domain);
+    if (!status && operators_are_all())
+        status = let_threads_sleep(options);
     return status;
 }

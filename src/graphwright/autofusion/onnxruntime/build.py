@@ -18,7 +18,9 @@ from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
 from graphwright.frontends.onnx.tensors import onnx_number
+from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.types import BF16, U8
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
@@ -63,6 +65,7 @@ def build_library(module: Module, model: OnnxModel, nodes: Sequence[Node], optio
         [replace(each, programs=list(compress(each.programs, served))) for each in compiled],
         refused,
         _has_bf16(module),
+        not refused and all(isinstance(node.op, (Subgraph, Constant)) for node in module.main),
     )
 
 

@@ -46,17 +46,21 @@ class Operator:
 class Library:
     """The operators of one model, and their programs for each ISA, in the same order. ``refused``: functions
     without one, and why. ``needs_bf16``: whether code for AVX-512 takes its bf16 instructions for granted.
+    ``whole``: whether the model has no nodes beside those of the operators.
     """
 
     operators: Sequence[Operator]
     compiled: Sequence[CompiledPrograms]
     refused: Mapping[str, str]
     needs_bf16: bool
+    whole: bool
 
     def parts(self) -> dict[str, Piece]:
         """What lies behind the code, by name."""
         lines = [line for operator in self.operators for line in operator.lines()]
         made: dict[str, Piece] = {"operators": _text(lines)}
+        if self.whole:
+            made["whole"] = b"\n"
         for each in self.compiled:
             made |= {f"{each.isa}/{name}": data for name, data in self._parts_of(each).items()}
         return made

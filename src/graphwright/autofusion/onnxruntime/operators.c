@@ -131,6 +131,8 @@ bool operators_open(operation **first, size_t *count, gw_error *error) {
     return done;
 }
 
+bool operators_are_all(void) { return contents_part("", "whole", "").data; }
+
 /* ---- programs and their kernels ---- */
 
 /* The shared object called `name`, loaded once. */

@@ -23,5 +23,7 @@ typedef struct {
 
 /* Read which operators the library has: those for this CPU, none where it has none. Once. */
 bool operators_open(operation **first, size_t *count, gw_error *error);
+/* Whether the model has no other nodes. */
+bool operators_are_all(void);
 /* Load the program of an operator and its kernels. Once. */
 bool operators_load(operation *op, gw_error *error);

@@ -1,14 +1,38 @@
 #include "threads.h"
 
-#include "clock.h"
-#include "plan.h"
 #include "pool.h"
 
-/* Threads that sleep come within this time, unless other processes have their cores. So it is asked again
-   after 1, 2, 4, ... runs, as long as fewer came than there are cores. */
-enum { PATIENCE_NS = 1000000, LAST_ASKED = 64 };
+/* The first runs are planned for all cores, and later one in so many: on a busy machine a thread may come
+   late to run after run. */
+enum { FIRST_RUNS = 32, ONE_IN = 32 };
 
 typedef OrtStatus *parallel_for(const OrtKernelContext *, void (*)(void *, size_t), size_t, size_t, void *);
+
+static int most_threads(void) {
+    static atomic_int count;
+    if (atomic_load(&count) == 0)
+        atomic_store(&count, gw_pool_threads());
+    return atomic_load(&count);
+}
+
+int threads_to_plan(thread_pool *pool) {
+    unsigned run = atomic_fetch_add(&pool->runs, 1);
+    int seen = atomic_load(&pool->seen);
+    return run < FIRST_RUNS || run % ONE_IN == 0 || seen == 0 ? most_threads() : seen;
+}
+
+typedef struct {
+    bool (*body)(void *data);
+    void *data;
+    atomic_int took_part;
+} spread_body;
+
+static void run_body(void *user, size_t index) {
+    spread_body *b = user;
+    (void)index;
+    if (b->body(b->data))
+        atomic_fetch_add(&b->took_part, 1);
+}
 
 /* Calls function(user, 0 .. count - 1) on as many threads as are free. */
 static void in_parallel(call *c, void (*function)(void *user, size_t index), int count, void *user) {
@@ -20,68 +44,15 @@ static void in_parallel(call *c, void (*function)(void *user, size_t index), int
         ((void (*)(OrtStatus *))c->api[RELEASE_STATUS])(status);
 }
 
-int threads_at_most(void) {
-    static atomic_int count;
-    if (atomic_load(&count) == 0)
-        atomic_store(&count, gw_pool_threads());
-    return atomic_load(&count);
-}
-
-/* ---- a roll call: each thread waits until all have come, or none has for a while ---- */
-
-typedef struct {
-    int wanted;
-    atomic_int came;
-    atomic_llong last; /* when the last one came */
-} roll_call;
-
-static void answer(void *user, size_t index) {
-    roll_call *r = user;
-    (void)index;
-    if (atomic_load(&r->last) && gw_now() - atomic_load(&r->last) > PATIENCE_NS)
-        return; /* a thread that has answered has time for another call */
-    atomic_store(&r->last, gw_now());
-    atomic_fetch_add(&r->came, 1);
-    while (atomic_load(&r->came) < r->wanted && gw_now() - atomic_load(&r->last) <= PATIENCE_NS)
-        __builtin_ia32_pause();
-}
-
-static int called_over(call *c) {
-    roll_call r = {threads_at_most(), 0, 0};
-    in_parallel(c, answer, r.wanted, &r);
-    int came = atomic_load(&r.came);
-    return came > 1 ? came : 1;
-}
-
-static bool is_power_of_two(unsigned number) { return (number & (number - 1)) == 0; }
-
-int threads_of(thread_pool *pool, call *c) {
-    int known = atomic_load(&pool->count);
-    if (known >= threads_at_most())
-        return known;
-    unsigned run = atomic_fetch_add(&pool->runs, 1) + 1;
-    if (known > 0 && (run > LAST_ASKED || !is_power_of_two(run)))
-        return known;
-    int came = called_over(c);
-    while (known < came && !atomic_compare_exchange_weak(&pool->count, &known, came))
+static void note_threads(thread_pool *pool, int count) {
+    int seen = atomic_load(&pool->seen);
+    while (seen < count && !atomic_compare_exchange_weak(&pool->seen, &seen, count))
         ;
-    return known < came ? came : known;
 }
 
-/* ---- a run ---- */
-
-typedef struct {
-    void (*body)(void *data);
-    void *data;
-} spread_body;
-
-static void run_body(void *user, size_t index) {
-    const spread_body *b = user;
-    (void)index;
-    b->body(b->data);
-}
-
-void threads_spread(void *host, void (*body)(void *data), void *data) {
+void threads_spread(void *host, bool (*body)(void *data), void *data) {
     const spreading *s = host;
-    in_parallel(s->call, run_body, s->threads, &(spread_body){body, data});
+    spread_body b = {body, data, 0};
+    in_parallel(s->call, run_body, s->threads, &b);
+    note_threads(s->pool, atomic_load(&b.took_part));
 }

@@ -4,9 +4,9 @@
 #include "error.h"
 #include <stdatomic.h>
 
-/* What is known of the threads of a session. */
+/* What is known of the threads of a session. No function says how many it has: runs show it. */
 typedef struct {
-    atomic_int count; /* 0: nothing yet */
+    atomic_int seen; /* the most that have taken part in a run */
     atomic_uint runs;
 } thread_pool;
 
@@ -17,14 +17,13 @@ typedef struct {
     OrtStatus *status; /* of the first function that failed, or NULL */
 } call;
 
-/* How many threads a run may have at most. */
-int threads_at_most(void);
-/* How many threads the session has, the caller's included: measured, as no function says. */
-int threads_of(thread_pool *pool, call *c);
-/* A gw_spread for `threads_of` the session; `host` is a spreading. */
-void threads_spread(void *host, void (*body)(void *data), void *data);
+/* How many threads the next run is to be planned for. */
+int threads_to_plan(thread_pool *pool);
+/* A gw_spread; `host` is a spreading. */
+void threads_spread(void *host, bool (*body)(void *data), void *data);
 
 typedef struct {
     call *call;
-    int threads;
+    thread_pool *pool;
+    int threads; /* at most */
 } spreading;

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "crash.h"
+#include "hosted.h"
 #include "lock.h"
 #include "poison.h"
 #include "process.h"
@@ -28,6 +29,7 @@ typedef struct {
 typedef struct {
     gw_team team;
     const gw_call *call;
+    gw_hosted *hosted;    /* the threads of the run, where the host has spread it to its own; or NULL */
     pthread_mutex_t lock; /* guards the context's counters, the regions' `busy`, poison, the error */
     int64_t ready_first, ready_end; /* a ring: of a loop's tasks each is ready again in each run */
     gw_poison poison;
@@ -35,7 +37,6 @@ typedef struct {
     _Alignas(128) atomic_bool failed; /* what remains is skipped */
     atomic_bool finished;
     atomic_int asleep;   /* threads of the caller's */
-    atomic_int joined;   /* threads that the host has spread the run to */
     atomic_bool is_long; /* some loop has had LONG_LOOP runs */
     int64_t asked;       /* when the caller did so last */
     int words;           /* of a region that its chunks may take */
@@ -513,29 +514,45 @@ static uint32_t participate(run *r, int slot, bool patient) {
         if (!patient || deserted(r))
             return seen;
         atomic_fetch_add(&r->asleep, 1);
-        gw_team_wait(&r->team, seen);
+        if (r->hosted)
+            gw_hosted_wait(r->hosted, slot, &r->team.version, seen);
+        else
+            gw_team_wait(&r->team, seen);
         atomic_fetch_sub(&r->asleep, 1);
     }
 }
 
 static uint32_t help(gw_team *team, int slot) { return participate((run *)team, slot, false); }
 
-/* On a thread of the host's: one beyond those of the plan has nothing to do. */
-static void join(void *data) {
+/* On a thread of the host's; whether it has taken part. The caller's ends when all others have. */
+static bool join(void *data) {
     run *r = data;
-    int slot = atomic_fetch_add(&r->joined, 1);
-    if (slot <= r->team.limit)
-        participate(r, slot, true);
+    int slot = atomic_load(&r->finished) ? NONE : gw_hosted_enter(r->hosted);
+    if (slot == NONE)
+        return false;
+    participate(r, slot, true);
+    if (slot == 0)
+        gw_hosted_close(r->hosted);
+    gw_hosted_leave(r->hosted, slot);
+    return true;
+}
+
+static void spread_run(run *r) {
+    gw_hosted hosted;
+    gw_hosted_open(&hosted, r->call->plan->threads);
+    r->hosted = &hosted;
+    r->call->spread(r->call->host_data, join, r);
 }
 
 static void run_graph(run *r) {
     if (r->call->program->blocks[0].count == 0)
         return;
     open_block(r, 0);
-    if (r->call->spread)
-        r->call->spread(r->call->host_data, join, r);
-    else
-        participate(r, 0, true);
+    if (r->call->spread) {
+        spread_run(r);
+        return;
+    }
+    participate(r, 0, true);
     gw_team_retract(&r->team);
 }
 

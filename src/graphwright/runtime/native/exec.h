@@ -14,8 +14,8 @@ typedef int32_t (*gw_host)(void *host, const gw_plan *plan, int64_t task, void *
 typedef bool (*gw_interrupted)(void *host);
 
 /* Calls body(data) on this thread, and on those of the host's that are free; returns when all calls have
-   ended. */
-typedef void (*gw_spread)(void *host, void (*body)(void *data), void *data);
+   ended. The body returns whether the thread has taken part in the run. */
+typedef void (*gw_spread)(void *host, bool (*body)(void *data), void *data);
 
 enum { GW_TRACE_WORDS = 3 }; /* of each task: start and end in ns, the thread that ended it */
 

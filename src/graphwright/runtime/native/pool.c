@@ -12,13 +12,12 @@
 #include "cpu.h"
 #include "lock.h"
 #include "process.h"
+#include "stalled.h"
 #include "team.h"
 
 /* Long enough to span the gap between two runs of a loop, short enough not to steal a core: waking costs
    about 5 us. */
 enum { SPIN_NS = 50000, PAUSES = 16 };
-/* Long enough to see whether a thread gets on. */
-enum { WATCH_NS = 10000 };
 enum { NO_CORE = -1, UNSETTLED = -2 };
 
 static pthread_mutex_t lock =
@@ -43,8 +42,7 @@ bool gw_spin(const atomic_uint *word, unsigned value) {
     return atomic_load(word) != value;
 }
 
-/* An interrupted wait returns early: callers look again. */
-static void futex_wait(atomic_uint *word, unsigned value) {
+void gw_futex_wait(atomic_uint *word, unsigned value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
@@ -126,24 +124,6 @@ static void make_room(const gw_team *team) {
     avoided = core;
 }
 
-static int64_t processor_time(pthread_t thread) {
-    clockid_t clock;
-    struct timespec t = {0};
-    if (pthread_getcpuclockid(thread, &clock) == 0)
-        clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void watch(void) {
-    for (int64_t start = gw_now(); gw_now() - start < WATCH_NS;)
-        __builtin_ia32_pause();
-}
-
-/* A thread of which this holds has lost its core to another process, perhaps for milliseconds, or sleeps. */
-static bool stands_still(pthread_t thread, int64_t before) {
-    return processor_time(thread) - before < WATCH_NS / 2;
-}
-
 /* The caller is about to sleep until workers are done. One that does not get on goes on here. */
 static void call_over(const gw_team *team) {
     int64_t before[GW_MAX_THREADS];
@@ -157,11 +137,11 @@ static void call_over(const gw_team *team) {
     CPU_ZERO(&here);
     CPU_SET(core, &here);
     for (int i = 0; i < count; i++)
-        before[i] = processor_time(worker_threads[i]);
-    watch();
+        before[i] = gw_processor_time(worker_threads[i]);
+    gw_watch();
     gw_lock(&lock);
     for (int i = 0; i < count && is_alone(team); i++)
-        if (stands_still(worker_threads[i], before[i])) {
+        if (gw_stands_still(worker_threads[i], before[i])) {
             pthread_setaffinity_np(worker_threads[i], sizeof here, &here);
             avoided = UNSETTLED;
         }
@@ -171,24 +151,17 @@ static void call_over(const gw_team *team) {
 /* A worker without work is about to sleep. A caller that does not get on goes on here; it may move on when it
    likes. */
 static void take_over(void) {
-    cpu_set_t here, allowed;
-    int core = sched_getcpu();
     gw_lock(&lock);
     const gw_team *team = teams && !teams->next && avoided >= 0 ? teams : NULL;
-    int64_t before = team ? processor_time(team->caller) : 0;
+    int64_t before = team ? gw_processor_time(team->caller) : 0;
     pthread_mutex_unlock(&lock);
-    if (core < 0 || !team)
+    if (!team)
         return;
-    watch();
+    gw_watch();
     gw_lock(&lock);
-    if (teams == team && is_alone(team) && stands_still(team->caller, before) &&
-        pthread_getaffinity_np(team->caller, sizeof allowed, &allowed) == 0 && CPU_ISSET(core, &allowed)) {
-        CPU_ZERO(&here);
-        CPU_SET(core, &here);
-        pthread_setaffinity_np(team->caller, sizeof here, &here);
-        pthread_setaffinity_np(team->caller, sizeof allowed, &allowed);
+    if (teams == team && is_alone(team) && gw_stands_still(team->caller, before) &&
+        gw_move_here(team->caller))
         avoided = UNSETTLED;
-    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -207,7 +180,7 @@ static void *work(void *unused) {
             continue;
         take_over();
         atomic_fetch_add(&sleepers, 1);
-        futex_wait(&calls, seen);
+        gw_futex_wait(&calls, seen);
         atomic_fetch_sub(&sleepers, 1);
     }
     return unused;
@@ -267,7 +240,7 @@ void gw_team_offer(gw_team *team, int wanted) {
 
 static void rest(const gw_team *team, atomic_uint *word, unsigned value) {
     call_over(team);
-    futex_wait(word, value);
+    gw_futex_wait(word, value);
 }
 
 void gw_team_wait(gw_team *team, unsigned value) {

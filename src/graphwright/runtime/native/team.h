@@ -33,5 +33,7 @@ void gw_team_retract(gw_team *team);
 
 /* Waits until *word != value: spins for about 50 us; false if it is still equal then. */
 bool gw_spin(const atomic_uint *word, unsigned value);
+/* Sleeps while it is `value`. An interrupted wait returns early: callers look again. */
+void gw_futex_wait(atomic_uint *word, unsigned value);
 /* Wakes `count` of those who sleep on it. */
 void gw_futex_wake(atomic_uint *word, int count);

@@ -1,0 +1,38 @@
+#include "stalled.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "clock.h"
+
+enum { WATCH_NS = 10000 };
+
+int64_t gw_processor_time(pthread_t thread) {
+    clockid_t clock;
+    struct timespec t = {0};
+    if (pthread_getcpuclockid(thread, &clock) == 0)
+        clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void gw_watch(void) {
+    for (int64_t start = gw_now(); gw_now() - start < WATCH_NS;)
+        __builtin_ia32_pause();
+}
+
+bool gw_stands_still(pthread_t thread, int64_t before) {
+    return gw_processor_time(thread) - before < WATCH_NS / 2;
+}
+
+bool gw_move_here(pthread_t thread) {
+    cpu_set_t here, allowed;
+    int core = sched_getcpu();
+    if (core < 0 || pthread_getaffinity_np(thread, sizeof allowed, &allowed) != 0 ||
+        !CPU_ISSET(core, &allowed))
+        return false;
+    CPU_ZERO(&here);
+    CPU_SET(core, &here);
+    pthread_setaffinity_np(thread, sizeof here, &here);
+    pthread_setaffinity_np(thread, sizeof allowed, &allowed);
+    return true;
+}

@@ -22,6 +22,16 @@ def _no_rates_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_tuning_record_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nor on what ``--tune`` measured here, which lies beside compiled kernels that tests share."""
+    folder = tmp_path_factory.mktemp("tuning")
+    with pytest.MonkeyPatch.context() as patch:
+        place = property(lambda options: (options.cache_dir or folder) / "tuning")
+        patch.setattr("graphwright.config.Options.tuning_folder", place)
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write what passes give to tests/golden/*/*.expected"

@@ -14,18 +14,16 @@ import math
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
+
+from graphwright.tuning.interval import interval
 
 TIE: Final = math.log(1.03)
 """Ratios nearer to 1 than this are ties."""
 HALF_WIDTH: Final = math.log(1.015)
 """An interval this narrow decides."""
-LEVEL: Final = 0.98
-"""Of each interval. Samples are added until an interval decides: as there are several looks, each has to hold
-more often than the 95 % that the last one is to hold."""
 ENOUGH: Final = 42
 """Blocks after which an interval that decides need not be narrow."""
 LOOKS: Final = (9, 13, 19, 28, 42, 63, 95, 140)
@@ -71,25 +69,6 @@ class Estimate:
         if self.high - self.low > 2 * HALF_WIDTH:
             return "undecided"
         return "tie" if abs(self.median) <= TIE else "faster" if self.median < 0 else "slower"
-
-
-@cache
-def _rank(count: int, level: float = LEVEL) -> int:
-    """The largest k such that the median lies between the k-th least and the k-th largest of ``count``
-    samples in ``level`` of all cases; 0 where there are too few."""
-    outside, k = 0.0, 0
-    while k < count // 2:
-        outside += math.comb(count, k) / 2**count
-        if 2 * outside > 1 - level:
-            break
-        k += 1
-    return k
-
-
-def interval(samples: Sequence[float]) -> tuple[float, float]:
-    """The interval of the median of ``samples``, infinite if they are too few."""
-    ordered, k = sorted(samples), _rank(len(samples))
-    return (ordered[k - 1], ordered[-k]) if k else (-math.inf, math.inf)
 
 
 def estimate(sample: Callable[[], float | None], seconds: float = math.inf) -> Estimate:

@@ -133,7 +133,8 @@ class Program:
     ) -> list[NDArray[Any]]:
         """One run, the GIL released; outputs not given are fresh. ``threads`` 0: see ``set_threads``.
 
-        ``trace``, of shape (tasks, 3), receives start and end in ns and the thread of each task that ran.
+        ``trace``, of shape (tasks, 4), receives of each task that ran start and end in ns, the thread, and ns
+        of processor time, which are all of its time where ``threads`` is 1.
         ``poison`` fills planned memory that no task may read with NaN bytes. Raises FeedError, CheckError,
         PlanError, KernelError, MemoryError, and what a host function raised.
         """

@@ -74,6 +74,7 @@ def compile(
     gears: Gears | Mapping[str, Any] | None = None,
     states: Mapping[str, Any] | None = None,
     specialize: str | None = None,
+    tune: int | None = None,
     external_data: str | os.PathLike[str] | None = None,
     options: Options | Mapping[str, Any] | None = None,
     observe: Observer = observe_nothing,
@@ -91,8 +92,9 @@ def compile(
     get programs of their own, a dict of lists of shapes by input or a :class:`graphwright.Gears`.
     ``states`` are inputs that the model keeps from run to run, each with the output that is its next value:
     callers neither feed nor receive them. ``options`` is a :class:`graphwright.CompileOptions`, or a dict of
-    some of them above those of the environment. ``specialize`` is the option of that name, and so is
-    ``external_data``, a folder that weights may lie in beside the model's own. ``observe(stage, product)`` is
+    some of them above those of the environment. ``specialize`` is the option of that name, and so are
+    ``tune``, seconds in which kernels and fusions are measured, and ``external_data``, a folder that weights
+    may lie in beside the model's own. ``observe(stage, product)`` is
     called after each stage.
 
     A dict of sources gives a model with several entries, on one set of weights and of states: that of the
@@ -103,7 +105,7 @@ def compile(
     OptionError, PluginError, ToolchainError.
     """
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
-    options = Options.of(options, specialize=specialize, external_data=external_data)
+    options = Options.of(options, specialize=specialize, tune=tune, external_data=external_data)
     arguments = read_entries(
         source,
         shapes=shapes,
@@ -131,7 +133,11 @@ def compile(
     files += [{file_id(os.stat(path))} for each in arguments.values() if (path := _torch_file(each.source))]
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
     return made(
-        package, key, replace(options, targets=()), frozenset(chain.from_iterable(files)), _shown(source)
+        package,
+        key,
+        replace(options, targets=(), tune=0),
+        frozenset(chain.from_iterable(files)),
+        _shown(source),
     )
 
 

@@ -20,6 +20,7 @@ from graphwright.rate_files import USERS_RATES, read_calibration
 from graphwright.records import dataclass, field, fields, replace
 from graphwright.rule_lists import read_rules
 from graphwright.spelling import close_names, did_you_mean
+from graphwright.tuning_records import USERS_RECORD, read_tuning
 
 NUMERICS: Final = ("default", "strict")
 PRECISIONS: Final = ("default", "bf16")
@@ -119,6 +120,14 @@ def _isas(text: str) -> tuple[str, ...]:
     if not set(names) <= {*ISA_NAMES} - {"auto"} or len(set(names)) < len(names):
         raise ValueError(f"takes some of {', '.join(ISA_NAMES[1:])}, each once, with commas between them")
     return names
+
+
+def _sizes(text: str) -> str:
+    for each in text.split(",") if text else ():
+        name, equals, size = each.partition("=")
+        if not (name.strip() and equals and size.strip().isdecimal() and len(size.strip()) <= _MOST_DIGITS):
+            raise ValueError("takes sizes as in N=1,H=640")
+    return text
 
 
 def _folder(text: str) -> Path:
@@ -222,6 +231,22 @@ class Options:
         read_calibration,
         True,
     )
+    tune: int = _option(
+        0,
+        "measure kernels and fusions that are legal for so many seconds at most, and keep what is faster in "
+        "the user's tuning record",
+        _count,
+    )
+    tune_sizes: str = _option(
+        "",
+        "what open sizes are while --tune measures, as in N=1,H=640",
+        _sizes,
+    )
+    tuning: str = _option(
+        USERS_RECORD,
+        "tuning record: auto, what earlier compilations with --tune measured here; none; or a file",
+        read_tuning,
+    )
     debug: bool = _option(
         False,
         "kernels have symbols, lines and frame pointers, and a crash in one says which it was",
@@ -315,6 +340,17 @@ class Options:
     def calibration_file(self) -> Path:
         """Where ``graphwright calibrate`` keeps this user's rates."""
         return _base("XDG_CONFIG_HOME", ".config") / "machine.json"
+
+    @property
+    def tuning_folder(self) -> Path:
+        """Where the tuning record of this user is kept."""
+        return self.cache_folder / "tuning"
+
+    @property
+    def sizes_to_tune(self) -> dict[str, int]:
+        """``tune_sizes`` by name."""
+        pairs = (each.partition("=") for each in self.tune_sizes.split(",") if each)
+        return {name.strip(): int(size) for name, _, size in pairs}
 
     @property
     def key_folder(self) -> Path:

@@ -31,6 +31,7 @@ from graphwright.records import dataclass, fields, replace
 from graphwright.runtime.model import Model
 from graphwright.runtime.target import for_this_cpu, library_digest
 from graphwright.targets.cpu.private import PrivateFolder
+from graphwright.tuning.store import with_record
 
 _FORMAT: Final = "1"
 _SUFFIX: Final = ".om"
@@ -68,12 +69,14 @@ class ProgramEntry:
 
 def program_key(graph: Module, module: Module, options: Options) -> ProgramKey:
     """The key of ``module``, which is ``graph`` with more of its inputs constant."""
-    here = for_this_cpu(options)
+    here = with_record(for_this_cpu(options))
     held = " ".join(node.op.value.digest for node in module.walk() if isinstance(node.op, Constant))
     return ProgramKey(
         _hash(print_module(graph, constants="short")),
         _hash(held),
-        json.dumps({**here.key(), "specialize": options.specialize}, sort_keys=True),
+        json.dumps(
+            {**here.key(), "specialize": options.specialize, "tuning": _hash(here.tuning)}, sort_keys=True
+        ),
         here.isa,
         f"{graphwright.__version__} {_sources()} {library_digest(here.isa)}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Program
 from graphwright.ir.names import terminal
 from graphwright.kernels.launch import Alternative, Copy, Launch, Run, Step
@@ -18,7 +19,14 @@ MAX_REASONS = 200
 
 def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
     """Passes and what each changed, kernels in use, what runs in Python, what was left alone and why."""
-    sections = _passes(records), _kernels(steps), _choices(steps), _hosts(steps), _reasons(records)
+    sections = (
+        _passes(records),
+        _kernels(steps),
+        _choices(steps),
+        _measured(records),
+        _hosts(steps),
+        _reasons(records),
+    )
     return "\n".join(line for section in sections for line in section) + "\n"
 
 
@@ -98,13 +106,38 @@ def _choices(steps: Sequence[Step]) -> Iterable[str]:
     if nodes:
         yield "chosen by predicted time on one core"
     for (taken, *others), places in list(nodes.items())[:MAX_REASONS]:
-        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
         slower = ", ".join(map(_predicted, others))
-        yield f"  {terminal(places[0])}{more}: {_predicted(taken)}; not {slower}"
+        yield f"  {terminal(places[0])}{_and_more(places[1:])}: {_predicted(taken)}; not {slower}"
 
 
 def _predicted(alternative: Alternative) -> str:
     return f"{' + '.join(alternative.kernels) or 'no kernel'} ({alternative.ns / 1000:.1f} us)"
+
+
+def _measured(records: Sequence[Record]) -> Iterable[str]:
+    """What a tuning record knew, and by how much what it changed is faster."""
+    known: dict[str, list[Choice]] = {}
+    for choice in choices_in(note for record in records for note in record.notes):
+        if choice.measured is not None:
+            known.setdefault(choice.workload, []).append(choice)
+    if not known:
+        return
+    changed = [choices for choices in known.values() if choices[0].is_changed]
+    ways = sum(len(choices[0].ways) for choices in known.values())
+    yield f"measured: {len(known)} workloads with {ways} ways, of which {len(changed)} changed"
+    for first, *more in changed[:MAX_REASONS]:
+        yield f"  {terminal(first.place)}{_and_more(more)}: {first.taken} for {first.ways[0]}{_time(first)}"
+
+
+def _and_more(others: Sequence[object]) -> str:
+    return f" (and {len(others)} more)" if others else ""
+
+
+def _time(choice: Choice) -> str:
+    times = choice.time_of(choice.taken)
+    if times is None:
+        return ""
+    return f", {times.median:.3f} of its time ({times.low:.3f} to {times.high:.3f})"
 
 
 def _hosts(steps: Sequence[Step]) -> Iterable[str]:

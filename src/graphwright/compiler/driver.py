@@ -21,6 +21,7 @@ from graphwright.package.weights import Weights
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
 from graphwright.runtime.target import for_this_cpu
+from graphwright.tuning.store import with_record
 
 Source = Module | BucketModules
 """What one entry is compiled from."""
@@ -42,7 +43,7 @@ def compile_sources(
     ``assume_found``: sizes that elements decide may be assumed to be as is likely, as those of inputs are.
     Raises ModelError, ToolchainError, PluginError.
     """
-    options = for_this_cpu(options)
+    options = with_record(for_this_cpu(options))
     try:
         drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
         return compile_entries(drafts, options, observe, shared)

@@ -9,6 +9,7 @@ from typing import Protocol
 from graphwright.compiler.executables import Compiled, compile_executables, interpreted_executables
 from graphwright.compiler.modules import Observer, constraint_texts, input_specs, output_specs, starts, states
 from graphwright.config import Options
+from graphwright.cost.choices import digest_of
 from graphwright.errors import Collector, ModelError
 from graphwright.executable.nodes import COMPILE, Dispatch, Executable
 from graphwright.executable.specs import TensorSpec
@@ -108,11 +109,13 @@ def compile_entries(
     """
     modules = [module for draft in drafts.values() for module in draft.modules]
     if options.device == "reference":
-        compiled, weights = interpreted_executables(modules)
+        made, weights = interpreted_executables(modules)
     else:
-        compiled, weights = compile_executables(modules, options, observe, shared)
-    made = iter(compiled)
-    finished = {name: draft.finished([next(made) for _ in draft.modules]) for name, draft in drafts.items()}
+        made, weights = compile_executables(modules, options, observe, shared)
+    compiled = iter(made)
+    finished = {
+        name: draft.finished([next(compiled) for _ in draft.modules]) for name, draft in drafts.items()
+    }
     entries = {name: each.entry() for name, each in finished.items()}
     _require_same_states(entries)
     spare: Constants = {}
@@ -122,7 +125,7 @@ def compile_entries(
     return Package(
         entries,
         weights,
-        options=options.key(),
+        options={**options.key(), "tuning": digest_of(choice for each in made for choice in each.choices)},
         spare=partial(UnpackedWeights, spare),
         plugins={
             n.op.name: plugin_of(type(n.op)) for m in graphs for n in m.walk() if is_plugin_op(type(n.op))

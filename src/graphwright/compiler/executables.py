@@ -9,7 +9,9 @@ from graphwright.compiler.host_program import Draft
 from graphwright.compiler.modules import Compilation, Observer, compile_modules, program_of, run_passes
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import graph_passes, partition_passes
+from graphwright.compiler.tuning import tuned
 from graphwright.config import Options
+from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import Executable
 from graphwright.fusion.decisions import Decision, decisions_of
 from graphwright.ir.graph import Module
@@ -29,6 +31,8 @@ class Compiled:
     report: str
     decisions: Sequence[Decision] = ()
     """About fusion."""
+    choices: Sequence[Choice] = ()
+    """Between kernels and fusions that a tuning record knows, or may come to know."""
 
 
 def compile_executables(
@@ -76,6 +80,7 @@ def _compile(
         there = [unit for unit in units if unit.device == device]
         target = for_this_cpu(replace(options, device=device)) if device else options
         modules, prepared = [unit.module for unit in there], [unit.records for unit in there]
+        target = tuned(modules, [done is not None for done in prepared], target, observe)
         for compiled in compile_modules(modules, target, observe, weights, prepared):
             made[compiled.module], weights = compiled, compiled.weights
     return [made[unit.module] for unit in units], weights or pack_weights({})
@@ -110,11 +115,16 @@ def _draft(module: Module, numbers: count[int], options: Options, observe: Obser
 
 
 def _whole(made: Compilation) -> Compiled:
-    return Compiled(made.program, made.report, decisions_of(made.records))
+    return Compiled(made.program, made.report, decisions_of(made.records), _choices(made.records))
 
 
 def _hosted(draft: Draft, compiled: Iterator[Compilation]) -> Compiled:
     calls = {number: next(compiled) for number in draft.modules}
     program = draft.completed(calls)
     report = host_program_report(program, {n: made.report for n, made in calls.items()})
-    return Compiled(program, report, decisions_of([r for made in calls.values() for r in made.records]))
+    records = [record for made in calls.values() for record in made.records]
+    return Compiled(program, report, decisions_of(records), _choices(records))
+
+
+def _choices(records: Sequence[Record]) -> list[Choice]:
+    return choices_in(note for record in records for note in record.notes)

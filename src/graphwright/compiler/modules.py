@@ -9,6 +9,7 @@ from graphwright.background import BackgroundTask
 from graphwright.compiler.generated import compile_sources, sources_of
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.config import Options
+from graphwright.cost.choices import Choices, choices_of
 from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.executable.stored import StoredTasks
@@ -98,15 +99,19 @@ def generate_code(
 ) -> list[Compilation]:
     """As :func:`compile_modules`, of modules that have been through all passes, which left ``records``."""
     target = target_of(options)
-    generated = GeneratedKernels()
+    generated, choices = GeneratedKernels(), choices_of(options)
     selections = [
-        select_kernels(module, module.main, target, options.numerics, generated) for module in modules
+        select_kernels(module, module.main, target, options.numerics, generated, choices)
+        for module in modules
     ]
     for selection in selections:
         observe("select", selection)
-    banded = [_in_bands(m, s, target, options) for m, s in zip(modules, selections, strict=True)]
+    chosen = [Record("select", notes=list(selection.chosen)) for selection in selections]
+    banded = [_in_bands(m, s, target, options, choices) for m, s in zip(modules, selections, strict=True)]
     selections = [selection for selection, _ in banded]
-    records = [[*noted, record] for noted, (_, record) in zip(records, banded, strict=True)]
+    records = [
+        [*noted, record, bands] for noted, record, (_, bands) in zip(records, chosen, banded, strict=True)
+    ]
     for selection in selections:
         observe("bands", selection)
     sources = sources_of(generated, target, options.debug)
@@ -189,7 +194,7 @@ Places = dict[Value, tuple[int, int]]
 
 
 def _in_bands(
-    module: Module, selection: Selection, target: Target, options: Options
+    module: Module, selection: Selection, target: Target, options: Options, choices: Choices
 ) -> tuple[Selection, Record]:
     """``selection`` with chains of library kernels that run band by band, and what was decided about them."""
     record = Record("bands")
@@ -197,7 +202,7 @@ def _in_bands(
         return selection, record
     isa, generated = ISAS[target.library], selection.generated
     steps, record.notes[:] = with_bands(
-        module.main, selection.steps, module.symbols, generated, isa.on(target.machine)
+        module.main, selection.steps, module.symbols, generated, isa.on(target.machine), choices
     )
     record.did("kernels behind others", len(selection.steps) - len(steps))
     return replace(selection, steps=steps), record

@@ -11,6 +11,7 @@ from typing import Final
 
 from graphwright.compiler.partition import is_placed
 from graphwright.config import Options
+from graphwright.cost.choices import choices_of
 from graphwright.fusion.fuse import Fuse
 from graphwright.fusion.rules.base import FUSE
 from graphwright.fusion.rules.switches import rule_set
@@ -70,7 +71,7 @@ def _replacements(options: Options) -> tuple[Pass, ...]:
 def _fuse(target: Target, options: Options) -> tuple[Pass, ...]:
     rules = rule_set(options)
     replacements = rules.rewrites(FUSE) if target.channel_block else ()  # kernels of its own
-    return (*replacements, Fuse(target, rules))
+    return (*replacements, Fuse(target, rules, choices_of(options)))
 
 
 def _schedule(target: Target, _options: Options) -> tuple[Pass, ...]:

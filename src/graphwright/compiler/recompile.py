@@ -36,6 +36,7 @@ from graphwright.layout.transform import unpack
 from graphwright.package.package import Package
 from graphwright.passes.bind_sizes import bind_sizes, shape_all_inputs
 from graphwright.passes.buckets import split_module
+from graphwright.records import replace
 from graphwright.runtime.executor import Shapes
 
 
@@ -47,7 +48,7 @@ class Recompiler:
 
     def __init__(self, package: Package, options: Options) -> None:
         plugins.use(options)
-        self._package, self._options = package, options
+        self._package, self._options = package, replace(options, tune=0)  # a run waits for it
 
     def __call__(self, dispatch: Dispatch, shapes: Shapes) -> Package:
         """What takes ``shapes``, which no case of ``dispatch`` takes, and many more where it can: all sizes
@@ -106,7 +107,7 @@ def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
     buckets = split_module(module)
     module = module if buckets is None or buckets.dynamic is None else buckets.dynamic
     shape_all_inputs(module, shapes)
-    return compile_module(module, options)
+    return compile_module(module, replace(options, tune=0))
 
 
 def source_module(package: Package) -> Module:

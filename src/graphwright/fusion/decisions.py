@@ -61,12 +61,18 @@ class Decision:
 
 
 def merge_decision(
-    producer: Node, consumer: Node, code: Code, why: str, bytes_saved: Dim | None = None
+    producer: Node,
+    consumer: Node,
+    code: Code,
+    why: str,
+    bytes_saved: Dim | None = None,
+    measured: float | None = None,
 ) -> Decision:
     """What was decided about computing ``consumer`` in the kernel of ``producer``."""
     verdict = Verdict.TAKEN if code is Code.MERGED else Verdict.REFUSED
     edit = Edit(Kind.MERGE, (producer.place, consumer.place))
-    return Decision(edit, verdict, code, why, bytes_saved, sources=(producer.sources, consumer.sources))
+    sources = producer.sources, consumer.sources
+    return Decision(edit, verdict, code, why, bytes_saved, measured=measured, sources=sources)
 
 
 def decisions_of(records: Sequence[Record]) -> list[Decision]:

@@ -7,13 +7,17 @@ rule that is about the two agrees. Every candidate leaves a decision with its re
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision, merge_decision
 from graphwright.fusion.hints import Hints
 from graphwright.fusion.legality import code_refusal, loops_refusal, merge_refusal
+from graphwright.fusion.measured import APART, choose_merge, measured_ratio
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import Group, Partition
+from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node
@@ -23,6 +27,8 @@ from graphwright.loop_nests.moves import is_move
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass, field
 from graphwright.targets.base import Target
+
+_SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,14 @@ class Fuse(Pass):
 
     target: Target
     rules: RuleSet = field(default_factory=RuleSet)
+    choices: Choices = NOTHING_MEASURED
     name: str = "fuse"
     requires: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
         hints = Hints(module)
-        grouped = [(g, _Grouping(g, record, self.target, self.rules, hints).run()) for g in graphs(module)]
+        grouped = [(g, _Grouping(g, record, self, hints).run()) for g in graphs(module)]
         hints.raise_if_any()
         for graph, groups in grouped:
             for group in groups:
@@ -54,8 +61,9 @@ class Fuse(Pass):
 class _Grouping:
     """Grows the groups of one graph."""
 
-    def __init__(self, graph: Graph, record: Record, target: Target, rules: RuleSet, hints: Hints) -> None:
-        self.record, self.target, self.rules, self.hints = record, target, rules, hints
+    def __init__(self, graph: Graph, record: Record, fuse: Fuse, hints: Hints) -> None:
+        self.record, self.hints = record, hints
+        self.target, self.rules, self.choices = fuse.target, fuse.rules, fuse.choices
         self.partition = Partition(graph)
         self.decisions: dict[tuple[Node, Node], Decision] = {}
         self.apart: dict[Node, Refusal] = {}
@@ -104,7 +112,11 @@ class _Grouping:
             if producer is consumer:
                 continue
             candidate = Candidate(producer, consumer, self.partition, self.target)
-            decided = self._decide(candidate)
+            decided, measured = self._decide(candidate), None
+            if isinstance(decided, FusionRule):
+                choice = choose_merge(candidate, self.choices, self.record.notes)
+                measured = measured_ratio(choice)
+                decided = _SLOWER if choice.taken == APART else f"rule {decided.name}"
             if isinstance(decided, Refusal):
                 self.record.refused(node, f"fuse with {producer.nodes[-1].place}", decided)
                 code, why = decided.code, decided.why
@@ -112,12 +124,13 @@ class _Grouping:
                 self.record.did("joined nodes")
                 code, why = Code.MERGED, decided
             for member, saved in zip(members, candidate.bytes_saved(members), strict=True):
-                self.decisions[member, node] = merge_decision(member, node, code, why, saved)
+                self.decisions[member, node] = merge_decision(member, node, code, why, saved, measured)
             if code is Code.MERGED:
                 self.partition.add(candidate.merged())
 
-    def _decide(self, candidate: Candidate) -> Refusal | str:
-        """What lets the two sides of ``candidate`` merge, or why they do not: hints count more than rules."""
+    def _decide(self, candidate: Candidate) -> FusionRule | Refusal | str:
+        """What lets the two sides of ``candidate`` merge, a rule or a hint in words, or why they do not:
+        hints count more than rules."""
         if (refusal := merge_refusal(candidate)) is not None:
             return refusal
         if self.hints:
@@ -125,8 +138,7 @@ class _Grouping:
                 return refusal
             if (group := self.hints.merges(candidate)) is not None:
                 return f"hint {group}"
-        decided = self.rules.decide(candidate)
-        return decided if isinstance(decided, Refusal) else f"rule {decided.name}"
+        return self.rules.decide(candidate)
 
     def _refuse(self, producer: Node, node: Node, reason: Refusal) -> None:
         saved = self.partition.bytes_between(producer, node)

@@ -27,6 +27,9 @@ class Code(enum.StrEnum):
 
     REPLACED = "FUSE_REPLACED", "one op with a kernel of its own, or others that take less, replace the nodes"
 
+    # ---- measured
+    MEASURED = "FUSE_MEASURED", "measured on this machine, kernels of their own are faster than one"
+
     # ---- what a region may hold
     NO_LOOPS = (
         "FUSE_NO_LOOPS",

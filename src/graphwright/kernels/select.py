@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.blocked_form import BlockedForm
 from graphwright.ir.constant import Constant
@@ -28,6 +29,8 @@ class Selection:
 
     steps: tuple[Step, ...]
     generated: GeneratedKernels
+    chosen: Sequence[object] = ()
+    """The choices between kernels that a tuning record knows, or may come to know."""
 
 
 def select_kernels(
@@ -36,15 +39,16 @@ def select_kernels(
     target: Target,
     numerics: str = "default",
     generated: GeneratedKernels | None = None,
+    choices: Choices = NOTHING_MEASURED,
 ) -> Selection:
     """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph
     gains some. ``generated`` are kernels of other graphs, to which those of this one are added.
     """
     registry.load()
     generated = GeneratedKernels() if generated is None else generated
-    context = Context(target, module.constants, module.symbols, numerics, generated)
+    context = Context(target, module.constants, module.symbols, numerics, generated, choices)
     steps = _steps(graph, context)
-    return Selection(steps, context.generated)
+    return Selection(steps, context.generated, context.chosen)
 
 
 def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:

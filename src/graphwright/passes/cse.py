@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
-from graphwright.ir.constant import Constant
+from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.printer import attributes_text
@@ -67,6 +67,21 @@ def _head(node: Node, numbers: Mapping[Value, int]) -> Hashable:
     op = node.op
     what = (op.value.digest, op.type) if isinstance(op, Constant) else attributes_text(op)
     return type(op), what, tuple(operands), lies
+
+
+def nodes_key(nodes: Sequence[Node]) -> Hashable:
+    """Equal for the same nodes in the same order on operands of the same types, whatever these are called."""
+    numbers: dict[Value, int] = {}
+    operands, keys = [], []
+    for node in nodes:
+        for value in node.inputs:
+            if value is not None and value not in numbers:
+                numbers[value] = len(numbers)
+                operands.append((value.type, value.layout, is_constant(value)))
+        keys.append(_key(node, numbers))
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+    return tuple(operands), tuple(keys)
 
 
 def region_key(region: Graph) -> Hashable:

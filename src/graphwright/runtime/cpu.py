@@ -91,13 +91,15 @@ class Cpu(Executor):
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         tasks = self._target.task_graph.tasks
-        stamps = np.zeros((len(tasks), 3), np.int64)
+        stamps = np.zeros((len(tasks), 4), np.int64)
         shapes = [array.shape for array in arrays]
         results = self._guarded(shapes, lambda: self._native.run(arrays, None, threads, False, stamps))
         work = [*self._native.plan(shapes, threads)["registers"], 0]  # the last: of tasks that state none
         return results, [
-            TaskTime(i, task.name, self._kernel_name(i), int(start), int(end), int(thread), work[task.work])
-            for i, (task, (start, end, thread)) in enumerate(zip(tasks, stamps, strict=True))
+            TaskTime(i, task.name, self._kernel_name(i), start, end, thread, work[task.work], processor)
+            for i, (task, (start, end, thread, processor)) in enumerate(
+                zip(tasks, stamps.tolist(), strict=True)
+            )
             if end
         ]
 

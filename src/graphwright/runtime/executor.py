@@ -32,7 +32,8 @@ def reference_fault(error: Exception, place: str) -> RunError:
 @dataclass(frozen=True)
 class TaskTime:
     """One task of a traced run; times in nanoseconds on the monotonic clock. ``predicted``: what the cost
-    model says that it takes one core, in nanoseconds; 0 where it says nothing.
+    model says that it takes one core, in nanoseconds; 0 where it says nothing. ``processor``: nanoseconds of
+    processor time of a run on one thread; of one on several they mean nothing.
     """
 
     task: int
@@ -42,6 +43,7 @@ class TaskTime:
     end: int
     thread: int
     predicted: int = 0
+    processor: int = 0
 
 
 class FastPath(Protocol):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
 from graphwright.ir.graph import Graph, Node, Value
@@ -17,6 +18,7 @@ from graphwright.ir.symbols import Dim, SymbolTable, atoms, maximum, minimum
 from graphwright.ir.types import F32
 from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
+from graphwright.kernels.bands.choices import ways_of
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
 from graphwright.kernels.launch import Hook, Launch, Run, Step, only_where
 from graphwright.kernels.ref import KernelRef
@@ -28,6 +30,7 @@ _LARGE_SIZES: Final = (640, 2048)
 """What open sizes count as: bands pay at large ones."""
 _TAKEN: Final = Refusal(Code.BANDED, "rule bands")
 _NOT_PAYING: Final = Refusal(Code.BAND_COST, "what it hands on is small beside the time of the kernels")
+_SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 _KINDS: Final = {kind.symbol: number for number, kind in enumerate(bands.KINDS)}
 
 
@@ -74,27 +77,53 @@ class Link:
 
 
 def with_bands(
-    graph: Graph, steps: Sequence[Step], symbols: SymbolTable, generated: GeneratedKernels, isa: Isa
-) -> tuple[tuple[Step, ...], list[Decision]]:
-    """``steps``, of which chains that gain by it run band by band; and what was decided about each chain."""
+    graph: Graph,
+    steps: Sequence[Step],
+    symbols: SymbolTable,
+    generated: GeneratedKernels,
+    isa: Isa,
+    choices: Choices = NOTHING_MEASURED,
+) -> tuple[tuple[Step, ...], list[object]]:
+    """``steps``, of which chains that gain by it run band by band; and notes of what was decided about each
+    chain."""
     kernels = {kernel.name: kernel for kernel, _ in generated.kernels()}
     links = [link for step in steps if (link := _link(step, kernels)) is not None]
     reads = Counter(value for step in all_steps(steps) for value in step_values(step))
     reads.update(graph.outputs)
-    follows, decisions = _neighbours(links, reads, isa)
+    follows, decided = _neighbours(links, reads, isa)
+    notes: list[object] = [*decided]
     made: dict[Node, Step | None] = {}
     for chain in _chains(follows):
-        costed = [link.costed for link in chain]
-        parts = worth_banding(isa, costed, lambda dim: nominal(dim, symbols, _LARGE_SIZES))
-        for part in parts:
+        predicted = worth_banding(
+            isa, [link.costed for link in chain], lambda dim: nominal(dim, symbols, _LARGE_SIZES)
+        )
+        parts, refused = _parts(isa, chain, predicted, choices, notes)
+        for part, rows in parts:
             made |= dict.fromkeys((link.step.node for link in chain[part]), None)
-            made[chain[part][-1].step.node] = _banded(isa, chain[part])
-            decisions.append(_decision(isa, chain[part], _TAKEN))
+            made[chain[part][-1].step.node] = _banded(isa, chain[part], rows)
+            notes.append(_decision(isa, chain[part], _TAKEN))
         for k in range(len(chain) - 1):
-            if not any(part.start <= k and k + 1 < part.stop for part in parts):
-                decisions.append(_decision(isa, chain[k : k + 2], _NOT_PAYING))
+            if not any(part.start <= k and k + 1 < part.stop for part, _ in parts):
+                notes.append(_decision(isa, chain[k : k + 2], refused))
     kept = (made.get(step.node, step) for step in steps)
-    return tuple(step for step in kept if step is not None), decisions
+    return tuple(step for step in kept if step is not None), notes
+
+
+def _parts(
+    isa: Isa, chain: Sequence[Link], predicted: Sequence[slice], choices: Choices, notes: list[object]
+) -> tuple[list[tuple[slice, Dim | None]], Refusal]:
+    """The parts of ``chain`` that run in bands, with their rows where these were measured; and why others do
+    not.
+    """
+    stages = [link.stage for link in chain]
+    if not choices.is_kept or not all(isinstance(arg, int) for stage in stages for arg in stage.args):
+        return [(part, None) for part in predicted], _NOT_PAYING
+    ways = ways_of(isa, stages, predicted)
+    kernels = [link.launch.hook and link.launch.hook.kernel.symbol.rpartition("_")[0] for link in chain]
+    nodes = [link.step.node for link in chain]
+    taken = choices.choose("bands", (tuple(stages), tuple(kernels)), list(ways), nodes, notes).taken
+    refused = _NOT_PAYING if taken == next(iter(ways)) else _SLOWER
+    return [(slice(part.begin, part.end), part.rows) for part in ways[taken]], refused
 
 
 def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal) -> Decision:
@@ -229,11 +258,13 @@ def _chains(follows: Mapping[Link, Link]) -> Iterator[list[Link]]:
             yield chain
 
 
-def _banded(isa: Isa, chain: Sequence[Link]) -> Step:
+def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Step:
     """The last step of a chain, which does all of it: in bands, or where the sizes decide it one stage after
-    the other.
+    the other. ``rows`` of a band were measured to gain, or tell nothing.
     """
-    launch, before = _launch(isa, chain), tuple(link.step.node for link in chain[:-1])
+    launch, before = _launch(isa, chain, rows), tuple(link.step.node for link in chain[:-1])
+    if rows is not None:
+        return replace(chain[-1].step, action=Run((launch,)), before=before)
     gains = minimum(1, maximum(0, saved_ns(isa, [link.costed for link in chain])))
     pays = gains * bands.keeps_bits([link.stage for link in chain])
     if pays == 1:
@@ -244,10 +275,10 @@ def _banded(isa: Isa, chain: Sequence[Link]) -> Step:
     return replace(chain[-1].step, action=both, before=before)
 
 
-def _launch(isa: Isa, chain: Sequence[Link]) -> Launch:
+def _launch(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Launch:
     last = chain[-1]
     stages = [*(link.inner_stage for link in chain[:-1]), last.stage]
-    rows = rows_of_band(isa, stages)
+    rows = rows_of_band(isa, stages) if rows is None else rows
     inner = {link.result for link in chain[:-1]}
     operands = [None if operand in inner else operand for link in chain for operand in link.operands]
     first = len(operands) - len(last.operands)

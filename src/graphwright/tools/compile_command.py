@@ -101,6 +101,7 @@ def compile(
       graphwright compile - -o - < model.onnx > model.om
       graphwright compile model.pt2 -o model.om
       graphwright compile model.onnx --print-after fuse --time-passes
+      graphwright compile model.onnx --shape x:1,3,224,224 --tune 60
       graphwright compile model.onnx --emit-sources kernels
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 

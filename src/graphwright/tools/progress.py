@@ -26,6 +26,11 @@ _PHASES: Final = (
 """What a bar shows: the stage that ends each phase, and what goes on until then."""
 
 
+TUNE: Final = "tune"
+"""The stage of :mod:`graphwright.compiler.tuning`, whose products are texts."""
+_TUNE_DONE: Final = 2
+
+
 @contextmanager
 def stages(watch: Watch) -> Iterator[Observer]:
     """An observer of ``graphwright.compile`` that shows a bar on stderr where that is a terminal."""
@@ -40,6 +45,9 @@ def stages(watch: Watch) -> Iterator[Observer]:
         def observe(name: str, product: object) -> None:
             nonlocal programs
             watch(name, product)
+            if name == TUNE:
+                update(str(product), _TUNE_DONE)
+                return
             programs += name == "kernels"
             done = ends.get(name, 1)  # a pass belongs to the second phase, of another program as well
             text = _PHASES[min(done, len(_PHASES) - 1)][1]

@@ -419,7 +419,7 @@ def test_threads_share_the_work_of_a_launch(library: _native.Library) -> None:
     b.launch("burn", [y], [0], n, args=[b.const(100)], work=4_000_000)
     b.launch("burn", [y], [0], n, args=[b.const(100)], after=[0], work=4_000_000)
     model = load(b.program(), library)
-    trace = np.zeros((2, 3), np.int64)
+    trace = np.zeros((2, 4), np.int64)
     assert model.run([], threads=2, trace=trace)[0].tolist() == [1.0] * 40
     assert (trace[:, 1] - trace[:, 0] >= 4_000_000 // 2 - 100_000).all()
     assert trace[1, 0] >= trace[0, 1] > trace[0, 0] > 0

@@ -66,10 +66,21 @@ def choose(node: Node, context: Context) -> Choice:
             break
     if len(offered) > 1:
         offered = [replace(offer, ns=predicted_ns(offer.made, context)) for offer in offered]
-    offers = tuple(sorted(offered, key=lambda offer: offer.ns))
+    offers = _in_order(node, sorted(offered, key=lambda offer: offer.ns), context)
     if offers:
         context.generated.put_back(offers[0].additions)
     return Choice(offers[0].made if offers else None, offers, tuple(reasons))
+
+
+def _in_order(node: Node, offers: Sequence[Offer], context: Context) -> tuple[Offer, ...]:
+    """``offers``, the predicted one first, with the one that is taken in front."""
+    if len(offers) < 2:
+        return tuple(offers)
+    ways: dict[str, Offer] = {}
+    for offer in offers:
+        ways.setdefault(" + ".join(_names(offer.made, kept=False)) or "no kernel", offer)
+    taken = ways[context.choose("kernel", node, list(ways))]
+    return taken, *(offer for offer in offers if offer is not taken)
 
 
 def _names(made: Run | Alias, kept: bool = True) -> tuple[str, ...]:

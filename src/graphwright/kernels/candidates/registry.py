@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any, Generic, TypeVar, overload
 
 import graphwright.kernels as kernels
+from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.deferred import Deferred, Packing
@@ -27,6 +28,7 @@ from graphwright.kernels.checks import checked_candidate
 from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.transform import pack_jobs, packed_shape
+from graphwright.passes.cse import nodes_key
 from graphwright.records import dataclass, field
 from graphwright.targets.base import Target
 from graphwright.targets.cpu.isa import ISAS, Isa
@@ -49,6 +51,9 @@ class Context:
     symbols: SymbolTable
     numerics: str = "default"
     generated: GeneratedKernels = field(default_factory=GeneratedKernels)
+    choices: Choices = NOTHING_MEASURED
+    chosen: list[object] = field(default_factory=list)
+    """The choices that were made, for the report and for tuning."""
     _packed: dict[Value, dict[Layout, Value]] = field(default_factory=dict)
     _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
     _prepared: list[Launch] = field(default_factory=list)
@@ -110,6 +115,12 @@ class Context:
             return candidate(node, self)
         except Unsupported as reason:
             return str(reason)
+
+    def choose(self, kind: str, node: Node, ways: Sequence[str], *details: Hashable) -> str:
+        """Of legal ``ways`` to compute ``node``, the predicted one first, the one that is taken. ``details``
+        tell this node from others with the same content."""
+        content = nodes_key((node,)) if self.choices.is_kept else ()
+        return self.choices.choose(kind, (content, details), ways, (node,), self.chosen).taken
 
     def generate(self, kernel: Kernel, comment: str) -> KernelRef:
         """``kernel`` as one of the model's own; ``comment`` says what it is for. Raises Unsupported."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from graphwright.cost.nominal import nominal
@@ -28,6 +29,9 @@ from graphwright.records import dataclass
 
 _LARGE_SIZES = (1024, 4096, 16384)
 """What open sizes count as where a form of Winograd's is chosen, which has to pay at some size."""
+
+_Form = Literal["direct", 2, 4]
+"""A direct convolution, or the size of Winograd's tiles."""
 
 _SHORT_ROW = 8
 """Pixels of a row that leave a tile half empty."""
@@ -73,7 +77,8 @@ class BlockedConvolution:
         return Run((only_where(1 - pays, self._direct(context)), only_where(pays, winograd)))
 
     def _winograd_form(self, context: Context) -> Literal[2, 4] | None:
-        """The size of Winograd's tiles where they should be faster than the direct kernel."""
+        """The size of Winograd's tiles where they should be, or were measured to be, faster than the direct
+        kernel."""
         window, pads = self.window, self.window.pads
         usual = (window.kernel, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
         blocked = is_blocked(self.x) and is_blocked(self.call.node.output)
@@ -86,8 +91,16 @@ class BlockedConvolution:
         counts = two_axes(self.call.node.output.type.dims)[2:]
         oh, ow = (nominal(dim, context.symbols, _LARGE_SIZES) for dim in counts)
         count = images if isinstance(images, int) else 1
-        found = winograd_cost.choose(context.isa, count, cin, cout, oh, ow, self.in_bf16)
+        forms = winograd_cost.ranked(context.isa, count, cin, cout, oh, ow, self.in_bf16)
+        found = self._chosen(forms, context) if self._is_static else forms[0]
         return None if found == "direct" else found
+
+    def _chosen(self, forms: Sequence[_Form], context: Context) -> _Form:
+        """The form that is taken of ``forms``, the predicted one first."""
+        names = {str(form) if form == "direct" else f"winograd {form}x{form}": form for form in forms}
+        epilogue, hook = self.call.epilogue, self.call.hook
+        details = epilogue.args, epilogue.residual is not None, self.bias is not None, hook is not None
+        return names[context.choose("convolution", self.call.node, list(names), *details)]
 
     def _winograd(self, m: Literal[2, 4], context: Context) -> tuple[Launch, Dim]:
         """The launch, and 1 where it should be faster than the direct kernel, else 0."""

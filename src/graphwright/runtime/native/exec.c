@@ -196,15 +196,19 @@ static void perform(run *r, int64_t task, int slot) {
 /* ---- trace: of a task in a loop, its last run ---- */
 
 static void trace_start(const run *r, int64_t task) {
-    if (r->call->trace)
-        r->call->trace[task * GW_TRACE_WORDS] = gw_now();
+    if (!r->call->trace)
+        return;
+    r->call->trace[task * GW_TRACE_WORDS + 3] = gw_processor_time();
+    r->call->trace[task * GW_TRACE_WORDS] = gw_now();
 }
 
 static void trace_end(const run *r, int64_t task, int slot) {
     if (!r->call->trace)
         return;
-    r->call->trace[task * GW_TRACE_WORDS + 1] = gw_now();
-    r->call->trace[task * GW_TRACE_WORDS + 2] = slot;
+    int64_t *stamps = &r->call->trace[task * GW_TRACE_WORDS];
+    stamps[1] = gw_now();
+    stamps[2] = slot;
+    stamps[3] = gw_processor_time() - stamps[3];
 }
 
 /* ---- one thread: program order is an order of the edges ---- */

@@ -17,7 +17,9 @@ typedef bool (*gw_interrupted)(void *host);
    ended. The body returns whether the thread has taken part in the run. */
 typedef void (*gw_spread)(void *host, bool (*body)(void *data), void *data);
 
-enum { GW_TRACE_WORDS = 3 }; /* of each task: start and end in ns, the thread that ended it */
+/* Of each task: start and end in ns, the thread that ended it, and ns of processor time of the thread that
+   began it, which count where that is the only one. */
+enum { GW_TRACE_WORDS = 4 };
 
 typedef struct {
     const gw_program *program;

@@ -480,7 +480,7 @@ struct Run {
         if (given.is_none())
             return nullptr;
         if (trace.open(given.ptr(), true) || trace.bytes != p.program->task_count * GW_TRACE_WORDS * 8)
-            throw nb::value_error("trace must be a writable int64 array of shape (tasks, 3)");
+            throw nb::value_error("trace must be a writable int64 array of shape (tasks, 4)");
         return static_cast<int64_t *>(trace.data);
     }
 

@@ -1,0 +1,144 @@
+"""Measures what is predicted of modules, each of which one program runs, before they are compiled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from graphwright import log
+from graphwright.compiler.modules import Observer, generate_code, run_passes
+from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.config import Options
+from graphwright.cost.choices import choices_in
+from graphwright.errors import Collector, FeedError, ModelError
+from graphwright.fusion.fuse import Fuse
+from graphwright.ir.arrays import Array, np
+from graphwright.ir.clone import clone_module
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.symbols import evaluate, names_in
+from graphwright.ir.types import TensorType
+from graphwright.kernels.candidates.registry import load
+from graphwright.lower.lower import refuse_unknown_ranks
+from graphwright.passes.infer_shapes import InferShapes
+from graphwright.passes.manager import Scheduled
+from graphwright.records import replace
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.executor import RunError
+from graphwright.runtime.target import usable_isas
+from graphwright.targets.registry import target_of
+from graphwright.tuning.pair import Timed
+from graphwright.tuning.search import Search
+from graphwright.tuning.store import keep, record_of
+from graphwright.tuning.trial import Trial, number_nodes, numbers_in
+from graphwright.tuning_records import NO_RECORD, Measured, Workloads, parsed
+
+STAGE: Final = "tune"
+"""What observers are told while something is measured, with a text."""
+
+
+def tuned(
+    modules: Sequence[Module], simplified: Sequence[bool], options: Options, observe: Observer
+) -> Options:
+    """``options`` with a record of what the option ``tune`` has time to measure of ``modules``, which stay as
+    they are; ``simplified``: graph passes have run on them. The user's record keeps it.
+
+    Raises ModelError where the sizes to measure at are not known.
+    """
+    if not options.tune or options.device != "cpu":
+        return options
+    if options.isa not in usable_isas():
+        log.warn_once(f"tune {options.isa}", "nothing is measured for %s, which this CPU lacks", options.isa)
+        return options
+    load()
+    known = {} if options.tuning == NO_RECORD else dict(parsed(options.tuning).workloads)
+    learned: dict[str, Measured] = {}
+    end = time.perf_counter() + options.tune
+    for number, (module, is_simplified) in enumerate(zip(modules, simplified, strict=True)):
+        missing = open_sizes(module.main.inputs, options.sizes_to_tune)
+        if missing and not is_simplified:  # called by a host program, which finds its sizes
+            log.info("tuning: a subgraph with sizes %s that data decide is not measured", ", ".join(missing))
+            continue
+        draft = Draft(module, is_simplified, options)
+        now = time.perf_counter()
+        search = Search(
+            draft.compiled,
+            now + max(0.0, end - now) / (len(modules) - number),
+            lambda text: observe(STAGE, text),
+            {**known, **learned},
+        )
+        try:
+            search.run()
+        except (FeedError, RunError) as error:
+            log.warn_once(f"tune {error}", "not tuned, as made-up inputs do not run: %s", error)
+            continue
+        learned |= {name: each for name, each in search.learned.items() if known.get(name) != each}
+        log.info("tuning: %d ways measured, %d left for lack of time", search.tried, search.left)
+    if learned:
+        keep(learned, options)
+    return replace(options, tuning=record_of({**known, **learned}).text())
+
+
+class Draft:
+    """A copy of a module in front of the stages that ask for choices. Raises ModelError for open sizes."""
+
+    def __init__(self, module: Module, is_simplified: bool, options: Options) -> None:
+        self._module, self._options = clone_module(module), options
+        before = self._passes(options)[0]
+        run_passes(self._module, (*(() if is_simplified else graph_passes(options)), *before), options)
+        number_nodes(self._module)
+        inputs = self._module.main.inputs
+        _require_sizes(inputs, options.sizes_to_tune)
+        self._arrays = [
+            made_up(value.type, options.sizes_to_tune, number) for number, value in enumerate(inputs)
+        ]
+
+    def compiled(self, workloads: Workloads) -> Trial:
+        """What is made of the module with ``workloads`` known."""
+        options = replace(self._options, tuning=record_of(workloads).text())
+        module = clone_module(self._module)
+        records = run_passes(module, (InferShapes(), *self._passes(options)[1]), options)
+        refuse_unknown_ranks(module.main)
+        (made,) = generate_code([module], [records], options)
+        target = made.program.targets[target_of(options).name]
+        executor = Cpu(made.program, target, made.weights)
+        tasks = target.task_graph.tasks
+        return Trial(
+            Timed(executor, self._arrays, len(tasks)),
+            [numbers_in((task.name,)) for task in tasks],
+            choices_in(note for record in made.records for note in record.notes),
+        )
+
+    def _passes(self, options: Options) -> tuple[Sequence[Scheduled], Sequence[Scheduled]]:
+        """Those in front of fusion, and the others."""
+        passes = kernel_passes(target_of(options), options)
+        first = next(k for k, each in enumerate(passes) if isinstance(each, Fuse))
+        return passes[:first], passes[first:]
+
+
+def open_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
+    """Names of open sizes of ``values`` that ``sizes`` lack."""
+    return sorted(
+        {name for value in values for dim in value.type.dims for name in names_in(dim)} - sizes.keys()
+    )
+
+
+def _require_sizes(inputs: Sequence[Value], sizes: Mapping[str, int]) -> None:
+    """Raise ModelError for inputs with open sizes that ``sizes`` lack."""
+    faults = Collector(ModelError)
+    wanted = ",".join(f"{name}=..." for name in open_sizes(inputs, sizes))
+    for value in inputs:
+        if open_sizes((value,), sizes):
+            message = f"input {value.name!r} is {value.type}: --tune measures at sizes that are known"
+            hint = f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"
+            faults.add("tune-sizes", message, hint=hint)
+    faults.raise_if_any()
+
+
+def made_up(type: TensorType, sizes: Mapping[str, int], seed: int) -> Array:
+    """An array of ``type``: random floats, and ones, which may be indices, masks or numbers of things."""
+    shape = tuple(evaluate(dim, sizes) for dim in type.dims)
+    dtype = type.dtype.numpy
+    if type.dtype.is_float:
+        return np.random.default_rng(seed).standard_normal(shape, np.float32).astype(dtype)
+    return np.ones(shape, dtype)

@@ -1,0 +1,1 @@
+"""Measuring of what costs predict: the statistics, a pair of programs in turns, the search, the record."""

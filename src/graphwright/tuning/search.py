@@ -1,0 +1,224 @@
+"""The search: programs in which workloads are computed in another way are timed beside the one at hand, and
+the ways that are clearly faster are taken.
+
+One trial changes many workloads at once, of which no two share a task, as tasks are timed one by one. What
+is taken is measured a second time at the end, all changes together beside the program without them: the
+figure that led to a choice is too good on average, and a change may cost time elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from graphwright.cost.choices import Choice
+from graphwright.ir.arrays import np
+from graphwright.records import dataclass, field, replace
+from graphwright.tuning.pair import Part, compare, is_gain
+from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
+from graphwright.tuning_records import Measured, Times, Workloads
+
+SHORT: Final = 0.003
+"""Workloads that take a smaller share of the model's time are not measured."""
+AWAITED: Final = 0.01
+"""More samples are taken for those alone that take at least this share."""
+CONFIRMING: Final = 0.25
+"""Share of the time that is left to measure what is taken once more."""
+MOST_ROUNDS: Final = 6
+"""The time that is left is divided among so many trials at most."""
+MOST_MEETINGS: Final = 3
+"""Trials in which the change of a workload meets that of another one, before it is given up."""
+WHOLE: Final = ""
+"""The part of a model that is all of it."""
+
+Compile = Callable[[Workloads], Trial]
+"""Compiles the model with what is known of workloads."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A workload of a program: its ways, the nodes of all places where it occurs, and their time."""
+
+    choice: Choice
+    nodes: frozenset[int]
+    tasks: frozenset[int]
+    share: float
+    """Of the model's time."""
+
+
+@dataclass
+class Search:
+    """Measures one model until ``end`` on the clock of ``time.perf_counter``."""
+
+    compiled: Compile
+    end: float
+    progress: Callable[[str], None] = lambda text: None
+    learned: dict[str, Measured] = field(default_factory=dict)
+    """What is known of workloads."""
+    tried: int = 0
+    """Ways that were measured."""
+    left: int = 0
+    """Ways for which the time did not suffice."""
+    _meetings: Counter[str] = field(default_factory=Counter)
+    _reach: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Nodes that a trial computed together with those of a workload."""
+
+    def run(self) -> None:
+        """Add what is measured to :attr:`learned`."""
+        known = dict(self.learned)
+        first = base = self.compiled(known)
+        search_end = self.end - CONFIRMING * (self.end - time.perf_counter())
+        while asked := self._open(base):
+            found = self._round(base, asked, search_end)
+            if found is None:
+                break
+            if any(map(is_gain, found.values())):
+                base = self.compiled(self.learned)
+        self.left = sum(len(self._ways(each.choice)) for each in self._asked(base))
+        changed = [
+            name
+            for name, each in self.learned.items()
+            if each.taken != (known[name].taken if name in known else each.base)
+        ]
+        if changed:
+            self._confirm(first, base, changed, known)
+
+    # -- one trial
+
+    def _round(self, base: Trial, asked: Sequence[Asked], end: float) -> dict[str, Times] | None:
+        """Measure another way of as many workloads as share no task; None where the time does not suffice."""
+        picks = self._picks(base, asked)
+        self.progress(f"measuring {len(picks)} of {sum(len(self._ways(a.choice)) for a in asked)} ways")
+        ways = {name: self._ways(each.choice)[0] for name, each in picks.items()}
+        trial = self.compiled(
+            {**self.learned, **{name: Measured(way, {}, way) for name, way in ways.items()}}
+        )
+        reach = {name: closure(base, trial, each.nodes) for name, each in picks.items()}
+        apart = self._apart(reach, picks)
+        parts = {name: part_of(base, trial, reach[name]) for name in apart}
+        if not parts:
+            return {}
+        left = end - time.perf_counter()
+        rounds = max(Counter(task for each in asked for task in each.tasks).values())
+        found = compare(
+            base.timed,
+            trial.timed,
+            parts,
+            lambda name: picks[name].share >= AWAITED,
+            left / min(rounds, MOST_ROUNDS),
+            end,
+        )
+        self.tried += len(found)
+        for name, times in found.items():
+            self._learn(picks[name].choice, ways[name], times)
+        return found or None
+
+    def _picks(self, base: Trial, asked: Sequence[Asked]) -> dict[str, Asked]:
+        """Workloads that share no task, those first that take the most time."""
+        claimed: set[int] = set()
+        picks: dict[str, Asked] = {}
+        for each in sorted(asked, key=lambda each: -each.share):
+            tasks = each.tasks | set(base.tasks_of(self._reach.get(each.choice.workload, frozenset())))
+            if claimed.isdisjoint(tasks):
+                claimed |= tasks
+                picks[each.choice.workload] = each
+        return picks
+
+    def _apart(self, reach: Mapping[str, frozenset[int]], picks: Mapping[str, Asked]) -> list[str]:
+        """The workloads whose tasks no other change reaches; others are tried again, one by one."""
+        owners = Counter(node for nodes in reach.values() for node in nodes)
+        apart = []
+        for name, nodes in reach.items():
+            if all(owners[node] == 1 for node in nodes):
+                apart.append(name)
+                continue
+            self._reach[name] = nodes
+            self._meetings[name] += 1
+            if self._meetings[name] >= MOST_MEETINGS:
+                choice = picks[name].choice
+                self._enter(choice, self._ways(choice)[0], None)
+        return apart
+
+    # -- what is known
+
+    def _open(self, base: Trial) -> list[Asked]:
+        """The workloads of ``base`` with ways to be measured."""
+        asked = []
+        for each in self._asked(base):
+            if each.share >= SHORT:
+                asked.append(each)
+                continue
+            for way in self._ways(each.choice):
+                self._enter(each.choice, way, None)
+        return asked
+
+    def _asked(self, base: Trial) -> list[Asked]:
+        """The workloads of ``base`` of which a way is not known."""
+        found: dict[str, list[Choice]] = {}
+        for choice in reversed(base.choices):  # kernels before merges, which take a compilation
+            if self._ways(choice):
+                found.setdefault(choice.workload, []).append(choice)
+        if not found:
+            return []
+        times = np.min([base.timed.times() for _ in range(3)], axis=0)
+        whole = max(int(times.sum()), 1)
+        made = []
+        for choices in found.values():
+            nodes = frozenset().union(*(numbers_in(choice.nodes) for choice in choices))
+            tasks = base.tasks_of(nodes)
+            made.append(Asked(choices[0], nodes, frozenset(tasks), int(times[tasks].sum()) / whole))
+        return made
+
+    def _ways(self, choice: Choice) -> list[str]:
+        """Those that are not known yet."""
+        known = self.learned.get(choice.workload)
+        if known is None:
+            return list(choice.ways[1:])
+        return [way for way in choice.ways if not known.knows(way)]
+
+    def _learn(self, choice: Choice, way: str, times: Times) -> None:
+        """Note the time of ``way`` over that of the one at hand, and take it where that is a gain."""
+        self._enter(choice, way, times.scaled(_time_of_taken(self.learned.get(choice.workload))))
+        if is_gain(times):
+            self.learned[choice.workload] = replace(self.learned[choice.workload], taken=way)
+
+    def _enter(self, choice: Choice, way: str, times: Times | None) -> None:
+        known = self.learned.get(choice.workload, Measured(choice.ways[0], {}, choice.ways[0]))
+        self.learned[choice.workload] = replace(known, times={**known.times, way: times})
+
+    # -- what was taken, once more
+
+    def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> None:
+        """Take back what is not faster in the program with all changes; all of it, where that is not."""
+        self.progress(f"confirming {len(changed)} changes")
+        nodes: dict[str, frozenset[int]] = {}
+        for choice in last.choices:
+            if choice.workload in changed:
+                nodes[choice.workload] = nodes.get(choice.workload, frozenset()) | numbers_in(choice.nodes)
+        parts = {name: part_of(first, last, closure(first, last, each)) for name, each in nodes.items()}
+        whole = Part(first.whole, last.whole)
+        seconds = self.end - time.perf_counter()
+        found = compare(
+            first.timed, last.timed, {**parts, WHOLE: whole}, lambda name: True, seconds, self.end
+        )
+        if not found:
+            for name in changed:  # they stay open
+                self.left += 1
+                del self.learned[name]
+            self.learned |= {name: known[name] for name in changed if name in known}
+            return
+        is_faster = found[WHOLE].median < 1
+        for name in changed:
+            held, times, before = self.learned[name], found.get(name), known.get(name)
+            kept = is_faster and times is not None and times.high < 1
+            fresh = held.times[held.taken] if times is None else times.scaled(_time_of_taken(before))
+            taken = held.taken if kept else held.base if before is None else before.taken
+            self.learned[name] = replace(held, taken=taken, times={**held.times, held.taken: fresh})
+
+
+def _time_of_taken(known: Measured | None) -> float:
+    """The time of the way that is taken over that of the predicted one."""
+    times = None if known is None else known.times.get(known.taken)
+    return 1.0 if times is None else times.median

@@ -1,0 +1,155 @@
+"""Tuning records: what ``--tune`` measured on a machine, and what the option ``tuning`` takes.
+
+A record is JSON: ``format``, ``cpu`` and ``graphwright`` (the model of the CPU and the version that were
+measured), and ``workloads``. A workload is a kernel or region with its sizes and instruction set, known by a
+digest of its content. Of each the record has ``base``, the way that is predicted to be the fastest, ``times``
+of other ways over that of ``base`` (median, and the interval of the median; null where the workload is too
+short a part of its model to matter), and ``taken``, the way that compilation takes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from graphwright.records import dataclass
+
+FORMAT: Final = 1
+NO_RECORD: Final = "none"
+USERS_RECORD: Final = "auto"
+MOST_WORKLOADS: Final = 4096
+"""Workloads that a record keeps: those that were measured last."""
+_MOST_BYTES: Final = 8 << 20
+"""Of a file that is read."""
+_MOST_TEXT: Final = 200
+"""Characters of a way."""
+TAKES: Final = "takes auto, none, or a file that a compilation with --tune wrote"
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Times:
+    """The time of a way over that of the predicted one: the median, and the interval of the median."""
+
+    median: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Times:
+        """These times over those of another way, which takes ``factor`` of the one that they are over."""
+        return Times(self.median * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a workload: ``times`` by way, of others than ``base``; None: too short to matter."""
+
+    base: str
+    times: Mapping[str, Times | None]
+    taken: str
+
+    def knows(self, way: str) -> bool:
+        """Whether ``way`` need not be measured any more."""
+        return way == self.base or way in self.times
+
+
+Workloads = Mapping[str, Measured]
+"""By digest."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The workloads of one CPU and version, those measured last at the end."""
+
+    cpu: str
+    version: str
+    workloads: Workloads
+
+    def text(self) -> str:
+        """The content of a file: the same for the same record."""
+        kept = list(self.workloads.items())[-MOST_WORKLOADS:]
+        held = {
+            "format": FORMAT,
+            "cpu": self.cpu,
+            "graphwright": self.version,
+            "workloads": {name: _plain(each) for name, each in kept},
+        }
+        return json.dumps(held, separators=(",", ":"))
+
+
+def _plain(measured: Measured) -> dict[str, Any]:
+    times = {way: each and [each.median, each.low, each.high] for way, each in measured.times.items()}
+    return {"base": measured.base, "taken": measured.taken, "times": times}
+
+
+def read_tuning(text: str) -> str:
+    """``auto``, ``none``, or the content of a record, which ``text`` names or is. Raises ValueError, whose
+    message says what is wrong."""
+    if text in (USERS_RECORD, NO_RECORD):
+        return text
+    if text.startswith("{"):
+        return parsed(text).text()
+    try:
+        return parsed(_read(Path(text).expanduser())).text()
+    except OSError as error:
+        raise ValueError(f"{error.strerror or error}; it {TAKES}") from error
+
+
+def _read(path: Path) -> str:
+    with open(path, "rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    return decoded(data)
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file. Raises ValueError."""
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
+    return data.decode("utf-8")
+
+
+def parsed(text: str) -> Record:
+    """The record that ``text`` holds. Raises ValueError."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"it holds no tuning record of format {FORMAT}")
+    cpu, version, workloads = found.get("cpu"), found.get("graphwright"), found.get("workloads")
+    if not isinstance(cpu, str) or not isinstance(version, str) or not isinstance(workloads, dict):
+        raise ValueError("it names no CPU or version, or has no workloads")
+    if len(workloads) > MOST_WORKLOADS:
+        raise ValueError(f"it has more than {MOST_WORKLOADS} workloads")
+    return Record(cpu, version, {name: _measured(name, each) for name, each in workloads.items()})
+
+
+def _measured(name: str, held: Any) -> Measured:
+    if not _DIGEST.fullmatch(name) or not isinstance(held, dict):
+        raise ValueError(f"{name[:40]!r} is no workload")
+    base: Any = held.get("base")
+    taken: Any = held.get("taken")
+    times: Any = held.get("times")
+    if not _is_way(base) or not isinstance(times, dict) or not all(map(_is_way, times)):
+        raise ValueError(f"workload {name} has no times of ways")
+    if taken != base and taken not in times:
+        raise ValueError(f"workload {name} takes a way that was not measured")
+    return Measured(base, {way: _times(name, each) for way, each in times.items()}, taken)
+
+
+def _is_way(text: Any) -> bool:
+    return isinstance(text, str) and 0 < len(text) <= _MOST_TEXT and text.isprintable()
+
+
+def _times(name: str, held: Any) -> Times | None:
+    if held is None:
+        return None
+    if not isinstance(held, list) or len(held) != 3 or any(type(each) is not float for each in held):
+        raise ValueError(f"workload {name} has times that are no three numbers")
+    median, low, high = held
+    if not 0 < low <= median <= high < float("inf"):
+        raise ValueError(f"workload {name} has times that are no interval")
+    return Times(median, low, high)

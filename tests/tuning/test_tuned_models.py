@@ -1,0 +1,213 @@
+"""Models that are compiled with ``--tune``: every way is right, and what is compiled follows the record."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import graphwright as gw
+from benchmarks.chains import Layer, chain
+from graphwright.compiler.tuning import Draft, made_up
+from graphwright.config import Options
+from graphwright.cost.choices import Choice
+from graphwright.errors import ModelError
+from graphwright.frontends.onnx import load, open_model
+from graphwright.fusion.decision_text import decode_decisions
+from graphwright.ir.refusal import Code
+from graphwright.runtime.target import for_this_cpu
+from graphwright.tuning import store
+from graphwright.tuning_records import Measured, Record, Times, parsed
+from tests.tools.support import graphwright
+
+LAYERS = (
+    Layer(32),
+    Layer(0, 3),
+    Layer(32, act="Silu"),
+    Layer(32, 3, act="HardSwish"),
+    Layer(0, 5, 2),
+    Layer(20),
+)
+
+
+def image_chain() -> onnx.ModelProto:
+    return chain(LAYERS, 16, (1, 24, 20))
+
+
+def rows(*sizes: Any) -> onnx.ModelProto:
+    """Softmax(gelu-like(x @ w)) of ``sizes``."""
+    weights = np.random.default_rng(0).standard_normal((sizes[-1], 6)).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+        helper.make_node("Tanh", ["h"], ["t"], name="tanh"),
+        helper.make_node("Mul", ["h", "t"], ["m"], name="gate"),
+        helper.make_node("Softmax", ["m"], ["y"], name="softmax"),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, sizes)
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "rows", [x], [y], [numpy_helper.from_array(weights, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def draft(model: onnx.ModelProto, **options: Any) -> Draft:
+    given = for_this_cpu(Options(**options))
+    return Draft(load(open_model(model, None)), False, given)
+
+
+def file_of(model: gw.Model) -> bytes:
+    held = io.BytesIO()
+    model.save(held)
+    return held.getvalue()
+
+
+def taking(choices: Sequence[Choice], turn: int) -> dict[str, Measured]:
+    """A record that takes the way of that number of each workload."""
+    return {each.workload: Measured(each.ways[turn % len(each.ways)], {}, each.ways[turn % len(each.ways)])
+            for each in choices}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", (image_chain(), rows(2, 5, 7)), ids=("images", "rows"))
+def test_every_way_gives_the_right_result(model: onnx.ModelProto) -> None:
+    compiled = draft(model)
+    first = compiled.compiled({})
+    assert first.choices and all(choice.taken == choice.ways[0] for choice in first.choices)
+    x = np.random.default_rng(1).standard_normal(first.timed.arrays[0].shape).astype(np.float32)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    seen: set[tuple[str, str]] = set()
+    for turn in range(max(len(choice.ways) for choice in first.choices)):
+        trial = compiled.compiled(taking(first.choices, turn))
+        seen |= {(choice.workload, choice.taken) for choice in trial.choices}
+        (result,) = trial.timed.executor.run([x], None, 1)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+    assert {(c.workload, way) for c in first.choices[:1] for way in c.ways} <= seen
+
+
+def test_images_are_asked_about_algorithms_bands_and_merges() -> None:
+    ways = {way for choice in draft(image_chain()).compiled({}).choices for way in choice.ways}
+    assert {"direct", "winograd 2x2", "winograd 4x4", "no bands", "one kernel", "two kernels"} <= ways
+    strict = draft(image_chain(), numerics="strict").compiled({}).choices
+    assert not any("winograd" in way for choice in strict for way in choice.ways)
+
+
+def test_workloads_are_known_by_content_alone() -> None:
+    """Names of nodes do not count, sizes do."""
+    model, renamed = rows(2, 5, 7), rows(2, 5, 7)
+    for node in renamed.graph.node:
+        node.name = f"other_{node.name}"
+    known = [{c.workload for c in draft(m).compiled({}).choices} for m in (model, renamed, rows(2, 6, 7))]
+    assert known[0] == known[1] and known[0].isdisjoint(known[2])
+
+
+def test_a_second_compilation_measures_nothing_and_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"cache_dir": tmp_path / "cache"}
+    plain = gw.compile(image_chain(), options=here)
+    assert plain.package.options["tuning"] == "none" and not (tmp_path / "cache" / "tuning").exists()
+    said: list[str] = []
+    first = gw.compile(
+        image_chain(), tune=30, options=here, observe=lambda name, product: said.append(f"{name} {product}")
+    )
+    assert any(text.startswith("tune measuring") for text in said)
+    record = parsed((tmp_path / "cache" / "tuning" / store.FILE).read_text())
+    assert record.workloads
+    assert len(first.package.options["tuning"]) == 32
+    assert f"measured: {len(record.workloads)} workloads" in first.report()
+
+    monkeypatch.setattr("graphwright.tuning.search.compare", pytest.fail)
+    assert file_of(gw.compile(image_chain(), tune=30, options=here)) == file_of(first)
+    assert file_of(gw.compile(image_chain(), options=here)) == file_of(first), "the record counts"
+    assert file_of(gw.compile(image_chain(), options={**here, "tuning": "none"})) == file_of(plain)
+    x = np.random.default_rng(1).standard_normal((1, 16, 24, 20)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(image_chain()).run(None, {"x": x})
+    np.testing.assert_allclose(first(x)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_record_of_one_model_changes_no_other(tmp_path: Path) -> None:
+    here = {"cache_dir": tmp_path / "cache"}
+    plain = file_of(gw.compile(rows(3, 4), options=here))
+    store.keep({f"{1:032x}": Measured("a", {"b": None}, "a")}, Options(**here))
+    assert file_of(gw.compile(rows(3, 4), options=here)) == plain
+
+
+def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
+    model = rows(3, 4)
+    merges = [c for c in draft(model).compiled({}).choices if c.ways == ("one kernel", "two kernels")]
+    slower = Measured("one kernel", {"two kernels": Times(0.8, 0.7, 0.9)}, "two kernels")
+    file = tmp_path / "record.json"
+    file.write_text(Record("any", "any", {merges[0].workload: slower}).text())
+    plain, apart = (gw.compile(model, options={"tuning": text}) for text in ("none", str(file)))
+    assert len(apart.package.options["tuning"]) == 32
+    assert "two kernels for one kernel, 0.800 of its time (0.700 to 0.900)" in apart.report()
+    assert "measured: 1 workloads with 2 ways, of which 1 changed" in apart.report()
+    decided = [d for d in decode_decisions(apart.entry.decisions) if d.code is Code.MEASURED]
+    assert [d.measured for d in decided] == [pytest.approx(-np.log(0.8))]
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+    np.testing.assert_allclose(apart(x)[0], plain(x)[0], rtol=1e-6)
+
+
+def test_open_sizes_have_to_be_given(tmp_path: Path) -> None:
+    here = {"cache_dir": tmp_path / "cache"}
+    with pytest.raises(ModelError, match=r"(?s)input 'x' is f32\[N, M, 4\].*tune_sizes='M=\.\.\.,N=\.\.\.'"):
+        gw.compile(rows("N", "M", 4), tune=5, options=here)
+    tuned = gw.compile(rows("N", "M", 4), tune=20, options={**here, "tune_sizes": "N=3,M=16"})
+    assert "measured: " in tuned.report()
+    for n in (1, 3, 8):
+        x = np.random.default_rng(n).standard_normal((n, 5, 4)).astype(np.float32)
+        (expected,) = ReferenceEvaluator(rows("N", "M", 4)).run(None, {"x": x})
+        np.testing.assert_allclose(tuned(x)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_subgraphs_of_sizes_that_data_decide_are_left_as_they_are(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Cast", ["places"], ["numbers"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Softmax", ["numbers"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 4])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "found", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    tuned = gw.compile(model, tune=5, options={"cache_dir": tmp_path / "cache"})
+    fed = np.eye(3, 4, dtype=np.float32)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": fed})
+    np.testing.assert_allclose(tuned(fed)[0], expected, rtol=1e-6)
+
+
+def test_an_isa_that_this_cpu_lacks_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("graphwright.log._WARNED", set())
+    monkeypatch.setattr("graphwright.compiler.tuning.usable_isas", lambda: ())
+    made = gw.compile(rows(3, 4), tune=5, options={"cache_dir": tmp_path / "cache"})
+    assert made.package.options["tuning"] == "none"
+    assert "nothing is measured for" in caplog.text
+
+
+def test_made_up_inputs() -> None:
+    module = load(open_model(rows("N", 3, 4), None))
+    array = made_up(module.main.inputs[0].type, {"N": 2}, 0)
+    assert array.shape == (2, 3, 4) and array.dtype == np.float32 and len(np.unique(array)) == 24
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "rows.onnx"
+    onnx.save(rows(3, 4), file)
+    cache = "--cache-dir", tmp_path / "cache"
+    done = graphwright("compile", file, "-o", tmp_path / "a.om", "--tune", 20, *cache)
+    assert done.exit_code == 0, done.output
+    record = tmp_path / "cache" / "tuning" / store.FILE
+    assert json.loads(record.read_text())["workloads"]
+    again = graphwright("compile", file, "-o", tmp_path / "b.om", "--tuning", record, "-q")
+    assert again.exit_code == 0 and not again.output
+    assert (tmp_path / "a.om").read_bytes() == (tmp_path / "b.om").read_bytes()
+    refused = graphwright("compile", file, "-o", tmp_path / "c.om", "--tune", "-1")
+    assert refused.exit_code == 2 and "--tune" in refused.output

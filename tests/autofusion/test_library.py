@@ -18,11 +18,15 @@ from onnx import numpy_helper
 from typer.testing import CliRunner
 
 from graphwright.autofusion.autofuse import Autofused, autofuse
+from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.errors import ToolchainError
-from graphwright.export.onnx import save_model
+from graphwright.export.onnx import OnnxModel, save_model
 from graphwright.targets.cpu.isa import ISAS
+from graphwright.tools import autofusion
 from graphwright.tools.autofusion import app
+from graphwright.tools.bench import Ratio
+from graphwright.tools.library_measurement import measure_programs, slower_programs
 from tests.export.peers import session
 
 RNG = np.random.default_rng(0)
@@ -257,28 +261,70 @@ def test_the_users_word_on_spinning_is_kept(library: Path) -> None:
     assert options.get_session_config_entry(SPINNING) == "1"
 
 
-def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
-    """Sizes that elements decide, and operators that graphwright does not know; programs are between them."""
-    model = onnx.parser.parse_model(
+def model_of_three_programs() -> onnx.ModelProto:
+    """A size that elements decide, and an operator that graphwright does not know, are between them."""
+    return onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g (float[4, 8] x) => (float[m] y)'
         "<float[4, 8] f> { a = Exp (x) b = Add (a, x) f = com.microsoft.FastGelu (b)"
         " c = Exp (f) d = Mul (c, f) i = NonZero (d) t = Transpose (i)"
         " v = GatherND (d, t) e = Sigmoid (v) y = Mul (e, v) }"
     )
-    fused = autofuse(model, library=True)
-    assert fused.operator_library is not None
-    assert set(fused.outside) == {"NonZero", "com.microsoft.FastGelu"}
-    assert len(fused.operator_library.operators) == 3
-    write(fused, tmp_path / "parts.so")
+
+
+def check_three_programs(run: ort.InferenceSession) -> None:
     x = RNG.normal(size=(4, 8)).astype(np.float32)
-    run = with_library(fused, tmp_path / "parts.so")
-    with pytest.raises(Exception, match=SPINNING):  # its threads run other nodes too
-        run.get_session_options().get_session_config_entry(SPINNING)
     (given,) = run.run(None, {"x": x})
     b = np.exp(x.astype(np.float64)) + x
     f = 0.5 * b * (1 + np.tanh(np.sqrt(2 / np.pi) * (b + 0.044715 * b**3)))
     d = (np.exp(f) * f).ravel()
     np.testing.assert_allclose(given, d / (1 + np.exp(-d)), rtol=1e-4)
+
+
+def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
+    fused = autofuse(model_of_three_programs(), library=True)
+    assert fused.operator_library is not None
+    assert set(fused.outside) == {"NonZero", "com.microsoft.FastGelu"}
+    assert len(fused.operator_library.operators) == 3
+    write(fused, tmp_path / "parts.so")
+    run = with_library(fused, tmp_path / "parts.so")
+    with pytest.raises(Exception, match=SPINNING):  # its threads run other nodes too
+        run.get_session_options().get_session_config_entry(SPINNING)
+    check_three_programs(run)
+
+
+def test_each_program_is_measured_in_its_place() -> None:
+    """A ratio for each: what it is depends on the machine."""
+    fused = autofuse(model_of_three_programs(), library=True)
+    assert fused.operator_library is not None
+    x = RNG.normal(size=(4, 8)).astype(np.float32)
+    ratios = measure_programs(fused.model, fused.operator_library, {"x": x}, 1, rounds=2, round_seconds=1e-3)
+    assert set(ratios) == {each.name for each in fused.operator_library.operators}
+    assert all(0 < found.low <= found.median <= found.high for found in ratios.values())
+
+
+def test_programs_that_are_slower_in_most_rounds_are_left() -> None:
+    ratios = {"slow": Ratio(1.3, 1.1, 1.5), "even": Ratio(1.02, 0.98, 1.1), "fast": Ratio(0.4, 0.3, 0.5)}
+    assert slower_programs(ratios) == {
+        "slow": "ONNX Runtime is faster: the model takes 1.30 (1.10 to 1.50) of the time with the program"
+    }
+
+
+def test_the_command_leaves_what_is_slower_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(model: OnnxModel, library: Library, *rest: object) -> dict[str, Ratio]:
+        slow, *others = (each.name for each in library.operators)
+        return {slow: Ratio(1.3, 1.1, 1.5), **dict.fromkeys(others, Ratio(0.4, 0.3, 0.5))}
+
+    monkeypatch.setattr(autofusion, "measure_programs", measured)
+    path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    onnx.save(model_of_three_programs(), path)
+    done = CliRunner().invoke(app, ["-i", str(path), "-o", str(target), "--library", "--measure"])
+    assert done.exit_code == 0, done.output
+    assert "serves 2 of 3 programs" in done.stdout
+    assert "takes 1.30 (1.10 to 1.50) of the time with the program" in " ".join(done.stdout.split())
+    assert "served: the model takes 0.40 (0.30 to 0.50) of the time with it" in " ".join(done.stdout.split())
+    check_three_programs(with_library(target, tmp_path / "out.onnx.so"))
 
 
 def test_a_library_that_was_cut_short_is_an_error(fused: Autofused, library: Path, tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
 from graphwright.autofusion.traffic import Traffic, traffic
-from graphwright.compiler.modules import Observer, run_passes
+from graphwright.compiler.modules import Observer, input_specs, run_passes
 from graphwright.compiler.pipeline import source_passes
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.executable.specs import TensorSpec
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
@@ -48,12 +49,13 @@ class Autofused:
     ``fused_nodes`` of its nodes. ``candidates``: merges of two neighbours that were considered, of which
     ``merges`` were made. ``foreign``: ops that are kept as they are. ``open_sizes``: what sizes that are not
     known count as, as in ``N=64``. ``benefit_ms``: an upper bound of the time that a run saves, from bytes at
-    the memory's rate and from launches, on the machine of :mod:`graphwright.cost.machine`.
-    ``operator_library``: the operators for ONNX Runtime, where they were asked for, and ``outside``: the ops
-    that none of them holds.
+    the memory's rate and from launches, on the machine of :mod:`graphwright.cost.machine`. ``inputs``: of the
+    model. ``operator_library``: the operators for ONNX Runtime, where they were asked for, and ``outside``:
+    the ops that none of them holds.
     """
 
     model: OnnxModel
+    inputs: Sequence[TensorSpec]
     operators: Counter[str]
     before: Traffic
     after: Traffic
@@ -77,6 +79,7 @@ def autofuse(
     inline: bool = False,
     redo: bool = False,
     library: bool = False,
+    left: Mapping[str, str] | None = None,
     version: str = "",
     observe: Observer = lambda name, product: None,
 ) -> Autofused:
@@ -85,7 +88,8 @@ def autofuse(
     ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` takes a
     model that was fused here apart and fuses it again. With ``library``, the largest parts that one program
     computes are functions as well, and compiled to operators for ONNX Runtime
-    (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`). Raises ModelError, with the code
+    (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`), but for the
+    functions ``left``, which says why. Raises ModelError, with the code
     ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError, ToolchainError.
     """
     wanted = options or Options()
@@ -108,12 +112,13 @@ def autofuse(
         noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
         programs = outline_programs(module) if library else None
         model = write_model(module, metadata=noted, version=version, inline=inline)
-        built = build_library(module, model, programs.made, wanted) if programs else None
+        built = build_library(module, model, programs.made, wanted, left or {}) if programs else None
     foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
     open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]
     benefit = _benefit_ms(before, after, target.machine)
     return Autofused(
         model=model,
+        inputs=input_specs(module),
         operators=operators,
         before=before,
         after=after,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -15,9 +16,22 @@ from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FusedFunction, fused_functions, save_model
 from graphwright.spelling import listed
-from graphwright.tools.arguments import STANDARD_INPUT, require_folder, require_new_folder, with_options_of
+from graphwright.tools.arguments import (
+    STANDARD_INPUT,
+    Seed,
+    Shapes,
+    Sizes,
+    parse_shapes,
+    require_folder,
+    require_new_folder,
+    with_options_of,
+)
+from graphwright.tools.bench import Ratio
 from graphwright.tools.console import bytes_text, note, progress, say, table
 from graphwright.tools.ending import end_with
+from graphwright.tools.engines import LIBRARY, is_installed
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.library_measurement import measure_programs, ratio_text, slower_programs
 from graphwright.tools.machine import versions
 from graphwright.whole_file import whole_file
 from graphwright.whole_folder import write_folder
@@ -49,7 +63,7 @@ app = typer.Typer(
 
 
 @app.command(cls=Command, no_args_is_help=True)
-@with_options_of("plugins", "no_autoload", "external_data", "isa", "fusion_rules", "opt_level")
+@with_options_of("plugins", "no_autoload", "external_data", "isa", "fusion_rules", "opt_level", "threads")
 def fuse(
     model: Annotated[
         Path,
@@ -77,6 +91,16 @@ def fuse(
             help="Write OUTPUT.so as well: operators for ONNX Runtime's register_custom_ops_library.",
         ),
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="With --library: run the model in ONNX Runtime with each program and without it, and leave "
+            "those to ONNX Runtime that are slower.",
+        ),
+    ] = False,
+    shape: Shapes = None,
+    seed: Seed = 0,
     emit_sources: Annotated[
         Path | None,
         typer.Option(
@@ -111,6 +135,7 @@ def fuse(
       graph-autofusion --input model.onnx --output model_fused.onnx
       graph-autofusion -i model.onnx -o for_openvino.onnx --inline
       graph-autofusion -i model.onnx -o fused.onnx --library
+      graph-autofusion -i model.onnx -o fused.onnx --library --measure --shape x:1,3,224,224
 
     Fused operators are functions in the model, of the domain graphwright.fused, named for what they do.
     """
@@ -123,28 +148,49 @@ def fuse(
         raise typer.BadParameter(
             "is the C of the library: give --library as well", param_hint="--emit-sources"
         )
+    if measure and not library:
+        raise typer.BadParameter(
+            "is for programs of the library: give --library as well", param_hint="--measure"
+        )
+    if measure and not is_installed(LIBRARY):
+        raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")
     require_folder(target, "--output")
     require_new_folder(emit_sources, "--emit-sources")
     if target.exists() and model.exists() and target.samefile(model):
         raise typer.BadParameter("it is the input itself: name another file", param_hint="--output")
-    with progress(f"fusing {model}"):
-        fused = autofuse(
-            model,
-            options=options,
-            inline=inline,
-            redo=redo,
-            library=library,
-            version=versions(["graphwright"])["graphwright"],
-        )
+    fuse_leaving = functools.partial(
+        autofuse,
+        model,
+        options=options,
+        inline=inline,
+        redo=redo,
+        library=library,
+        version=versions(["graphwright"])["graphwright"],
+    )
+    with progress(f"fusing {model}") as update:
+        fused = fuse_leaving()
+        ratios = _measure(fused, parse_shapes(shape), seed, options, update) if measure else {}
+        if slower := slower_programs(ratios):
+            fused = fuse_leaving(left=slower)
         serves = fused.operator_library is not None and bool(fused.operator_library.operators)
         files = save_model(fused.model, target, external=external_weights or serves)
         if serves and fused.operator_library is not None:
             files.append(_save_library(fused.operator_library, target.with_name(f"{target.name}.so")))
             if emit_sources is not None:
                 files += _save_sources(fused.operator_library.sources(options), emit_sources)
-    _report(fused)
+    _report(fused, ratios)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
+
+
+def _measure(
+    fused: Autofused, shapes: Sizes, seed: int, options: Options, progress: Callable[[str], None]
+) -> dict[str, Ratio]:
+    """What each program of the library takes beside ONNX Runtime's own nodes."""
+    if fused.operator_library is None or not fused.operator_library.operators:
+        return {}
+    feeds = make_feeds(fused.inputs, None, shapes, seed)
+    return measure_programs(fused.model, fused.operator_library, feeds, options.threads, progress)
 
 
 def _save_sources(sources: Mapping[str, str | bytes | memoryview], folder: Path) -> list[Path]:
@@ -158,8 +204,8 @@ def _save_library(library: Library, path: Path) -> Path:
     return path
 
 
-def _report(fused: Autofused) -> None:
-    """What was found and done, on stdout."""
+def _report(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
+    """What was found and done, on stdout; ``ratios``: of programs that were measured."""
     before, after = fused.before, fused.after
     saved = before.activation_bytes - after.activation_bytes
     percent = f"{100 * saved / max(before.activation_bytes, 1):.0f} %"
@@ -182,20 +228,30 @@ def _report(fused: Autofused) -> None:
         rows_of = [(each.name, str(each.nodes), str(each.calls)) for each in functions[:SHOWN]]
         table(rows_of, ("function", "nodes", "calls"), "")
     if fused.operator_library is not None:
-        _report_library(fused.operator_library, fused.outside, functions)
+        _report_library(fused.operator_library, fused.outside, functions, ratios)
 
 
-def _report_library(library: Library, outside: Mapping[str, str], functions: Sequence[FusedFunction]) -> None:
+def _report_library(
+    library: Library,
+    outside: Mapping[str, str],
+    functions: Sequence[FusedFunction],
+    ratios: Mapping[str, Ratio],
+) -> None:
     """Which parts of the model the library runs, and why it does not run the others."""
     nodes = {each.name: each.nodes for each in functions}
     count = len(library.operators) + len(library.refused)
     say(f"The library serves {len(library.operators)} of {count} programs.")
-    rows = [(each.name, str(nodes[each.name]), "served") for each in library.operators]
+    rows = [(each.name, str(nodes[each.name]), _served_text(each.name, ratios)) for each in library.operators]
     rows += [(name, str(nodes[name]), why) for name, why in library.refused.items()]
     rows += [(f"operator {name}", "", f"left to ONNX Runtime: {why}") for name, why in outside.items()]
     if rows:
         say()
         table(rows, ("function", "nodes", "library"), "")
+
+
+def _served_text(name: str, ratios: Mapping[str, Ratio]) -> str:
+    measured = f": the model takes {ratio_text(ratios[name])} of the time with it" if name in ratios else ""
+    return f"served{measured}"
 
 
 def _counts(operators: Counter[str]) -> str:

@@ -39,9 +39,11 @@ class _Draft:
     prepared: Mapping[str, tuple[Module, list[Record]]]
 
 
-def build_library(module: Module, model: OnnxModel, nodes: Sequence[Node], options: Options) -> Library:
-    """Operators for the Subgraph ``nodes`` of ``module``, which are calls of functions in ``model``. Raises
-    ModelError, ToolchainError.
+def build_library(
+    module: Module, model: OnnxModel, nodes: Sequence[Node], options: Options, left: Mapping[str, str]
+) -> Library:
+    """Operators for the Subgraph ``nodes`` of ``module``, which are calls of functions in ``model``; not for
+    the functions ``left``, which says why. Raises ModelError, ToolchainError.
     """
     isas = tuple(ISAS) if options.isa == "auto" else (options.isa,)
     names = {node: name for name, calls in model.calls.items() for node in calls}
@@ -51,6 +53,8 @@ def build_library(module: Module, model: OnnxModel, nodes: Sequence[Node], optio
     for node in nodes:
         name = names[node]
         try:
+            if name in left:
+                raise NotServed(left[name])
             if lengths[name] != len(node.inputs):
                 raise NotServed("sizes do not follow from those of its operands")
             drafts.append(_draft(name, module, node, isas, options))

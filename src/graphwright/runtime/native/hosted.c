@@ -46,7 +46,7 @@ static void fetch_stalled(gw_hosted *hosted) {
     int64_t before[GW_MAX_THREADS] = {0};
     for (int slot = 0; slot < hosted->limit; slot++)
         if (atomic_load(&hosted->awake[slot]))
-            before[slot] = gw_processor_time(hosted->threads[slot]);
+            before[slot] = gw_thread_time(hosted->threads[slot]);
     gw_watch();
     for (int slot = 0; slot < hosted->limit; slot++)
         if (before[slot] && atomic_load(&hosted->awake[slot]) &&

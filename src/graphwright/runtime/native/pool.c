@@ -137,7 +137,7 @@ static void call_over(const gw_team *team) {
     CPU_ZERO(&here);
     CPU_SET(core, &here);
     for (int i = 0; i < count; i++)
-        before[i] = gw_processor_time(worker_threads[i]);
+        before[i] = gw_thread_time(worker_threads[i]);
     gw_watch();
     gw_lock(&lock);
     for (int i = 0; i < count && is_alone(team); i++)
@@ -153,7 +153,7 @@ static void call_over(const gw_team *team) {
 static void take_over(void) {
     gw_lock(&lock);
     const gw_team *team = teams && !teams->next && avoided >= 0 ? teams : NULL;
-    int64_t before = team ? gw_processor_time(team->caller) : 0;
+    int64_t before = team ? gw_thread_time(team->caller) : 0;
     pthread_mutex_unlock(&lock);
     if (!team)
         return;

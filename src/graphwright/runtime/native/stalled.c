@@ -7,7 +7,7 @@
 
 enum { WATCH_NS = 10000 };
 
-int64_t gw_processor_time(pthread_t thread) {
+int64_t gw_thread_time(pthread_t thread) {
     clockid_t clock;
     struct timespec t = {0};
     if (pthread_getcpuclockid(thread, &clock) == 0)
@@ -21,7 +21,7 @@ void gw_watch(void) {
 }
 
 bool gw_stands_still(pthread_t thread, int64_t before) {
-    return gw_processor_time(thread) - before < WATCH_NS / 2;
+    return gw_thread_time(thread) - before < WATCH_NS / 2;
 }
 
 bool gw_move_here(pthread_t thread) {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-int64_t gw_processor_time(pthread_t thread);
+int64_t gw_thread_time(pthread_t thread);
 /* Waits long enough to see whether threads get on. */
 void gw_watch(void);
 /* Whether a thread did not get on during gw_watch, or sleeps. `before`: its processor time before that. */

@@ -58,7 +58,16 @@ _STRIDED: Final = 30
 
 FUNCTIONS: Final = {
     **{"div": 8, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
-    **{"exp": 15, "expm1": 30, "log": 22, "log1p": 34, "sigmoid": 25, "tanh": 30, "erf": 34},
+    **{
+        "exp": 15,
+        "exp_nonpositive": 15,
+        "expm1": 30,
+        "log": 22,
+        "log1p": 34,
+        "sigmoid": 25,
+        "tanh": 30,
+        "erf": 34,
+    },
     **{"log2": 60, "log10": 60, "erfc": 120, "lgamma": 160},
     **{"sin": 30, "cos": 30, "tan": 45, "asin": 34, "acos": 34, "atan": 27},
     **{"sinh": 50, "cosh": 42, "asinh": 84, "acosh": 70, "atanh": 56},

@@ -39,7 +39,8 @@ from graphwright.records import dataclass, field
 
 COSTLY = frozenset(
     (
-        "exp", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "tanh", "erf", "erfc", "lgamma",
+        "exp", "exp_nonpositive", "expm1", "log", "log1p", "log2", "log10",
+        "sigmoid", "tanh", "erf", "erfc", "lgamma",
         "sin", "cos", "tan", "asin", "acos", "atan",
         "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "pow",
     )

@@ -72,6 +72,7 @@ FUNCTIONS: dict[str, Function] = {
     "sign": Function(1, np.sign),
     "sqrt": Function(1, np.sqrt),
     "exp": Function(1, np.exp),
+    "exp_nonpositive": Function(1, np.exp),
     "expm1": Function(1, np.expm1),
     "log": Function(1, np.log),
     "log1p": Function(1, np.log1p),
@@ -113,4 +114,5 @@ FUNCTIONS: dict[str, Function] = {
     "shl": Function(2, np.left_shift),
     "shr": Function(2, np.right_shift),
 }
-"""``and or xor not`` are logical on bool and bitwise on integers; ``clamp`` makes NaN the lower bound."""
+"""``and or xor not`` are logical on bool and bitwise on integers; ``clamp`` makes NaN the lower bound;
+``exp_nonpositive`` is undefined above 0."""

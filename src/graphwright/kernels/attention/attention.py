@@ -285,15 +285,18 @@ def _powers(isa: Isa, name: str, count: int) -> str:
 
     Range reduction and polynomial are those of ``vmath``'s exp; what would be subnormal is rounded once more.
     """
+    v4 = isa.vector_bytes == 64
+    magic = "12582912.0f" if v4 else "12583103.0f"  # its sum with n ends in the exponent of 2^(n + 64)
+    scaled = f"scale_f32x{isa.lanes}(y, n - {magic})" if v4 else "y * (vf)((vi)n << 23) * 0x1p-64f"
     steps = (
         ("x", "vf_larger(vf_set1(-104.0f), x)"),  # below: zero
-        ("n", "x * 1.44269504f + 12582912.0f"),
-        ("n", "n - 12582912.0f"),
-        ("x", "x - n * 0.693147182f"),
-        ("x", "x - n * -1.90465421e-9f"),
+        ("n", f"x * 1.44269504f + {magic}"),
+        ("y", f"n - {magic}"),
+        ("x", "x - y * 0.693147182f"),
+        ("x", "x - y * -1.90465421e-9f"),
         *(("y", term) for term in ("x * 0.0013940561f + 0.00836883f", "y * x + 0.041666403f")),
         *(("y", term) for term in ("y * x + 0.1666652f", "y * x + 0.5f", "x * y", "x * y + x", "y + 1.0f")),
-        ("x", f"scale_f32x{isa.lanes}(y, n)"),
+        ("x", scaled),
     )
     one = count == 1
     lines = [f"GW_INLINE {'vf' if one else 'void'} {name}(vf {'x0' if one else '*x'}) {{"]

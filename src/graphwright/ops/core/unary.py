@@ -66,14 +66,18 @@ def unary(
     if since is not None:
         cls.onnx = {(name, since): simple(cls)}
         cls.to_onnx = as_onnx(name)
+    cls.samples = _samples(cls, dtypes, fill)
+    return cls
+
+
+def _samples(cls: type[Op], dtypes: frozenset[DType], fill: str) -> tuple[Sample, ...]:
     first, *others = sorted(dtypes & {F32, I64, BOOL, U8, F16}, key=str, reverse=True)
-    cls.samples = (
+    return (
         *(Sample(cls(), (arg(dtype, 2, 7, fill=fill),)) for dtype in (first, *others)),
         Sample(cls(), (arg(first),)),
         Sample(cls(), (arg(first, 0, 3),)),
         Sample(cls(), (arg(I32 if dtypes <= FLOATS | LOGICAL else BOOL, 2),), "the operand is"),
     )
-    return cls
 
 
 def _softplus(x: Array) -> Array:
@@ -82,7 +86,7 @@ def _softplus(x: Array) -> Array:
 
 
 def _softplus_scalar(x: Scalar) -> Scalar:
-    return maximum(x, 0.0) + apply("log1p", apply("exp", -apply("abs", x)))
+    return maximum(x, 0.0) + apply("log1p", apply("exp_nonpositive", -apply("abs", x)))
 
 
 def _mish_scalar(x: Scalar) -> Scalar:
@@ -109,7 +113,26 @@ Neg = unary("Neg", "``-x``", 6, np.negative, "neg", FLOATS | SIGNED, known=lambd
 Sign = unary("Sign", "-1, 0 or 1, as ``x`` is; NaN of NaN", 9, np.sign, "sign", NUMBERS, known=_known_sign)
 Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
 Sqrt = unary("Sqrt", "The square root; NaN below zero", 6, np.sqrt, "sqrt", fill="positive")
-Exp = unary("Exp", "``e ** x``", 6, np.exp, "exp")
+
+
+@op("Exp")
+class Exp(Pointwise):
+    """``e ** x``; ``nonpositive`` says that no element is above 0, which takes fewer instructions."""
+
+    nonpositive: bool = False
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(np.exp(x), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return apply("exp_nonpositive" if self.nonpositive else "exp", x)
+
+
+Exp.onnx = {("Exp", 6): simple(Exp)}
+Exp.to_onnx = lambda e, op, x: e.emit("Exp", x)
+Exp.samples = _samples(Exp, FLOATS, "normal")
+
 Expm1 = unary("Expm1", "``e ** x - 1``, near 0 as well", None, np.expm1, "expm1")
 Log1p = unary("Log1p", "The logarithm of ``1 + x``, near 0 as well", None, np.log1p, "log1p", fill="positive")
 Trunc = unary("Trunc", "The integer next to ``x`` towards 0", None, np.trunc, "trunc")

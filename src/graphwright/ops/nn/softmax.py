@@ -77,7 +77,7 @@ class Softmax(Normalized):
 
     def decompose(self, b: Builder, x: Value) -> Value:
         axes = self.axes(rank_of(x))
-        powers = b(Exp(), _shift(b, x, axes))
+        powers = b(Exp(nonpositive=True), _shift(b, x, axes))
         return as_dtype(b, b(Div(), powers, b(ReduceSum(axes), powers)), x.type.dtype)
 
 
@@ -94,7 +94,7 @@ class LogSoftmax(Normalized):
     def decompose(self, b: Builder, x: Value) -> Value:
         axes = self.axes(rank_of(x))
         shifted = _shift(b, x, axes)
-        total = b(ReduceSum(axes), b(Exp(), shifted))
+        total = b(ReduceSum(axes), b(Exp(nonpositive=True), shifted))
         return as_dtype(b, b(Sub(), shifted, b(Log(), total)), x.type.dtype)
 
 

@@ -28,6 +28,11 @@ class Isa:
         return self.vector_bytes // 4
 
     @property
+    def chains(self) -> int:
+        """Long chains of arithmetic that are computed side by side, since each step waits for the last."""
+        return 2 if self.vector_bytes == 64 else 4
+
+    @property
     def machine(self) -> Machine:
         """What costs are predicted for."""
         return self.measured or MACHINES[self.name]

@@ -175,15 +175,28 @@ def _all_values(statement: Statement) -> Iterator[Scalar]:
 
 
 _HEAVY: Final = frozenset(
-    {"exp", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "tanh", "erf", "erfc", "lgamma"}
+    {
+        "exp",
+        "exp_nonpositive",
+        "expm1",
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "sigmoid",
+        "tanh",
+        "erf",
+        "erfc",
+        "lgamma",
+    }
     | {"sin", "cos", "tan", "pow", "div"}
     | {"sqrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 )
 
 
-def unrolling(loop: Loop, private: set[str]) -> int:
+def unrolling(loop: Loop, private: set[str], chains: int) -> int:
     """Copies of the body per step: several partial sums hide the latency of one; of long chains of
-    arithmetic, two run side by side."""
+    arithmetic, ``chains`` run side by side, and two where each has a partial sum of its own."""
     if any(isinstance(s, Loop) for s in loop.body):
         return 1
     reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
@@ -194,5 +207,5 @@ def unrolling(loop: Loop, private: set[str]) -> int:
         if nodes > 64:
             return 1
     if not reduces:
-        return 2 if heavy else 1
+        return chains if heavy else 1
     return 2 if heavy or nodes > 16 else 4

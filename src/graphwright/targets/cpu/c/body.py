@@ -93,12 +93,16 @@ class Writer(Accumulations):
             self.scope.names[loop.axis] = axis
             self.body(loop.body)
 
+    def copies(self, loop: Loop) -> int:
+        """Copies of the body per step of ``loop``."""
+        return unrolling(loop, self.private_names(loop), self.support.isa.chains)
+
     def goes_in_pairs(self, loop: Loop) -> bool:
         """Whether ``loop`` runs inside whole vectors, and two of its iterations are faster side by side."""
         lanes = self.lanes
         if lanes is None or lanes.tail is not None or loop.kind is not Kind.SERIAL or loop.step != 1:
             return False
-        return unrolling(loop, self.private_names(loop)) == 2 and stores_may_wait(loop, lanes.axis)
+        return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, lanes.axis)
 
     def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
         """Two iterations at a time, whose stores follow both."""
@@ -175,9 +179,9 @@ class Writer(Accumulations):
         known = loop.extent if last is None and isinstance(loop.extent, int) else None
         if known == 0:
             return
-        unroll = unrolling(loop, self.private_names(loop))
-        if known is not None and known < count * unroll:
-            unroll = 1
+        unroll = self.copies(loop)
+        while known is not None and unroll > 1 and known < count * unroll:
+            unroll //= 2
         with self.block(""):
             partials = self.open_partials(loop, count, unroll)
             self.line(f"int64_t {axis} = {first};")
@@ -195,7 +199,7 @@ class Writer(Accumulations):
         """All pairs of vectors of ``loop`` if ``rows`` inside is a single one, which would load its constants
         again for each vector."""
         flat = replace(loop, body=(*loop.body[:-1], *rows.body))
-        copies = unrolling(flat, self.private_names(flat))
+        copies = self.copies(flat)
         if copies == 1:
             return
         with self.block(f"if ({self.factor(rows.extent)} == 1)"):

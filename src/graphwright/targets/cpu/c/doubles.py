@@ -41,6 +41,7 @@ GW_INLINE @V NAME(@V x) {{
     const @I i = (@I)shifted - (@I)@splat@({_MAGIC}), half = i >> 1;
     return y * (@V)((half + 1023) << 52) * (@V)((i - half + 1023) << 52);
 }}""",
+    "exp_nonpositive": "GW_INLINE @V NAME(@V x) { return @exp@(x); }",
     "log": f"""\
 GW_INLINE @V NAME(@V x) {{
     const @I tiny = x < 2.2250738585072014e-308;

@@ -12,35 +12,13 @@ from typing import Final
 
 from graphwright.targets.cpu.c.horner import horner
 
-_REDUCE: Final = """\
-    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rint: 1.5 * 2^23 has no fraction */
-    const @V r = x - n * 0.693147182f - n * -1.90465421e-9f;
-"""
 _LN2: Final = ("0.693147182f", "-1.90465421e-9f")
-_EXPONENTIAL: Final = horner("r", "0.5f", "0.1666652f", "0.041666403f", "0.00836883f", "0.0013940561f")
-_EXPONENTIAL_M1: Final = horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.008366556f", "0.0013937921f")
-_EXPONENTIAL_UP: Final = horner(
-    "r", "0.5000009f", "0.16664769f", "0.04179485f", "0.007962586f", "0.0018603902f"
-)
-"""For 0 <= r < log(2)."""
 _LOGARITHM: Final = horner(
     "f", "0.3333333f", "-0.2500082f", "0.20001242f", "-0.16623409f", "0.1420158f", "-0.1315961f",
     "0.12762217f", "-0.07636439f"
 )  # fmt: skip
 _SINE: Final = horner("z", "-0.16666667f", "0.008333379f", "-0.00019853072f", "2.8326801e-06f")
 _COSINE: Final = horner("z", "0.041666646f", "-0.001388731f", "2.4432327e-05f")
-_ERF: Final = horner(
-    "a",
-    "-5.4081262e-08f",
-    "0.6366194f",
-    "0.10277776f",
-    "-0.01915279f",
-    "-0.00016088889f",
-    "0.0016675049f",
-    "-0.0006330899f",
-    "0.000117710086f",
-    "-9.263743e-06f",
-)
 _ARC_SINE: Final = horner("z", "0.16666752f", "0.07495309f", "0.045469306f", "0.024183769f", "0.04216035f")
 _ARC_TANGENT: Final = horner(
     "z", "-0.333333f", "0.1999853f", "-0.14264016f", "0.109508805f", "-0.08399306f", "0.05788139f",
@@ -78,12 +56,6 @@ KEEP    const @I large = @abs@(x) > {_LARGE}.0f;
 _KEEP_ZERO: Final = "    y = @select@(x == 0.0f, x, y); /* -0 */\n"
 
 HELPERS: Final[dict[str, str]] = {
-    "scale": """\
-GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n, in two steps: the result may be subnormal or overflow */
-    const @I i = __builtin_convertvector(n, @I), half = i >> 1;
-    return x * (@V)((half + 127) << 23) * (@V)((i - half + 127) << 23);
-}""",
-    "reciprocal": "GW_INLINE @V NAME(@V x) { return 1.0f / x; }",
     "least": """\
 GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN */
     @V y;
@@ -123,44 +95,7 @@ GW_INLINE @V NAME(@V e, @V f) {{ /* log(2^e * (1 + f)) */
 }
 """What the functions share."""
 
-_CLAMP_ABOVE: Final = "    x = @least@(@splat@(89.0f), x); /* beyond: infinity */\n"
-_EXP: Final = f"""\
-GW_INLINE @V NAME(@V x) {{
-{_CLAMP_ABOVE}\
-    x = @most@(@splat@(-104.0f), x); /* below: zero */
-{_REDUCE}\
-    return @scale@(1.0f + r * (1.0f + r * ({_EXPONENTIAL})), n);
-}}"""
-
-OF_V4: Final[dict[str, str]] = {
-    "scale": """\
-GW_INLINE @V NAME(@V x, @V n) { /* x * 2^n */
-    @V y;
-    __asm__("vscalefps %2, %1, %0" : "=v"(y) : "v"(x), "v"(n));
-    return y;
-}""",
-    "reciprocal": """\
-GW_INLINE @V NAME(@V x) { /* to 2^-14 */
-    @V y;
-    __asm__("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
-    return y;
-}""",
-    "exp": _EXP.replace(_CLAMP_ABOVE, "    /* beyond: scale gives infinity, even of NaN and infinity */\n"),
-}
-"""AVX-512's way of :data:`HELPERS` and of functions."""
-
 POLYNOMIALS: Final[dict[str, str]] = {
-    "exp": _EXP,
-    "expm1": f"""\
-GW_INLINE @V NAME(@V x0) {{
-    @V x = @least@(@splat@(89.0f), x0);
-    x = @most@(@splat@(-30.0f), x);
-{_REDUCE}\
-    const @V p = r + r * r * ({_EXPONENTIAL_M1});
-    const @V t = @scale@(@splat@(1.0f), n - 1.0f); /* half of 2^n, which may be too large */
-    const @V y = (p * t + (t - 0.5f)) * 2.0f;
-    return @select@(@abs@(x0) < 2e-8f, x0, y);
-}}""",
     "log": """\
 GW_INLINE @V NAME(@V x) {
     const @I tiny = x < 1.17549435e-38f;
@@ -183,39 +118,6 @@ GW_INLINE @V NAME(@V x) {
     y = @select@(x < -1.0f, @splat@(__builtin_nanf("")), y);
     return @select@((x == __builtin_inff()) | (x != x) | (@abs@(x) < 2e-8f), x, y);
 }""",
-    "tanh": f"""\
-GW_INLINE @V NAME(@V x) {{ /* m / (m + 2), m = exp(2 |x|) - 1 = 2^n s + (2^n - 1), s >= 0, no digits lost */
-    const @V a = @least@(@splat@(9.1f), @abs@(x)); /* beyond: 1 */
-    const @V shifted = (a * 2.88539008f - 0.5f) + 12582912.0f, n = shifted - 12582912.0f;
-    const @V half = a - n * 0.346573591f - n * -9.52327106e-10f, r = half + half;
-    const @V s = r + r * r * ({_EXPONENTIAL_UP});
-    const @V t = (@V)(((@I)shifted << 23) + 0x3f800000); /* 2^n */
-    const @V m = t * s + (t - 1.0f), d = m + 2.0f, d_low = (2.0f - d) + m;
-    const @V inverse = @reciprocal@(d), y = m * inverse;
-    return (@V)((@I)(y + ((m - y * d) - y * d_low) * inverse) | ((@I)x & (@I)@splat@(-0.0f)));
-}}""",
-    "sigmoid": f"""\
-GW_INLINE @V NAME(@V x) {{ /* 2^n / d, d = (2^n + 1) + s, s = exp(n log 2 - x) - 1, and what d drops */
-    x = @least@(@splat@(20.0f), x); /* beyond: 1 */
-    x = @most@(@splat@(-110.0f), x); /* below: 0 */
-    const @V n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const @V r = n * 0.693147182f - x + n * -1.90465421e-9f;
-    const @V s = r * (1.0f + r * ({_EXPONENTIAL})), t = @scale@(@splat@(1.0f), n);
-    const @V one = 1.0f + t, d = one + s, d_low = (one - d) + s;
-    const @V y = @reciprocal@(d);
-    return @scale@(y + y * ((1.0f - d * y) - d_low * y), n);
-}}""",
-    "erf": f"""\
-GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
-    const @V a = @least@(@splat@(4.0f), @abs@(x0)); /* beyond: 1 */
-    const @V x = -(a * 1.12837923f + a * ({_ERF}));
-    const @V shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
-    const @V r = x - n * 0.693147182f - n * -1.90465421e-9f;
-    const @V p = r + r * r * ({_EXPONENTIAL_M1});
-    const @V t = (@V)(((@I)shifted << 23) + 0x3f800000); /* 2^n */
-    const @V y = (1.0f - t) - p * t;
-    return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
-}}""",
     "asin": f"""\
 GW_INLINE @V NAME(@V x) {{
 {_HALF_ARC}\

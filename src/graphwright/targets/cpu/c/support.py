@@ -17,6 +17,7 @@ from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.ir.types import BOOL, DTYPES, F32, F64, I32, U8, U16, U32, DType
 from graphwright.targets.cpu.c.dims import DIM_HELPERS
 from graphwright.targets.cpu.c.doubles import DOUBLES
+from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
 from graphwright.targets.cpu.c.halves import HALVES, halves
 from graphwright.targets.cpu.c.polynomials import POLYNOMIALS
 from graphwright.targets.cpu.c.scalars import SCALAR_HELPERS
@@ -33,12 +34,18 @@ C_TYPES: Final[dict[str, str]] = {
 }  # fmt: skip
 """The C type of a stored element."""
 
-_SCHEDULED: Final = """\
+_BY_VECTOR: Final = {F32: POLYNOMIALS.keys() | EXPONENTIALS_V3.keys(), F64: DOUBLES.keys()}
+"""Functions that a scalar takes from a vector."""
+
+_SCHEDULED: Final = [
+    f"""\
 #if defined(__GNUC__) && !defined(__clang__) /* interleave unrolled steps; clang does so anyway */
-#pragma GCC optimize("schedule-insns")
+#pragma GCC optimize({options})
 #endif
 """
-"""Worth it where there are registers enough."""
+    for options in ('"schedule-insns"', '"schedule-insns", "sched-pressure"')
+]
+"""With 32 registers, and with 16: there as far as they suffice."""
 
 _PRELUDE: Final = """\
 #include <stdint.h>
@@ -82,9 +89,11 @@ class Support:
         self.isa = isa
         self.defined: dict[str, str] = {}
 
-    def text(self) -> str:
-        """The prelude and every definition used."""
-        scheduled = _SCHEDULED if self.isa.vector_bytes == 64 else ""
+    def text(self, for_library: bool = False) -> str:
+        """The prelude and every definition used; ``for_library``: beside C that is written for the number of
+        registers."""
+        narrow = self.isa.vector_bytes < 64
+        scheduled = "" if narrow and for_library else _SCHEDULED[narrow]
         return scheduled + _PRELUDE + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
 
     def define(self, name: str, text: str) -> str:
@@ -120,7 +129,7 @@ class Support:
         name = f"{function}_{dtype}"
         if name in self.defined:
             return name
-        if function in {F32: POLYNOMIALS, F64: DOUBLES}.get(dtype, {}):
+        if function in _BY_VECTOR.get(dtype, ()):
             return self.define(name, self._by_vector(function, dtype, name))
         helper = SCALAR_HELPERS.get(function)
         template = helper(dtype) if helper else None

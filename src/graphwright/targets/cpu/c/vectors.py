@@ -7,7 +7,9 @@ from typing import Final
 from graphwright.ir.types import F32, F64, DType
 from graphwright.targets.cpu.c.division import DIVISIONS
 from graphwright.targets.cpu.c.doubles import DOUBLES
-from graphwright.targets.cpu.c.polynomials import HELPERS, OF_V4, POLYNOMIALS
+from graphwright.targets.cpu.c.exponentials_v3 import EXPONENTIALS_V3
+from graphwright.targets.cpu.c.exponentials_v4 import EXPONENTIALS_V4
+from graphwright.targets.cpu.c.polynomials import HELPERS, POLYNOMIALS
 from graphwright.targets.cpu.c.power import POSITIVE, POWER
 from graphwright.targets.cpu.c.steps import load_step
 from graphwright.targets.cpu.isa import Isa
@@ -24,8 +26,9 @@ def vector_template(function: str, dtype: DType, lanes: int, isa: Isa) -> str | 
         return load_step(int(function.removeprefix("load_step_")), lanes)
     if (function, dtype) in DIVISIONS:
         return DIVISIONS[function, dtype]
-    if dtype == F32 and wide and function in _OF_V4:
-        return _OF_V4[function]
+    own = _OF_V4 if wide else EXPONENTIALS_V3
+    if dtype == F32 and function in own:
+        return own[function]
     if dtype == F32 and function == "pow":
         return POWER
     if dtype == F32 and function in POLYNOMIALS:
@@ -104,7 +107,7 @@ GW_INLINE @V NAME(@V x) {
 }"""
 """To an integer: mode 8 to the nearest, halves to even; 9 down, 10 up, 11 towards zero."""
 
-_OF_V4: Final = OF_V4 | {"divided": _DIVIDED_V4}
+_OF_V4: Final = EXPONENTIALS_V4 | {"divided": _DIVIDED_V4}
 """AVX-512's way of helpers of f32."""
 
 _MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {

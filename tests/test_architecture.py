@@ -241,3 +241,17 @@ def test_rates_of_the_machine_stand_in_one_table() -> None:
         if RATES.search(name)
     }
     assert found == set()
+
+
+@pytest.mark.parametrize("name", ["benchmarks.report", "docs.make_path"])
+def test_installed_packages_do_not_hide_folders_of_the_tree(name: str, tmp_path: Path) -> None:
+    """A folder without ``__init__.py`` would stand behind a package of its name anywhere on the path."""
+    folder, module = name.split(".")
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "__init__.py").touch()
+    find = f"import sys; sys.path.append({str(tmp_path)!r}); from importlib.util import find_spec; "
+    found = subprocess.run(
+        [sys.executable, "-c", f"{find}print(find_spec({name!r}).origin)"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert Path(found.stdout.strip()) == ROOT / folder / f"{module}.py"

@@ -1,0 +1,1 @@
+"""Measurements, and the models that they run."""

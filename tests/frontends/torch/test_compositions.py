@@ -10,7 +10,7 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.frontends.torch.support import reading, run
+from tests.frontends.torch.support import captured, reading, run
 
 SIZES = st.sampled_from((1, 2, 3, 5, 7, 13))
 DTYPES = st.sampled_from((torch.float32, torch.int64, torch.float64, torch.int32))
@@ -148,3 +148,28 @@ def test_histogram_counts() -> None:
     x = torch.tensor([[-1.0, 0.0, 0.5, 1.0], [2.5, 3.0, 9.0, 10.0]])
     equal(lambda x: torch.histc(x, 7), x)
     equal(lambda x: torch.histc(x, 5, 0, 9), x)
+
+
+@BOUNDED
+@given(st.sampled_from((1, 2, 5)), st.integers(1, 9), st.integers(1, 4), st.integers(0, 4), DTYPES, SEEDS)
+def test_windows_that_overlap(
+    rows: int, size: int, step: int, more: int, dtype: torch.dtype, seed: int
+) -> None:
+    length = size + more * step + more % step
+    shape = [rows, length, 3]
+    windows = filled((rows, length, 3), dtype, seed).unfold(1, size, step)
+    equal(lambda x: torch.ops.aten.unfold_backward(x, shape, 1, size, step), windows)
+    equal(lambda x: torch.ops.aten.unfold_backward(x, shape, 1, size, step), windows[:1].contiguous())
+    flat = filled((rows, length), dtype, seed)
+    equal(
+        lambda x: torch.ops.aten.unfold_backward(x, [rows, length], -1, size, step),
+        flat.unfold(1, size, step),
+    )
+
+
+def test_windows_that_overlap_are_one_operator() -> None:
+    """PyTorch takes broadcast windows apart into five operators for each of their elements."""
+    made = captured(
+        lambda x: torch.ops.aten.unfold_backward(x, [2, 16400], 1, 400, 160), torch.randn(1, 101, 400)
+    )
+    assert len([node for node in made.graph.nodes if node.op == "call_function"]) == 1

@@ -21,9 +21,9 @@ _REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeErr
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions to its core operators, but of those that stand for an op of graphwright."""
+    """PyTorch's decompositions to its core operators, but of those that have an op or a composition here."""
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
-    return {op: body for op, body in table.items() if import_function(op) is None}
+    return {op: body for op, body in table.items() if import_function(op) is None and op not in COMPOSITIONS}
 
 
 @cache
@@ -32,7 +32,8 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
     taken apart before.
     """
     table: dict[Any, Callable[..., Any]] = default_decompositions().materialize()
-    return {op: body for op, body in table.items() if import_function(op) is None} | decompositions()
+    kept = {op: body for op, body in table.items() if import_function(op) is None and op not in COMPOSITIONS}
+    return kept | decompositions()
 
 
 class Decomposer:

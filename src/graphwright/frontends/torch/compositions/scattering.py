@@ -82,3 +82,17 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = x.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate)
     return flat.reshape(x.shape)
+
+
+@composition(aten.unfold_backward.default)
+def unfold_backward(grad: Tensor, input_size: Sequence[int], dim: int, size: int, step: int) -> Tensor:
+    """Windows that overlap, summed at their places, as an inverse short-time Fourier transform does."""
+    if not input_size:
+        return grad.sum(0)
+    dim %= len(input_size)
+    count = (input_size[dim] - size) // step + 1
+    windows = grad.expand(*input_size[:dim], count, *input_size[dim + 1 :], size)
+    places = (torch.arange(count).unsqueeze(1) * step + torch.arange(size)).flatten()
+    return grad.new_zeros(input_size).index_add(
+        dim, places, windows.movedim(-1, dim + 1).flatten(dim, dim + 1)
+    )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import library, nn
+from torch.utils.checkpoint import checkpoint
 
 import graphwright as gw
 from graphwright.torch import backend, report
@@ -44,6 +45,46 @@ def test_images_with_gradients() -> None:
         torch.testing.assert_close(got.grad, want.grad, rtol=1e-3, atol=1e-4)
     for want, got in zip(model.buffers(), mine.buffers(), strict=True):
         close(got, want)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.project(x).view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+class Recomputed(nn.Module):
+    """The random state of the dropout is saved, and used again by the backward graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Dropout(0.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.block, x, use_reentrant=False) * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "operators"),
+    [
+        (Attention(), ["scaled_dot_product_flash_attention_for_cpu"]),
+        (Recomputed(), ["native_dropout"]),
+    ],
+    ids=["attention", "checkpoint"],
+)
+def test_gradients_of_what_pytorch_runs(model: nn.Module, operators: list[str]) -> None:
+    mine, x = copy.deepcopy(model), torch.randn(2, 5, 8)
+    for run in (model, compiled(mine)):
+        torch.manual_seed(3)
+        run(x).square().sum().backward()
+    for want, got in zip(model.parameters(), mine.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, want.grad, rtol=1e-4, atol=1e-5)
+    forward = next(graph for graph in report(run).graphs if graph.kind == "forward")
+    assert [each.operator.split(".")[1].lstrip("_") for each in forward.missing] == operators
 
 
 @pytest.mark.parametrize(

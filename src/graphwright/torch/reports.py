@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 import weakref
 from collections import deque
@@ -84,6 +85,8 @@ class GraphReport:
         """The report of ``graph``, of whose nodes PyTorch runs ``missing`` for these reasons."""
         lines: dict[tuple[str, str], list[str]] = {}
         for node, reason in missing.items():
+            if node.target is operator.getitem and node.args[0] in missing:
+                continue  # one result of a call that is named itself
             lines.setdefault((_operator(node), reason), []).extend(user_line(node))
         found = tuple(Missing(*key, tuple(dict.fromkeys(where))) for key, where in lines.items())
         return cls(kind, sum(node.op == "call_function" for node in graph.nodes), found, broken)

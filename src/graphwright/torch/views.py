@@ -42,10 +42,29 @@ class View:
 
 
 @dataclass(frozen=True)
+class Base:
+    """A result of the compiled graph that views are made of: its number, and the strides that they assume."""
+
+    number: int
+    strides: tuple[Dim, ...]
+
+    def laid_out(
+        self, made: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
+    ) -> torch.Tensor:
+        """``made``, copied if its strides are others: an operator that PyTorch runs decides its own."""
+        strides = [number(stride, arguments) for stride in self.strides]
+        pairs = zip(made.shape, made.stride(), strides, strict=True)
+        if all(own == stated for size, own, stated in pairs if size != 1):
+            return made
+        return torch.empty_strided(made.shape, strides, dtype=made.dtype).copy_(made.detach())
+
+
+@dataclass(frozen=True)
 class Views:
     """For each result of a graph: the view that it is, or its number among those of the compiled graph."""
 
     results: tuple[View | int, ...]
+    bases: tuple[Base, ...]
 
     def restoring(
         self, run: Callable[..., Sequence[Any]], number: Callable[[Dim, Sequence[Any]], int]
@@ -53,7 +72,9 @@ class Views:
         """``run``, which gives all results of the graph; ``number``: of a size, for the arguments."""
 
         def call(*arguments: Any) -> list[Any]:
-            made = run(*arguments)
+            made = list(run(*arguments))
+            for base in self.bases:
+                made[base.number] = base.laid_out(made[base.number], number, arguments)
             return [self._result(each, made, arguments, number) for each in self.results]
 
         return call
@@ -94,7 +115,9 @@ def take_views(module: fx.GraphModule) -> Views | None:
             found.append(_view(result, base, kept.setdefault(base, len(kept)), False))
     output.args = (tuple(each if isinstance(each, fx.Node) else each[1] for each in kept),)
     module.recompile()
-    return Views(tuple(found))
+    needed = {each.base for each in found if isinstance(each, View) and not each.of_argument}
+    made = (Base(number, _geometry(node.meta["val"])[1]) for node, number in kept.items() if number in needed)
+    return Views(tuple(found), tuple(made))
 
 
 def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:

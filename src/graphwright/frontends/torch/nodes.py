@@ -27,6 +27,7 @@ from graphwright.frontends.torch.numbers import (
 )
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, dtype_from, type_from
 from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
@@ -107,6 +108,8 @@ class NodeReader:
             source: Any
             source, index = node.args
             made = self.made[source] if isinstance(source, fx.Node) else source
+            if isinstance(made, Foreign):
+                raise Unsupported(made.reason)
             return number_from(node, made[index], self._builder)
         if (inner := wrapped(node)) is not None:
             body, arguments = map(self.resolved, inner)
@@ -131,7 +134,7 @@ class NodeReader:
             if traced is None:
                 raise
             try:
-                return self._part(traced, list(map(self.resolved, operands(node))))
+                return _agreeing(node, self._part(traced, list(map(self.resolved, operands(node)))))
             except Unsupported:
                 raise error from None
 
@@ -177,25 +180,33 @@ class NodeReader:
             raise Unsupported(f"its import fails: {type(error).__name__}: {error}") from error
         if unread := call.unread():
             raise Unsupported(", ".join(f"{name}={given} is not supported" for name, given in unread.items()))
-        stated = node.meta["val"]
-        pairs = zip(_each(made), stated if isinstance(stated, tuple | list) else (stated,), strict=False)
-        for value, fake in pairs:
-            if isinstance(fake, torch.Tensor) and value is not None:
-                _require_agreement(value.type, type_from(fake))
-        return made
+        return _agreeing(node, made)
 
     def _inlined(self, body: fx.GraphModule, arguments: Sequence[Any], at: Builder) -> Sequence[Any]:
         """The results of a graph that is an operand, added where ``at`` stands."""
-        return list(map(scalar, _each(self._part(body, arguments, at, self._depth))))
+        made = self._part(body, arguments, at, self._depth)
+        return list(map(scalar, made if isinstance(made, tuple) else (made,)))
 
 
-def _each(made: Any) -> tuple[Any, ...]:
-    return made if isinstance(made, tuple) else (made,)
+def _agreeing(node: fx.Node, made: Any) -> Any:
+    """``made``, whose tensors that are read have the types that PyTorch states. Raises Unsupported."""
+    stated = node.meta["val"]
+    if not isinstance(stated, tuple | list):
+        _require_agreement(made, stated)
+        return made
+    read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
+    for index, fake in enumerate(stated):
+        if index in read:
+            _require_agreement(made[index], fake)
+    return made
 
 
-def _require_agreement(made: TensorType, stated: TensorType) -> None:
-    if not _agree(made, stated):
-        raise Unsupported(f"its result is {made}, and {stated} in PyTorch")
+def _require_agreement(made: Any, fake: Any) -> None:
+    if not isinstance(made, Value) or not isinstance(fake, torch.Tensor):
+        return
+    stated = type_from(fake)
+    if not _agree(made.type, stated):
+        raise Unsupported(f"its result is {made.type}, and {stated} in PyTorch")
 
 
 def _agree(made: TensorType, stated: TensorType) -> bool:

@@ -43,6 +43,8 @@ SERVES_PYTORCH = ("frontends/torch/", "torch/")
 
 RULES_BY_OP = {
     "compiler/host_program.py": "sizes that the host binds",
+    "layout/channels_last.py": "the Transposes that it makes",
+    "layout/channels_last_forms.py": "Transpose, convolutions and products",
     "layout/forms.py": "what blocks save, by kernel",
     "passes/algebraic.py": "identities of arithmetic",
     "passes/buckets.py": "the Case over buckets that it makes",

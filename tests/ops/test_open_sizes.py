@@ -34,7 +34,10 @@ REFUSED_OPEN = {
     **{("ScaledConv", k): "a scale of one image is one for all images" for k in (0, 1, 2, 3, 5, 6)},
 }
 """Samples that need numbers for sizes, with the reason."""
-NO_REFERENCE_SIZES = {"Hardmax", "Compress", "Conv", "ConvInteger", "ConvTranspose", "QLinearConv", "Expand"}
+NO_REFERENCE_SIZES = {
+    *("Hardmax", "Compress", "ChannelsLastConv", "Conv", "ConvInteger", "ConvTranspose", "QLinearConv"),
+    "Expand",
+}
 """Ops whose NumPy meaning takes, or refuses, sizes of 0 that ONNX Runtime refuses, or takes."""
 
 

@@ -19,6 +19,7 @@ from graphwright.fusion.schedule import ScheduleRegions
 from graphwright.ir.graph import Module, Node
 from graphwright.kernels.candidates.registry import candidates_of
 from graphwright.layout.assign import AssignLayouts
+from graphwright.layout.channels_last import AssignChannelsLast
 from graphwright.log import warn_once
 from graphwright.passes.base import Pass
 from graphwright.passes.bound_sizes import BoundSizes
@@ -62,6 +63,10 @@ def has_kernel(node: Node) -> bool:
 
 def _layouts(target: Target, _options: Options) -> tuple[Pass, ...]:
     return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
+
+
+def _channels_last(target: Target, _options: Options) -> tuple[Pass, ...]:
+    return (AssignChannelsLast(target.channel_block, target.machine),) if target.channel_block else ()
 
 
 def _replacements(options: Options) -> tuple[Pass, ...]:
@@ -134,6 +139,12 @@ STAGES: Final = (
         for_options=_precision,
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
+    Stage(
+        "channels",
+        "lets nodes on images work with channels last, where that saves transposes",
+        for_target=_channels_last,
+        level=1,
+    ),
     Stage("fuse", "groups nodes that one kernel computes", for_target=_fuse),
     Stage(
         "conversions",

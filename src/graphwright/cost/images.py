@@ -77,6 +77,13 @@ def blocked_depthwise_work(lanes: int, vectors: Dim, taps: Dim) -> Work:
     return Work(fmas=vectors * lanes * taps, cycles=floordiv(7 * lanes * vectors, 16))
 
 
+def channels_last_work(read: Dim, made: Dim) -> Work:
+    """So many vectors of channels that are copied to rows of pixels, and from such rows: what convolutions of
+    images whose channels lie last do more.
+    """
+    return Work(cycles=2 * read + 2 * made)
+
+
 def planar_pool_work(
     lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False, pairs: bool = False
 ) -> Work:

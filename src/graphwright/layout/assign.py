@@ -1,23 +1,21 @@
 """The layout pass: which nodes work on channel blocks, and TransData where blocked and row-major values meet.
 
-The choice is one minimum cut: a node costs what its slower form loses, a value costs a transfer where its
-producer and some consumer differ (the method of Greig, Porteous and Seheult, 1989, for two labels). A value
-is brought into the other layout once, however many read it there. Inputs and outputs of graphs are row-major.
+The choice is one minimum cut (:mod:`graphwright.layout.choose`). Inputs and outputs of graphs are row-major.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from graphwright.cost.machine import Machine
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.types import Layout
 from graphwright.layout.blocks import channel_blocks, is_blocked
-from graphwright.layout.cut import INFINITE, SINK, SOURCE, Network
+from graphwright.layout.choose import LayoutChoice, choose_nodes
 from graphwright.layout.forms import (
     Blocks,
-    LayoutChoice,
     channel_axis,
     form_of,
     has_channels,
@@ -48,7 +46,7 @@ class AssignLayouts(Pass):
                 continue  # it has its layouts
             blocks = Blocks(self.lanes, self.machine, module.symbols)
             forms = _forms(graph, blocks, record)
-            chosen = _choose(graph, forms, blocks)
+            chosen = choose_nodes(graph, forms, partial(transfer_ns, blocks=blocks))
             _Rewrite(graph, self.lanes, record).run({node: forms[node] for node in forms if node in chosen})
         return record.counts["nodes on channel blocks"] > before
 
@@ -81,40 +79,6 @@ def _forms(graph: Graph, blocks: Blocks, record: Record) -> dict[Node, LayoutCho
         elif node.inputs:
             record.refused(node, "channel blocks", form)
     return forms
-
-
-def _choose(graph: Graph, forms: dict[Node, LayoutChoice], blocks: Blocks) -> set[Node]:
-    """The nodes that work on blocks in the cheapest assignment."""
-    if all(form.saves <= 0 for form in forms.values()):
-        return set()
-    network = Network()
-    for node, form in forms.items():
-        network.edge(SOURCE, node, max(form.saves, 0))
-        network.edge(node, SINK, max(-form.saves, 0))
-    for value in _images(graph, forms):
-        producer = value.producer
-        made = producer if producer in forms and value.index in forms[producer].results else SINK
-        network.edge(("row-major", value), SINK, 0)
-        network.edge(SOURCE, ("blocked", value), 0)
-        transfer = transfer_ns(value, blocks)
-        network.edge(made, ("row-major", value), transfer)
-        network.edge(("blocked", value), made, transfer)
-        for node, position in value.uses:
-            takes = node in forms and position in forms[node].operands
-            network.edge(("row-major", value), node if takes else SINK, INFINITE)
-            if takes:
-                network.edge(node, ("blocked", value), INFINITE)
-        if value in graph.outputs:
-            network.edge(("row-major", value), SINK, INFINITE)
-    side = network.source_side()
-    return {node for node in forms if node in side}
-
-
-def _images(graph: Graph, forms: dict[Node, LayoutChoice]) -> Iterable[Value]:
-    """Values that some node may read or write in blocks."""
-    written = (node.outputs[k] for node, form in forms.items() for k in sorted(form.results))
-    read = (node.operand(k) for node, form in forms.items() for k in sorted(form.operands))
-    return dict.fromkeys((*written, *read))
 
 
 class _Rewrite:

@@ -33,6 +33,7 @@ from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Op, Trait, folding
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, product
+from graphwright.layout.choose import LayoutChoice
 from graphwright.layout.cut import INFINITE
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
@@ -42,15 +43,6 @@ from graphwright.ops.nn.spatial import Pool
 from graphwright.records import dataclass, field
 
 Operands = Sequence[Value | None]
-
-
-@dataclass(frozen=True)
-class LayoutChoice:
-    """``operands`` and ``results`` by position; ``saves`` in nanoseconds against row-major."""
-
-    operands: frozenset[int]
-    results: frozenset[int]
-    saves: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,18 +100,28 @@ def _convolution(
 ) -> float:
     w = operands[1]
     assert w is not None
+    planar, blocked = convolution_ns(op, w, y, blocks, planes=not form.operands)
+    return planar - blocked - (_waste(y, blocks) if is_depthwise(op, w) else 0)
+
+
+def is_depthwise(op: Conv, w: Value) -> bool:
+    """Whether each channel is a group."""
+    return w.type.dims[1] == 1 and w.type.dims[0] == op.group > 1
+
+
+def convolution_ns(op: Conv, w: Value, y: Value, blocks: Blocks, *, planes: bool) -> tuple[int, int]:
+    """Nanoseconds from ``w`` to ``y``, row-major and on blocks; ``planes``: it reads planes in both."""
     cout, cin, *kernel = w.type.sizes
-    if cin == 1 and cout == op.group > 1:
-        saves = _planar_depthwise_ns(y, kernel, blocks) - _blocked_depthwise_ns(y, kernel, blocks)
-        return saves - _waste(y, blocks)
+    if is_depthwise(op, w):
+        return _planar_depthwise_ns(y, kernel, blocks), _blocked_depthwise_ns(y, kernel, blocks)
     group, taps = op.group, cin * math.prod(kernel)
     images = blocks.nominal(y.type.dims[0])
     pixels = blocks.nominal(product(y.type.dims[CHANNELS + 1 :]))  # in lanes there; channels here
     rows = im2col_work(blocks.lanes, images * _whole(pixels, blocks), cout // group, taps)
     plain = group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
-    reached = WINOGRAD if plain and min(cin, cout) >= blocks.lanes else DIRECT if form.operands else PLANAR
+    reached = WINOGRAD if plain and min(cin, cout) >= blocks.lanes else PLANAR if planes else DIRECT
     direct = direct_work(blocks.lanes, images * pixels, cout // group, taps, reached)
-    return group * (blocks.ns(rows) - blocks.ns(direct))
+    return group * blocks.ns(rows), group * blocks.ns(direct)
 
 
 def _whole(count: int, blocks: Blocks) -> int:

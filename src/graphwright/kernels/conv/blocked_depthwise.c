@@ -23,6 +23,8 @@ static struct tiles choose_tiles(const struct blocked_depthwise_args *s) {
 /* The padded rows of a plane, those of a window at least; rows are read where they are if slots is NULL. */
 struct ring {
     float *slots;
+    int64_t pixel;           /* from one pixel of the image to the next */
+    int64_t ahead;           /* from what is copied to what is fetched meanwhile */
     int64_t span;            /* slots */
     int64_t pitch;           /* elements of a slot */
     int64_t from, to;        /* of a slot: the columns that the image fills */
@@ -35,11 +37,13 @@ static void zero_pixels(float *to, int64_t pixels) {
 }
 
 /* The padding is the same in all slots: it is written once. */
-static struct ring make_ring(const struct blocked_depthwise_args *s, float *scratch) {
+static struct ring make_ring(const struct blocked_depthwise_args *s, float *scratch, int nhwc) {
     const int64_t width = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1;
     struct ring g = {.span = (s->kh - 1) * s->dilation_h + 1, .pitch = width * VL};
-    if (s->pad_left == 0 && width <= s->w)
+    if (!nhwc && s->pad_left == 0 && width <= s->w)
         return g;
+    g.pixel = nhwc ? s->groups : VL;
+    g.ahead = nhwc ? s->x_h : AHEAD;
     g.slots = scratch;
     g.from = smaller(s->pad_left > 0 ? s->pad_left : 0, width);
     g.to = smaller(s->pad_left + s->w, width);
@@ -54,15 +58,15 @@ static struct ring make_ring(const struct blocked_depthwise_args *s, float *scra
 /* Copies the rows of the window that begins at row top, as far as they are missing. */
 GW_INLINE void fill_ring(struct ring *g, const struct blocked_depthwise_args *s, const float *x,
                          int64_t top) {
-    const int64_t last = smaller(top + g->span, s->h), n = (g->to - g->from) * VL;
+    const int64_t last = smaller(top + g->span, s->h), pixels = g->to - g->from;
     if (g->next < top)
         g->next = top;
     for (; g->next < last; g->next++) {
-        const float *from = x + g->next * s->x_h + (g->from - s->pad_left) * VL;
+        const float *from = x + g->next * s->x_h + (g->from - s->pad_left) * g->pixel;
         float *to = g->slots + g->next_slot * g->pitch + g->from * VL;
-        for (int64_t i = 0; i < n; i += VL) {
-            __builtin_prefetch(from + AHEAD + i);
-            vf_store(to + i, vf_load(from + i));
+        for (int64_t i = 0; i < pixels; i++, from += g->pixel) {
+            __builtin_prefetch(from + g->ahead);
+            vf_store(to + i * VL, vf_load(from));
         }
         g->next_slot = g->next_slot + 1 < g->span ? g->next_slot + 1 : 0;
     }
@@ -108,7 +112,15 @@ GW_INLINE void compute_row(const struct row *r, const struct cuts *c) {
         c->tile_of[c->width - 1](r, ox);
 }
 
-GW_KERNEL(gw_depthwise_blocked_f32) {
+/* A finished row of one block to pixels that lie `pixel` elements apart. */
+GW_INLINE void store_apart(const float *row, int64_t pixels, float *to, int64_t pixel) {
+    for (int64_t i = 0; i < pixels; i++)
+        vf_store(to + i * pixel, vf_load(row + i * VL));
+}
+
+/* nhwc: all channels of a pixel lie together, in x and in y; of a hook they are the columns. */
+GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
+                            int nhwc) {
     const float *const x = buf[BLOCKED_DEPTHWISE_X], *const w = buf[BLOCKED_DEPTHWISE_W],
                        *const bias = buf[BLOCKED_DEPTHWISE_BIAS],
                        *const residual = buf[BLOCKED_DEPTHWISE_RESIDUAL];
@@ -123,11 +135,11 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
     const int64_t blocks = parts(s->groups, VL), bands = parts(s->oh, BAND);
     const struct tiles tiles = choose_tiles(s);
     const struct cuts cuts = cut_row(&tiles, s->ow);
-    const int in_place = hook && y; /* the hook finds its tiles in y, where it stores */
+    const int in_place = hook && y && !nhwc; /* the hook finds its tiles in y, where it stores */
     const int dense = !in_place || s->y_h == s->ow * VL;
     /* rows that a hook gets at once */
     const int64_t group = dense ? smaller(s->oh, parts(HOOK_PIXELS, s->ow)) : 1;
-    struct ring ring = make_ring(s, scratch);
+    struct ring ring = make_ring(s, scratch, nhwc);
     float *const out = (float *)scratch + ring.span * ring.pitch;
     const float **const rows = (const float **)(void *)(out + group * s->ow * VL);
     struct row r = {
@@ -145,20 +157,25 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
         const int64_t run = smaller(end - begin, bands - band); /* bands of one plane share the ring */
         const int64_t last = cut(s->oh, band + run, bands);
         const float *in = x + image * s->x_n + block * s->x_cb;
-        const float *add = residual ? residual + image * s->r_n + block * s->r_cb : NULL;
+        const float *add = residual && !nhwc ? residual + image * s->r_n + block * s->r_cb : NULL;
         float *to = hook && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
         r.bias = bias ? vf_load(bias + block * VL) : (vf){0};
         ring.next = 0; /* none of this plane */
         for (int64_t oy = cut(s->oh, band, bands), first = oy; oy < last; oy++) {
             find_rows(&r, &ring, s, in, w + block * s->kh * s->kw * VL, oy, rows);
             r.add = add ? add + oy * s->r_h : NULL;
-            r.to = to ? to + oy * s->y_h : out + (oy - first) * s->ow * VL;
+            r.to = to && !nhwc ? to + oy * s->y_h : out + (oy - first) * s->ow * VL;
             compute_row(&r, &cuts);
+            if (to && nhwc) {
+                store_apart(out, s->ow, to + oy * s->y_h, s->groups);
+                first = oy + 1;
+            }
             if (!hook || (oy + 1 - first < group && oy + 1 < last))
                 continue;
             float *const tile = to ? to + first * s->y_h : out;
             const int32_t error = hook(buf + BLOCKED_DEPTHWISE_OPERANDS + 1, arg + BLOCKED_DEPTHWISE_ARGS,
-                                       tile, VL, plane, first * s->ow, (oy + 1 - first) * s->ow, 0, VL);
+                                       tile, VL, nhwc ? image : plane, first * s->ow,
+                                       (oy + 1 - first) * s->ow, nhwc ? block * VL : 0, VL);
             if (error)
                 return error;
             first = oy + 1;
@@ -167,3 +184,7 @@ GW_KERNEL(gw_depthwise_blocked_f32) {
     }
     return 0;
 }
+
+GW_KERNEL(gw_depthwise_blocked_f32) { return run_bands(buf, arg, begin, end, scratch, 0); }
+
+GW_KERNEL(gw_depthwise_nhwc_f32) { return run_bands(buf, arg, begin, end, scratch, 1); }

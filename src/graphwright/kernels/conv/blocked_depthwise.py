@@ -13,7 +13,7 @@ from typing import Final
 
 from graphwright.cost.images import blocked_depthwise_work
 from graphwright.cost.predict import predict
-from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
+from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, mod, symbol
 from graphwright.kernels.conv.arguments import BlockedConvolutionArgs, BlockedOperandArgs
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import (
@@ -31,6 +31,9 @@ from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_depthwise_blocked_f32"
+NHWC_SYMBOL: Final = "gw_depthwise_nhwc_f32"
+"""Images whose channels lie last, and fill whole blocks: pixels are ``groups`` elements apart, and blocks the
+lanes of a vector."""
 
 
 _BAND: Final = 16
@@ -51,7 +54,8 @@ class BlockedDepthwiseArgs(BlockedOperandArgs, BlockedConvolutionArgs):
 ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs.names())
 """``w`` [CB, 1, kh, kw, VL] and ``bias`` [CB * VL] zero padded; ``bias`` and ``residual`` may be absent;
 with a hook, ``y`` is absent, or what the hook stores to: tiles then lie there. The hook, or a null pointer,
-comes next; its batch is image * CB + block, its rows are output pixels, its columns the VL channels."""
+comes next; its batch is image * CB + block, its rows are output pixels, its columns the VL channels. Of
+:data:`NHWC_SYMBOL` the batch is the image, and the columns are all channels; it adds no residual."""
 
 
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
@@ -110,32 +114,41 @@ _COLUMNS: Final = (
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches: rows and columns outside the image are not read."""
+    """How far both kernels reach: rows and columns outside the image are not read."""
     a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
-    blocks, pixels = ceildiv(a.groups, isa.lanes), (a.ow * isa.lanes, 1)
-    x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1))
-    residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), pixels)
-    y = ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), pixels)
+    blocks = ceildiv(a.groups, isa.lanes)
     return (
-        Extent(
-            SYMBOL,
-            ABI.args,
-            ABI.ordered(
-                x=Reach(4, x),
-                w=dense(4, blocks * isa.lanes, a.kh * a.kw),
-                bias=dense(4, blocks * isa.lanes, optional=True),
-                residual=Reach(4, residual, optional=True),
-                y=Reach(4, y, in_place=True),
-            ),
-            grid=grid(isa, a),
-            scratch=scratch_bytes(isa, a),
-            bounds=window_bounds(ABI.args)
-            | stride_bounds(ABI.args, "x", "r", "y")
-            | within(BITS, "lo", "hi")
-            | within(STEP, "kh", "kw"),
-            choices={"cin": (1,), "cout": (1,)},
-            tiles=Tiles(a.images * blocks, a.oh * a.ow, isa.lanes),
+        _extent(isa, SYMBOL, isa.lanes, Tiles(a.images * blocks, a.oh * a.ow, isa.lanes)),
+        _extent(isa, NHWC_SYMBOL, a.groups, Tiles(a.images, a.oh * a.ow, a.groups)),
+    )
+
+
+def _extent(isa: Isa, name: str, pixel: Dim, tiles: Tiles) -> Extent:
+    """``pixel``: elements from one pixel to the next."""
+    a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
+    blocks, lanes = ceildiv(a.groups, isa.lanes), (isa.lanes, 1)
+    x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, pixel), lanes)
+    residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), (a.ow, pixel), lanes)
+    y = ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow, pixel), lanes)
+    return Extent(
+        name,
+        ABI.args,
+        ABI.ordered(
+            x=Reach(4, x),
+            w=dense(4, blocks * isa.lanes, a.kh * a.kw),
+            bias=dense(4, blocks * isa.lanes, optional=True),
+            residual=Reach(4, residual, optional=True),
+            y=Reach(4, y, in_place=True),
         ),
+        grid=grid(isa, a),
+        scratch=scratch_bytes(isa, a),
+        bounds=window_bounds(ABI.args)
+        | stride_bounds(ABI.args, "x", "r", "y")
+        | within(BITS, "lo", "hi")
+        | within(STEP, "kh", "kw"),
+        choices={"cin": (1,), "cout": (1,)},
+        multiples=() if name == SYMBOL else (mod(a.groups, isa.lanes),),
+        tiles=tiles,
     )
 
 

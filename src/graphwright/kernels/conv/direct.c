@@ -72,18 +72,40 @@ static void copy_row_of_blocks(const struct conv *g, int64_t row, int64_t c, int
         copy_columns(g, from, x + p, n, step, to + p * g->plane);
 }
 
-GW_KERNEL(gw_direct_f32) {
+static struct conv conv_of_blocks(void *const *buf, const int64_t *arg) {
     struct conv g = conv_of(buf, arg);
     g.lanes = VL;
     g.group_blocks = parts(g.s.cin, VL);
     g.families = blocked;
-    return run_bands(&g, begin, end, scratch);
+    return g;
 }
 
-GW_KERNEL(gw_direct_planar_f32) {
+static struct conv conv_of_planes(void *const *buf, const int64_t *arg) {
     struct conv g = conv_of(buf, arg);
     g.lanes = 1;
     g.group_blocks = g.s.cin;
     g.families = planar;
+    return g;
+}
+
+GW_KERNEL(gw_direct_f32) {
+    struct conv g = conv_of_blocks(buf, arg);
+    return run_bands(&g, begin, end, scratch);
+}
+
+GW_KERNEL(gw_direct_planar_f32) {
+    struct conv g = conv_of_planes(buf, arg);
+    return run_bands(&g, begin, end, scratch);
+}
+
+GW_KERNEL(gw_direct_nhwc_f32) {
+    struct conv g = conv_of_blocks(buf, arg);
+    g.nhwc = 1;
+    return run_bands(&g, begin, end, scratch);
+}
+
+GW_KERNEL(gw_direct_planar_nhwc_f32) {
+    struct conv g = conv_of_planes(buf, arg);
+    g.nhwc = 1;
     return run_bands(&g, begin, end, scratch);
 }

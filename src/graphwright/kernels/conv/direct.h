@@ -15,6 +15,7 @@ struct conv {
     float lo, hi;
     int64_t lanes;        /* channels per input block */
     int64_t group_blocks; /* input blocks of a group, as they lie in memory */
+    int nhwc;             /* all channels of a pixel of y lie together: of a hook they are the columns */
     int pairs;            /* channels are pairs of bf16, which are copied from blocks of f32 */
     int native;           /* of pairs: whether the CPU has instructions for them */
     /* Tiles by step - 1, output blocks - 1 and pixels, and those of this convolution. */

@@ -46,6 +46,10 @@ SYMBOL: Final = "gw_direct_f32"
 """Input in channel blocks."""
 PLANAR_SYMBOL: Final = "gw_direct_planar_f32"
 """Input row-major, or of any strides."""
+NHWC_SYMBOL: Final = "gw_direct_nhwc_f32"
+"""Channels of x and y lie last, and those of a group fill whole blocks; of y at least, whatever x is in
+:data:`PLANAR_NHWC_SYMBOL`."""
+PLANAR_NHWC_SYMBOL: Final = "gw_direct_planar_nhwc_f32"
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ ABI: Final = Abi("direct", ("x", "w", "bias", "residual", "y"), DirectArgs.names
 absent, or what the hook stores to: tiles in blocks then lie there. The hook, or a null pointer, comes next; a
 tile is some pixels (rows) of one channel block (columns), its batch the image times the channel blocks of all
 groups plus the block. If y is planar, a tile is some channels (rows) and pixels (columns) of an image
-(batch)."""
+(batch); if its channels lie last, some pixels (rows) and channels (columns) of an image (batch)."""
 
 
 KEPT: Final = 512
@@ -208,15 +212,18 @@ def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far both kernels reach: taps outside the image are not read."""
     a = DirectArgs(*map(symbol, ABI.args))
+    copied, planar = scratch_bytes(isa, a), planar_scratch_bytes(isa, a)
     return (
-        extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a)),
-        extent(isa, PLANAR_SYMBOL, 1, planar_scratch_bytes(isa, a)),
+        extent(isa, SYMBOL, isa.lanes, copied),
+        extent(isa, PLANAR_SYMBOL, 1, planar),
+        extent(isa, NHWC_SYMBOL, isa.lanes, copied, nhwc=True),
+        extent(isa, PLANAR_NHWC_SYMBOL, 1, planar, nhwc=True),
     )
 
 
-def extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
+def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False) -> Extent:
     """``lanes``: channels of an input block. A result is in blocks or planar, and may be split into rows and
-    columns of a transposed convolution; then its pixels lie further apart.
+    columns of a transposed convolution; then its pixels lie further apart. ``nhwc``: its channels lie last.
     """
     a = DirectArgs(*map(symbol, ABI.args))
     inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
@@ -247,10 +254,12 @@ def extent(isa: Isa, name: str, lanes: int, scratch: Dim) -> Extent:
         | stride_bounds(ABI.args, "x", "r", "y")
         | within(STEP, "split_h", "split_w", "kh", "kw")
         | within(BITS, "lo", "hi"),
-        choices={"y_lanes": (1, isa.lanes)},
-        multiples=(mod(places, split),),
+        choices={"y_lanes": (isa.lanes,) if nhwc else (1, isa.lanes)},
+        multiples=(mod(places, split), *((mod(a.cout, isa.lanes), mod(a.cin, lanes)) if nhwc else ())),
         at_least_0=(a.y_w - a.split_w * a.y_lanes,),
-        tiles=Tiles(
+        tiles=Tiles(a.images, pixels, channels)
+        if nhwc
+        else Tiles(
             a.images * (1 + blocked * (a.groups * outputs - 1)),
             blocked * pixels + (1 - blocked) * channels,
             blocked * isa.lanes + (1 - blocked) * pixels,

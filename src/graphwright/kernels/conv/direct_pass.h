@@ -70,9 +70,11 @@ static int64_t place(const struct direct_args *s, int64_t group, int64_t index, 
 static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, int64_t pixel, int64_t pixels,
                              float *to) {
     const struct conv *g = p->g;
-    const int64_t batch = (p->o->image * g->s.groups + p->o->group) * g->blocks + block;
+    const int64_t total = p->o->group * g->blocks + block;
+    const int64_t batch = g->nhwc ? p->o->image : p->o->image * g->s.groups * g->blocks + total;
     if (g->hook)
-        return g->hook(g->hook_buf, g->hook_arg, tile, VL, batch, pixel, pixels, 0, VL);
+        return g->hook(g->hook_buf, g->hook_arg, tile, VL, batch, pixel, pixels, g->nhwc ? total * VL : 0,
+                       VL);
     to += place(&g->s, p->o->group, block, g->blocks);
     for (int64_t i = 0; i < pixels; i++)
         vf_store(to + i * g->s.y_w, vf_load(tile + i * VL));
@@ -238,7 +240,7 @@ static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t bl
     fetch_next(&p, g->w + (total + blocks) * w_out, smaller(g->part, s->cin),
                smaller(MAX_BLOCKS, g->blocks - block - blocks));
     p.t.channels = left;
-    p.apart = (g->hook && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
+    p.apart = g->nhwc || (g->hook && !g->y) || s->y_w != VL || s->y_lanes != VL || s->split_h > 1;
     p.in_place = g->hook && !p.apart;
     p.t.to = g->hook && p.apart ? NULL : g->y + o->image * s->y_n + o->y0 * s->y_h + o->x0 * s->y_w;
     if (!p.apart)

@@ -159,7 +159,7 @@ def _import(i: Importer) -> Any:
 _as_conv = as_onnx("Conv", WINDOW_ATTRIBUTES)
 
 
-def _export(e: Exporter, op: Conv, x: Any, *others: Value) -> Any:
+def export_conv(e: Exporter, op: Conv, x: Any, *others: Value) -> Any:
     """Pads that follow from open sizes become a node of their own."""
     if not all(isinstance(pad, int) for pad in op.pads):
         half = len(op.pads) // 2
@@ -168,7 +168,7 @@ def _export(e: Exporter, op: Conv, x: Any, *others: Value) -> Any:
     return _as_conv(e, op, x, *others)
 
 
-Conv.to_onnx = _export
+Conv.to_onnx = export_conv
 Conv.onnx = {("Conv", 1): _import}
 _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(F32, 2, 4, 7, 5), arg(F32, 6, 4, 3, 3)

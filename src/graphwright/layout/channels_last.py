@@ -1,0 +1,122 @@
+"""Brings images into the order of rows of channels, [N, D..., C], where that saves transposes.
+
+Models that have convolutions beside layers over channels (Linear, LayerNorm) transpose between the two. The
+choice is one minimum cut (:mod:`graphwright.layout.choose`): the transposes that become superfluous, against
+what convolutions are slower by. The pass comes before fusion, for which these are values like any other: what
+follows a Linear goes into its epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from graphwright.cost.machine import Machine
+from graphwright.ir.build import Builder
+from graphwright.ir.channels_last import to_first, to_last
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.layout.channels_last_forms import ChannelsLast, channels_last_form
+from graphwright.layout.choose import choose_nodes
+from graphwright.layout.forms import Blocks, transfer_ns
+from graphwright.ops.core.transpose import Transpose
+from graphwright.passes.base import Pass, Record, graphs
+from graphwright.records import dataclass, field
+
+
+@dataclass(frozen=True)
+class AssignChannelsLast(Pass):
+    """Lets nodes on images work with channels last where that pays on ``machine``.
+
+    ``lanes``: channels of a vector.
+    """
+
+    lanes: int
+    machine: Machine
+    name: str = "assign_channels_last"
+
+    def run(self, module: Module, record: Record) -> bool:
+        blocks = Blocks(self.lanes, self.machine, module.symbols)
+        for graph in list(graphs(module)):
+            forms = _forms(graph, blocks)
+            choices = {node: form.choice for node, form in forms.items()}
+            chosen = choose_nodes(graph, choices, partial(transfer_ns, blocks=blocks))
+            if chosen:
+                _Rewrite(module, graph, record).run({n: forms[n] for n in graph if n in chosen})
+        return bool(record.counts)
+
+
+def _forms(graph: Graph, blocks: Blocks) -> dict[Node, ChannelsLast]:
+    """The nodes of ``graph`` that can work with channels last."""
+    forms: dict[Node, ChannelsLast] = {}
+    for node in graph:
+        form = channels_last_form(node, blocks)
+        if isinstance(form, ChannelsLast):
+            forms[node] = form
+    return forms
+
+
+@dataclass
+class _Rewrite:
+    """Rewrites the nodes of one graph in their order."""
+
+    module: Module
+    graph: Graph
+    record: Record
+    last: dict[Value, Value] = field(default_factory=dict)
+    """Images with their channels last."""
+    made: set[Value] = field(default_factory=set)
+    """Those of them that are made so."""
+    planes: dict[Value, Value] = field(default_factory=dict)
+    """What some of the latter are transposed to."""
+
+    def run(self, forms: Mapping[Node, ChannelsLast]) -> None:
+        for node in list(self.graph):
+            form = forms.get(node)
+            if form is None:
+                self._read_planes(node)
+            else:
+                self._replace(node, form)
+        outputs = [self._planes(value, None) for value in self.graph.outputs]
+        self.graph.set_outputs(outputs, self.graph.output_names)
+        for node in reversed(list(forms)):
+            self.graph.erase(node)
+        self.record.did("nodes with channels last", len(forms))
+
+    def _read_planes(self, node: Node) -> None:
+        for position, value in enumerate(node.inputs):
+            if value in self.made:
+                self.graph.replace_input(node, position, self._planes(value, node))
+
+    def _replace(self, node: Node, form: ChannelsLast) -> None:
+        taken = form.choice.operands
+        operands = [
+            (self._channels_last if k in taken else self._planes)(value, node)
+            for k, value in enumerate(node.inputs)
+            if value is not None
+        ]
+        made = form.rewrite(Builder(self.module, self.graph, node, node.sources), node, operands)
+        if form.choice.results:
+            self.last[node.output] = made
+            self.made.add(node.output)
+        else:
+            self.graph.replace_all_uses(node.output, made)
+
+    def _channels_last(self, value: Value, before: Node) -> Value:
+        if value not in self.last:
+            self.last[value] = self._transposed(value, to_last(len(value.type.dims)), before)
+        return self.last[value]
+
+    def _planes(self, value: Value, before: Node | None) -> Value:
+        """``value`` as other nodes read it."""
+        if value not in self.made:
+            return value
+        if value not in self.planes:
+            perm = to_first(len(value.type.dims))
+            self.planes[value] = self._transposed(self.last[value], perm, before)
+        return self.planes[value]
+
+    def _transposed(self, value: Value, perm: tuple[int, ...], before: Node | None) -> Value:
+        sources = value.producer.sources if value.producer is not None else ()
+        self.record.did(Transpose.name)
+        made: Value = Builder(self.module, self.graph, before, sources)(Transpose(perm), value)
+        return made

@@ -1,0 +1,231 @@
+"""How nodes work on images whose channels lie last: what that saves, and the node that does it.
+
+An image is a value [N, C, D...]; with its channels last it is a value [N, D..., C]. Its type says so, and no
+later pass needs to know. Transposes between images and rows of channels become superfluous, and convolutions
+of single pixels matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from graphwright.cost.images import DIRECT, PLANAR, channels_last_work, direct_work
+from graphwright.ir.blocked_form import CHANNELS
+from graphwright.ir.build import Builder
+from graphwright.ir.channels_last import to_first, to_last
+from graphwright.ir.constant import is_constant
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.match import constant_array
+from graphwright.ir.op import Trait, folding
+from graphwright.ir.symbols import product
+from graphwright.ir.types import F32
+from graphwright.layout.choose import LayoutChoice
+from graphwright.layout.forms import Blocks, convolution_ns, is_depthwise, transfer_ns
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.nn.channels_last_conv import ChannelsLastConv
+from graphwright.ops.nn.conv import MAX_PLANAR_CHANNELS, Conv
+from graphwright.passes.canonicalize_reshapes import reshaped
+from graphwright.passes.canonicalize_transposes import permutation
+from graphwright.records import dataclass, replace
+
+Rewrite = Callable[[Builder, Node, Sequence[Value]], Value]
+"""What a node gives, of the operands that are present; those of its choice have their channels last."""
+IMAGE = frozenset({0})
+NONE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class ChannelsLast:
+    """The operands and results of a node with their channels last, and what takes its place."""
+
+    choice: LayoutChoice
+    rewrite: Rewrite
+
+
+def is_image(value: Value | None) -> bool:
+    """Whether ``value`` may have its channels last: their number is known, and there are pixels."""
+    if value is None or value.type.shape is None or len(value.type.dims) not in (3, 4):
+        return False
+    return isinstance(value.type.dims[CHANNELS], int)
+
+
+def channels_last_form(node: Node, blocks: Blocks) -> ChannelsLast | str:
+    """How ``node`` works on channels that lie last, or why it does not."""
+    if len(node.outputs) != 1 or any(v.type.shape is None for v in (*node.inputs, *node.outputs) if v):
+        return "a rank is not known"
+    if isinstance(node.op, Transpose):
+        return _transpose(node, blocks)
+    if isinstance(node.op, Conv):
+        return _convolution(node, node.op, blocks)
+    if Trait.ELEMENTWISE in node.op.traits:
+        return _elementwise(node)
+    if Trait.VIEW in node.op.traits:
+        return _view(node)
+    if Trait.REDUCTION in node.op.traits:
+        return _reduction(node)
+    return f"{node.op.name} works on planes"
+
+
+# ---- transposes
+
+
+def _transpose(node: Node, blocks: Blocks) -> ChannelsLast | str:
+    """Nothing is moved: the image with its channels last is what is read, or what is wanted."""
+    x, y, perm = node.operand(0), node.output, permutation(node)
+    rank = len(y.type.dims)
+    reads_image = perm == to_last(rank) and is_image(x)
+    makes_image = perm == to_first(rank) and is_image(y)
+    if reads_image and makes_image:  # of one spatial axis
+        reads_image, makes_image = _joins_pixels(x), _is_split(y)
+    if reads_image == makes_image:
+        return "it does not move the channels of images"
+    saves = transfer_ns(x if reads_image else y, blocks)
+    choice = LayoutChoice(IMAGE, NONE, saves) if reads_image else LayoutChoice(NONE, IMAGE, saves)
+    return ChannelsLast(choice, lambda _b, _node, operands: operands[0])
+
+
+def _joins_pixels(value: Value) -> bool:
+    """Whether ``value`` is an image of two spatial axes, seen as one of one."""
+    node = value.producer
+    return node is not None and Trait.VIEW in node.op.traits and len(node.operand(0).type.shape or ()) == 4
+
+
+def _is_split(value: Value) -> bool:
+    """Whether ``value`` is seen as an image of two spatial axes."""
+    return any(Trait.VIEW in user.op.traits and user.output.type.rank == 4 for user in value.users)
+
+
+def _view(node: Node) -> ChannelsLast | str:
+    """Pixels under another shape."""
+    x, y = node.operand(0), node.output
+    if not is_image(x) or not is_image(y) or x.type.dims[: CHANNELS + 1] != y.type.dims[: CHANNELS + 1]:
+        return "it regroups channels"
+    return ChannelsLast(LayoutChoice(IMAGE, IMAGE), _viewed)
+
+
+def _viewed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
+    dims = node.output.type.dims
+    return reshaped(b, operands[0], tuple(dims[axis] for axis in to_last(len(dims))))
+
+
+# ---- elements and sums
+
+
+def _elementwise(node: Node) -> ChannelsLast | str:
+    """Each operand is a constant, one number, or has the axes of the result."""
+    y = node.output
+    if not is_image(y):
+        return "no image"
+    rank = len(y.type.dims)
+    moved = []
+    for position, value in enumerate(node.inputs):
+        if value is None or is_constant(value) or value.type.shape in ((), (1,)):
+            continue
+        if not is_image(value) or len(value.type.dims) != rank:
+            return f"an operand of {value.type}"
+        moved.append(position)
+    if not moved:
+        return "it reads no image"
+    return ChannelsLast(LayoutChoice(frozenset(moved), IMAGE), _computed)
+
+
+def _computed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
+    rank = len(node.output.type.dims)
+    given = iter(operands)
+    turned = (None if v is None else _turned(b, next(given), rank) for v in node.inputs)
+    made: Value = b(node.op, *turned)
+    return made
+
+
+def _turned(b: Builder, value: Value, rank: int) -> Value:
+    """A constant with its channels last; any other is as it should be."""
+    array = constant_array(value, b.module)
+    if array is None or array.ndim == 0 or array.shape == (1,):
+        return value
+    full = array.reshape((1,) * (rank - array.ndim) + array.shape)
+    return b.const(np.ascontiguousarray(np.transpose(full, to_last(rank))))
+
+
+def _reduction(node: Node) -> ChannelsLast | str:
+    """The same elements are folded along the axes where they lie now."""
+    x, fold = node.operand(0), folding(node.op)
+    if not is_image(x) or any(v is not None for v in node.inputs[1:]):
+        return "no image, or axes that are computed"
+    rank = len(x.type.dims)
+    axes = fold.resolved(rank)
+    if fold.keepdims:
+        return ChannelsLast(LayoutChoice(IMAGE, IMAGE), partial(_folded, axes=axes))
+    if CHANNELS not in axes and len(axes) < rank - CHANNELS - 1:
+        return "channels and pixels stay, and images of them are no images"
+    return ChannelsLast(LayoutChoice(IMAGE, NONE), partial(_folded, axes=axes))
+
+
+def _folded(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[int]) -> Value:
+    places = to_last(len(node.operand(0).type.dims))
+    op = replace(node.op, axes=tuple(sorted(places.index(axis) for axis in axes)))  # type: ignore[call-arg]  # a reduction has them
+    made: Value = b(op, *operands[:1])
+    return made
+
+
+# ---- convolutions
+
+
+def _convolution(node: Node, op: Conv, blocks: Blocks) -> ChannelsLast | str:
+    x, w, y = node.operand(0), node.operand(1), node.output
+    if not is_image(x) or not is_image(y) or x.type.dtype != F32 or op.precision is not None or op.auto_pad:
+        return f"no convolution of {x.type} with channels last"
+    if not all(is_constant(v) for v in node.inputs[1:] if v is not None):
+        return "its weights are not constant"
+    if is_product(op, w):
+        return ChannelsLast(LayoutChoice(IMAGE, IMAGE, _saves_ns(op, x, w, y, blocks)), _product)
+    planes = reads_planes(op, w)
+    made = ChannelsLastConv(op.strides, op.pads, op.dilations, op.group, planes)
+    if not made.fills_blocks(x, w):
+        return "its channels do not fill blocks"
+    choice = LayoutChoice(NONE if planes else IMAGE, IMAGE, _saves_ns(op, x, w, y, blocks))
+    return ChannelsLast(choice, lambda b, _node, operands: b(made, *operands))
+
+
+def reads_planes(op: Conv, w: Value) -> bool:
+    """Whether there are too few channels to fill a vector, as those of a picture."""
+    return op.group == 1 and w.type.sizes[1] <= MAX_PLANAR_CHANNELS
+
+
+def is_product(op: Conv, w: Value) -> bool:
+    """Whether each pixel is multiplied with one matrix."""
+    return (
+        op.group == 1
+        and set(w.type.dims[CHANNELS + 1 :]) == {1}
+        and set(op.strides) <= {1}
+        and set(op.pads) <= {0}
+    )
+
+
+def _product(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
+    x, w, *bias = operands
+    array = constant_array(w, b.module)
+    assert array is not None
+    made = b(MatMul(), x, b.const(np.ascontiguousarray(array.reshape(array.shape[:2]).T)))
+    result: Value = b(Add(), made, *bias) if bias else made
+    return result
+
+
+def _saves_ns(op: Conv, x: Value, w: Value, y: Value, blocks: Blocks) -> float:
+    """Minus what a convolution takes longer with channels last than in the faster of its other forms."""
+    (cout, cin, *kernel), planes = w.type.sizes, reads_planes(op, w)
+    row_major, blocked = convolution_ns(op, w, y, blocks, planes=planes)
+    read, made = (blocks.nominal(v.type.elements) // blocks.lanes for v in (x, y))
+    moved = blocks.ns(channels_last_work(0 if planes else read, made))
+    if is_depthwise(op, w):
+        return min(0, row_major - blocked - moved, -moved)
+    pixels = blocks.nominal(y.type.dims[0]) * blocks.nominal(product(y.type.dims[CHANNELS + 1 :]))
+    reached = PLANAR if planes else DIRECT
+    work = direct_work(blocks.lanes, pixels, cout // op.group, cin * prod(kernel), reached)
+    last = op.group * blocks.ns(work) + (0 if is_product(op, w) else moved)
+    return min(0, min(row_major, blocked) - last)

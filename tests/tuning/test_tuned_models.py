@@ -22,6 +22,7 @@ from graphwright.cost.choices import Choice
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import load, open_model
 from graphwright.fusion.decision_text import decode_decisions
+from graphwright.fusion.decisions import Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.runtime.target import for_this_cpu
 from graphwright.tuning import store
@@ -92,7 +93,7 @@ def test_every_way_gives_the_right_result(model: onnx.ModelProto) -> None:
 
 def test_images_are_asked_about_algorithms_bands_and_merges() -> None:
     ways = {way for choice in draft(image_chain()).compiled({}).choices for way in choice.ways}
-    assert {"direct", "winograd 2x2", "winograd 4x4", "no bands", "one kernel", "two kernels"} <= ways
+    assert {"direct", "winograd 2x2", "winograd 4x4 in half blocks", "no bands", "two kernels"} <= ways
     strict = draft(image_chain(), numerics="strict").compiled({}).choices
     assert not any("winograd" in way for choice in strict for way in choice.ways)
 
@@ -139,7 +140,7 @@ def test_a_record_of_one_model_changes_no_other(tmp_path: Path) -> None:
 
 
 def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
-    model = rows(3, 4)
+    model = chain((Layer(8),), 4, (1, 5, 6))
     merges = [c for c in draft(model).compiled({}).choices if c.ways == ("one kernel", "two kernels")]
     slower = Measured("one kernel", {"two kernels": Times(0.8, 0.7, 0.9)}, "two kernels")
     file = tmp_path / "record.json"
@@ -150,8 +151,24 @@ def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
     assert "measured: 1 workloads with 2 ways, of which 1 changed" in apart.report()
     decided = [d for d in decode_decisions(apart.entry.decisions) if d.code is Code.MEASURED]
     assert [d.measured for d in decided] == [pytest.approx(-np.log(0.8))]
-    x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+    apart.save(tmp_path / "apart.om")
+    said = graphwright("explain", tmp_path / "apart.om", "--why-not", *decided[0].edit.nodes).stdout
+    assert "[FUSE_MEASURED]" in said and "measured, it would take 1.25 of the time" in said
+    x = np.random.default_rng(1).standard_normal((1, 4, 5, 6)).astype(np.float32)
     np.testing.assert_allclose(apart(x)[0], plain(x)[0], rtol=1e-6)
+
+
+def test_decisions_about_bands_have_their_measured_time(tmp_path: Path) -> None:
+    model = chain((Layer(32), Layer(0, 3)), 16, (1, 24, 20))
+    (choice,) = (c for c in draft(model).compiled({}).choices if "no bands" in c.ways)
+    assert choice.ways[0] == "no bands"
+    for taken, time in ((choice.ways[1], 0.5), ("no bands", 1.25)):
+        known = Measured("no bands", {choice.ways[1]: Times(time, time, time)}, taken)
+        record = Record("any", "any", {choice.workload: known}).text()
+        compiled = gw.compile(model, options={"tuning": record})
+        (decided,) = (d for d in decode_decisions(compiled.entry.decisions) if d.edit.kind is Kind.BAND)
+        assert decided.measured == pytest.approx(np.log(time))
+        assert (decided.verdict is Verdict.TAKEN) == (taken != "no bands")
 
 
 def test_open_sizes_have_to_be_given(tmp_path: Path) -> None:
@@ -206,8 +223,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     record = tmp_path / "cache" / "tuning" / store.FILE
     assert json.loads(record.read_text())["workloads"]
+    count = len(json.loads(record.read_text())["workloads"])
+    assert f"workloads      {count}" in graphwright("cache", "stats", *cache).stdout
     again = graphwright("compile", file, "-o", tmp_path / "b.om", "--tuning", record, "-q")
     assert again.exit_code == 0 and not again.output
     assert (tmp_path / "a.om").read_bytes() == (tmp_path / "b.om").read_bytes()
+    assert graphwright("cache", "clear", *cache).exit_code == 0 and not record.exists()
     refused = graphwright("compile", file, "-o", tmp_path / "c.om", "--tune", "-1")
     assert refused.exit_code == 2 and "--tune" in refused.output

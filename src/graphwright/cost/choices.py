@@ -43,6 +43,16 @@ class Choice:
         known = self.measured
         return [way for way in self.ways if way != self.taken and (known is None or not known.knows(way))]
 
+    def ratio(self, way: str, other: str) -> float | None:
+        """The time of ``way`` over that of ``other``, where both are known."""
+        times = [1.0 if each == self.ways[0] else self._median(each) for each in (way, other)]
+        return times[0] / times[1] if self.measured is not None and all(times) else None
+
+    def _median(self, way: str) -> float:
+        """0 where it is not known."""
+        times = self.time_of(way)
+        return 0.0 if times is None else times.median
+
     def time_of(self, way: str) -> Times | None:
         """The time of ``way`` over that of the predicted one, where it is known."""
         return None if self.measured is None else self.measured.times.get(way)

@@ -26,8 +26,8 @@ def choose_merge(candidate: Candidate, choices: Choices, notes: list[object]) ->
 
 def measured_ratio(choice: Choice) -> float | None:
     """The logarithm of the time of one kernel over that of two, where it was measured."""
-    times = choice.time_of(APART)
-    return None if times is None else -math.log(times.median)
+    ratio = choice.ratio(TOGETHER, APART)
+    return None if ratio is None else math.log(ratio)
 
 
 def _moves_nothing(candidate: Candidate) -> bool:

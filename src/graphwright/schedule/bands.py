@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Dim, SymbolTable, atoms, maximum, minimum
 from graphwright.ir.types import F32
 from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
-from graphwright.kernels.bands.choices import ways_of
+from graphwright.kernels.bands.choices import APART, ways_of
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
 from graphwright.kernels.launch import Hook, Launch, Run, Step, only_where
 from graphwright.kernels.ref import KernelRef
@@ -97,36 +97,49 @@ def with_bands(
         predicted = worth_banding(
             isa, [link.costed for link in chain], lambda dim: nominal(dim, symbols, _LARGE_SIZES)
         )
-        parts, refused = _parts(isa, chain, predicted, choices, notes)
-        for part, rows in parts:
+        plan = _plan(isa, chain, predicted, choices, notes)
+        for part, rows in plan.parts:
             made |= dict.fromkeys((link.step.node for link in chain[part]), None)
             made[chain[part][-1].step.node] = _banded(isa, chain[part], rows)
-            notes.append(_decision(isa, chain[part], _TAKEN))
+            notes.append(_decision(isa, chain[part], _TAKEN, plan.measured))
         for k in range(len(chain) - 1):
-            if not any(part.start <= k and k + 1 < part.stop for part, _ in parts):
-                notes.append(_decision(isa, chain[k : k + 2], refused))
+            if not any(part.start <= k and k + 1 < part.stop for part, _ in plan.parts):
+                measured = plan.measured if len(chain) == 2 else None
+                notes.append(_decision(isa, chain[k : k + 2], plan.refused, measured))
     kept = (made.get(step.node, step) for step in steps)
     return tuple(step for step in kept if step is not None), notes
 
 
-def _parts(
-    isa: Isa, chain: Sequence[Link], predicted: Sequence[slice], choices: Choices, notes: list[object]
-) -> tuple[list[tuple[slice, Dim | None]], Refusal]:
-    """The parts of ``chain`` that run in bands, with their rows where these were measured; and why others do
-    not.
+@dataclass(frozen=True)
+class _Plan:
+    """The parts of a chain that run in bands, with their rows where these were measured; why others do not;
+    and the logarithm of the time in bands over that without, where it was measured of one part.
     """
+
+    parts: Sequence[tuple[slice, Dim | None]]
+    refused: Refusal = _NOT_PAYING
+    measured: float | None = None
+
+
+def _plan(
+    isa: Isa, chain: Sequence[Link], predicted: Sequence[slice], choices: Choices, notes: list[object]
+) -> _Plan:
+    """What is predicted of ``chain``, or was measured where all sizes are known."""
     stages = [link.stage for link in chain]
     if not choices.is_kept or not all(isinstance(arg, int) for stage in stages for arg in stage.args):
-        return [(part, None) for part in predicted], _NOT_PAYING
+        return _Plan([(part, None) for part in predicted])
     ways = ways_of(isa, stages, predicted)
     kernels = [link.launch.hook and link.launch.hook.kernel.symbol.rpartition("_")[0] for link in chain]
     nodes = [link.step.node for link in chain]
-    taken = choices.choose("bands", (tuple(stages), tuple(kernels)), list(ways), nodes, notes).taken
-    refused = _NOT_PAYING if taken == next(iter(ways)) else _SLOWER
-    return [(slice(part.begin, part.end), part.rows) for part in ways[taken]], refused
+    choice = choices.choose("bands", (tuple(stages), tuple(kernels)), list(ways), nodes, notes)
+    parts = [(slice(part.begin, part.end), part.rows) for part in ways[choice.taken]]
+    single = [way for way, held in ways.items() if len(held) == 1 and (not parts or way == choice.taken)]
+    ratios = [ratio for way in single if (ratio := choice.ratio(way, APART)) is not None]
+    refused = _SLOWER if choice.is_changed else _NOT_PAYING
+    return _Plan(parts, refused, math.log(min(ratios)) if ratios else None)
 
 
-def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal) -> Decision:
+def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal, measured: float | None = None) -> Decision:
     """What was decided about a chain; its time is predicted where all sizes are known."""
     nodes = [link.step.node for link in chain]
     saved: Dim = sum((2 * link.result.bytes for link in chain[:-1]), 0)
@@ -137,7 +150,7 @@ def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal) -> Decision:
     edit = Edit(Kind.BAND, tuple(node.place for node in nodes))
     verdict = Verdict.TAKEN if outcome is _TAKEN else Verdict.REFUSED
     sources = tuple(node.sources for node in nodes)
-    return Decision(edit, verdict, outcome.code, outcome.why, saved, predicted, sources=sources)
+    return Decision(edit, verdict, outcome.code, outcome.why, saved, predicted, measured, sources)
 
 
 def _work(chain: Sequence[Link]) -> Dim:

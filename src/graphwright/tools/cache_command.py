@@ -14,13 +14,15 @@ from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.models import is_package, open_model
+from graphwright.tuning.store import forget, record_file, users_record
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
 def cache() -> None:
-    """Look at the folders of compiled kernels and programs, ask why they missed, empty them.
+    """Look at the folders of compiled kernels and programs and at the tuning record, ask why kernels missed,
+    empty them.
 
     \b
     [bold]Examples[/bold]
@@ -36,7 +38,7 @@ def cache() -> None:
 @app.command()
 @with_options
 def stats(*, options: Options) -> None:
-    """Show where kernels and programs are, how many, and how much they may take.
+    """Show where kernels, programs and what --tune measured are, how many, and how much they may take.
 
     \b
     [bold]Example[/bold]
@@ -52,6 +54,9 @@ def stats(*, options: Options) -> None:
     ):
         rows = [["folder", str(folder)], ["entries", str(entries)], ["size", bytes_text(size)]]
         table([*rows, ["limit", limit]])
+    record = users_record(options)
+    count = 0 if record is None else len(record.workloads)
+    table([["tuning record", str(record_file(options))], ["workloads", str(count)]])
 
 
 @app.command("list")
@@ -121,7 +126,7 @@ def _why(source: str, options: Options) -> str:
 @app.command()
 @with_options
 def clear(*, options: Options) -> None:
-    """Drop every kernel and program; what is compiled later makes its own again.
+    """Drop every kernel and program, and what --tune measured; what is compiled later makes its own again.
 
     \b
     [bold]Example[/bold]
@@ -129,5 +134,5 @@ def clear(*, options: Options) -> None:
     \b
       graphwright cache clear
     """
-    dropped = KernelCache(options).clear() + ProgramCache(options).clear()
+    dropped = KernelCache(options).clear() + ProgramCache(options).clear() + forget(options)
     say(f"  dropped {dropped} {'entry' if dropped == 1 else 'entries'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -272,6 +273,8 @@ def _show_why_not(explained: Explanation, first: str, second: str) -> None:
     say(f"  {found.code.means}")
     if found.bytes_saved is not None:
         say(f"  a merge would save {bytes_text(explained.bytes_of(found))} in a run")
+    if found.measured is not None:
+        say(f"  measured, it would take {math.exp(found.measured):.2f} of the time")
     if found.code.remedy:
         say(f"  what to do: {found.code.remedy}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import graphwright
@@ -28,11 +29,10 @@ def with_record(options: Options) -> Options:
 def users_record(options: Options) -> Record | None:
     """The record of this CPU and version; None where there is none, or, with one warning, where it is damaged
     or of others."""
-    folder = options.tuning_folder
-    if not (folder / FILE).is_file():
+    if not record_file(options).is_file():
         return None
     try:
-        data = PrivateFolder(folder).read(FILE)
+        data = PrivateFolder(options.tuning_folder).read(FILE)
         record = None if data is None else parsed(decoded(data))
     except (ToolchainError, ValueError) as error:
         _warn(options, str(error))
@@ -59,8 +59,21 @@ def keep(workloads: Workloads, options: Options) -> None:
         if folder.usable():
             folder.write(FILE, record_of({**known, **workloads}).text().encode())
     except (OSError, ToolchainError) as error:
-        path = options.tuning_folder / FILE
+        path = record_file(options)
         warn_once(f"tuning {path}", "what was measured is not kept: %s cannot be written (%s)", path, error)
+
+
+def forget(options: Options) -> int:
+    """Remove the user's record; how many there were."""
+    file = record_file(options)
+    found = file.is_file()
+    file.unlink(missing_ok=True)
+    return int(found)
+
+
+def record_file(options: Options) -> Path:
+    """Where the user's record is kept."""
+    return options.tuning_folder / FILE
 
 
 def record_of(workloads: Workloads) -> Record:
@@ -69,5 +82,5 @@ def record_of(workloads: Workloads) -> Record:
 
 
 def _warn(options: Options, why: str) -> None:
-    path = options.tuning_folder / FILE
+    path = record_file(options)
     warn_once(f"tuning {path}", "the tuning record %s is not used: %s; %s", path, why, REMEDY)

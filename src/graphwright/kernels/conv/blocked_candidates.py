@@ -7,7 +7,7 @@ from typing import Literal
 
 from graphwright.cost.nominal import nominal
 from graphwright.ir.graph import Value
-from graphwright.ir.symbols import Dim, numbers
+from graphwright.ir.symbols import Dim, ceildiv, numbers
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocks import block_strides
 from graphwright.kernels.candidates.packing import packed, repeated
@@ -30,8 +30,23 @@ from graphwright.records import dataclass
 _LARGE_SIZES = (1024, 4096, 16384)
 """What open sizes count as where a form of Winograd's is chosen, which has to pay at some size."""
 
-_Form = Literal["direct", 2, 4]
-"""A direct convolution, or the size of Winograd's tiles."""
+
+@dataclass(frozen=True)
+class Form:
+    """A convolution by Winograd: the size of its tiles; ``halved``: blocks have half as many as is predicted
+    to fit the second-level cache."""
+
+    tile: Literal[2, 4]
+    halved: bool = False
+
+    def __str__(self) -> str:
+        return f"winograd {self.tile}x{self.tile}{' in half blocks' if self.halved else ''}"
+
+    def blocking(self, predicted: tuple[Dim, Dim]) -> tuple[Dim, Dim]:
+        """Tiles of a block and groups of a unit, of those that are ``predicted``."""
+        tiles, groups = predicted
+        return (ceildiv(tiles, 2) if self.halved else tiles), groups
+
 
 _SHORT_ROW = 8
 """Pixels of a row that leave a tile half empty."""
@@ -76,9 +91,8 @@ class BlockedConvolution:
             return winograd
         return Run((only_where(1 - pays, self._direct(context)), only_where(pays, winograd)))
 
-    def _winograd_form(self, context: Context) -> Literal[2, 4] | None:
-        """The size of Winograd's tiles where they should be, or were measured to be, faster than the direct
-        kernel."""
+    def _winograd_form(self, context: Context) -> Form | None:
+        """That of Winograd's which should be, or was measured to be, faster than the direct kernel."""
         window, pads = self.window, self.window.pads
         usual = (window.kernel, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
         blocked = is_blocked(self.x) and is_blocked(self.call.node.output)
@@ -91,24 +105,26 @@ class BlockedConvolution:
         counts = two_axes(self.call.node.output.type.dims)[2:]
         oh, ow = (nominal(dim, context.symbols, _LARGE_SIZES) for dim in counts)
         count = images if isinstance(images, int) else 1
-        forms = winograd_cost.ranked(context.isa, count, cin, cout, oh, ow, self.in_bf16)
-        found = self._chosen(forms, context) if self._is_static else forms[0]
-        return None if found == "direct" else found
+        ranked = winograd_cost.ranked(context.isa, count, cin, cout, oh, ow, self.in_bf16)
+        forms = [None if form == "direct" else Form(form) for form in ranked]
+        return self._chosen(forms, context) if self._is_static else forms[0]
 
-    def _chosen(self, forms: Sequence[_Form], context: Context) -> _Form:
-        """The form that is taken of ``forms``, the predicted one first."""
-        names = {str(form) if form == "direct" else f"winograd {form}x{form}": form for form in forms}
+    def _chosen(self, forms: Sequence[Form | None], context: Context) -> Form | None:
+        """The one that is taken of ``forms``, the predicted one first; None is the direct kernel."""
+        halved = [Form(form.tile, halved=True) for form in forms if form is not None]
+        names = {"direct" if form is None else str(form): form for form in (*forms, *halved)}
         epilogue, hook = self.call.epilogue, self.call.hook
         details = epilogue.args, epilogue.residual is not None, self.bias is not None, hook is not None
         return names[context.choose("convolution", self.call.node, list(names), *details)]
 
-    def _winograd(self, m: Literal[2, 4], context: Context) -> tuple[Launch, Dim]:
+    def _winograd(self, form: Form, context: Context) -> tuple[Launch, Dim]:
         """The launch, and 1 where it should be faster than the direct kernel, else 0."""
         cout, cin = self.w.type.sizes[:2]
-        isa, images, sizes = context.isa, self.x.type.dims[0], self._sizes
+        m, isa, images, sizes = form.tile, context.isa, self.x.type.dims[0], self._sizes
+        blocking = form.blocking(winograd.blocking(m, isa, images, cin, cout, *sizes[2:]))
         made = winograd.WinogradArgs(*(
             images, cin, cout, *sizes, *self.window.pads[:2], *block_strides(self.x), *self._strides,
-            *self.call.epilogue.args, *winograd.blocking(m, isa, images, cin, cout, *sizes[2:]),
+            *self.call.epilogue.args, *blocking,
         ))  # fmt: skip
         launch = self.call.launch(
             winograd.SYMBOLS[m],

@@ -599,7 +599,8 @@ static bool execute(run *r) {
     if (r->call->poison && !poison_start(r))
         return false;
     resolve_operands(r->call);
-    if (r->call->plan->parallel)
+    const gw_plan *plan = r->call->plan;
+    if (r->call->spread ? plan->shared : plan->parallel)
         run_graph(r);
     else
         run_block(r, 0, 0);

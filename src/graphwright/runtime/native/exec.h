@@ -35,7 +35,7 @@ typedef struct {
     bool poison;              /* fill memory that no task may read with NaN bytes */
     int64_t *trace;           /* task_count x GW_TRACE_WORDS, or NULL */
     const char *const *sites; /* of each task, what a crash in its kernel says; or NULL */
-    gw_spread spread;         /* or NULL: workers of the process help */
+    gw_spread spread;         /* for plans that are `shared`; or NULL: workers of the process help */
 } gw_call;
 
 bool gw_execute(const gw_call *call, gw_error *error);

@@ -13,6 +13,8 @@
    out neighbours, and in a long region more, as all threads wait for the last chunk. */
 enum { HEAVY_NS = 8000, CHUNK_NS = 2500, LONG_CHUNK_NS = 100000, BRIEF_NS = 5000 };
 enum { CHUNKS = 16, LONG_CHUNKS = 64 };
+/* Measured: asking a host for its threads costs about 20 us, and they come after 50 us. */
+enum { SHARED_NS = 100000 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -241,6 +243,28 @@ static bool is_brief(const maker *m) {
     return true;
 }
 
+/* Whether a LOOP repeats the block, or one around it. */
+static bool is_repeated(const gw_program *p, int64_t block) {
+    for (int64_t task; (task = p->blocks[block].parent) >= 0; block = p->tasks[task].block)
+        if (p->tasks[task].kind == GW_LOOP)
+            return true;
+    return false;
+}
+
+static bool is_shared(const maker *m) {
+    const gw_program *p = m->program;
+    int64_t total = 0;
+    for (int64_t i = 0; i < p->task_count; i++) {
+        const gw_task *t = &p->tasks[i];
+        if (!m->plan->steps[i].heavy)
+            continue;
+        if (t->work < 0 || is_repeated(p, t->block))
+            return true;
+        total += smaller(m->plan->registers[t->work], SHARED_NS);
+    }
+    return total >= SHARED_NS;
+}
+
 /* A plan and its tables, all zero, in one piece of memory: a loop may make a plan for each of its runs. */
 static gw_plan *allocate(const gw_program *p) {
     const int64_t counts[] = {p->input_dim_count, p->shape_count, p->buffer_count, p->buffer_count,
@@ -275,6 +299,7 @@ static bool fill_plan(const maker *m) {
         if (p->tasks[i].kind == GW_LOOP)
             m->plan->steps[i].light = is_light(m, p->tasks[i].blocks.at[0]);
     m->plan->brief = is_brief(m);
+    m->plan->shared = is_shared(m);
     return true;
 }
 

@@ -35,6 +35,7 @@ typedef struct gw_plan {
     gw_step *steps;
     int64_t arena_bytes;
     bool parallel; /* some task is heavy, so threads may help */
+    bool shared;   /* so much of its work is in such tasks that it pays to wake a thread of the host's */
     bool brief;    /* takes a few microseconds, none of them in host functions */
 } gw_plan;
 

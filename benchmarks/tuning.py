@@ -26,6 +26,7 @@ import graphwright as gw
 from benchmarks.calibration import tasks
 from benchmarks.fusion.paired import Blocks, estimate
 from benchmarks.models import MODELS
+from graphwright.compiler.tuning import STAGE
 from graphwright.rate_files import cpu_model
 from graphwright.tools.machine import machine
 from graphwright.tuning import store
@@ -46,9 +47,14 @@ def measure(name: str, seconds: int, folder: Path) -> dict[str, Any]:
     feeds = model.feeds("default", seed=0)
     shapes = {key: array.shape for key, array in feeds.items()}
 
+    said = [""]
+
+    def observe(stage: str, product: object) -> None:
+        said.extend([str(product)] if stage == STAGE else [])
+
     def compiled(**options: Any) -> gw.Model:
         given = gw.CompileOptions(threads=1, cache_dir=folder, **options)
-        return gw.compile(model.path(), shapes=shapes, options=given)
+        return gw.compile(model.path(), shapes=shapes, options=given, observe=observe)
 
     start = time.perf_counter()
     tuned = compiled(tune=seconds)
@@ -56,7 +62,7 @@ def measure(name: str, seconds: int, folder: Path) -> dict[str, Any]:
     untuned = compiled(tuning="none")
     file = folder / "tuning" / store.FILE
     known = parsed(file.read_text()).workloads if file.exists() else {}
-    found: dict[str, Any] = {"seconds": round(taken, 1), **summary(known)}
+    found: dict[str, Any] = {"seconds": round(taken, 1), "said": said[-1], **summary(known)}
     if tasks(tuned) == tasks(untuned) and not found["changed"]:
         return {**found, "same": True, "ratio": 1.0}
     blocks = Blocks({"before": runs(untuned, feeds), "after": runs(tuned, feeds)})
@@ -79,14 +85,15 @@ def runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
 
 
 def summary(known: Workloads) -> dict[str, Any]:
-    """How many workloads and ways were measured, of how many another way than the predicted one is taken, and
-    by how much less time."""
+    """How many workloads and ways were measured; of how many a way takes less time than the predicted one in
+    the whole interval, and of how many it is taken."""
     measured = {name: each for name, each in known.items() if any(each.times.values())}
     changed = [each for each in measured.values() if each.taken != each.base]
     gains = ((each, each.times[each.taken]) for each in changed)
     return {
         "workloads": len(measured),
         "ways": sum(len([t for t in each.times.values() if t]) for each in measured.values()),
+        "faster": sum(any(t and t.high < 1 for t in each.times.values()) for each in measured.values()),
         "changed": len(changed),
         "changes": [f"{each.taken} for {each.base}: {t.median:.3f}" for each, t in gains if t],
     }
@@ -94,11 +101,11 @@ def summary(known: Workloads) -> dict[str, Any]:
 
 def line(name: str, found: Mapping[str, Any]) -> str:
     """One line for the terminal."""
-    kept = f"{found['workloads'] - found['changed']} of {found['workloads']} workloads as predicted"
+    kept = f"{found['workloads']} workloads, of {found['faster']} a way is faster, {found['changed']} changed"
     ratio = (
         "the same" if found["same"] else f"{found['ratio']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
     )
-    return f"{name:20} {ratio:24} {kept}, {found['ways']} ways in {found['seconds']:.0f} s"
+    return f"{name:20} {ratio:24} {kept}, {found['said']}, {found['seconds']:.0f} s"
 
 
 def write(made: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import graphwright
@@ -63,6 +63,7 @@ def measured(draw: st.DrawFn) -> Measured:
     return Measured(base, times, draw(st.sampled_from([base, *times])))
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.integers(0, 9).map(digest), measured(), max_size=4))
 def test_a_record_that_is_written_is_read(workloads: Workloads) -> None:
     record = Record("cpu", "1.0", workloads)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphwright.cost.choices import Choice
@@ -22,6 +22,7 @@ from graphwright.tuning_records import Measured, Times, Workloads
 from tests.fusion.support import module_of
 
 MINUTE = 60.0
+SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Clocked:
@@ -81,6 +82,7 @@ def test_without_time_nothing_is_found() -> None:
     assert compare(side, side, {"a": part}, lambda name: True, MINUTE, time.perf_counter() - 1) == {}
 
 
+@SETTINGS
 @given(st.lists(st.floats(0.1, 10), min_size=LOOKS[0], max_size=50))
 def test_the_interval_holds_the_median(samples: list[float]) -> None:
     low, high = interval(samples)
@@ -203,6 +205,7 @@ def test_the_search_ends_where_changes_always_meet() -> None:
     assert search.left == 0 and {each.taken for each in search.learned.values()} == {"x"}
 
 
+@SETTINGS
 @given(st.lists(st.frozensets(st.integers(0, 8), max_size=3), max_size=6), st.data())
 def test_a_closure_cuts_no_task(tasks: list[frozenset[int]], data: st.DataObject) -> None:
     others = data.draw(st.lists(st.frozensets(st.integers(0, 8), max_size=3), max_size=6))

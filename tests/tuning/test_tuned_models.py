@@ -231,3 +231,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert graphwright("cache", "clear", *cache).exit_code == 0 and not record.exists()
     refused = graphwright("compile", file, "-o", tmp_path / "c.om", "--tune", "-1")
     assert refused.exit_code == 2 and "--tune" in refused.output
+
+
+def test_gears_are_measured_at_their_own_sizes(tmp_path: Path) -> None:
+    """And other shapes, whose sizes are open, are not."""
+    gears = gw.Gears(shapes={"x": [(2, 4), (8, 4)]}, between="dynamic")
+    tuned = gw.compile(rows("N", 4), gears=gears, tune=20, options={"cache_dir": tmp_path / "cache"})
+    assert "measured: " in tuned.report()
+    for n in (1, 2, 5, 8, 11):
+        x = np.random.default_rng(n).standard_normal((n, 4)).astype(np.float32)
+        (expected,) = ReferenceEvaluator(rows("N", 4)).run(None, {"x": x})
+        np.testing.assert_allclose(tuned(x)[0], expected, rtol=1e-4, atol=1e-5)

@@ -43,21 +43,21 @@ def tuned(
     """``options`` with a record of what the option ``tune`` has time to measure of ``modules``, which stay as
     they are; ``simplified``: graph passes have run on them. The user's record keeps it.
 
-    Raises ModelError where the sizes to measure at are not known.
+    Raises ModelError where no sizes to measure at are known.
     """
     if not options.tune or options.device != "cpu":
         return options
     if options.isa not in usable_isas():
         log.warn_once(f"tune {options.isa}", "nothing is measured for %s, which this CPU lacks", options.isa)
         return options
+    _require_sizes(modules, simplified, options.sizes_to_tune)
     load()
     known = {} if options.tuning == NO_RECORD else dict(parsed(options.tuning).workloads)
     learned: dict[str, Measured] = {}
     end = time.perf_counter() + options.tune
     for number, (module, is_simplified) in enumerate(zip(modules, simplified, strict=True)):
-        missing = open_sizes(module.main.inputs, options.sizes_to_tune)
-        if missing and not is_simplified:  # called by a host program, which finds its sizes
-            log.info("tuning: a subgraph with sizes %s that data decide is not measured", ", ".join(missing))
+        if missing := open_sizes(module.main.inputs, options.sizes_to_tune):
+            log.info("tuning: a program with open sizes %s is not measured", ", ".join(missing))
             continue
         draft = Draft(module, is_simplified, options)
         now = time.perf_counter()
@@ -73,14 +73,16 @@ def tuned(
             log.warn_once(f"tune {error}", "not tuned, as made-up inputs do not run: %s", error)
             continue
         learned |= {name: each for name, each in search.learned.items() if known.get(name) != each}
-        log.info("tuning: %d ways measured, %d left for lack of time", search.tried, search.left)
+        done = f"{search.tried} ways measured, {search.left} left for lack of time"
+        observe(STAGE, done)
+        log.info("tuning: %s", done)
     if learned:
         keep(learned, options)
     return replace(options, tuning=record_of({**known, **learned}).text())
 
 
 class Draft:
-    """A copy of a module in front of the stages that ask for choices. Raises ModelError for open sizes."""
+    """A copy of a module in front of the stages that ask for choices."""
 
     def __init__(self, module: Module, is_simplified: bool, options: Options) -> None:
         self._module, self._options = clone_module(module), options
@@ -88,7 +90,6 @@ class Draft:
         run_passes(self._module, (*(() if is_simplified else graph_passes(options)), *before), options)
         number_nodes(self._module)
         inputs = self._module.main.inputs
-        _require_sizes(inputs, options.sizes_to_tune)
         self._arrays = [
             made_up(value.type, options.sizes_to_tune, number) for number, value in enumerate(inputs)
         ]
@@ -123,15 +124,22 @@ def open_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
     )
 
 
-def _require_sizes(inputs: Sequence[Value], sizes: Mapping[str, int]) -> None:
-    """Raise ModelError for inputs with open sizes that ``sizes`` lack."""
+def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes: Mapping[str, int]) -> None:
+    """Raise ModelError where all ``modules`` have open sizes that ``sizes`` lack: nothing would be measured.
+    Those that are not ``simplified`` are called by host programs, which find their sizes in data.
+    """
+    if not all(open_sizes(module.main.inputs, sizes) for module in modules):
+        return
     faults = Collector(ModelError)
-    wanted = ",".join(f"{name}=..." for name in open_sizes(inputs, sizes))
-    for value in inputs:
-        if open_sizes((value,), sizes):
-            message = f"input {value.name!r} is {value.type}: --tune measures at sizes that are known"
-            hint = f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"
-            faults.add("tune-sizes", message, hint=hint)
+    for module, is_simplified in zip(modules, simplified, strict=True):
+        for value in module.main.inputs if is_simplified else ():
+            if open_sizes((value,), sizes):
+                wanted = ",".join(f"{name}=..." for name in open_sizes(module.main.inputs, sizes))
+                message = f"input {value.name!r} is {value.type}: --tune measures at sizes that are known"
+                hint = (
+                    f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"
+                )
+                faults.add("tune-sizes", message, hint=hint)
     faults.raise_if_any()
 
 

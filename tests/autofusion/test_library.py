@@ -292,6 +292,46 @@ def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
     check_three_programs(run)
 
 
+def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None:
+    """ONNX Runtime runs If, Loop and NonZero, the library the other nodes of their bodies, with weights."""
+    weight = RNG.normal(size=(8, 8)).astype(np.float32)
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[4, 8] x, bool c, int64 n) => (float[m] y, float[4, 8] z) <float[8, 8] w> {
+            y = If (c) <
+                then_branch = t () => (float[m] u) {
+                    e = Exp (x) a = Add (e, x) i = NonZero (a) j = Transpose (i)
+                    g0 = GatherND (a, j) s = Sigmoid (g0) u = Mul (s, g0) },
+                else_branch = f () => (float[k] v) {
+                    h = Tanh (x) b = Mul (h, x) i2 = NonZero (b) j2 = Transpose (i2) v = GatherND (b, j2) }>
+            yes = Constant <value = bool {1}> ()
+            z = Loop (n, yes, x) <body = body (int64 k, bool more, float[4, 8] before)
+                    => (bool again, float[4, 8] after) {
+                again = Identity (more) q = MatMul (before, w) r = Tanh (q) i3 = NonZero (r)
+                size = Size (i3) number = Cast <to = 1> (size) d = Div (r, number) after = Add (d, before) }>
+        }""")
+    del model.graph.initializer[:]
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    fused = autofuse(model, library=True)
+    assert set(fused.outside) == {"If", "Loop", "NonZero"}
+    assert fused.operator_library is not None
+    assert not fused.operator_library.refused
+    assert not fused.operator_library.whole
+    write(fused, tmp_path / "bodies.so")
+    run = with_library(fused, tmp_path / "bodies.so", profile=str(tmp_path / "profile"))
+    x = RNG.normal(size=(4, 8)).astype(np.float32)
+    a, b, after = np.exp(x.astype(np.float64)) + x, np.tanh(x.astype(np.float64)) * x, x.astype(np.float64)
+    for _ in range(3):
+        after = np.tanh(after @ weight) / (2 * x.size) + after
+    for choice, branch in ((True, a.ravel() / (1 + np.exp(-a.ravel()))), (False, b.ravel())):
+        y, z = run.run(None, {"x": x, "c": np.array(choice), "n": np.array(3)})
+        np.testing.assert_allclose(y, branch, rtol=1e-5)
+        np.testing.assert_allclose(z, after, rtol=1e-5)
+    events = json.loads(Path(run.end_profiling()).read_text())
+    executed = {event["args"]["op_name"] for event in events if event.get("cat") == "Node"}
+    assert executed >= {each.name for each in fused.operator_library.operators}
+
+
 def test_each_program_is_measured_in_its_place() -> None:
     """A ratio for each: what it is depends on the machine."""
     fused = autofuse(model_of_three_programs(), library=True)

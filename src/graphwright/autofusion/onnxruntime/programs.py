@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from graphwright.compiler.partition import Kind, bound_by, partition
 from graphwright.fusion.outline import outline
@@ -13,6 +12,7 @@ from graphwright.ir.foreign import Foreign
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
+from graphwright.ir.region_op import CallOp
 from graphwright.ir.subgraph import Subgraph
 from graphwright.records import dataclass, replace
 
@@ -29,21 +29,34 @@ class Outlined:
 
 
 def outline_programs(module: Module) -> Outlined:
-    """Move what programs can run of the entry of ``module``, Fused nodes included, into Subgraph nodes."""
-    graph = module.main
+    """Move what programs can run of the entry of ``module``, Fused nodes included, into Subgraph nodes.
+
+    In the regions of nodes that stay with ONNX Runtime as well.
+    """
+    made: list[Node] = []
+    outside: dict[Node, str] = {}
+    pending = [module.main]
+    while pending:
+        graph = pending.pop()
+        _outline_graph(graph, made, outside)
+        pending += [region for node in graph if not isinstance(node.op, CallOp) for region in node.regions]
+    return Outlined(made, outside)
+
+
+def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> None:
+    """Adds to ``made`` the new nodes of ``graph``, and to ``outside`` those that stay in it."""
     kept = {node: reason for node in graph if (reason := _why_kept(node))}
     found = partition(graph, given=kept)
-    outside = dict(found.reasons)
-    made: list[Node] = []
+    outside |= found.reasons
     for group in found.groups:
         if group.kind is not Kind.PROGRAM:
             continue
         if _launches(group.nodes) < LEAST_LAUNCHES:
             outside |= dict.fromkeys(group.nodes, "a program of its own would not pay")
             continue
-        made.append(outline(graph, group.nodes, partial(Subgraph, number=len(made))))
+        number = len(made)
+        made.append(outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number)))  # type: ignore[misc]
     graph.sort()
-    return Outlined(made, outside)
 
 
 def _why_kept(node: Node) -> str:

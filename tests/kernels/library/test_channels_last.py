@@ -62,7 +62,8 @@ class Convolution:
             self.args: Any = blocked_depthwise.BlockedDepthwiseArgs(
                 n, channels, 1, 1, *sizes, x_n, x_c, x_h, 0, 0, 0, y_n, lanes, y_h, *store
             )
-            self.scratch = blocked_depthwise.scratch_bytes(isa, self.args)
+            self.grid = int(blocked_depthwise.nhwc_grid(isa, self.args))
+            self.scratch = blocked_depthwise.nhwc_scratch_bytes(isa, self.args)
         else:
             module, symbol = direct, direct.PLANAR_NHWC_SYMBOL if planar else direct.NHWC_SYMBOL
             blocks = ((0, lanes),) if planar else ((1, lanes), (0, lanes))  # type: ignore[assignment]
@@ -71,11 +72,10 @@ class Convolution:
                 y_n, lanes, y_h, cout, lanes, 1, 1, *store,
             )  # fmt: skip
             scratch = direct.planar_scratch_bytes if planar else direct.scratch_bytes
-            self.scratch = scratch(isa, self.args)
+            self.grid, self.scratch = int(direct.grid(isa, self.args)), scratch(isa, self.args)
         weights = guard(pack(w, Layout((0, 1, 2, 3), blocks, zero_padded=True)))
         self.operands = [read, weights, None if bias is None else guard(bias), None, self.y]
         self.kernel = load(module, isa)[symbol]
-        self.grid = int(module.grid(isa, self.args))
 
     def run(self, chunks: list[tuple[int, int]] | None = None) -> Any:
         self.y[...] = np.nan

@@ -132,6 +132,7 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
     memcpy(&hook, &buf[BLOCKED_DEPTHWISE_OPERANDS], sizeof hook);
     if (s->ow == 0)
         return 0;
+    const int64_t side = nhwc ? LINE_BLOCKS : 1; /* blocks of a unit, whose channels share cache lines */
     const int64_t blocks = parts(s->groups, VL), bands = parts(s->oh, BAND);
     const struct tiles tiles = choose_tiles(s);
     const struct cuts cuts = cut_row(&tiles, s->ow);
@@ -139,9 +140,11 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
     const int dense = !in_place || s->y_h == s->ow * VL;
     /* rows that a hook gets at once */
     const int64_t group = dense ? smaller(s->oh, parts(HOOK_PIXELS, s->ow)) : 1;
-    struct ring ring = make_ring(s, scratch, nhwc);
-    float *const out = (float *)scratch + ring.span * ring.pitch;
-    const float **const rows = (const float **)(void *)(out + group * s->ow * VL);
+    struct ring rings[LINE_BLOCKS];
+    float *out = scratch;
+    for (int64_t i = 0; i < side; i++, out += rings[0].span * rings[0].pitch)
+        rings[i] = make_ring(s, out, nhwc);
+    const float **const rows = (const float **)(void *)(out + side * group * s->ow * VL);
     struct row r = {
         .rows = rows,
         .kw = s->kw,
@@ -152,32 +155,41 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
         .act = s->act,
     };
     while (begin < end) {
-        const int64_t plane = quotient(begin, bands), band = begin - plane * bands;
-        const int64_t image = quotient(plane, blocks), block = plane - image * blocks;
+        const int64_t sides = parts(blocks, side), unit = quotient(begin, bands), band = begin - unit * bands;
+        const int64_t image = quotient(unit, sides), block = (unit - image * sides) * side;
+        const int64_t count = nhwc ? smaller(side, blocks - block) : 1;
         const int64_t run = smaller(end - begin, bands - band); /* bands of one plane share the ring */
         const int64_t last = cut(s->oh, band + run, bands);
         const float *in = x + image * s->x_n + block * s->x_cb;
         const float *add = residual && !nhwc ? residual + image * s->r_n + block * s->r_cb : NULL;
         float *to = hook && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
-        r.bias = bias ? vf_load(bias + block * VL) : (vf){0};
-        ring.next = 0; /* none of this plane */
+        for (int64_t i = 0; i < count; i++)
+            rings[i].next = 0; /* none of this plane */
         for (int64_t oy = cut(s->oh, band, bands), first = oy; oy < last; oy++) {
-            find_rows(&r, &ring, s, in, w + block * s->kh * s->kw * VL, oy, rows);
-            r.add = add ? add + oy * s->r_h : NULL;
-            r.to = to && !nhwc ? to + oy * s->y_h : out + (oy - first) * s->ow * VL;
-            compute_row(&r, &cuts);
-            if (to && nhwc) {
-                store_apart(out, s->ow, to + oy * s->y_h, s->groups);
-                first = oy + 1;
+            for (int64_t i = 0; i < count; i++) {
+                float *const row = out + (i * group + oy - first) * s->ow * VL;
+                r.bias = bias ? vf_load(bias + (block + i) * VL) : (vf){0};
+                find_rows(&r, &rings[i], s, in + i * s->x_cb, w + (block + i) * s->kh * s->kw * VL, oy, rows);
+                r.add = add ? add + oy * s->r_h : NULL;
+                r.to = to && !nhwc ? to + oy * s->y_h : row;
+                compute_row(&r, &cuts);
+                if (to && nhwc)
+                    store_apart(row, s->ow, to + oy * s->y_h + i * s->y_cb, s->groups);
             }
-            if (!hook || (oy + 1 - first < group && oy + 1 < last))
+            if (!hook) {
+                first = oy + 1;
                 continue;
-            float *const tile = to ? to + first * s->y_h : out;
-            const int32_t error = hook(buf + BLOCKED_DEPTHWISE_OPERANDS + 1, arg + BLOCKED_DEPTHWISE_ARGS,
-                                       tile, VL, nhwc ? image : plane, first * s->ow,
-                                       (oy + 1 - first) * s->ow, nhwc ? block * VL : 0, VL);
-            if (error)
-                return error;
+            }
+            if (oy + 1 - first < group && oy + 1 < last)
+                continue;
+            for (int64_t i = 0; i < count; i++) {
+                float *const tile = to ? to + first * s->y_h : out + i * group * s->ow * VL;
+                const int32_t error = hook(buf + BLOCKED_DEPTHWISE_OPERANDS + 1, arg + BLOCKED_DEPTHWISE_ARGS,
+                                           tile, VL, nhwc ? image : unit, first * s->ow,
+                                           (oy + 1 - first) * s->ow, nhwc ? (block + i) * VL : 0, VL);
+                if (error)
+                    return error;
+            }
             first = oy + 1;
         }
         begin += run;

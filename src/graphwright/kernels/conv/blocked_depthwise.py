@@ -42,6 +42,9 @@ _BAND: Final = 16
 _HOOK_PIXELS: Final = 64
 """A hook gets the whole rows that reach this many pixels, in 4 KiB under AVX-512."""
 
+_LINE: Final = 16
+"""Elements of a cache line."""
+
 _AHEAD: Final = 512
 """Elements from what is copied to what is fetched to L1 meanwhile."""
 
@@ -61,6 +64,21 @@ comes next; its batch is image * CB + block, its rows are output pixels, its col
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
     """Units of work: images, blocks of channels, bands of rows (fastest)."""
     return args.images * ceildiv(args.groups, isa.lanes) * ceildiv(args.oh, _BAND)
+
+
+def nhwc_grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
+    """The same of :data:`NHWC_SYMBOL`: blocks that share cache lines are one unit."""
+    return args.images * ceildiv(args.groups, _line_blocks(isa) * isa.lanes) * ceildiv(args.oh, _BAND)
+
+
+def _line_blocks(isa: Isa) -> int:
+    """Blocks of channels in a cache line."""
+    return max(1, _LINE // isa.lanes)
+
+
+def nhwc_scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
+    """:func:`scratch_bytes` for each of the blocks of a unit."""
+    return _line_blocks(isa) * scratch_bytes(isa, args)
 
 
 def scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
@@ -118,20 +136,19 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
     blocks = ceildiv(a.groups, isa.lanes)
     return (
-        _extent(isa, SYMBOL, isa.lanes, Tiles(a.images * blocks, a.oh * a.ow, isa.lanes)),
-        _extent(isa, NHWC_SYMBOL, a.groups, Tiles(a.images, a.oh * a.ow, a.groups)),
+        _extent(isa, grid(isa, a), Tiles(a.images * blocks, a.oh * a.ow, isa.lanes)),
+        _extent(isa, nhwc_grid(isa, a), Tiles(a.images, a.oh * a.ow, a.groups), nhwc=True),
     )
 
 
-def _extent(isa: Isa, name: str, pixel: Dim, tiles: Tiles) -> Extent:
-    """``pixel``: elements from one pixel to the next."""
+def _extent(isa: Isa, units: Dim, tiles: Tiles, *, nhwc: bool = False) -> Extent:
     a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
-    blocks, lanes = ceildiv(a.groups, isa.lanes), (isa.lanes, 1)
+    blocks, lanes, pixel = ceildiv(a.groups, isa.lanes), (isa.lanes, 1), a.groups if nhwc else isa.lanes
     x = ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, pixel), lanes)
     residual = ((a.images, a.r_n), (blocks, a.r_cb), (a.oh, a.r_h), (a.ow, pixel), lanes)
     y = ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow, pixel), lanes)
     return Extent(
-        name,
+        NHWC_SYMBOL if nhwc else SYMBOL,
         ABI.args,
         ABI.ordered(
             x=Reach(4, x),
@@ -140,14 +157,14 @@ def _extent(isa: Isa, name: str, pixel: Dim, tiles: Tiles) -> Extent:
             residual=Reach(4, residual, optional=True),
             y=Reach(4, y, in_place=True),
         ),
-        grid=grid(isa, a),
-        scratch=scratch_bytes(isa, a),
+        grid=units,
+        scratch=(nhwc_scratch_bytes if nhwc else scratch_bytes)(isa, a),
         bounds=window_bounds(ABI.args)
         | stride_bounds(ABI.args, "x", "r", "y")
         | within(BITS, "lo", "hi")
         | within(STEP, "kh", "kw"),
         choices={"cin": (1,), "cout": (1,)},
-        multiples=() if name == SYMBOL else (mod(a.groups, isa.lanes),),
+        multiples=(mod(a.groups, isa.lanes),) if nhwc else (),
         tiles=tiles,
     )
 
@@ -220,6 +237,7 @@ def header(isa: Isa) -> str:
 #define BAND {_BAND} /* output rows of a unit */
 #define HOOK_PIXELS {_HOOK_PIXELS}
 #define AHEAD {_AHEAD}
+#define LINE_BLOCKS {_line_blocks(isa)} /* blocks of channels in a cache line */
 #define COLUMNS(C) {columns} /* taps, stride and pixels of the widest tile; the first that serves is taken */
 
 #include "conv/blocked_depthwise.h"

@@ -73,8 +73,8 @@ class _Convolution:
             blocked_depthwise.NHWC_SYMBOL,
             self._operands(blocked_depthwise.ABI, ((0, isa.lanes),), context),
             args,
-            blocked_depthwise.grid(isa, args),
-            blocked_depthwise.scratch_bytes(isa, args),
+            blocked_depthwise.nhwc_grid(isa, args),
+            blocked_depthwise.nhwc_scratch_bytes(isa, args),
             blocked_depthwise.work_ns(isa, args),
         )
 

@@ -87,6 +87,20 @@ def test_gradients_of_what_pytorch_runs(model: nn.Module, operators: list[str]) 
     assert [each.operator.split(".")[1].lstrip("_") for each in forward.missing] == operators
 
 
+def test_random_numbers_are_drawn_in_the_order_of_the_graph() -> None:
+    """The second operator waits for a part that is compiled, and so do those behind it."""
+
+    def draw(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.rand(2), torch.multinomial(x.softmax(-1), 2), torch.randperm(9), torch.rand_like(x) * x]
+
+    run, x = compiled(draw), torch.randn(4, 3)
+    with torch.no_grad():
+        torch.manual_seed(1)
+        expected = draw(x)
+        torch.manual_seed(1)
+        close(run(x), expected)
+
+
 @pytest.mark.parametrize(
     "change",
     [

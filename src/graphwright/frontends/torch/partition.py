@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
 
 import torch
 from torch import fx
@@ -13,6 +14,9 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from graphwright.frontends.torch.graph import WRITES
+
+_AFTER: Final = "graphwright_after"
+"""An argument that stands for a dependence, while a graph is parted."""
 
 
 class _Compiled(OperatorSupportBase):
@@ -41,14 +45,30 @@ def _gives_tensors(made: Any) -> bool:
     return any(isinstance(one, torch.Tensor) for one in each)
 
 
+def _is_random(node: fx.Node) -> bool:
+    if isinstance(node.target, HigherOrderOperator):
+        return "rng_state" in str(node.target)
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def _order(nodes: Sequence[fx.Node]) -> None:
+    """Let each of ``nodes`` depend on the one before it: the partitioner keeps dependences, not the order."""
+    for before, node in pairwise(nodes):
+        node.kwargs = {**node.kwargs, _AFTER: before}
+
+
 def partition(module: fx.GraphModule, missing: Collection[fx.Node]) -> list[str]:
     """Make a submodule of every largest group of nodes that graphwright compiles: their names.
 
-    Arguments are changed at the end, behind all that reads them.
+    Arguments are changed at the end, behind all that reads them. Operators that draw random numbers keep
+    their order, so that a seed gives each what it gives in eager mode.
     """
+    _order([node for node in module.graph.nodes if node in missing and _is_random(node)])
     parted = CapabilityBasedPartitioner(
         module, _Compiled(missing), allows_single_node_partition=True
     ).partition_and_fuse()
+    for node in parted.graph.nodes:
+        node.kwargs = {name: given for name, given in node.kwargs.items() if name != _AFTER}
     for node in parted.graph.find_nodes(op="call_function", target=WRITES):
         parted.graph.output_node().prepend(node)
     parted.recompile()

@@ -58,6 +58,14 @@ def rows(*sizes: Any) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+def long_rows() -> onnx.ModelProto:
+    """Softmax of rows that no cache of the second level holds."""
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 300_001])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "long", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
 def draft(model: onnx.ModelProto, **options: Any) -> Draft:
     given = for_this_cpu(Options(**options))
     return Draft(load(open_model(model, None)), False, given)
@@ -75,7 +83,9 @@ def taking(choices: Sequence[Choice], turn: int) -> dict[str, Measured]:
             for each in choices}  # fmt: skip
 
 
-@pytest.mark.parametrize("model", (image_chain(), rows(2, 5, 7)), ids=("images", "rows"))
+@pytest.mark.parametrize(
+    "model", (image_chain(), rows(2, 5, 7), long_rows()), ids=("images", "rows", "long rows")
+)
 def test_every_way_gives_the_right_result(model: onnx.ModelProto) -> None:
     compiled = draft(model)
     first = compiled.compiled({})
@@ -96,6 +106,11 @@ def test_images_are_asked_about_algorithms_bands_and_merges() -> None:
     assert {"direct", "winograd 2x2", "winograd 4x4 in half blocks", "no bands", "two kernels"} <= ways
     strict = draft(image_chain(), numerics="strict").compiled({}).choices
     assert not any("winograd" in way for choice in strict for way in choice.ways)
+
+
+def test_merges_that_are_expected_not_to_pay_are_ways_too() -> None:
+    ways = {choice.ways for choice in draft(long_rows()).compiled({}).choices}
+    assert ("two kernels", "one kernel") in ways
 
 
 def test_workloads_are_known_by_content_alone() -> None:

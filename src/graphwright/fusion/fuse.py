@@ -7,17 +7,15 @@ rule that is about the two agrees. Every candidate leaves a decision with its re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision, merge_decision
 from graphwright.fusion.hints import Hints
 from graphwright.fusion.legality import code_refusal, loops_refusal, merge_refusal
-from graphwright.fusion.measured import APART, choose_merge, measured_ratio
+from graphwright.fusion.measured import Outcome, measured_outcome
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import Group, Partition
-from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node
@@ -27,8 +25,6 @@ from graphwright.loop_nests.moves import is_move
 from graphwright.passes.base import Known, Pass, Record, graphs
 from graphwright.records import dataclass, field
 from graphwright.targets.base import Target
-
-_SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 
 
 @dataclass(frozen=True)
@@ -112,11 +108,8 @@ class _Grouping:
             if producer is consumer:
                 continue
             candidate = Candidate(producer, consumer, self.partition, self.target)
-            decided, measured = self._decide(candidate), None
-            if isinstance(decided, FusionRule):
-                choice = choose_merge(candidate, self.choices, self.record.notes)
-                measured = measured_ratio(choice)
-                decided = _SLOWER if choice.taken == APART else f"rule {decided.name}"
+            outcome = self._decide(candidate)
+            decided = outcome.decided
             if isinstance(decided, Refusal):
                 self.record.refused(node, f"fuse with {producer.nodes[-1].place}", decided)
                 code, why = decided.code, decided.why
@@ -124,21 +117,25 @@ class _Grouping:
                 self.record.did("joined nodes")
                 code, why = Code.MERGED, decided
             for member, saved in zip(members, candidate.bytes_saved(members), strict=True):
-                self.decisions[member, node] = merge_decision(member, node, code, why, saved, measured)
+                self.decisions[member, node] = merge_decision(
+                    member, node, code, why, saved, outcome.measured
+                )
             if code is Code.MERGED:
                 self.partition.add(candidate.merged())
 
-    def _decide(self, candidate: Candidate) -> FusionRule | Refusal | str:
-        """What lets the two sides of ``candidate`` merge, a rule or a hint in words, or why they do not:
-        hints count more than rules."""
+    def _decide(self, candidate: Candidate) -> Outcome:
+        """What lets the two sides of ``candidate`` merge, or why they do not: hints count more than rules,
+        and what was measured more than what rules expect."""
         if (refusal := merge_refusal(candidate)) is not None:
-            return refusal
+            return Outcome(refusal)
         if self.hints:
             if (refusal := self.hints.refusal(candidate)) is not None:
-                return refusal
+                return Outcome(refusal)
             if (group := self.hints.merges(candidate)) is not None:
-                return f"hint {group}"
-        return self.rules.decide(candidate)
+                return Outcome(f"hint {group}")
+        decided = self.rules.decide(candidate)
+        ruled = decided if isinstance(decided, Refusal) else f"rule {decided.name}"
+        return measured_outcome(ruled, candidate, self.choices, self.record.notes)
 
     def _refuse(self, producer: Node, node: Node, reason: Refusal) -> None:
         saved = self.partition.bytes_between(producer, node)

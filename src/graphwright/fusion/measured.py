@@ -1,33 +1,49 @@
-"""Merges that a rule takes: one kernel, unless two were measured to be faster."""
+"""Legal merges that are expected to pay, or not: what was measured counts more."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
-from graphwright.cost.choices import Choice, Choices
+from graphwright.cost.choices import Choices
 from graphwright.fusion.candidate import Candidate
 from graphwright.ir.op import Trait
+from graphwright.ir.refusal import Code, Refusal
 from graphwright.passes.cse import nodes_key
+from graphwright.records import dataclass
 
 TOGETHER: Final = "one kernel"
 APART: Final = "two kernels"
-_WAYS: Final = (TOGETHER, APART)
+EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND)
+"""Why a legal merge is expected not to pay."""
+_SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 
 
-def choose_merge(candidate: Candidate, choices: Choices, notes: list[object]) -> Choice:
-    """Whether the two sides of ``candidate``, which a rule merges, stay one kernel or become two."""
-    if not choices.is_kept or _moves_nothing(candidate):
-        return Choice(_WAYS, TOGETHER)
+@dataclass(frozen=True)
+class Outcome:
+    """Why two sides merge, in words, or why they do not; ``measured``: the logarithm of the time of one
+    kernel over that of two, where it is known."""
+
+    decided: Refusal | str
+    measured: float | None = None
+
+
+def measured_outcome(
+    decided: Refusal | str, candidate: Candidate, choices: Choices, notes: list[object]
+) -> Outcome:
+    """``decided`` by a rule about ``candidate``, unless the other way was measured to be faster."""
+    is_merged = not isinstance(decided, Refusal)
+    is_expected = not isinstance(decided, Refusal) or decided.code in EXPECTED
+    if not choices.is_kept or not is_expected or _moves_nothing(candidate):
+        return Outcome(decided)
+    ways = (TOGETHER, APART) if is_merged else (APART, TOGETHER)
     sides = candidate.producer.nodes, candidate.consumer.nodes
     content = tuple(map(nodes_key, sides)), nodes_key(candidate.nodes)
-    return choices.choose("merge", content, _WAYS, candidate.nodes, notes)
-
-
-def measured_ratio(choice: Choice) -> float | None:
-    """The logarithm of the time of one kernel over that of two, where it was measured."""
+    choice = choices.choose("merge", content, ways, candidate.nodes, notes)
+    if choice.is_changed:
+        decided = _SLOWER if is_merged else "measured"
     ratio = choice.ratio(TOGETHER, APART)
-    return None if ratio is None else math.log(ratio)
+    return Outcome(decided, None if ratio is None else math.log(ratio))
 
 
 def _moves_nothing(candidate: Candidate) -> bool:

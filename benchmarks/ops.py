@@ -8,7 +8,7 @@
 Engines work in processes of their own and take turns; all but one are stopped meanwhile. A figure is the
 median of the rounds' ratios: graphwright's time over that of the best peer, so below 1 graphwright is faster.
 On one thread it is processor time, which other work on the machine hardly moves; on more, wall-clock time.
-Results are recorded when all cases run.
+Results are recorded when all cases run, or where --results says.
 """
 
 from __future__ import annotations
@@ -188,10 +188,11 @@ def main() -> None:
     parser.add_argument("--above", type=float, help="only cases above this ratio in the results so far")
     installed = [peer for peer in ONNX_PEERS if is_installed(peer)]
     parser.add_argument("--against", nargs="*", choices=ONNX_PEERS, default=installed)
-    parser.add_argument("--results", type=Path, default=RESULTS / "ops", help="folder of the JSON files")
+    parser.add_argument("--results", type=Path, help="folder of the JSON file, also of a part of the cases")
     parser.add_argument("--list", action="store_true", help="only the names of the cases")
     chosen = parser.parse_args()
-    file = chosen.results / f"{chosen.threads}.json"
+    results = chosen.results or RESULTS / "ops"
+    file = results / f"{chosen.threads}.json"
     slower = slower_cases(file, chosen.above) if chosen.above is not None else {}
     cases = selected(chosen.names, chosen.family, slower)
     if chosen.list or not cases:
@@ -203,10 +204,10 @@ def main() -> None:
         print(line(entry), flush=True)
     totals = summary(entries)
     print(", ".join(f"{key} {value}" for key, value in totals.items()))
-    if len(cases) == len(CASES):
+    if (chosen.results and chosen.above is None) or len(cases) == len(CASES):
         software = versions([OURS, "numpy", *(ENGINES[peer].package for peer in chosen.against)])
         made = {"machine": machine(), "versions": software, "threads": chosen.threads}
-        chosen.results.mkdir(parents=True, exist_ok=True)
+        results.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(made | {"summary": totals, "ops": entries}, indent=1) + "\n")
 
 

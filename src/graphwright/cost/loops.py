@@ -57,7 +57,7 @@ _STRIDED: Final = 30
 """An element of several that are evenly apart."""
 
 FUNCTIONS: Final = {
-    **{"div": 8, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
+    **{"div": 8, "share": 2, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
     **{
         "exp": 15,
         "exp_nonpositive": 15,

@@ -50,7 +50,7 @@ COSTLY = frozenset(
 FLAT: Final = (-1,)
 """How a buffer is walked whose elements are addressed one by one."""
 
-SLOW = frozenset(("div", "sqrt", "rem", "mod"))
+SLOW = frozenset(("div", "share", "sqrt", "rem", "mod"))
 """Functions of one instruction that takes long."""
 
 

@@ -333,6 +333,27 @@ def test_division_of_a_row_by_one_number_rounds_as_division_does(isa: Isa) -> No
 
 
 @ISAS
+def test_a_share_rounds_as_division_does(isa: Isa) -> None:
+    """Of floats from 0 to their sum; those below 2^-100 may be one unit off."""
+    rng = np.random.default_rng(0)
+    tiny = np.array([0.0, np.nan, 1e-45, 1e-39, 1e-37], np.float32)
+    parts = np.concatenate([tiny, rng.random(2000), np.exp(rng.uniform(-80, 0, 2000))]).astype(np.float32)
+    near_two = np.nextafter(np.float32(2), np.float32(0))
+    c = np.array([1, near_two, 2, 3, 7, *np.exp(rng.uniform(0, 30, 40)), np.nan], np.float32)
+    kernel = kernel_of(
+        "parallel r < M { vector i < N { y[r, i] = share(x[i], c[r]) } }",
+        "x: f32[N], c: f32[M], y: f32[M, N]",
+    )
+    sizes = {"M": len(c), "N": len(parts)}
+    arrays = {"x": parts, "c": c, "y": np.zeros((len(c), len(parts)), np.float32)}
+    got = outputs(compiled((kernel,), isa), kernel, arrays, sizes, ["y"])["y"]
+    exact = parts[None, :] / c[:, None]
+    plain = ~(np.abs(exact) < 2.0**-100)
+    np.testing.assert_array_equal(got[plain], exact[plain])
+    np.testing.assert_array_max_ulp(got[~plain], exact[~plain], 1)
+
+
+@ISAS
 def test_steps_side_by_side_in_place(isa: Isa) -> None:
     """Stores of unrolled steps follow all their loads; the result may lie where the operand does."""
     kernel = kernel_of("vector i < N { y[i] = exp(x[i]) }", "x: f32[N], y: f32[N]", "N")

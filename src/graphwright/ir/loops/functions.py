@@ -61,6 +61,7 @@ FUNCTIONS: dict[str, Function] = {
     "sub": Function(2, np.subtract),
     "mul": Function(2, np.multiply),
     "div": Function(2, _divide),
+    "share": Function(2, _divide),
     "mod": Function(2, np.mod),
     "rem": Function(2, np.fmod),
     "pow": Function(2, np.power),
@@ -115,4 +116,4 @@ FUNCTIONS: dict[str, Function] = {
     "shr": Function(2, np.right_shift),
 }
 """``and or xor not`` are logical on bool and bitwise on integers; ``clamp`` makes NaN the lower bound;
-``exp_nonpositive`` is undefined above 0."""
+``exp_nonpositive`` is undefined above 0, ``share`` is a float ``0 <= a <= b`` over a sum ``b >= 1``."""

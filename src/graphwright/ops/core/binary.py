@@ -221,9 +221,34 @@ Sub = binary("Sub", "``a - b``", 7, np.subtract, "sub", known=lambda _, a, b: a 
              known_real=_subtract_real)  # fmt: skip
 Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a * b,
              known_real=lambda _, a, b: a * b, commutative=True)  # fmt: skip
-Div = binary("Div", "``a / b``; integers truncate towards zero, and by zero give 0", 7,
-             FUNCTIONS["div"].numpy, "div", known=_divide, known_real=_divide_real,
-             divisor=True)  # fmt: skip
+
+
+@op("Div")
+class Div(Pointwise):
+    """``a / b``; integers truncate towards zero, and by zero give 0. ``share`` says that ``a`` is a float of
+    which ``b >= 1`` is a sum of such, none below 0, which takes fewer instructions."""
+
+    share: bool = False
+    dtypes = NUMBERS
+
+    @quiet
+    def reference(self, a: Array, b: Array) -> Array:
+        return like(FUNCTIONS["div"].numpy(a, b), a)
+
+    def expression(self, a: Scalar, b: Scalar) -> Scalar:
+        return apply("share" if self.share else "div", a, b)
+
+    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        return _divide(symbols, *elements)
+
+    def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        return _divide_real(symbols, *elements)
+
+
+Div.onnx = {("Div", 7): simple(Div)}
+Div.to_onnx = lambda e, op, a, b: e.emit("Div", a, b)
+Div.samples = binary_samples(Div(), NUMBERS, divisor=True)
+
 Pow = binary("Pow", "``a ** b``; integers truncate towards zero", {7: _import_pow}, _power, _power_scalar)
 Min = binary("Min", "The smaller; NaN if either is", {6: _fold("Min")}, np.minimum, "min",
              known=lambda _, a, b: minimum_dim(a, b), known_real=lambda _, a, b: minimum_dim(a, b),

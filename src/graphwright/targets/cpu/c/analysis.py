@@ -189,14 +189,15 @@ _HEAVY: Final = frozenset(
         "erfc",
         "lgamma",
     }
-    | {"sin", "cos", "tan", "pow", "div"}
+    | {"sin", "cos", "tan", "pow", "div", "share"}
     | {"sqrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 )
 
 
 def unrolling(loop: Loop, private: set[str], chains: int) -> int:
     """Copies of the body per step: several partial sums hide the latency of one; of long chains of
-    arithmetic, ``chains`` run side by side, and two where each has a partial sum of its own."""
+    arithmetic, ``chains`` run side by side, of which the body may hold some already, and two where each has a
+    partial sum of its own."""
     if any(isinstance(s, Loop) for s in loop.body):
         return 1
     reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
@@ -207,5 +208,5 @@ def unrolling(loop: Loop, private: set[str], chains: int) -> int:
         if nodes > 64:
             return 1
     if not reduces:
-        return chains if heavy else 1
+        return max(2, chains // max(1, sum(isinstance(s, Store) for s in loop.body))) if heavy else 1
     return 2 if heavy or nodes > 16 else 4

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from graphwright.tuning import store
 from graphwright.tuning_records import Measured, Record, Times, parsed
 from tests.tools.support import graphwright
 
+ROOT = Path(__file__).parents[2]
 LAYERS = (
     Layer(32),
     Layer(0, 3),
@@ -120,6 +124,16 @@ def test_workloads_are_known_by_content_alone() -> None:
         node.name = f"other_{node.name}"
     known = [{c.workload for c in draft(m).compiled({}).choices} for m in (model, renamed, rows(2, 6, 7))]
     assert known[0] == known[1] and known[0].isdisjoint(known[2])
+
+
+def test_workloads_are_known_in_another_process() -> None:
+    script = (
+        "from tests.tuning.test_tuned_models import *\n"
+        "print(*sorted(c.workload for c in draft(image_chain()).compiled({}).choices))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == sorted(c.workload for c in draft(image_chain()).compiled({}).choices)
 
 
 def test_a_second_compilation_measures_nothing_and_gives_the_same_bytes(
@@ -257,3 +271,17 @@ def test_gears_are_measured_at_their_own_sizes(tmp_path: Path) -> None:
         x = np.random.default_rng(n).standard_normal((n, 4)).astype(np.float32)
         (expected,) = ReferenceEvaluator(rows("N", 4)).run(None, {"x": x})
         np.testing.assert_allclose(tuned(x)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_each_run_begins_with_the_same_states(tmp_path: Path) -> None:
+    b = gw.GraphBuilder()
+    x, state = b.input("x", np.float32, (64, 64)), b.state("s", np.float32, (64, 64))
+    following = b.mul(b.add(state, x), b.sigmoid(x))
+    b.update(state, following)
+    b.output("y", b.tanh(following))
+    made = b.compile(options=gw.CompileOptions(tune=10, cache_dir=tmp_path / "cache"))
+    fed = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    expected = np.zeros_like(fed)
+    for _ in range(3):
+        expected = (expected + fed) / (1 + np.exp(-fed))
+        np.testing.assert_allclose(made(fed)[0], np.tanh(expected), rtol=1e-5, atol=1e-6)

@@ -105,7 +105,7 @@ class Draft:
         executor = Cpu(made.program, target, made.weights)
         tasks = target.task_graph.tasks
         return Trial(
-            Timed(executor, self._arrays, len(tasks)),
+            Timed(executor, self._arrays, len(tasks), made.program.states),
             [numbers_in((task.name,)) for task in tasks],
             choices_in(note for record in made.records for note in record.notes),
         )

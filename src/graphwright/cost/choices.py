@@ -37,12 +37,6 @@ class Choice:
         """Whether measuring led to another way than the predicted one."""
         return self.taken != self.ways[0]
 
-    @property
-    def open_ways(self) -> list[str]:
-        """Ways that were not measured yet."""
-        known = self.measured
-        return [way for way in self.ways if way != self.taken and (known is None or not known.knows(way))]
-
     def ratio(self, way: str, other: str) -> float | None:
         """The time of ``way`` over that of ``other``, where both are known."""
         times = [1.0 if each == self.ways[0] else self._median(each) for each in (way, other)]

@@ -31,16 +31,19 @@ GAIN: Final = 0.97
 
 @dataclass(frozen=True)
 class Timed:
-    """A program that runs on ``arrays``; ``tasks`` is how many it has."""
+    """A program that runs on ``arrays``; ``tasks`` is how many it has. ``states``: the arrays that a run
+    updates, of which each run gets a copy."""
 
     executor: Executor
     arrays: Sequence[Array]
     tasks: int
+    states: Sequence[int] = ()
 
     def times(self) -> Array:
         """Processor time of each task in one run; 0 of those that did not run."""
         made = np.zeros(self.tasks, np.int64)
-        for stamp in self.executor.traced(self.arrays, 1)[1]:
+        arrays = [array.copy() if k in self.states else array for k, array in enumerate(self.arrays)]
+        for stamp in self.executor.traced(arrays, 1)[1]:
             made[stamp.task] = stamp.processor
         return made
 

@@ -191,7 +191,7 @@ class Search:
     # -- what was taken, once more
 
     def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> None:
-        """Take back what is not faster in the program with all changes; all of it, where that is not."""
+        """Take back what is no gain in the program with all changes; all of it, where that is not faster."""
         self.progress(f"confirming {len(changed)} changes")
         nodes: dict[str, frozenset[int]] = {}
         for choice in last.choices:
@@ -212,7 +212,7 @@ class Search:
         is_faster = found[WHOLE].median < 1
         for name in changed:
             held, times, before = self.learned[name], found.get(name), known.get(name)
-            kept = is_faster and times is not None and times.high < 1
+            kept = is_faster and times is not None and is_gain(times)
             fresh = held.times[held.taken] if times is None else times.scaled(_time_of_taken(before))
             taken = held.taken if kept else held.base if before is None else before.taken
             self.learned[name] = replace(held, taken=taken, times={**held.times, held.taken: fresh})

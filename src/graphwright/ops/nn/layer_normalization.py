@@ -23,7 +23,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
-from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.binary import Add, Div, Mul
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_broadcast, need_dtype, quiet, rank_of, widened
 from graphwright.ops.core.expand import Expand
@@ -106,7 +106,7 @@ class RMSNormalization(Op):
         wide = in_f32(b, x)
         square = b(ReduceMean(_trailing(self.axis, rank_of(x))), b(Mul(), wide, wide))
         root = b(Sqrt(), b(Add(), square, b.const(self.epsilon, wide.type.dtype)))
-        normal = as_dtype(b, b(Mul(), wide, b(Reciprocal(), root)), x.type.dtype)
+        normal = as_dtype(b, b(Div(), wide, root), x.type.dtype)
         result: Value = b(Mul(), as_dtype(b, normal, scale.type.dtype), scale)
         return result
 

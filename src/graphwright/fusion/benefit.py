@@ -43,6 +43,31 @@ def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
     return Refusal(Code.NARROW_OPERAND, why)
 
 
+def folded_operands_stay(candidate: Candidate) -> Refusal | None:
+    """A node that only a reduction reads joins that reduction, which no epilogue holds, where its operand is
+    stored anyway: the squares of a norm behind a residual."""
+    first, *more = candidate.consumer.nodes
+    if more or candidate.producer.anchor is None or not _is_folded(first):
+        return None
+    read = {v for v in first.inputs if v is not None and not is_constant(v)}
+    if any(not candidate.is_kept(value) for value in read):
+        return None
+    why = "a reduction computes it as it reads, and its operand is stored anyway"
+    return Refusal(Code.FOLDED_OPERAND, why)
+
+
+def _is_folded(node: Node) -> bool:
+    """Whether a reduction alone reads ``node``, through elements computed one by one."""
+    while node.op.has_expression() and len(node.output.users) == 1:
+        (reader,) = node.output.users
+        if Trait.REDUCTION in reader.op.traits:
+            return True
+        if len([v for v in reader.inputs if v is not None and not is_constant(v)]) > 1:
+            return False
+        node = reader
+    return False
+
+
 def _widens(node: Node) -> bool:
     """Whether ``node`` gives more bytes than it reads, of one operand."""
     if len(node.inputs) != 1 or not node.op.has_expression():

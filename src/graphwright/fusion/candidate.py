@@ -83,7 +83,7 @@ class Candidate:
         saved: list[TensorType] = []
         for value in member.outputs:
             if not self._is_renamed(value):
-                saved += [value.type] if self._is_kept(value) else [value.type, value.type]
+                saved += [value.type] if self.is_kept(value) else [value.type, value.type]
         return saved
 
     def _is_renamed(self, value: Value) -> bool:
@@ -91,7 +91,7 @@ class Candidate:
         readers = (user for user, _ in value.uses if user in self.consumer.nodes)
         return all(Trait.VIEW in reader.op.traits for reader in readers)
 
-    def _is_kept(self, value: Value) -> bool:
+    def is_kept(self, value: Value) -> bool:
         """Whether the merged kernel still stores ``value``, itself or what it is a view of."""
         while True:
             if not self.members.issuperset(user for user, _ in value.uses):

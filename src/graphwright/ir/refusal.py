@@ -108,6 +108,10 @@ class Code(enum.StrEnum):
         "FUSE_NARROW_OPERAND",
         "the operand is stored anyway, and in fewer bytes than the result: each reader widens it itself",
     )
+    FOLDED_OPERAND = (
+        "FUSE_FOLDED_OPERAND",
+        "the operand is stored anyway, and a reduction alone reads the result: it computes it as it reads",
+    )
     LAST_VIEW = "FUSE_LAST_VIEW", "a view at the end of a kernel costs nothing outside it"
 
     # ---- rules and switches

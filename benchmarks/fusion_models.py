@@ -1,0 +1,126 @@
+"""Whole models with fusion, beside the same models without it and with each op as it is written.
+
+    python -m benchmarks.fusion_models                  # writes benchmarks/results/fusion/models.json
+    python -m benchmarks.fusion_models ppocr --threads 2
+
+Ratios are the time of the other side over that of the default compile: above 1, fusion is faster. ``off``
+has all fusion rules switched off; ``op by op`` is ``opt_level`` 0, which simplifies nothing, lays out nothing
+and fuses nothing. Sides run in turns in this process (:mod:`benchmarks.fusion.paired`); in brackets is the
+interval of the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import graphwright as gw
+from benchmarks.fusion.paired import Blocks, Estimate, estimate
+from benchmarks.models import MODELS, DevModel
+from graphwright.records import dataclass
+from graphwright.tools.engines import OURS
+from graphwright.tools.machine import machine, versions
+
+FILE: Final = Path(__file__).parent / "results" / "fusion" / "models.json"
+SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "off": {"fusion_rules": "none"},
+    "op by op": {"opt_level": 0},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model beside one other way to compile it."""
+
+    model: str
+    beside: str
+    threads: int
+    estimate: Estimate
+    microseconds: float
+    """The least time of the default compile."""
+
+    @property
+    def ratios(self) -> tuple[float, float, float]:
+        """Low, median and high of the other's time over the default's."""
+        found = self.estimate
+        return math.exp(-found.high), math.exp(-found.median), math.exp(-found.low)
+
+    def __str__(self) -> str:
+        low, ratio, high = self.ratios
+        span = f"{ratio:5.2f} [{low:.2f} {high:.2f}]"
+        return f"{self.model:22} {self.microseconds:10.1f} us  {self.beside:9} {span}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Without the blocks."""
+        low, ratio, high = (round(each, 4) for each in self.ratios)
+        about = {"model": self.model, "beside": self.beside, "threads": self.threads}
+        return {**about, "us": round(self.microseconds, 1), "low": low, "ratio": ratio, "high": high}
+
+
+def measured(model: DevModel, threads: int, seconds: float) -> Iterator[Row]:
+    """``model`` beside each of :data:`SIDES`."""
+    feeds = model.feeds()
+    fused = gw.compile(model.path(), options=gw.CompileOptions(threads=threads))
+    results = fused.run(feeds)
+    for beside, options in SIDES.items():
+        other = gw.compile(model.path(), options=gw.CompileOptions(threads=threads, **options))
+        for name, expected in other.run(feeds).items():
+            np.testing.assert_allclose(results[name], expected, rtol=1e-2, atol=1e-3)
+        blocks = Blocks({"before": _runs(other, feeds), "after": _runs(fused, feeds)}, threads)
+        made = estimate(blocks, seconds)
+        yield Row(model.name, beside, threads, made, blocks.least_ns["after"] / 1e3)
+
+
+def _runs(model: gw.Model, feeds: Mapping[str, Any]) -> Callable[[int], None]:
+    def repeat(count: int) -> None:
+        for _ in range(count):
+            model.run(feeds)
+
+    return repeat
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The geometric mean and the least of each side."""
+    lines = []
+    for beside in SIDES:
+        ratios = {row.model: row.ratios[1] for row in rows if row.beside == beside}
+        if ratios:
+            least = min(ratios, key=ratios.__getitem__)
+            mean = statistics.geometric_mean(ratios.values())
+            lines.append(f"{beside}: {mean:.3f} over {len(ratios)} models, least {ratios[least]:.3f} {least}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command."""
+    command = argparse.ArgumentParser(
+        prog="python -m benchmarks.fusion_models",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("names", nargs="*", metavar="NAME", help="part of a model's name")
+    command.add_argument("--threads", type=int, default=1)
+    command.add_argument("--seconds", type=float, default=5.0, help="most time for one comparison")
+    command.add_argument("--results", type=Path, default=FILE)
+    given = command.parse_args()
+    rows: list[Row] = []
+    for name, model in MODELS.items():
+        if any(part in name for part in given.names or [""]):
+            for row in measured(model, given.threads, given.seconds):
+                rows.append(row)
+                print(row, flush=True)
+    print(summary(rows))
+    about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
+    given.results.write_text(json.dumps({**about, "rows": [row.as_json() for row in rows]}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

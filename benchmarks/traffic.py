@@ -35,7 +35,7 @@ from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.records import dataclass
 from graphwright.tools.engines import OURS
-from graphwright.tools.machine import versions
+from graphwright.tools.machine import machine, versions
 
 FILE: Final = Path(__file__).parent / "results" / "fusion" / "traffic.json"
 TOKENS: Final = (512, 2048)
@@ -142,12 +142,9 @@ def _total(module: Module) -> Traffic:
 
 
 def _contractions(module: Module) -> int:
-    found = 0
-    for node in module.main:
-        region = region_of(node) if isinstance(node.op, Fused) else [node]
-        constants = _constants(node) if isinstance(node.op, Fused) else frozenset()
-        found += sum(_bytes(inner, constants, module) for inner in region if _is_contraction(inner))
-    return found
+    regions = [node for node in module.walk() if isinstance(node.op, Fused)]
+    constants = frozenset(value for node in regions for value in _constants(node))
+    return sum(_bytes(node, constants, module) for node in module.walk() if _is_contraction(node))
 
 
 def _is_contraction(node: Node) -> bool:
@@ -193,7 +190,7 @@ def main() -> None:
     command.add_argument("--results", type=Path, default=FILE)
     given = command.parse_args()
     made = rows(given.names or [""])
-    about = {"versions": versions([OURS]), "isa": gw.cpu_isa(), "day": time.strftime("%Y-%m-%d")}
+    about = {"machine": machine(), "versions": versions([OURS]), "day": time.strftime("%Y-%m-%d")}
     given.results.write_text(json.dumps({**about, "rows": [vars(row) for row in made]}, indent=1) + "\n")
 
 

@@ -7,7 +7,7 @@
 #   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
 #   make test-models   tests on whole models of the zoo, which are fetched or built first
 #   make test-torch    tests of the PyTorch part with another version of it (TORCH)
-#   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has
+#   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has, and hostile numbers
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
 #   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
@@ -71,7 +71,7 @@ test-torch:
 	@$(VENV)-torch/bin/python -m pytest -n $(JOBS) --dist loadfile tests/torch tests/frontends/torch $(PYTEST_ARGS)
 
 sizes: $(VENV)/.test
-	@$(BIN)/python -m pytest -q -m sweep -n $(JOBS) tests/ops/test_open_sizes.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m sweep -n $(JOBS) tests/ops/test_open_sizes.py tests/hostile_data $(PYTEST_ARGS)
 
 conformance: $(VENV)/.test
 	@$(BIN)/python -m tests.conformance

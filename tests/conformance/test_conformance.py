@@ -13,7 +13,7 @@ from .compare import difference
 from .failures import BY_CHANCE, FAILURES
 from .run import Verdict, run_cases
 
-EVERY = 16
+EVERY = 32
 """One case in so many is run on the cpu."""
 WANTED = 1800
 """Node cases that have to pass."""

@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.packages import KINDS, SEEDS, Workshop
 from tests.fuzz.run import figures_of
 
-MUTANTS = 600
+MUTANTS = 300
 
 
 @pytest.mark.parametrize("kind", ["package", "model"])

@@ -1,4 +1,4 @@
-"""Feeds hostile numbers, in a process of its own: ``python -m tests.hostile_data.sweep DEVICES NAME...``.
+"""Feeds hostile numbers, in a process of its own: ``python -m tests.hostile_data.sweep NAME...``.
 
 Prints a JSON line as each case begins, and one with its outcomes. A memory fault ends the process behind the
 line of its case.
@@ -115,22 +115,26 @@ def _text(result: list[Array] | str) -> str:
     return " ".join(f"{array.dtype}{list(array.shape)} {array.reshape(-1)[:8].tolist()}" for array in result)
 
 
+def named(case: Case, is_open: bool) -> str:
+    """What a case is called, with given or with open sizes."""
+    return f"{case.name}[open]" if is_open else case.name
+
+
 def main(*names: str) -> None:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for case in CASES:
-        for is_open in (False, True):
-            if names and case.name not in names:
-                continue
-            print(json.dumps({"begin": case.name, "open": is_open}), flush=True)
-            try:
-                faults = list(attempts(case, is_open=is_open))
-            except Exception as error:  # what users must never see
-                faults = [f"{type(error).__name__}: {error}"]
-            print(json.dumps({"case": case.name, "faults": faults}), flush=True)
+    for case, is_open in ((case, is_open) for case in CASES for is_open in (False, True)):
+        if names and named(case, is_open) not in names:
+            continue
+        print(json.dumps({"begin": named(case, is_open)}), flush=True)
+        try:
+            faults = list(attempts(case, is_open=is_open))
+        except Exception as error:  # what users must never see
+            faults = [f"{type(error).__name__}: {error}"]
+        print(json.dumps({"case": named(case, is_open), "faults": faults}), flush=True)
 
 
 if __name__ == "__main__":

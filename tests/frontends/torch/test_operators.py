@@ -17,7 +17,7 @@ from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.types import Unsupported
 from tests.frontends.torch.support import reading, run
 
-SAMPLES = 3
+SAMPLES = 2
 """Of each operator and dtype."""
 TOLERANCES = {
     torch.float32: 2e-5,

@@ -16,7 +16,7 @@ from .makers import MAKERS
 from .minimise import minimised, script
 from .peers import Unsupported, session
 
-CASES = 120
+CASES = 60
 
 
 def test_cases_are_functions_of_their_seeds() -> None:

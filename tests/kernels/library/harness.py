@@ -34,6 +34,9 @@ _NEEDS = {"v3": {"avx2", "fma", "bmi2"}, "v4": {"avx512f", "avx512bw", "avx512cd
 RUNNABLE = [isa for name, isa in ISAS.items() if _NEEDS[name] <= _cpu_flags()]
 """The ISAs that this CPU can run."""
 
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+"""All, each of which is an error."""
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -45,7 +48,7 @@ def _folder() -> Path:
 def compile_c(sources: Sequence[Path], name: str, command: Sequence[str], flags: Sequence[str]) -> Path:
     """A shared object of ``sources``; a warning is an error."""
     target = _folder() / f"{name}.so"
-    options = (*flags, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
+    options = (*flags, *WARNINGS, "-shared", "-fPIC", "-fvisibility=hidden")
     subprocess.run([*command, *options, *map(str, sources), "-o", str(target)], check=True)
     return target
 

@@ -14,7 +14,7 @@ from graphwright.kernels.attention import attention
 from graphwright.kernels.attention.attention import Attention, Guard
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_module, load, strided, zig
+from tests.kernels.library.harness import call, load, strided
 
 Array = npt.NDArray[Any]
 ORDERS = {"heads outside": (0, 1, 2, 3), "heads inside": (0, 2, 1, 3), "keys inmost": (0, 1, 3, 2)}
@@ -231,8 +231,3 @@ def test_causal_rows_without_keys(isa: Isa) -> None:
     found, wanted = attend(isa, (1, 1, 1, 5, 3, 8, 8), causal=True, offset=-2, guard=Guard.EMPTY)
     check(found, wanted)
     assert not found[0, 0, :2].any()
-
-
-@each_isa
-def test_compiles_with_clang(isa: Isa) -> None:
-    compile_module(attention, isa, zig())

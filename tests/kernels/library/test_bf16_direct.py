@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import ml_dtypes
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.conv import bf16_direct
 from graphwright.layout.transform import pack
-from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import compile_module, load, zig
+from tests.kernels.library.harness import load
 from tests.kernels.library.test_direct import Direct, operands
 from tests.kernels.library.windows import WINDOWS, Window, normal, reference
 
@@ -120,9 +119,3 @@ def test_packing_is_the_layout_of_whole_blocks(isa: Isa) -> None:
     view = w.reshape(bf16_direct.weights_view(w.shape, isa))
     laid = pack(view, bf16_direct.weights_layout(isa))
     np.testing.assert_array_equal(laid.reshape(packed.shape).view(np.uint16), packed.view(np.uint16))
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(bf16_direct, isa, zig())
-    assert ctypes.CDLL(str(library))[bf16_direct.SYMBOL]

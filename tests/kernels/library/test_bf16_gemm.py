@@ -3,7 +3,6 @@ instruction."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import ml_dtypes
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.library.bits import single_bits
 from graphwright.layout.transform import packed_shape
-from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, load
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 47, 48, 49, 97, 131]))
@@ -167,9 +166,3 @@ def test_rounding_is_to_the_nearest_with_halves_to_even(isa: Isa) -> None:
     product = Product(isa, a, np.ones((1, 1), np.float32))
     for name in (bf16_gemm.PACKED, bf16_gemm.WIDE):
         np.testing.assert_array_equal(product.run(name), a.astype(BF16).astype(np.float32))
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(bf16_gemm, isa, zig())
-    assert ctypes.CDLL(str(library))[bf16_gemm.PACKED]

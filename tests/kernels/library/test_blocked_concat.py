@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from graphwright.kernels.movement.blocked_concat import CopyChannelsArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 from tests.kernels.library.windows import normal
 
 
@@ -78,8 +77,3 @@ def test_sizes_may_be_symbols() -> None:
     for isa in ISAS.values():
         for formula in (blocked_concat.grid, blocked_concat.work_ns):
             assert evaluate(formula(isa, args), {"H": 200}) == formula(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    compile_module(blocked_concat, isa, zig())

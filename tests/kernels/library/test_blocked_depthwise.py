@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from graphwright.kernels.conv.blocked_depthwise import BlockedDepthwiseArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, guarded, hook, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, guarded, hook, load
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 
@@ -178,9 +177,3 @@ def test_sizes_may_be_symbols() -> None:
         assert blocked_depthwise.grid(isa, known) == 2 * 64 // isa.lanes * 2
         for formula in (blocked_depthwise.grid, blocked_depthwise.scratch_bytes, blocked_depthwise.work_ns):
             assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(blocked_depthwise, isa, zig())
-    assert ctypes.CDLL(str(library))[blocked_depthwise.SYMBOL]

@@ -16,7 +16,7 @@ from graphwright.kernels.normalization.blocked_lrn import BlockedLrnArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 from tests.kernels.library.windows import normal
 
 
@@ -89,8 +89,3 @@ def test_sizes_may_be_symbols() -> None:
     for isa in ISAS.values():
         for formula in (blocked_lrn.grid, blocked_lrn.scratch_bytes, blocked_lrn.work_ns):
             assert evaluate(formula(isa, args), {"H": 30}) == formula(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    compile_module(blocked_lrn, isa, zig())

@@ -17,7 +17,7 @@ from graphwright.kernels.pool.blocked_pool import BlockedPoolArgs
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 from tests.kernels.library.test_pool import expected_pool, signal
 
 F32 = npt.NDArray[np.float32]
@@ -122,8 +122,3 @@ def test_sizes_may_be_symbols() -> None:
         assert math.prod((2, 64 // isa.lanes, 30)) == blocked_pool.grid(isa, known)
         for formula in formulas:
             assert evaluate(formula(isa, args), {"H": 30}) == formula(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    compile_module(blocked_pool, isa, zig())

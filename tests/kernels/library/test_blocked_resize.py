@@ -19,7 +19,7 @@ from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import in_blocks, in_rows, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 from tests.kernels.library.test_resize import NAMES, matrix, onnx_resize
 
 F32 = npt.NDArray[np.float32]
@@ -123,8 +123,3 @@ def test_sizes_may_be_symbols() -> None:
         for name in blocked_resize.TAPS:
             work = blocked_resize.work_ns(isa, name, args)
             assert evaluate(work, {"H": 20}) == blocked_resize.work_ns(isa, name, known)
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    compile_module(blocked_resize, isa, zig())

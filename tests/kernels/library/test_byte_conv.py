@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 from graphwright.kernels.conv import byte_conv
-from graphwright.targets.cpu.isa import ISAS, Isa
+from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, hook, load, zig
+from tests.kernels.library.harness import call, hook, load
 from tests.kernels.library.test_byte_gemm import BYTES, random_bytes
 
 
@@ -108,9 +107,3 @@ def test_any_chunking_gives_the_same_bits(isa: Isa, cin: int, size: int, kernel:
 @each_isa
 def test_error_of_the_hook_is_returned(isa: Isa) -> None:
     assert Convolution(isa, (1, 4, 5, 5), 1, 3, 3).run(hook=hook("fail")) == 7
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(byte_conv, isa, zig())
-    assert ctypes.CDLL(str(library))[byte_conv.SYMBOL]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import byte_gemm
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, hook, load, zig
+from tests.kernels.library.harness import call, hook, load
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 47, 48, 49, 97, 131]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([63, 64, 65, 127, 257, 1030]))
@@ -146,9 +145,3 @@ def test_sizes_may_be_symbols() -> None:
     for isa in ISAS.values():
         for figure in (byte_gemm.grid, byte_gemm.scratch_bytes, byte_gemm.work_ns):
             assert evaluate(figure(isa, args), values) == figure(isa, known)
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(byte_gemm, isa, zig())
-    assert ctypes.CDLL(str(library))[byte_gemm.SYMBOL]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from math import prod
 from typing import Any
 
@@ -17,7 +16,7 @@ from graphwright.kernels.conv.pack import conv_layout, conv_panels, conv_unpanel
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import call, compile_module, hook, load, strided, zig
+from tests.kernels.library.harness import call, hook, load, strided
 from tests.kernels.library.windows import (
     DEEP_WINDOWS,
     LAYOUTS,
@@ -191,9 +190,3 @@ def test_sizes_may_be_symbols() -> None:
     for isa in ISAS.values():
         for formula in (conv.grid, conv.scratch_bytes, conv.work_ns):
             assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(conv, isa, zig())
-    assert ctypes.CDLL(str(library))[conv.SYMBOL]

@@ -17,7 +17,7 @@ from graphwright.kernels.conv.conv_transpose import ConvTransposeArgs
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, call_hooked, compile_module, hook, load, strided, zig
+from tests.kernels.library.harness import call, call_hooked, hook, load, strided
 
 F32 = npt.NDArray[np.float32]
 
@@ -178,8 +178,3 @@ def test_packing_is_invertible_and_is_the_layout(shape: tuple[int, ...]) -> None
     assert packed.shape == pack_transpose.LAYOUT.physical_shape(shape)
     np.testing.assert_array_equal(pack_transpose.unpack(packed, shape[1]), w)
     np.testing.assert_array_equal(packed[0, 0, -1, 1, 0], w[1, 0, 0, -1])
-
-
-@each_isa
-def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_module(conv_transpose, isa, zig())

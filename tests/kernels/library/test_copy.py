@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.movement import copy
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
@@ -158,8 +158,3 @@ def test_copy_keeps_every_bit_of_floats(isa: Isa) -> None:
     src, out = guard(bits.view(np.float32)), guard(np.zeros((20, 16), np.float32))
     for result in run_copy(isa, src, src.T, out, out):
         np.testing.assert_array_equal(result.view(np.uint32), bits.T)
-
-
-@each_isa
-def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_module(copy, isa, zig())

@@ -14,7 +14,7 @@ from graphwright.kernels.ml import coupling
 from graphwright.ops.ml.pairwise_coupling import PRECISION, ROUNDS
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 
 def run(isa: Isa, x: AnyArray, classes: int, chunks: Any = None) -> AnyArray:
@@ -58,8 +58,3 @@ def test_equal_pairs_are_equal_classes_and_nan_ends_its_row_alone(isa: Isa) -> N
     made = run(isa, x, 3)
     np.testing.assert_allclose(made[0], 1 / 3, rtol=1e-6)
     np.testing.assert_allclose(made[2], least(x[2], 3), atol=0.01)
-
-
-@each_isa
-def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_module(coupling, isa, zig())

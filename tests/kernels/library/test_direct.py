@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from typing import Any
 
@@ -17,7 +16,7 @@ from graphwright.kernels.conv import direct
 from graphwright.layout.transform import pack, unpack
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, hook, load
 from tests.kernels.library.windows import WINDOWS, Window, assert_near, normal, reference
 
 
@@ -292,9 +291,3 @@ def test_sizes_may_be_symbols() -> None:
         formulas = (direct.grid, direct.scratch_bytes, direct.planar_scratch_bytes, direct.work_ns)
         for formula in formulas:
             assert evaluate(formula(isa, args), values) == formula(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(direct, isa, zig())
-    assert ctypes.CDLL(str(library))[direct.SYMBOL]

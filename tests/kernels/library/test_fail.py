@@ -7,7 +7,7 @@ import pytest
 from graphwright.kernels.control import fail
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import each_isa
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 
 @each_isa
@@ -23,8 +23,3 @@ def test_requirements_compare_their_arguments(isa: Isa, left: int, right: int) -
     at_most = call(library[fail.REQUIRE_AT_MOST], [], [left, right], 1, 0)
     assert equal == (0 if left == right else fail.CANNOT_RUN)
     assert at_most == (0 if left <= right else fail.CANNOT_RUN)
-
-
-@each_isa
-def test_zig_compiles_it(isa: Isa) -> None:
-    compile_module(fail, isa, zig())

@@ -8,7 +8,7 @@ import pytest
 from graphwright.kernels.signal import fft
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 LENGTHS = (256, 289, 320, 343, 375, 400, 441, 512, 625, 896, 1000, 1024, 2048, 2401, 4096, 16384)
 FAST = [length for length in LENGTHS if fft.sides(length)]
@@ -53,8 +53,3 @@ def test_lengths_with_large_factors_have_no_sides() -> None:
     assert [fft.sides(n) for n in (0, 1, 255, 1021, 17 * 64, 11 * 11 * 4)] == [None] * 6
     assert fft.sides(16384) == (128, 128) and fft.sides(400) == (20, 20)
     assert all(np.prod(fft.stages(side)) == side for n in FAST for side in fft.sides(n) or ())
-
-
-@each_isa
-def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_module(fft, isa, zig())

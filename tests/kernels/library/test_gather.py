@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.movement import gather
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
@@ -64,8 +64,3 @@ def test_gather_refuses_an_index_out_of_range(isa: Isa, bad: int) -> None:
     spec = gather_spec(src, indices, out)
     code = call(load(gather, isa).gw_gather, [src, indices, out], spec.args, spec.grid, 0)
     assert code == gather.INDEX_OUT_OF_RANGE
-
-
-@each_isa
-def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_module(gather, isa, zig())

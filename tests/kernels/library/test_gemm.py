@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from graphwright.kernels.gemm.pack import gemm_panels, gemm_unpanels
 from graphwright.kernels.library.bits import single_bits
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, strided, zig
+from tests.kernels.library.harness import Array, call, call_hooked, hook, load, strided
 
 SIZES = st.one_of(st.integers(0, 20), st.sampled_from([31, 32, 33, 47, 64, 97, 101, 193]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([31, 64, 511, 512, 513, 1031]))
@@ -296,9 +295,3 @@ def test_sizes_may_be_symbols() -> None:
             assert symbolic == gemm.scratch_bytes(isa, known, packed=packed)
         assert evaluate(gemm.grid(isa, args), values) == gemm.grid(isa, known)
         assert evaluate(gemm.work_ns(isa, args), values) == gemm.work_ns(isa, known)
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(gemm, isa, zig())
-    assert ctypes.CDLL(str(library))[gemm.PACKED]

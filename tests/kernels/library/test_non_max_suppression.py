@@ -10,7 +10,7 @@ from graphwright.kernels.search import non_max_suppression
 from graphwright.kernels.search.non_max_suppression import TOO_MANY_BOXES, Choose, Join
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 
 def chosen(
@@ -120,8 +120,3 @@ def test_boxes_that_32_bits_do_not_number_are_refused(isa: Isa) -> None:
     operands = [np.zeros(1), np.zeros(1), None, None, None, np.zeros(1), np.zeros(1)]
     kernel = load(non_max_suppression, isa).gw_nms_choose
     assert call(kernel, operands, made.args, 1, 64, bare=False) == TOO_MANY_BOXES
-
-
-@each_isa
-def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_module(non_max_suppression, isa, zig())

@@ -10,7 +10,7 @@ from graphwright.kernels.search import non_zero
 from graphwright.kernels.search.non_zero import NonZero
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 DTYPES = (np.bool_, np.int8, np.uint16, np.float16, np.int32, np.float32, np.int64, np.float64)
 
@@ -61,8 +61,3 @@ def test_many_blocks(isa: Isa) -> None:
     rng = np.random.default_rng(0)
     check(isa, rng.random((3, 5, 7001)) < 0.3)
     check(isa, rng.random((40_000, 3)) < 0.3)
-
-
-@each_isa
-def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_module(non_zero, isa, zig())

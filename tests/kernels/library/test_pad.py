@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.movement import pad
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 DTYPES = (np.uint8, np.int16, np.float32, np.int64, np.complex128)
 AXIS = st.sampled_from([0, 1, 2, 3, 5, 7, 16, 17, 33])
@@ -64,8 +64,3 @@ def test_pad_crops_where_pads_are_negative(isa: Isa) -> None:
 def test_pad_of_an_empty_tensor_is_all_fill(isa: Isa) -> None:
     expected = np.full((3, 4), 5, np.int64)
     check_pad(isa, pad.PadMode.CONSTANT, np.empty((0, 2), np.int64), np.array([5]), [1, 1], expected)
-
-
-@each_isa
-def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_module(pad, isa, zig())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphwright.kernels.pool import pool
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, strided, zig
+from tests.kernels.library.harness import call, load, strided
 
 F32 = npt.NDArray[np.float32]
 
@@ -203,8 +203,3 @@ def test_max_pool_indices_take_the_first_of_equals_and_of_nans(isa: Isa) -> None
     assert call(load(pool, isa).gw_max_pool_indices_f32, [x, y, indices], args.args, args.grid, 0) == 0
     assert indices.ravel().tolist() == [0, 3]
     assert y.ravel()[0] == 1 and np.isnan(y.ravel()[1])
-
-
-@each_isa
-def test_source_compiles_with_clang(isa: Isa) -> None:
-    compile_module(pool, isa, zig())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -14,7 +12,7 @@ from graphwright.kernels.movement import reblock
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.blocked import blocks, in_blocks, place, room
 from tests.kernels.library.cases import chunkings, each_isa
-from tests.kernels.library.harness import Array, call, compile_module, load, strided, zig
+from tests.kernels.library.harness import Array, call, load, strided
 from tests.kernels.library.windows import normal
 
 shapes = st.tuples(
@@ -82,9 +80,3 @@ def test_sizes_may_be_symbols() -> None:
     for isa in ISAS.values():
         assert evaluate(reblock.grid(isa, args), {"H": 200}) == reblock.grid(isa, known)
         assert evaluate(reblock.work_ns(isa, args), {"H": 200}) == reblock.work_ns(isa, known) > 0
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(reblock, isa, zig())
-    assert ctypes.CDLL(str(library))[reblock.BLOCK]

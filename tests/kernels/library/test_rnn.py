@@ -19,7 +19,7 @@ from graphwright.kernels.recurrent import elman, gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import Activation, ActivationKind
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, element_strides, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 F32 = npt.NDArray[np.float32]
 GATES: dict[ModuleType, int] = {lstm: 4, gru: 3, elman: 1}
@@ -256,9 +256,3 @@ def test_activations_are_accurate_to_three_ulp_and_keep_nan(isa: Isa, kind: Acti
     np.testing.assert_array_equal(np.isnan(result), ~fine)
     spacing = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64)
     assert (np.abs(result[fine] - expected) / spacing).max() <= 3
-
-
-@each_isa
-@each_layer
-def test_source_compiles_with_clang(isa: Isa, module: ModuleType) -> None:
-    compile_module(module, isa, zig())

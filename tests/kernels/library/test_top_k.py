@@ -11,7 +11,7 @@ from graphwright.kernels.search import top_k
 from graphwright.kernels.search.top_k import Kind, TopK
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 KINDS = {
     np.uint8: Kind.UNSIGNED,
@@ -96,8 +96,3 @@ def test_bf16_has_a_code_of_its_own(isa: Isa) -> None:
     kernel = load(top_k, isa).gw_top_k
     assert call(kernel, [bits, values, indices], made.args, made.grid, made.scratch_bytes) == 0
     assert indices.ravel().tolist() == [2, 3, 0, 1, 4]
-
-
-@each_isa
-def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_module(top_k, isa, zig())

@@ -13,7 +13,7 @@ from graphwright.kernels.ml import trees
 from graphwright.kernels.ml.trees import Fold, Trees
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
-from tests.kernels.library.harness import call, compile_module, load, zig
+from tests.kernels.library.harness import call, load
 
 LEAF = -1
 NODE = 16
@@ -125,8 +125,3 @@ def test_scratch_is_bounded(size: int) -> None:
     scratch: Any = made.scratch_bytes
     assert grid * made.block >= 1000
     assert scratch <= max(8 * 8 * size, 1 << 16)
-
-
-@each_isa
-def test_clang_compiles_it_without_a_warning(isa: Isa) -> None:
-    compile_module(trees, isa, zig())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from itertools import pairwise
 from typing import Any
@@ -19,7 +18,7 @@ from graphwright.layout.transform import pack, unpack
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa, guard
-from tests.kernels.library.harness import Array, call, call_hooked, compile_module, hook, load, zig
+from tests.kernels.library.harness import Array, call, call_hooked, hook, load
 from tests.kernels.library.windows import Window, normal, reference
 
 each_form = pytest.mark.parametrize("m", winograd.SYMBOLS)
@@ -304,10 +303,3 @@ def test_cost_chooses_the_form() -> None:
     assert winograd_cost.choose(v4, 1, 512, 512, 7, 7) == 2
     assert winograd_cost.choose(v4, 1, 3, 64, 224, 224) == "direct"
     assert winograd_cost.choose(v4, 1, 32, 32, 1, 1) == "direct"
-
-
-@pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
-def test_zig_compiles_it(isa: Isa) -> None:
-    library = compile_module(winograd, isa, zig())
-    for name in winograd.SYMBOLS.values():
-        assert ctypes.CDLL(str(library))[name]

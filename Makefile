@@ -13,6 +13,7 @@
 #   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
 #                      GRAPHS small random graphs beside ONNX Runtime, GRAPHS / 2 partitions of others beside NumPy
 #   make docs          write the generated parts of the documentation anew
+#   make site          the documentation as pages for a browser, in build/site
 #   make clean         remove what the other targets made
 
 PYTHON ?= python3
@@ -34,7 +35,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(NATIVE_SOURCES) \
 	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models test-torch sizes conformance lint format bench sanitize fuzz docs clean
+.PHONY: help demo test test-models test-torch sizes conformance lint format bench sanitize fuzz docs site clean
 .DELETE_ON_ERROR:
 
 help:
@@ -109,6 +110,10 @@ docs: $(VENV)/.test
 	@$(BIN)/python -m benchmarks.report
 	@$(BIN)/python -m benchmarks.op_report
 	@$(BIN)/python -m benchmarks.torch_report
+
+site: $(VENV)/.site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 clean:
 	@rm -rf $(VENV) $(VENV)-torch build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

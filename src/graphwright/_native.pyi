@@ -39,7 +39,9 @@ def cpu_count() -> int:
 def threads() -> int:
     """Threads of a run that does not say how many."""
 
-def set_threads(threads: int) -> None: ...
+def set_threads(threads: int) -> None:
+    """Run models of this process on ``threads`` threads; 0, as at first: one for each usable core."""
+
 def workers() -> int:
     """Worker threads that the process has started."""
 

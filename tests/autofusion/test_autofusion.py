@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from graphwright.autofusion.autofuse import DUPLICATE, autofuse
 from graphwright.errors import ModelError
 from graphwright.export.onnx import FUNCTION_DOMAIN
+from graphwright.layout import channels_last, channels_last_forms
 from graphwright.tools.autofusion import app
 from tests.export.peers import session
 from tests.tools.support import HOSTILE, write_model
@@ -67,6 +68,38 @@ def test_a_fused_model_computes_what_its_source_does() -> None:
     assert fused.after.activation_bytes < fused.before.activation_bytes
     assert fused.merges > 0
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_fusion_sees_images_as_other_engines_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, x = [], "x"
+    for k, y in enumerate(("z", "y")):
+        nodes += [
+            helper.make_node("Conv", [x, "w"], [f"c{k}"], f"conv{k}", pads=[3] * 4, group=16),
+            helper.make_node("Transpose", [f"c{k}"], [f"t{k}"], f"rows{k}", perm=[0, 2, 3, 1]),
+            helper.make_node("LayerNormalization", [f"t{k}", "scale", "bias"], [f"n{k}"], f"norm{k}"),
+            helper.make_node("MatMul", [f"n{k}", "wide"], [f"m{k}"], f"up{k}"),
+            helper.make_node("Relu", [f"m{k}"], [f"r{k}"], f"relu{k}"),
+            helper.make_node("MatMul", [f"r{k}", "narrow"], [f"d{k}"], f"down{k}"),
+            helper.make_node("Transpose", [f"d{k}"], [f"u{k}"], f"planes{k}", perm=[0, 3, 1, 2]),
+            helper.make_node("Add", [f"u{k}", x], [y], f"residual{k}"),
+        ]
+        x = y
+    sizes = {"w": (16, 1, 7, 7), "scale": (16,), "bias": (16,), "wide": (16, 64), "narrow": (64, 16)}
+    constants = {name: RNG.normal(size=size) / 8 for name, size in sizes.items()}
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 24, 24]) for name in "xy"]
+    weights = [
+        onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in constants.items()
+    ]
+    graph = helper.make_graph(nodes, "image", infos[:1], infos[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    merges = []
+    for nanoseconds in (0.0, 1e9):  # what a transpose costs: if much, the compiler keeps rows of channels
+        for module in (channels_last, channels_last_forms):
+            monkeypatch.setattr(module, "transfer_ns", lambda value, blocks, ns=nanoseconds: ns)
+        fused = autofuse(model)
+        merges.append(fused.merges)
+    assert merges[0] == merges[1] > 0
+    assert_same(fused.model.with_weights(), model, (1, 16, 24, 24))
 
 
 def test_weights_that_moved_into_functions_are_not_written() -> None:

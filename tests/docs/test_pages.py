@@ -29,7 +29,7 @@ MARKDOWN = sorted(
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "benchmarks" / "README.md",
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
     ]
 )
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -41,7 +41,8 @@ def snippets(page: Path, language: str) -> list[str]:
 
 
 def commands() -> Iterator[list[str]]:
-    for page in MARKDOWN:
+    """Of all pages but the tutorials, which have tests of their own."""
+    for page in (page for page in MARKDOWN if page.parent.name != "tutorials"):
         for snippet in snippets(page, "sh"):
             yield from (shlex.split(line, comments=True) for line in snippet.splitlines())
 

@@ -96,6 +96,7 @@ DEFAULT: Final = Options()
 _ALL_REQUESTS: Final = Options(weights="int4", precision="bf16")
 """Every pass that options can ask for runs, whatever the CPU."""
 PARTITION: Final = "partition"
+CHANNELS: Final = "channels"
 STAGES: Final = (
     Stage("import", "translates the model's nodes to ops, and binds the sizes that the caller gives"),
     Stage(
@@ -140,7 +141,7 @@ STAGES: Final = (
     ),
     Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
     Stage(
-        "channels",
+        CHANNELS,
         "lets nodes on images work with channels last, where that saves transposes",
         for_target=_channels_last,
         level=1,
@@ -209,9 +210,11 @@ def _keeping(scheduled: Scheduled, keep: Callable[[Node], bool]) -> Scheduled:
 
 
 def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:
-    """From the graph behind :func:`source_passes` to one with Fused nodes."""
+    """From the graph behind :func:`source_passes` to one with Fused nodes; images stay as other engines take
+    them.
+    """
     stages = STAGES[_NAMES.index("replace") : _NAMES.index("fuse") + 1]
-    return _passes([stage for stage in stages if stage.name != PARTITION], options, target)
+    return _passes([s for s in stages if s.name not in (PARTITION, CHANNELS)], options, target)
 
 
 def _passes(stages: Sequence[Stage], options: Options, target: Target | None = None) -> tuple[Scheduled, ...]:

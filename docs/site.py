@@ -1,0 +1,123 @@
+"""Hooks of mkdocs (``mkdocs.yml``): pages that are made from other files, and links that fit the site.
+
+README and the other pages outside of ``docs`` join the site; the reference is made from docstrings, and a
+page of each verb from its options. A link to a file that is no page leads to the repository, if ``repo_url``
+says where that is, and is plain text otherwise.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import graphwright
+from graphwright.tools.cli import VERBS, app
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = {
+    "README.md": "index.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+"""Pages outside of ``docs``, and what they are called in the site."""
+_SOURCES: Final = {page: source for source, page in PAGES.items()}
+_LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\n)+?)\]\(([^)\s:]+)\)")
+_FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the pages of verbs below the page of the command."""
+    section = next(entry["Command"] for entry in config.nav or [] if "Command" in entry)
+    section.extend(f"commands/{verb}.md" for verb in VERBS)
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are no files of ``docs``."""
+    made = {page: (ROOT / source).read_text() for source, page in PAGES.items()}
+    made["reference.md"] = reference()
+    made |= {f"commands/{verb}.md": verb_page(verb) for verb in VERBS}
+    for page, content in made.items():
+        files.append(File.generated(config, page, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The text of ``page`` with links that lead to pages of the site."""
+    return relinked(markdown, page.file.src_uri, config.repo_url or "")
+
+
+def relinked(text: str, page: str, repository: str = "") -> str:
+    """``text`` of ``page`` with the links of its source, outside of blocks of code, as links of the site."""
+    source = _SOURCES.get(page, f"docs/{page}")
+
+    def link(match: re.Match[str]) -> str:
+        words, (path, _, anchor) = match[1], match[2].partition("#")
+        if not path:
+            return match[0]
+        found = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+        target = PAGES.get(found, found.removeprefix("docs/"))
+        if found in PAGES or (found.startswith("docs/") and found.endswith(".md")):
+            where = posixpath.relpath(target, posixpath.dirname(page) or ".")
+            return f"[{words}]({where}{'#' + anchor if anchor else ''})"
+        return f"[{words}]({repository.rstrip('/')}/blob/main/{found})" if repository else words
+
+    parts = _FENCED.split(text)
+    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+
+
+def reference() -> str:
+    """A page of all public names, with their signatures and docstrings."""
+    names = {name: ".".join(part for part in home if part) for name, home in graphwright._HOMES.items()}
+    lines = ["# Reference\n", "Names of `import graphwright as gw`.\n"]
+    lines += [f"::: {home}\n" for name, home in sorted(names.items())]
+    return "\n".join(lines)
+
+
+def verb_page(verb: str) -> str:
+    """A page of one verb of the command: what it does, its arguments and its options."""
+    verbs: Any = typer.main.get_command(app)
+    return f"# graphwright {verb}\n\n" + "\n\n".join(_texts(verbs.get_command(None, verb), verb))
+
+
+def _texts(command: Any, name: str) -> Iterator[str]:
+    """Paragraphs and tables of a verb, and of the verbs below it."""
+    yield from _paragraphs(command.help or "")
+    rows = [_row(each) for each in command.params if each.name != "help"]
+    if rows:
+        yield "\n".join(["| | |", "| --- | --- |", *rows])
+    for inner, each in getattr(command, "commands", {}).items():
+        yield f"## graphwright {name} {inner}"
+        yield from _texts(each, f"{name} {inner}")
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Help text as Markdown: what is indented is lines of a shell."""
+    for part in re.split(r"\n\s*\n", re.sub(r"\[/?\w+\]|\x08", "", text)):
+        lines = [line for line in part.splitlines() if line.strip()]
+        if lines and all(line.startswith("  ") for line in lines):
+            yield "\n".join(["```sh", *(line.strip() for line in lines), "```"])
+        elif lines:
+            yield _cell(" ".join(lines))
+
+
+def _row(parameter: Any) -> str:
+    """A line of a table: how the parameter is written, and what it means."""
+    is_option = parameter.param_type_name == "option"
+    names = [*parameter.opts, *parameter.secondary_opts] if is_option else [parameter.name.upper()]
+    takes = f" {parameter.metavar}" if is_option and parameter.metavar else ""
+    return f"| `{_cell(', '.join(names) + takes)}` | {_cell(parameter.help or '')} |"
+
+
+def _cell(text: str) -> str:
+    """``text`` in one line, which Markdown takes as it is."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

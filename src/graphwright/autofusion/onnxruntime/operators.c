@@ -155,60 +155,38 @@ static void *load_object(const char *name, gw_error *error) {
 
 /* A line: the symbol of a kernel and the shared object that holds it. */
 static bool link_kernel(operation *op, int64_t number, const char *line, gw_error *error) {
-    char symbol[NAME], name[NAME], extent[NAME + 8];
+    char symbol[NAME], name[NAME];
     if (sscanf(line, "%255s %255s", symbol, name) != 2)
         return gw_fail(error, GW_E_LOAD, "a kernel is called %s", line);
     void *handle = load_object(name, error);
-    if (!handle)
-        return false;
-    snprintf(extent, sizeof extent, "%s_extent", symbol);
-    op->kernels[number] = (int64_t)(intptr_t)gw_symbol(handle, symbol);
-    op->extents[number] = (int64_t)(intptr_t)gw_symbol(handle, extent);
-    return op->kernels[number] || gw_fail(error, GW_E_LOAD, "there is no kernel %s", symbol);
+    return handle && gw_linked_kernel(&op->linked, number, handle, name, symbol, error);
 }
 
 static bool link_kernels(operation *op, gw_error *error) {
     char line[LINE];
-    int64_t count = 0, wanted = op->program->kernel_count;
-    op->kernels = calloc((size_t)wanted + 1, sizeof(int64_t));
-    op->extents = calloc((size_t)wanted + 1, sizeof(int64_t));
-    if (!op->kernels || !op->extents)
-        return gw_fail_memory(error);
+    int64_t count = 0, wanted = op->linked.program->kernel_count;
     for (reader r = read_part(contents_part(isa, op->name, ".kernels")); next_line(&r, line); count++)
         if (count >= wanted || !link_kernel(op, count, line, error))
             return error->kind != GW_OK || gw_fail(error, GW_E_LOAD, "%s has too many kernels", op->name);
     return count == wanted || gw_fail(error, GW_E_LOAD, "%s lacks kernels", op->name);
 }
 
-/* What was made before a failure. */
-static bool unload(operation *op) {
-    free(op->kernels), free(op->extents);
-    gw_program_free(op->program);
-    op->kernels = op->extents = NULL;
-    op->program = NULL;
-    return false;
-}
-
 static bool load_once(operation *op, gw_error *error) {
-    if (op->program)
+    if (op->linked.program)
         return true;
-    part words = contents_part(isa, op->name, ".program");
-    op->program = gw_program_decode(words.data, words.size, error);
-    if (!op->program)
+    part words = contents_part(isa, op->name, ".program"), weights = contents_part(isa, "weights", "");
+    if (!gw_linked_decode(&op->linked, words.data, words.size, PLANS, &arenas, error))
         return false;
-    const gw_program *p = op->program;
+    const gw_program *p = op->linked.program;
     bool fits = p->input_count <= MOST_PORTS && p->output_count <= MOST_PORTS;
     fits = fits && p->input_dim_count <= MOST_DIMS && p->host_count == 0;
     if (!fits)
         gw_fail(error, GW_E_LOAD, "%s has more inputs than an operator can have", op->name);
-    if (!fits || !link_kernels(op, error))
-        return unload(op);
-    part weights = contents_part(isa, "weights", "");
-    op->weights = weights.data;
-    op->links = (gw_links){(int64_t)weights.size, op->kernels, op->extents};
-    op->plans.bound = PLANS;
-    op->contexts.bound = CONTEXTS;
-    op->contexts.arenas = &arenas;
+    if (!fits || !link_kernels(op, error)) {
+        gw_linked_free(&op->linked);
+        return false;
+    }
+    gw_linked_weights(&op->linked, weights.data, (int64_t)weights.size);
     return true;
 }
 
@@ -223,11 +201,7 @@ bool operators_load(operation *op, gw_error *error) {
 __attribute__((destructor)) static void close_all(void) {
     for (size_t i = 0; i < operation_count; i++) {
         operation *op = &operations[i];
-        if (op->program) {
-            gw_context_pool_clear(&op->contexts);
-            gw_plan_cache_clear(&op->plans);
-            unload(op);
-        }
+        gw_linked_free(&op->linked);
         free(op->name), free(op->input_types), free(op->output_types), free(op->ports);
     }
     gw_arena_pool_clear(&arenas);

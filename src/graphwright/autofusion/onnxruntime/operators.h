@@ -2,7 +2,7 @@
 #pragma once
 #include "contents.h"
 #include "custom_ops.h"
-#include "exec.h"
+#include "linked.h"
 
 enum { MOST_PORTS = 256, MOST_DIMS = 1024 }; /* of the inputs, and of the outputs, of one program */
 
@@ -12,13 +12,7 @@ typedef struct {
     size_t input_count, output_count;
     int *input_types, *output_types; /* as ONNX Runtime numbers them */
     size_t *ports;                   /* of each input of the program, its number among those of the node */
-    /* The rest is there from the first kernel on. */
-    gw_program *program;
-    int64_t *kernels, *extents;
-    gw_links links;
-    const void *weights; /* those of all operators */
-    gw_plan_cache plans;
-    gw_context_pool contexts;
+    gw_linked linked;                /* from the first kernel on; its weights are those of all operators */
 } operation;
 
 /* Read which operators the library has: those for this CPU, none where it has none. Once. */

@@ -1,0 +1,118 @@
+#include "explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME = 256, TEXT = 1024 };
+enum { NOTE = 3, TASK_KERNEL = 3, TASK_NAME = 11, SYMBOL = 0 }; /* fields of instructions, tasks, kernels */
+
+/* ---- the tasks ---- */
+
+static const json *item_of(const json *list, int64_t number) {
+    JSON_EACH(item, list)
+    if (number-- == 0)
+        return item;
+    return NULL;
+}
+
+static const json *field_of(const json *tasks, const char *section, int64_t item, int64_t field) {
+    return item_of(item_of(json_member(tasks, section), item), field);
+}
+
+static void copy_text(const json *value, char text[NAME]) {
+    snprintf(text, NAME, "%s", json_text(value) ? json_text(value) : "");
+}
+
+typedef struct {
+    char note[NAME];   /* of the check */
+    char node[NAME];   /* of the task */
+    char kernel[NAME]; /* that it launches */
+} names;
+
+/* What the tasks call what `error` is about. Errors are rare: the tasks are parsed for each. */
+static names read_names(const executable *program, const gw_error *error) {
+    names found = {"", "", ""};
+    json_document tasks;
+    const char *fault;
+    int64_t kernel = -1;
+    if (!json_parse(&tasks, program->tasks.data, program->tasks.size, &fault))
+        return found;
+    if (error->kind == GW_E_CHECK)
+        copy_text(field_of(tasks.values, "shape", error->a, NOTE), found.note);
+    if (error->kind == GW_E_KERNEL) {
+        copy_text(field_of(tasks.values, "tasks", error->a, TASK_NAME), found.node);
+        json_integer(field_of(tasks.values, "tasks", error->a, TASK_KERNEL), &kernel);
+        copy_text(field_of(tasks.values, "kernels", kernel, SYMBOL), found.kernel);
+    }
+    json_free(&tasks);
+    return found;
+}
+
+/* ---- sizes ---- */
+
+static const gw_instruction *check_of(const executable *program, const gw_error *error) {
+    const gw_program *p = program->linked.program;
+    bool is_check = error->kind == GW_E_CHECK && error->a >= 0 && error->a < p->shape_count;
+    return is_check ? &p->shape[error->a] : NULL;
+}
+
+bool is_broken_guard(const executable *program, const gw_error *error) {
+    const gw_instruction *check = check_of(program, error);
+    return check && check->code >= GW_GUARD_EQ;
+}
+
+static gw_status explain_check(const executable *program, const gw_error *error) {
+    const names found = read_names(program, error);
+    const gw_instruction *check = check_of(program, error);
+    if (is_broken_guard(program, error))
+        return fail(GW_STATUS_SHAPE, "the program assumes that %s: %lld and %lld are given", found.note,
+                    (long long)error->b, (long long)error->c);
+    bool is_axis = strncmp(found.note, "input '", strlen("input '")) == 0;
+    if (is_axis && check && program->linked.program->shape[check->a].code == GW_DIM)
+        return fail(GW_STATUS_SHAPE, "%s, not %lld", found.note, (long long)error->b);
+    return fail(GW_STATUS_SHAPE, "inputs of these sizes do not fit the model: %s (%lld and %lld are given)",
+                found.note, (long long)error->b, (long long)error->c);
+}
+
+/* The runtime says "input 3 has ...". */
+static gw_status explain_feed(const executable *program, const gw_error *error) {
+    const char *behind = strchr(error->text, ' ');
+    behind = behind ? strchr(behind + 1, ' ') : NULL;
+    if (!behind || error->a < 0 || (uint64_t)error->a >= program->inputs.count)
+        return fail(GW_STATUS_SHAPE, "%s", error->text);
+    return fail(GW_STATUS_SHAPE, "input '%s'%s", program->inputs.at[error->a].name, behind);
+}
+
+/* ---- kernels ---- */
+
+static const char *reason_of(const char *kernel, int64_t code) {
+    static const char *const reasons[] = {NULL, "an index is out of range", "it does not take these sizes",
+                                          "it would reach beyond its operands"};
+    const char *branches[] = {"gw_fail", "gw_require_equal", "gw_require_at_most"};
+    for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)
+        if (strcmp(kernel, branches[i]) == 0)
+            return "the model chose a branch that cannot run on inputs of these sizes";
+    return code > 0 && code < (int64_t)(sizeof reasons / sizeof *reasons) ? reasons[code]
+                                                                          : "the kernel failed";
+}
+
+static gw_status explain_kernel(const executable *program, const gw_error *error) {
+    const names found = read_names(program, error);
+    const int64_t *said = error->said;
+    char range[TEXT] = "";
+    if (said[1] <= said[2])
+        snprintf(range, sizeof range, ": %lld, which must be from %lld to %lld", (long long)said[0],
+                 (long long)said[1], (long long)said[2]);
+    return fail(GW_STATUS_RUN, "node '%s': %s%s (kernel %s, code %lld)", found.node,
+                reason_of(found.kernel, error->b), range, found.kernel, (long long)error->b);
+}
+
+gw_status explain(const executable *program, const gw_error *error) {
+    switch (error->kind) {
+    case GW_E_CHECK: return explain_check(program, error);
+    case GW_E_FEED: return explain_feed(program, error);
+    case GW_E_KERNEL: return explain_kernel(program, error);
+    case GW_E_PLAN: return fail_runtime("no memory plan for inputs of these sizes", error);
+    default: return fail_runtime("the run failed", error);
+    }
+}

@@ -1,0 +1,43 @@
+#include "shapes.h"
+
+#include <inttypes.h>
+
+static gw_status known_sizes(const gw_tensor_info *info, const char *what, int64_t *sizes) {
+    for (int axis = 0; axis < info->rank; axis++) {
+        if (info->sizes[axis] < 0)
+            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is open (%s): give its sizes", what, info->name,
+                        axis, info->symbols[axis]);
+        sizes[axis] = info->sizes[axis];
+    }
+    return info->rank >= 0 ? GW_STATUS_OK
+                           : fail(GW_STATUS_SHAPE, "%s '%s' has no rank: give its sizes", what, info->name);
+}
+
+static gw_status given_sizes(const gw_tensor_info *info, const char *what, const int64_t *shape, int rank,
+                             int64_t *sizes) {
+    if (rank < 0 || rank > GW_MAX_RANK || (info->rank >= 0 && rank != info->rank))
+        return fail(GW_STATUS_SHAPE, "%s '%s' has %d axes, expected %d", what, info->name, rank, info->rank);
+    for (int axis = 0; axis < rank; axis++) {
+        if (shape[axis] < 0)
+            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", which is no size", what,
+                        info->name, axis, shape[axis]);
+        if (info->rank >= 0 && info->sizes[axis] >= 0 && info->sizes[axis] != shape[axis])
+            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", not %" PRId64, what, info->name,
+                        axis, info->sizes[axis], shape[axis]);
+        sizes[axis] = shape[axis];
+    }
+    return GW_STATUS_OK;
+}
+
+gw_status shape_given(const gw_tensor_info *info, const char *what, const int64_t *shape, int rank,
+                      size_t bytes, int64_t *sizes) {
+    size_t needed = gw_dtype_bytes(info->dtype);
+    bool overflows = false;
+    TRY(shape ? given_sizes(info, what, shape, rank, sizes) : known_sizes(info, what, sizes));
+    for (int axis = 0; axis < (shape ? rank : info->rank); axis++)
+        overflows |= __builtin_mul_overflow(needed, (size_t)sizes[axis], &needed);
+    if (!overflows && needed == bytes)
+        return GW_STATUS_OK;
+    return fail(GW_STATUS_ARGUMENT, "%s '%s' of these sizes has %zu bytes, %zu are given", what, info->name,
+                overflows ? SIZE_MAX : needed, bytes);
+}

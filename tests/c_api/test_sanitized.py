@@ -1,0 +1,108 @@
+"""The C interface under sanitizers: from eight threads, in both examples, and on damaged packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphwright as gw
+from tests.c_api.build import EXAMPLES, SANITIZERS, program, sanitized_library, sanitizer_flags
+from tests.c_api.library import Model
+from tests.c_api.models import CLASSES, FEATURES, classified, rows
+from tests.fuzz.packages import KINDS, SEEDS, Workshop, damaged_json
+from tests.host_programs.models import MODELS
+from tests.package.damage import entry_of, manifest_of, members_of, put_together
+
+HERE = Path(__file__).parent
+COUNT = 50
+MUTANTS = 8 * len(SEEDS) * len(KINDS)
+OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
+
+
+class Sanitized:
+    """Programs that are built with a sanitizer, as is the library that they run."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self._libraries = sanitized_library(folder, name)
+
+    def run(self, source: Path, arguments: Sequence[object]) -> bytes:
+        target = self.folder / source.stem
+        if not target.exists():
+            program(source, target, sanitizer_flags(self.name), self._libraries)
+        command = [str(target), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=240, env={**os.environ, **OPTIONS})
+        assert done.returncode == 0, done.stderr[-4000:].decode()
+        return done.stdout
+
+
+@pytest.fixture(scope="module", params=SANITIZERS)
+def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sanitized:
+    return Sanitized(tmp_path_factory.mktemp(request.param), request.param)
+
+
+def test_eight_threads(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
+    x = rows(COUNT)
+    x.tofile(tmp_path / "x.bin")
+    with Model(package) as model:
+        scores, _ = model.run(x)
+    np.testing.assert_allclose(scores, classified(x)[0], rtol=1e-5, atol=1e-7)
+    scores.tofile(tmp_path / "scores.bin")
+    given = [package, tmp_path / "x.bin", COUNT, FEATURES, tmp_path / "scores.bin", 60]
+    assert sanitized.run(HERE / "threads.c", given) == b"ok\n"
+
+
+def test_examples(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
+    x = rows(COUNT)
+    x.tofile(tmp_path / "x.bin")
+    out = sanitized.run(EXAMPLES / "classify.c", [package, tmp_path / "x.bin", f"{COUNT},{FEATURES}", 3, 2])
+    assert out.splitlines()[0].split()[0] == str(classified(x)[1][0]).encode()
+    out = sanitized.run(EXAMPLES / "batches.cpp", [package, tmp_path / "x.bin", COUNT, 7])
+    scores = np.frombuffer(out, np.float32).reshape(COUNT, CLASSES)
+    np.testing.assert_allclose(scores, classified(x)[0], rtol=1e-5, atol=1e-7)
+
+
+def test_damaged_host_programs(sanitized: Sanitized, tmp_path: Path) -> None:
+    """Their steps, which are run: calls, and sizes that these bind."""
+    if sanitized.name == "thread":
+        return
+    paths = []
+    for name in ("resized", "two_in_a_row"):
+        path = tmp_path / f"{name}.om"
+        gw.compile(MODELS[name]().model).save(path)
+        paths += [mutant(path, number) for number in range(MUTANTS // 4)]
+    found = Counter(sanitized.run(HERE / "hostile.c", ["run", *paths]).decode().split())
+    assert found.total() == len(paths)
+    assert found["package"] > len(paths) // 2 and found["ok"] + found["run"] > 0, found
+
+
+def mutant(path: Path, number: int) -> Path:
+    """``path`` with a damaged executable."""
+    own = ("signature", "manifest.json")
+    members = {name: data for name, data in members_of(path).items() if name not in own}
+    manifest = manifest_of(path)
+    executable = json.dumps(entry_of(manifest)["executable"]).encode()
+    entry_of(manifest)["executable"] = json.loads(damaged_json(executable, np.random.default_rng(number)))
+    return put_together(path.with_name(f"{path.stem}{number}.om"), manifest, members, None)
+
+
+def test_damaged_packages(sanitized: Sanitized, tmp_path: Path) -> None:
+    """Of those of ``make fuzz``: bytes, manifests, graphs and tasks, with all hashes set right."""
+    if sanitized.name == "thread":  # one thread opens them
+        return
+    shop = Workshop(tmp_path)
+    paths = []
+    for number in range(MUTANTS):
+        path, _ = shop.mutant(number)
+        paths.append(path.rename(tmp_path / f"{number}.om"))
+    statuses = sanitized.run(HERE / "hostile.c", ["plan", *paths]).decode().split()
+    found = Counter(statuses)
+    assert len(statuses) == MUTANTS
+    assert found["package"] > MUTANTS // 10 and found["ok"] > MUTANTS // 10 and len(found) > 2, found

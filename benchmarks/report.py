@@ -27,7 +27,8 @@ DEFINITIONS = """\
 The engines take turns, round by round, on the same cores. `graphwright` is the median time of one run. A
 peer's column is its time divided by graphwright's, taken within each round: the median over the rounds, and
 the quartiles in parentheses. Above 1, graphwright is faster. `limit` is the share of the machine's limit
-(its roofline) that graphwright reaches, taken in the same way. `compile` is the time from the ONNX file to
+(its roofline) that graphwright reaches, taken in the same way; it is above 100 % where Winograd's
+convolutions save multiplications that the limit counts. `compile` is the time from the ONNX file to
 the `.om` file. The columns of memory are the most that a process which loads and runs the model had
 resident. The last row has geometric means of the ratios.
 """

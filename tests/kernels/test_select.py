@@ -50,7 +50,7 @@ def compiled(build: Build, *types: TensorType) -> TaskGraph:
     model = gw.compile(
         clone_module(module),
         options=Options(verify=True),
-        observe=lambda name, product: programs.append(product) if name == "lower" else None,
+        observe=lambda name, product: programs.append(product.tasks) if name == "lower" else None,
     )
     for want, got in zip(evaluate_module(module, feeds), model(*feeds), strict=True):
         tolerance = 1e-2 if want.dtype == np.float16 else 1e-5

@@ -8,7 +8,7 @@ from itertools import count
 from graphwright.compiler.host_program import Draft
 from graphwright.compiler.modules import Compilation, Observer, compile_modules, program_of, run_passes
 from graphwright.compiler.partition import is_placed, partition
-from graphwright.compiler.pipeline import graph_passes, partition_passes
+from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
 from graphwright.compiler.tuning import tuned
 from graphwright.config import Options
 from graphwright.cost.choices import Choice, choices_in
@@ -48,6 +48,8 @@ def compile_executables(
     hosts = [draft for draft in drafts if draft is not None]
     whole = [_Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
     calls = [_Unit(m, None, draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
+    for call in calls:
+        observe(PARTITION, call.module)
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
     read |= {ref.digest: module.constants[ref] for module in modules for ref in module.starts().values()}
     before = pack_weights(read, shared) if read else shared

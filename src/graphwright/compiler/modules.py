@@ -124,15 +124,15 @@ def generate_code(
             lower(m.main, s.steps, m.symbols, places_of, target.machine, options.streams, m.updates())
             for m, s, places_of in zip(modules, selections, places, strict=True)
         ]
-        for program in lowered:
-            observe("lower", program)
+        for each in lowered:
+            observe("lower", each)
         observe("emit", sources)
         objects = compiled.result()
     observe("kernels", objects)
     library = library_digest(target.library) if target.library else ""
     made = []
-    for module, selection, program, noted in zip(modules, selections, lowered, records, strict=True):
-        code = TargetCode(target.name, StoredTasks.of(program), objects, sources, library)
+    for module, selection, made_of, noted in zip(modules, selections, lowered, records, strict=True):
+        code = TargetCode(target.name, StoredTasks.of(made_of.tasks), objects, sources, library)
         report = compile_report(noted, selection.steps)
         made.append(
             Compilation(module, program_of(module, {target.name: code}), report, weights, generated, noted)

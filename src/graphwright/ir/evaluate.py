@@ -32,16 +32,17 @@ def evaluate_module(
     ``wide`` computes in f64 whatever is f32: inputs, constants and casts. Raises SymbolError where a size
     that an op needs depends on elements, and what an op's reference raises, with a note of the node.
     """
-    arrays = [_widened(a) for a in arrays] if wide else list(arrays)
+    arrays = [widened(a) for a in arrays] if wide else list(arrays)
     sizes = input_sizes(module.main, arrays)
-    return _Evaluator(module, sizes, wide, observe).graph(module.main, arrays)
+    return Evaluator(module, sizes, wide=wide, observe=observe).graph(module.main, arrays)
 
 
-def _widened(array: Array) -> Array:
+def widened(array: Array) -> Array:
+    """``array`` in f64 where it is f32, items of lists as well."""
     if array is None or isinstance(array, dict):  # an optional's, a map's
         return array
     if isinstance(array, list):
-        held: Any = array and [_widened(item) for item in array]
+        held: Any = array and [widened(item) for item in array]
         return cast("Array", held)
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
@@ -60,13 +61,21 @@ def input_sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
     return sizes
 
 
-class _Evaluator:
+class Evaluator:
+    """Runs graphs and nodes of ``module``. ``sizes`` are those that inputs decide, by symbol."""
+
     def __init__(
-        self, module: Module, sizes: Mapping[str, int], wide: bool, observe: Observer | None
+        self,
+        module: Module,
+        sizes: Mapping[str, int],
+        *,
+        wide: bool = False,
+        observe: Observer | None = None,
     ) -> None:
         self.module, self.sizes, self.wide, self.observe = module, dict(sizes), wide, observe
 
     def graph(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+        """The outputs of ``graph`` for ``arrays``, in the order of its inputs."""
         known: dict[Value | None, Array | None] = {None: None, **dict(zip(graph.inputs, arrays, strict=True))}
         last_use = {v: node for node in graph for v in node.inputs if v is not None}
         for node in graph:
@@ -77,7 +86,7 @@ class _Evaluator:
                 raise
             for value, array in zip(node.outputs, results, strict=True):
                 known[value] = array
-                self._learn(value, array)
+                self.learn(value, array)
                 if self.observe is not None:
                     self.observe(value, array)
             for operand in node.inputs:  # so that memory stays that of the live values
@@ -86,9 +95,10 @@ class _Evaluator:
         return tuple(_present(known[value], value.type) for value in graph.outputs)
 
     def node(self, node: Node, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+        """The outputs of ``node`` for ``arrays``, in the order of its inputs."""
         if isinstance(node.op, Constant):
             array = self.module.constants[node.op.value]
-            return (_widened(array) if self.wide else array,)
+            return (widened(array) if self.wide else array,)
         if isinstance(node.op, LoopOp):
             types = [self._bound(value.type) for value in node.outputs]
             op = node.op.with_attributes(self._attribute)
@@ -108,11 +118,11 @@ class _Evaluator:
     def _region(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
         """A region's own sizes are other numbers in each run."""
         for value, array in zip(graph.inputs, arrays, strict=True):
-            self._learn(value, array)
+            self.learn(value, array)
         return self.graph(graph, arrays)
 
-    def _learn(self, value: Value, array: Array | None) -> None:
-        """The sizes that only the run decides."""
+    def learn(self, value: Value, array: Array | None) -> None:
+        """Note the sizes that only the run decides: ``value`` is ``array``."""
         if isinstance(array, np.ndarray) and value.type.shape is not None and not value.type.is_static:
             for dim, size in zip(value.type.shape, array.shape, strict=True):
                 scaled = scaled_symbol(dim)

@@ -35,6 +35,19 @@ from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
 
+@dataclass(frozen=True)
+class Lowered:
+    """The tasks of a program, and what of its graph they compute: debuggers read values where they lie.
+
+    ``steps``: the step of each task of the entry block; None for copies to outputs at the end. ``places``:
+    where tasks read and write a value.
+    """
+
+    tasks: TaskGraph
+    steps: tuple[Step | None, ...]
+    places: Mapping[Value, Operand]
+
+
 def lower(
     graph: Graph,
     steps: Sequence[Step],
@@ -43,7 +56,7 @@ def lower(
     machine: Machine,
     streams: int = 1,
     updates: Mapping[int, int] | None = None,
-) -> TaskGraph:
+) -> Lowered:
     """The program of one entry graph, whose ranks are all known. Raises ModelError for texts.
 
     ``machine``: what the times of copies are predicted for.
@@ -119,11 +132,14 @@ class _Lowering:
         """Whether the block at hand is that of a branch or a loop."""
         self.buffers: list[Buffer] = []
         self.numbers: dict[Memory, int] = {}
+        self.operands: dict[Value, Operand] = {}
+        self.steps: list[Step | None] = []
+        """The step of each task of the entry block."""
         self.kernels: dict[KernelRef, int] = {}
         self.hosts: list[HostFunction] = []
         self.blocks: list[list[Task]] = []
 
-    def run(self, steps: Sequence[Step], results: Sequence[int]) -> TaskGraph:
+    def run(self, steps: Sequence[Step], results: Sequence[int]) -> Lowered:
         """The tasks of ``steps``; ``results`` are the positions of the graph's outputs that they give."""
         for value in self.graph.inputs:
             self._number(self.assignment.places[value].memory)
@@ -134,7 +150,7 @@ class _Lowering:
         outputs = [self._port(self.graph.outputs[k], names[k]) for k in results]
         self._block(steps, LoopMoves())
         tasks, blocks = _flatten(self.blocks)
-        return TaskGraph(
+        graph = TaskGraph(
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             shape=tuple(self.shape.instructions),
@@ -144,6 +160,7 @@ class _Lowering:
             kernels=tuple(self.kernels),
             hosts=tuple(self.hosts),
         )
+        return Lowered(graph, tuple(self.steps), self.operands)
 
     def _with_conflicts(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> tuple[Buffer, ...]:
         planned = [i for i, b in enumerate(self.buffers) if b.storage in (Storage.ARENA, Storage.SCRATCH)]
@@ -170,7 +187,10 @@ class _Lowering:
     def _operand(self, item: Value | ByteRange) -> Operand:
         value, extra = (item.value, item.offset) if isinstance(item, ByteRange) else (item, 0)
         place = self.assignment.places[value]
-        return Operand(self._number(place.memory), self.shape.register(place.offset + extra))
+        operand = Operand(self._number(place.memory), self.shape.register(place.offset + extra))
+        if item is value:
+            self.operands[value] = operand
+        return operand
 
     def _passed(self, item: Value | ByteRange | KernelRef) -> Operand | FunctionOperand:
         return FunctionOperand(self._kernel(item)) if isinstance(item, KernelRef) else self._operand(item)
@@ -191,12 +211,15 @@ class _Lowering:
         for step in steps:
             for task in self._tasks(step):
                 self._add(draft, task, streams[step.node], step.place)
+                if index == 0:
+                    self.steps.append(step)
             self._add_rows(draft, moves, step.node, number)
         for move in moves.end:
             self._add(draft, self._move(move))
         if index == 0:
             for move in self.assignment.end_moves:
                 self._add(draft, self._move(move))
+                self.steps.append(None)
         self._is_inner = was_inner
         return index
 

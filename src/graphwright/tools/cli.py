@@ -17,7 +17,7 @@ from graphwright.tools.console import say
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
 
-VERBS = ("compile", "run", "inspect", "explain", "check", "bench", "plugins", "cache", "calibrate")
+VERBS = ("compile", "run", "inspect", "explain", "check", "debug", "bench", "plugins", "cache", "calibrate")
 """Each is ``app`` in a module of its own, which is imported when the verb is used."""
 
 
@@ -94,6 +94,7 @@ def main(
       graphwright compile model.onnx -o model.om --shape x:1,3,224,224
       graphwright run model.om --input x=image.npy -o result.npz
       graphwright check model.onnx
+      graphwright debug bisect model.onnx
       graphwright bench model.onnx --against onnxruntime
       graphwright inspect model.om
       graphwright explain model.om

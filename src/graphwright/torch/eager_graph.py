@@ -10,12 +10,13 @@ import torch
 from torch import fx
 
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, GraphwrightError
+from graphwright.errors import GraphwrightError
 from graphwright.frontends.torch.graph import WRITES, read_graph
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.ir.printer import print_module
 from graphwright.records import dataclass, replace
 from graphwright.runtime.executor import RunError
+from graphwright.runtime.first_nan import first_nan
 from graphwright.torch.compiled_graph import CompiledGraph
 from graphwright.torch.reports import GraphReport
 
@@ -117,11 +118,8 @@ class NanCheck:
             count = int(result.isnan().sum())
             if count:
                 which = f"result {number} of " if len(step.results) > 1 else ""
-                message = (
-                    f"{which}{step.operator} is the first with NaN: {count} of {result.numel()} elements"
-                )
                 where = f"{step.name} ({step.line})" if step.line else step.name
-                raise RunError(Diagnostic("nan", message, where))
+                raise RunError(first_nan(f"{which}{step.operator}", count, result.numel(), where))
 
 
 def _graph_of(node: fx.Node, fakes: Any) -> fx.Graph:

@@ -39,7 +39,7 @@ def launches(build: Build, *types: TensorType) -> tuple[int, int]:
     model = gw.compile(
         clone_module(module),
         options=Options(verify=True),
-        observe=lambda name, product: programs.append(product) if name == "lower" else None,
+        observe=lambda name, product: programs.append(product.tasks) if name == "lower" else None,
     )
     kept = [feed.copy() for feed in feeds]
     for want, got in zip(evaluate_module(module, feeds), model(*feeds), strict=True):

@@ -1,0 +1,162 @@
+"""``graphwright debug bisect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from graphwright.config import Options
+from graphwright.spelling import counted
+from graphwright.tools.arguments import (
+    Constants,
+    Feeds,
+    Seed,
+    Shapes,
+    parse_shapes,
+    require_new_folder,
+    with_options,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.console import note, progress, say, table
+from graphwright.tools.debugging.bisection import Finding, Unlocated, WrongOutput, WrongStep
+from graphwright.tools.debugging.bisection import bisect as find
+from graphwright.tools.debugging.ddmin import Budget
+from graphwright.tools.debugging.nan import ranges
+from graphwright.tools.debugging.passes import WrongPass
+from graphwright.tools.debugging.reduction import Reducer
+from graphwright.tools.debugging.reproduction import Reproduction, shows, write
+from graphwright.tools.debugging.steps import kernel_names
+from graphwright.tools.debugging.subject import Subject, divisible, open_subject
+from graphwright.tools.debugging.submodel import Candidate, Divisible
+
+TOLERANCE: Final = 1e-4
+SECONDS: Final = 300.0
+
+
+@with_options
+def bisect(
+    model: ModelPath,
+    input: Feeds = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Write the smallest model that shows the fault to this new folder, with feeds and a script.",
+            show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Maximum error relative to the maximum magnitude of an output.", min=0)
+    ] = TOLERANCE,
+    budget: Annotated[
+        float, typer.Option(help="Seconds that making the model smaller may take.", min=0)
+    ] = SECONDS,
+    shape: Shapes = None,
+    const: Constants = None,
+    seed: Seed = 0,
+    *,
+    options: Options,
+) -> None:
+    """Name the pass or the kernel behind which results leave an evaluation of the model in fp64.
+
+    Passes: the module behind each is evaluated in fp64, by bisection. Kernels: each step of a native run is
+    held against the meaning of its nodes on the operands that it had. The exit status is 1 if outputs leave
+    the tolerance.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright debug bisect model.onnx
+      graphwright debug bisect model.onnx -i inputs.npz -o fault
+      graphwright debug bisect model.om --tolerance 1e-3
+    """
+    require_new_folder(output, "--output")
+    with progress("compiling") as tell:
+        subject = open_subject(model, options, input, parse_shapes(shape), const, seed)
+        finding = find(subject, tolerance, tell)
+    say(f"  outputs are off by {finding.distance.most:.2e} of their greatest magnitude")
+    if finding.cause is None:
+        say(f"  that is within {tolerance:g}")
+        return
+    _show(subject, finding)
+    if output is not None:
+        with progress("making the model smaller"):
+            whole = divisible(model, subject, const)
+            made = _reduced(whole, finding, options, tolerance, Budget(budget))
+        _write(output, made, finding, options, tolerance)
+    raise typer.Exit(1)
+
+
+def _show(subject: Subject, finding: Finding) -> None:
+    cause, passes = finding.cause, len(subject.history.whole)
+    if isinstance(cause, WrongPass):
+        say(f"  pass {cause.name} is at fault: number {cause.number} of {passes}")
+        rows = [["error", cause.error or f"{cause.distance.most:.2e}"]]
+        table([*rows, ["first node that changed", cause.place]])
+        return
+    say(f"  all {passes} modules are right")
+    if isinstance(cause, WrongStep):
+        _show_step(cause)
+    elif isinstance(cause, WrongOutput):
+        who = "it is copied wrong" if cause.by is None else f"task {cause.by} overwrites it"
+        say(f"  memory is at fault: output {cause.name!r} is not what its step gives: {who}")
+    elif isinstance(cause, Unlocated):
+        _show_unlocated(finding, cause)
+
+
+def _show_step(cause: WrongStep) -> None:
+    result, run = cause.result, cause.program.run
+    tasks = run.lowered.tasks.tasks
+    span = result.span
+    if cause.overwritten is not None:
+        by = cause.overwritten.by
+        name = cause.overwritten.value.name or "an operand"
+        what = "is not there" if by is None else f"is overwritten by task {by} ({tasks[by].name or 'a copy'})"
+        say(f"  memory is at fault: {name} {what} when it is read")
+    else:
+        say(f"  kernel {', '.join(kernel_names(run, span))} is at fault")
+    rows = [
+        ["task", f"{span.last} of {len(tasks)}"],
+        ["nodes", span.step.place],
+        ["result", f"{result.value.name or '?'}: {result.value.type}"],
+        ["error", f"{result.distance.most:.2e} on its own operands"],
+    ]
+    table(rows)
+    say()
+    table(ranges(result.operands), ["operand", "type", "min", "mean", "max", "not finite"])
+
+
+def _show_unlocated(finding: Finding, cause: Unlocated) -> None:
+    if cause.is_gone:
+        say("  on one thread, with values read between the tasks, the outputs are right: it is a race")
+        return
+    say(f"  each of {counted(finding.steps, 'step')} is right on its own operands: roundings add up")
+    if cause.worst is not None:
+        error = cause.worst.distance.most
+        table([["farthest", cause.worst.span.step.place], ["error", f"{error:.2e}"]])
+
+
+def _reduced(
+    whole: Divisible, finding: Finding, options: Options, limit: float, budget: Budget
+) -> Reproduction | None:
+    """The smallest part of the model that is wrong; None where no ONNX model of it is."""
+
+    def holds(part: Candidate) -> bool:
+        return shows(part, options, limit) is not None
+
+    smallest = Reducer(whole, holds, budget).reduced(whole.named(finding.sources))
+    return None if smallest is None else shows(smallest, options, limit)
+
+
+def _write(folder: Path, made: Reproduction | None, finding: Finding, options: Options, limit: float) -> None:
+    if made is None:
+        note("note: no ONNX model shows it in a compilation of its own: nothing is written")
+        return
+    write(folder, made, f"A model whose compiled outputs leave {limit:g}.", options, limit)
+    nodes = counted(len(made.part.nodes), "node")
+    say(f"  wrote {folder}: {nodes}, with feeds and a script")

@@ -1,0 +1,31 @@
+"""``graphwright debug``: one file has one of its commands."""
+
+from __future__ import annotations
+
+import typer
+
+from graphwright.tools.debug_bisect import bisect
+from graphwright.tools.debug_compare import compare
+from graphwright.tools.debug_nan import nan
+from graphwright.tools.debug_reduce import reduce
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def debug() -> None:
+    """Find what is at fault where a model gives wrong results: a pass, a kernel, a node.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright debug bisect model.onnx -o fault
+      graphwright debug nan model.onnx -i inputs.npz
+      graphwright debug compare model.om model.onnx --with onnxruntime
+      graphwright debug reduce model.onnx --when "python check.py {}" -o small.onnx
+    """
+
+
+for command in (bisect, nan, compare, reduce):
+    app.command()(command)

@@ -1,0 +1,73 @@
+"""``graphwright debug nan``."""
+
+from __future__ import annotations
+
+import typer
+
+from graphwright.config import Options
+from graphwright.runtime.first_nan import NAN, first_nan
+from graphwright.spelling import counted
+from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, parse_shapes, with_options
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arrays import described
+from graphwright.tools.console import note, progress, say, table
+from graphwright.tools.debugging.nan import FirstNan, find_nan, has, ranges
+from graphwright.tools.debugging.steps import kernel_names
+from graphwright.tools.debugging.subject import open_subject
+
+
+@with_options
+def nan(
+    model: ModelPath,
+    input: Feeds = None,
+    shape: Shapes = None,
+    const: Constants = None,
+    seed: Seed = 0,
+    *,
+    options: Options,
+) -> None:
+    """Name the first task that makes NaN or infinity of operands that have none.
+
+    The model runs natively once, with its own kernels and memory plan; values are copied as tasks leave them.
+    The exit status is 1 if there is such a task.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright debug nan model.onnx -i inputs.npz
+      graphwright debug nan model.om --shape x:1,3,224,224
+    """
+    with progress("running the model"):
+        subject = open_subject(model, options, input, parse_shapes(shape), const, seed)
+        found = find_nan(subject)
+    for name, array in subject.feeds.items():
+        if has(NAN, array):
+            note(f"note: input {name!r} has NaN")
+    if found is None:
+        count = sum(len(program.run.lowered.tasks.tasks) for program in subject.programs)
+        tasks = counted(count, "task")
+        say(f"  no task of {tasks} makes NaN or infinity of operands that have none")
+        return
+    _show(found)
+    raise typer.Exit(1)
+
+
+def _show(found: FirstNan) -> None:
+    result, span = found.result, found.result.span
+    run = found.program.run
+    kernels, tasks = kernel_names(run, span), run.lowered.tasks.tasks
+    say(first_nan(f"task {span.last}", found.count, result.got.size, kind=found.kind).message)
+    own = "give it in fp64 too: it is the model's own arithmetic"
+    ours = "give finite numbers in fp64: the type is too small, or the kernel is at fault"
+    rows = [
+        ["task", f"{span.last} of {len(tasks)}"],
+        ["kernel", ", ".join(kernels)],
+        ["nodes", span.step.place],
+        ["inside", f"{found.node.place} is the first of these with {found.node_kind}"],
+        ["result", f"{result.value.name or '?'}, {described(result.got)}"],
+        ["operands", own if found.in_f64 else ours],
+    ]
+    table(rows)
+    say()
+    table(ranges(result.operands), ["operand", "type", "min", "mean", "max", "not finite"])

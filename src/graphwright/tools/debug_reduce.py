@@ -1,0 +1,169 @@
+"""``graphwright debug reduce``."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import onnx
+import typer
+
+from graphwright.config import Options
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.op import Array
+from graphwright.spelling import counted
+from graphwright.tools.arguments import (
+    Feeds,
+    Seed,
+    Shapes,
+    parse_shapes,
+    require_folder,
+    with_options_of,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arrays import write_npz
+from graphwright.tools.console import note, progress, say
+from graphwright.tools.debugging.ddmin import Budget
+from graphwright.tools.debugging.reduction import Reducer
+from graphwright.tools.debugging.subject import evaluated, random_feeds
+from graphwright.tools.debugging.submodel import Candidate, Divisible, read_onnx
+from graphwright.tools.engines import first_line
+from graphwright.whole_file import whole_file
+
+SECONDS: Final = 600.0
+PLACE: Final = "{}"
+FEEDS: Final = "{feeds}"
+
+
+@with_options_of("plugins")
+def reduce(
+    model: ModelPath,
+    when: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="Run for each part of the model, without a shell: {} is its path, {feeds} that of an .npz "
+            "with its inputs. The part is kept if the command exits as it does for the whole model.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where the smallest model goes; default: MODEL.reduced.onnx. Inputs go beside it, as .npz.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[float, typer.Option(help="Seconds that all of it may take.", min=0)] = SECONDS,
+    timeout: Annotated[
+        float,
+        typer.Option(help="Seconds of one run of the command; a longer one counts as another exit.", min=0),
+    ] = SECONDS,
+    input: Feeds = None,
+    shape: Shapes = None,
+    seed: Seed = 0,
+    *,
+    options: Options,
+) -> None:
+    """Make an ONNX model smaller while a command keeps failing.
+
+    Nodes and outputs are left out by delta debugging. An edge that is cut becomes an input, which has the
+    value of a run in fp64; what no input decides becomes an initializer.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright debug reduce model.onnx --when "python check.py {}"
+      graphwright debug reduce model.onnx --when "graphwright check {} -i {feeds}" -o small.onnx
+    """
+    target = output or model.with_name(f"{model.stem}.reduced.onnx")
+    require_folder(target, "--output")
+    command = _words(when)
+    proto = read_onnx(model)
+    divisible = Divisible(proto, _values(proto, input, shape, seed))
+    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
+        check = _Check(command, Path(folder), timeout, _is_valid(proto))
+        code = check.exit_code(divisible.part(range(len(divisible))))
+        if code in (0, None):
+            what = "it succeeds" if code == 0 else f"it takes more than {timeout:g} s"
+            hint = "give a command that fails for the whole model"
+            raise ModelError(Diagnostic("reduce", f"{what} on the whole model", str(model), hint))
+        with progress("making the model smaller"):
+            reducer = Reducer(divisible, lambda part: check.exit_code(part) == code, Budget(budget))
+            found = reducer.reduced()
+    assert found is not None  # the whole model has just failed
+    _write(target, found)
+    say(f"  {counted(len(found.nodes), 'node')} of {len(divisible)} are left, after {reducer.tried} runs")
+    note(f"wrote {target} and {_beside(target)}")
+
+
+def _words(when: str) -> list[str]:
+    try:
+        words = shlex.split(when)
+    except ValueError as error:
+        raise typer.BadParameter(f"{when!r} is no command: {error}", param_hint="--when") from error
+    if not any(PLACE in word for word in words):
+        raise typer.BadParameter("it names no {}, the path of a part", param_hint="--when")
+    return words
+
+
+class _Check:
+    """Runs the command on parts, each in a file in ``folder``."""
+
+    def __init__(self, words: Sequence[str], folder: Path, timeout: float, valid: bool) -> None:
+        self._words, self._folder, self._timeout, self._valid = words, folder, timeout, valid
+
+    def exit_code(self, part: Candidate) -> int | None:
+        """What the command exits with; None where it takes too long, or the part is no valid model."""
+        if self._valid and not _is_valid(part.proto):
+            return None
+        path, feeds = self._folder / "part.onnx", self._folder / "feeds.npz"
+        onnx.save(part.proto, str(path))
+        write_npz(feeds, part.feeds)
+        words = [w.replace(FEEDS, str(feeds)).replace(PLACE, str(path)) for w in self._words]
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=self._timeout, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+        except OSError as error:
+            message = f"{words[0]!r} cannot be run: {error.strerror}"
+            raise typer.BadParameter(message, param_hint="--when") from error
+        return done.returncode
+
+
+def _is_valid(proto: onnx.ModelProto) -> bool:
+    """Whether ONNX's own checker accepts a model."""
+    try:
+        onnx.checker.check_model(proto)
+    except (onnx.checker.ValidationError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _values(
+    proto: onnx.ModelProto, given: list[str] | None, shape: list[str] | None, seed: int
+) -> Mapping[str, Array]:
+    """The values of a run, by name; nothing, and a note, where there is none."""
+    try:
+        return evaluated(proto, random_feeds(proto, given, parse_shapes(shape), seed))
+    except Exception as error:  # a reference refuses data in ways of its own
+        note(f"note: the model cannot be evaluated, so inner values have no feeds: {first_line(error)}")
+    return {}
+
+
+def _write(target: Path, found: Candidate) -> None:
+    with whole_file(target) as file:
+        file.write(found.proto.SerializeToString())
+    write_npz(_beside(target), found.feeds)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_suffix(".npz")

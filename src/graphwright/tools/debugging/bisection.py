@@ -1,0 +1,178 @@
+"""Finds why the outputs of a compiled model leave its evaluation in f64: the pass, or the step of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array
+from graphwright.ir.types import BF16, F16
+from graphwright.records import dataclass, replace
+from graphwright.tools.check import Distance, distance
+from graphwright.tools.debugging.passes import WrongPass, evaluated, farthest, first_wrong
+from graphwright.tools.debugging.program_values import ProgramRun
+from graphwright.tools.debugging.programs import DebuggedProgram
+from graphwright.tools.debugging.steps import (
+    Overwritten,
+    StepResult,
+    StepWalk,
+    overwritten,
+    same_elements,
+    who_changed,
+)
+from graphwright.tools.debugging.subject import Subject
+
+_EPSILON: Final = {F16: 2.0**-10, BF16: 2.0**-7}
+_ROUNDINGS: Final = 4
+"""Units in the last place of a 16-bit float that a step may be off by."""
+
+
+@dataclass(frozen=True)
+class WrongStep:
+    """The first step of the run whose result is not what its nodes mean on its operands. ``overwritten``: the
+    operand that was another when the step read it.
+    """
+
+    program: DebuggedProgram
+    result: StepResult
+    overwritten: Overwritten | None
+
+
+@dataclass(frozen=True)
+class WrongOutput:
+    """An output that is not what its step gave: it was overwritten, or copied wrong. ``by``: the number of
+    the task behind which the value of the step was another; None where none changed it.
+    """
+
+    name: str
+    value: Value
+    by: int | None
+
+
+@dataclass(frozen=True)
+class Unlocated:
+    """That no step alone leaves the tolerance. ``worst`` is the one that is farthest; ``is_gone``: outputs
+    are right in a run on one thread in which values are read.
+    """
+
+    worst: StepResult | None
+    is_gone: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How far the outputs are from those expected, and why."""
+
+    distance: Distance
+    cause: WrongPass | WrongStep | WrongOutput | Unlocated | None
+    """None where the outputs are within the tolerance."""
+    steps: int = 0
+    """Results that were looked at."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the model's nodes that are at fault."""
+        if isinstance(self.cause, WrongStep):
+            span = self.cause.result.span
+            return tuple(s for node in (*span.step.before, span.step.node) for s in node.sources)
+        if isinstance(self.cause, WrongPass):
+            return tuple(self.cause.place.split(" + "))
+        if isinstance(self.cause, WrongOutput):
+            maker = self.cause.value.producer
+            return maker.sources if maker is not None else ()
+        worst = self.cause.worst if isinstance(self.cause, Unlocated) else None
+        return worst.node.sources if worst is not None else ()
+
+
+Notify = Callable[[str], None]
+"""Told what goes on."""
+
+
+def bisect(subject: Subject, limit: float, notify: Notify = lambda text: None) -> Finding:
+    """What makes the outputs of ``subject`` differ from an evaluation in f64 by more than ``limit`` of their
+    greatest magnitude.
+    """
+    notify("evaluating the model in fp64")
+    expected = evaluated(subject.source, subject.arrays)
+    kept = [k for k in range(len(expected)) if k not in subject.source.updates()]
+    wanted = [expected[k] for k in kept]
+    apart = farthest(subject.outputs(), wanted)
+    if apart.most <= limit:  # chance may have left what a task does not write
+        apart = farthest(subject.poisoned_outputs(), wanted)
+    if apart.most <= limit:
+        return Finding(apart, None)
+    notify("looking for the pass")
+    wrong = first_wrong(subject.history.whole, subject.arrays, expected, limit)
+    if wrong is not None:
+        return Finding(apart, wrong)
+    notify("looking for the step")
+    return _Search(subject, limit, wanted).finding(apart)
+
+
+@dataclass
+class _Search:
+    """Looks for the step at fault, program by program."""
+
+    subject: Subject
+    limit: float
+    expected: Sequence[Array]
+    _count: int = 0
+    _worst: StepResult | None = None
+
+    def finding(self, apart: Distance) -> Finding:
+        """The first that is found; the farthest step where none is at fault."""
+        for program in self.subject.programs:
+            cause = self._wrong_pass(program) or self._wrong_in(program)
+            if cause is not None:
+                return Finding(apart, cause, self._count)
+        is_gone = farthest(self.subject.poisoned_outputs(), self.expected).most <= self.limit
+        return Finding(apart, Unlocated(self._worst, is_gone), self._count)
+
+    def _wrong_pass(self, program: DebuggedProgram) -> WrongPass | None:
+        """The pass at fault among those that ran over a part of the model alone."""
+        snapshots = program.graph.snapshots
+        if snapshots[0] is self.subject.history.whole[0]:
+            return None
+        expected = evaluated(snapshots[0].module, program.run.arrays)
+        return first_wrong(snapshots, program.run.arrays, expected, self.limit)
+
+    def _wrong_in(self, program: DebuggedProgram) -> WrongStep | WrongOutput | None:
+        walk = StepWalk(program)
+        with np.errstate(all="ignore"):
+            for result in walk:
+                self._count += 1
+                if not result.distance.most <= step_limit(result, self.limit):
+                    return WrongStep(program, result, overwritten(result, walk))
+                if self._worst is None or result.distance.most > self._worst.distance.most:
+                    self._worst = result
+        return _wrong_output(program, walk, self.limit)
+
+
+def _wrong_output(program: DebuggedProgram, walk: StepWalk, limit: float) -> WrongOutput | None:
+    """The first output of the run that is not what its step gave, or what the value is that it stands for."""
+    graph, updates = program.graph.module.main, program.graph.module.updates()
+    kept = [k for k in range(len(graph.outputs)) if k not in updates]
+    for number, array in zip(kept, walk.outputs, strict=True):
+        value = graph.outputs[number]
+        name = graph.output_names[number]
+        if value in walk.native and not same_elements(array, walk.known[value]):
+            return WrongOutput(name, value, _changed_by(program.run, walk, value))
+        if value not in walk.native and not distance(array, walk.known[value]).most <= limit:
+            return WrongOutput(name, value, None)
+    return None
+
+
+def _changed_by(run: ProgramRun, walk: StepWalk, value: Value) -> int | None:
+    """The number of the task that changed ``value`` behind the step that made it; None where none did."""
+    last = replace(walk.native[value], task=len(run.lowered.steps) - 1)
+    ((array,), _) = run.read([last])
+    return None if same_elements(array, walk.known[value]) else who_changed(run, last, walk.known[value])
+
+
+def step_limit(result: StepResult, limit: float) -> float:
+    """``limit``, or what rounding to 16 bits makes of it where a value of the step has such a type."""
+    types = [result.value.type.dtype, *(value.type.dtype for value, _ in result.operands)]
+    return max(limit, *(_ROUNDINGS * _EPSILON.get(dtype, 0.0) for dtype in types))

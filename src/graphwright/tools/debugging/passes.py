@@ -1,0 +1,107 @@
+"""Finds the pass that changes what a model computes, by bisection over the copies behind the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphwright.ir.evaluate import evaluate_module
+from graphwright.ir.graph import Module, Value
+from graphwright.ir.op import Array
+from graphwright.records import dataclass
+from graphwright.tools.check import Distance, distance
+from graphwright.tools.debugging.history import Snapshot
+from graphwright.tools.debugging.program_values import is_number
+from graphwright.tools.engines import first_line
+
+
+@dataclass(frozen=True)
+class WrongPass:
+    """The first pass behind which a module leaves the tolerance. ``number`` counts passes from 0; ``error``:
+    why the module cannot be evaluated, or empty.
+    """
+
+    name: str
+    number: int
+    distance: Distance
+    error: str
+    place: str
+    """The nodes that make the first value that is another than before; empty where none keeps its name."""
+
+
+def first_wrong(
+    snapshots: Sequence[Snapshot], arrays: Sequence[Array], expected: Sequence[Array], limit: float
+) -> WrongPass | None:
+    """The pass of ``snapshots`` at fault, each evaluated in f64 on ``arrays``; None where the last is right.
+
+    What one pass makes wrong is taken to stay so: it is looked for by bisection.
+    """
+    low, high = 0, len(snapshots) - 1
+    found = _apart(snapshots[high].module, arrays, expected)
+    if isinstance(found, Distance) and found.most <= limit:
+        return None
+    while low + 1 < high:  # the first is right, the last is wrong
+        middle = (low + high) // 2
+        there = _apart(snapshots[middle].module, arrays, expected)
+        if isinstance(there, Distance) and there.most <= limit:
+            low = middle
+        else:
+            high, found = middle, there
+    place = _first_changed(snapshots[low].module, snapshots[high].module, arrays, limit)
+    if isinstance(found, str):
+        return WrongPass(snapshots[high].name, high, Distance(np.inf, np.inf), found, place)
+    return WrongPass(snapshots[high].name, high, found, "", place)
+
+
+def evaluated(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
+    """The outputs of ``module`` in f64."""
+    with np.errstate(all="ignore"):
+        return evaluate_module(module, arrays, wide=True)
+
+
+def _apart(module: Module, arrays: Sequence[Array], expected: Sequence[Array]) -> Distance | str:
+    """How far the outputs of ``module`` are from those expected; a text where it cannot be evaluated."""
+    try:
+        results = evaluated(module, arrays)
+    except Exception as error:  # a module that is wrong breaks references in any way
+        return first_line(error)
+    return farthest(results, expected)
+
+
+def farthest(results: Sequence[Array], expected: Sequence[Array]) -> Distance:
+    """That of the output that is farthest."""
+    each = [distance(got, wanted) for got, wanted in zip(results, expected, strict=True)]
+    return max(each, key=lambda found: found.most, default=Distance(0.0, 0.0))
+
+
+def _first_changed(before: Module, after: Module, arrays: Sequence[Array], limit: float) -> str:
+    """The place of the first value of ``after`` that has other elements than its namesake in ``before``."""
+    right = _named_values(before, arrays)
+    for name, (value, array) in _named_values(after, arrays).items():
+        if name in right and not distance(array, right[name][1]).most <= limit:
+            return value.producer.place if value.producer is not None else ""
+    changed = _new_places(before, after)
+    return changed[0] if changed else ""
+
+
+def _named_values(module: Module, arrays: Sequence[Array]) -> Mapping[str, tuple[Value, Array]]:
+    """What nodes of the entry make, by name, as far as the module can be evaluated."""
+    found: dict[str, tuple[Value, Array]] = {}
+
+    def note(value: Value, array: Array) -> None:
+        if value.name and is_number(array) and value.graph is module.main:
+            found[value.name] = value, array
+
+    try:
+        with np.errstate(all="ignore"):
+            evaluate_module(module, arrays, wide=True, observe=note)
+    except Exception:  # the values before the fault are what is asked for
+        return found
+    return found
+
+
+def _new_places(before: Module, after: Module) -> list[str]:
+    """Places of nodes that only ``after`` has, in order."""
+    known = {(node.op, node.place) for node in before.main}
+    return [node.place for node in after.main if (node.op, node.place) not in known]

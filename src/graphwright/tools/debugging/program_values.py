@@ -1,0 +1,135 @@
+"""Values of a native run, read where its tasks leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+
+from graphwright.executable.nodes import Program
+from graphwright.executable.specs import TensorSpec
+from graphwright.executable.stored import StoredTasks
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array
+from graphwright.ir.types import U8
+from graphwright.layout.transform import packed_shape, unpack
+from graphwright.lower.lower import Lowered
+from graphwright.lower.probes import Probe, with_probes
+from graphwright.package.package import Package
+from graphwright.records import dataclass, replace
+from graphwright.runtime.bindings import Bindings
+from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.model import Model
+
+_MOST_BYTES: Final = 1 << 30
+"""Of the values that one run reads."""
+THREADS: Final = 1
+"""Of runs that read values: one order of all tasks."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """``value``, which has ``shape`` in this run, as it is behind the task of that number."""
+
+    task: int
+    value: Value
+    shape: tuple[int, ...]
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        layout = self.value.layout
+        return self.shape if layout is None else packed_shape(self.shape, layout)
+
+    @property
+    def bytes(self) -> int:
+        return int(prod(self.packed_shape) * self.value.type.dtype.numpy.itemsize)
+
+    def array(self, data: Array) -> Array:
+        """The elements in the bytes ``data``."""
+        layout = self.value.layout
+        packed = data.view(self.value.type.dtype.numpy).reshape(self.packed_shape)
+        return packed if layout is None else unpack(packed, layout, self.shape)
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """A program of ``package``, its tasks with what they compute, and the ``arrays`` of a run."""
+
+    package: Package
+    program: Program
+    lowered: Lowered
+    arrays: Sequence[Array]
+
+    def outputs(self) -> list[Array]:
+        """Those of a run without readings."""
+        return self.run(self.program)
+
+    def read(self, readings: Sequence[Reading]) -> tuple[list[Array], list[Array]]:
+        """The arrays of ``readings`` and the outputs; the run is repeated where they are many bytes."""
+        found: list[Array] = []
+        outputs: list[Array] = []
+        for part in _parts(readings):
+            probes = [Probe(each.task, self.lowered.places[each.value], each.bytes) for each in part]
+            results = self.run(self._probed(probes))
+            outputs, data = results[: len(results) - len(part)], results[len(results) - len(part) :]
+            found += [each.array(held) for each, held in zip(part, data, strict=True)]
+        return found, outputs
+
+    def run(self, program: Program) -> list[Array]:
+        """The outputs of ``program``, which has the inputs of this one; states stay as they are.
+
+        Memory that no task has written holds NaN: a first run leaves it so, wherever a value ends.
+        """
+        (target,) = program.targets.values()
+        executor = Cpu(program, target, self.package.weights_of(target.name))
+        results: list[Array] = []
+        for _ in range(2):
+            arrays = [a.copy() if k in program.states else a for k, a in enumerate(self.arrays)]
+            results = executor.run(arrays, None, THREADS, poison=True)
+        return results
+
+    def _probed(self, probes: Sequence[Probe]) -> Program:
+        (target,) = self.program.targets.values()
+        tasks = with_probes(target.task_graph, probes)
+        outputs = [TensorSpec(f"probe {n}", U8, (probe.size,)) for n, probe in enumerate(probes)]
+        code = replace(target, stored=StoredTasks.of(tasks))
+        return replace(self.program, outputs=(*self.program.outputs, *outputs), targets={target.name: code})
+
+
+def outputs_of(model: Model, feeds: Mapping[str, Any]) -> dict[str, Array]:
+    """The outputs of ``model``; where it is one program without states, memory that no task writes holds NaN,
+    not what an earlier run left there.
+    """
+    executor, entry = model.executor, model.entry
+    if not isinstance(executor, Cpu) or entry.states:
+        return model.run(feeds)
+    arrays = Bindings(entry.feeds, entry.outputs).named(feeds)
+    executor.run(arrays, None, THREADS, poison=True)
+    results = executor.run(arrays, None, THREADS, poison=True)
+    return dict(zip((spec.name for spec in entry.outputs), results, strict=True))
+
+
+def _parts(readings: Sequence[Reading]) -> list[Sequence[Reading]]:
+    """``readings`` in pieces of bounded bytes, one at least."""
+    parts: list[list[Reading]] = [[]]
+    size = 0
+    for each in readings:
+        if size + each.bytes > _MOST_BYTES and parts[-1]:
+            parts.append([])
+            size = 0
+        parts[-1].append(each)
+        size += each.bytes
+    return list(parts)
+
+
+def is_readable(value: Value, places: Mapping[Value, object]) -> bool:
+    """Whether a reading of ``value`` can be made: it has a place, and bytes as NumPy has them."""
+    dtype = value.type.dtype
+    return value in places and dtype.element is None and dtype.numpy.kind != "O"
+
+
+def is_number(array: object) -> TypeGuard[Array]:
+    """Whether ``array`` is one of numbers, which can be compared."""
+    return isinstance(array, np.ndarray) and array.dtype.kind != "O"

@@ -1,0 +1,240 @@
+"""Holds each step of a native run against the meaning of its nodes on the operands that it had.
+
+What an earlier step did wrong is in the operands of both, so every step that is at fault shows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from graphwright.ir.evaluate import Evaluator, evaluate_module, input_sizes, widened
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.op import Array
+from graphwright.kernels.launch import Step
+from graphwright.lower.probes import BEFORE_ALL
+from graphwright.lower.tasks import FunctionOperand, Operand, Task, TaskKind
+from graphwright.memory.steps import step_values
+from graphwright.records import dataclass, field
+from graphwright.tools.check import Distance, distance
+from graphwright.tools.debugging.history import CompiledGraph
+from graphwright.tools.debugging.program_values import ProgramRun, Reading, is_number, is_readable
+from graphwright.tools.debugging.programs import DebuggedProgram
+
+
+@dataclass(frozen=True)
+class Span:
+    """A step, and the numbers of its first and last task."""
+
+    step: Step
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step gave for one of its outputs, and what its nodes mean on its operands."""
+
+    span: Span
+    node: Node
+    """Of the snapshot."""
+    value: Value
+    """Of the snapshot."""
+    got: Array
+    expected: Array
+    operands: tuple[tuple[Value, Array], ...]
+    """What it read, by values of the snapshot."""
+
+    @property
+    def distance(self) -> Distance:
+        """Of integers, which quantization rounds, one step more or less is none."""
+        if self.got.dtype.kind in "iu" and self.got.shape == self.expected.shape:
+            apart = np.abs(self.got.astype(np.float64) - self.expected)
+            if self.got.dtype.itemsize == 1 and apart.max(initial=0) <= 1:
+                return Distance(0.0, 0.0)
+        return distance(self.got, self.expected)
+
+
+@dataclass
+class StepWalk:
+    """Walks the steps of a native run in the order of the graph. ``known``: what values were, those of the
+    run where it has them.
+    """
+
+    program: DebuggedProgram
+    known: dict[Value, Array] = field(default_factory=dict)
+    outputs: list[Array] = field(default_factory=list)
+    """What the run gave."""
+    native: dict[Value, Reading] = field(default_factory=dict)
+    """Where values of the run were read."""
+
+    def __iter__(self) -> Iterator[StepResult]:
+        """The outputs of all steps whose tasks leave them in memory."""
+        graph, run = self.program.graph, self.program.run
+        module, wide = graph.module, [widened(array) for array in run.arrays]
+        shapes = shapes_of(graph, run.arrays)
+        spans = task_spans(run.lowered.steps)
+        self.native = self._readings(spans, shapes)
+        arrays, self.outputs = run.read(list(self.native.values()))
+        written = self._written()
+        native = dict(zip(self.native, arrays, strict=True))
+        evaluator = Evaluator(module, input_sizes(module.main, wide), wide=True)
+        self.known |= dict(zip(module.main.inputs, wide, strict=True))
+        steps = {graph.nodes[node]: node for node in spans}
+        for node in module.main:
+            operands = [None if v is None else self.known[v] for v in node.inputs]
+            results = evaluator.node(node, operands)
+            for value, expected in zip(node.outputs, results, strict=True):
+                evaluator.learn(value, expected)
+                self.known[value] = expected
+                if value in native:
+                    got = native[value]
+                    self.known[value] = widened(got)
+                    span = spans[steps[node]]
+                    named = _operands(graph, span.step, self.known)
+                    count = written.get(value, got.size)
+                    if count < got.size:
+                        got, expected = got.ravel()[:count], expected.ravel()[:count]
+                    yield StepResult(span, node, value, got, expected, named)
+
+    def _written(self) -> dict[Value, int]:
+        """The elements of the outputs that are written in part."""
+        outputs = self.program.graph.module.main.outputs
+        return {
+            outputs[number]: abs(int(self.outputs[count]) ** shape.count(-1) * prod(shape))
+            for number, (count, shape) in self.program.partial.items()
+        }
+
+    def _readings(
+        self, spans: Mapping[Node, Span], shapes: Mapping[Value, tuple[int, ...]]
+    ) -> dict[Value, Reading]:
+        """By the values of the snapshot."""
+        places, values = self.program.run.lowered.places, self.program.graph.values
+        return {
+            values[value]: Reading(span.last, value, shapes[values[value]])
+            for node, span in spans.items()
+            for value in node.outputs
+            if is_readable(value, places) and values[value] in shapes
+        }
+
+
+def shapes_of(graph: CompiledGraph, arrays: Sequence[Array]) -> dict[Value, tuple[int, ...]]:
+    """The shapes of the values of a snapshot that are arrays, for inputs ``arrays``: those of an evaluation
+    where types leave sizes open.
+    """
+    module = graph.module
+    values = [v for node in module.main for v in node.outputs]
+    if all(value.type.is_static for value in values):
+        return {value: value.type.sizes for value in values}
+    shapes: dict[Value, tuple[int, ...]] = {}
+
+    def note(value: Value, array: object) -> None:
+        if is_number(array):
+            shapes[value] = array.shape
+
+    evaluate_module(module, arrays, observe=note)
+    return shapes
+
+
+def task_spans(steps: Sequence[Step | None]) -> dict[Node, Span]:
+    """The tasks of each step, by its node, in the order of the tasks."""
+    spans: dict[Node, Span] = {}
+    for number, step in enumerate(steps):
+        if step is not None:
+            first = spans[step.node].first if step.node in spans else number
+            spans[step.node] = Span(step, first, number)
+    return spans
+
+
+def _operands(
+    graph: CompiledGraph, step: Step, known: Mapping[Value, Array]
+) -> tuple[tuple[Value, Array], ...]:
+    """What a step reads of the snapshot's values; constants as well."""
+    nodes = [graph.nodes[node] for node in (*step.before, step.node)]
+    made = {value for node in nodes for value in node.outputs}
+    read = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and v not in made)
+    return tuple((value, known[value]) for value in read)
+
+
+@dataclass(frozen=True)
+class Overwritten:
+    """An operand that changed between the task that made it and a task that read it."""
+
+    value: Value
+    """Of the snapshot."""
+    by: int | None
+    """The number of the task behind which it was another; None where it was so from the start."""
+
+
+def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
+    """The first operand of the step of ``found`` that was not what its own step gave, right before the step;
+    or that the step changed in memory which it does not write.
+    """
+    graph, run = walk.program.graph, walk.program.run
+    wanted = [
+        value
+        for value in dict.fromkeys(step_values(found.span.step))
+        if is_readable(value, run.lowered.places) and graph.values.get(value) in walk.known
+    ]
+    made = [walk.known[graph.values[value]] for value in wanted]
+    moments = found.span.first - 1, found.span.last
+    readings = [
+        Reading(task, value, array.shape)
+        for task in moments
+        for value, array in zip(wanted, made, strict=True)
+    ]
+    if not readings:
+        return None
+    arrays, _ = run.read(readings)
+    written = _written_buffers(run, found.span)
+    for reading, array, right in zip(readings, arrays, made * 2, strict=True):
+        copy, is_behind = graph.values[reading.value], reading.task == found.span.last
+        if same_elements(array, right) or (is_behind and run.lowered.places[reading.value].buffer in written):
+            continue
+        return Overwritten(copy, reading.task if is_behind else who_changed(run, reading, right))
+    return None
+
+
+def _written_buffers(run: ProgramRun, span: Span) -> set[int]:
+    """The buffers that the tasks of a step write, those of branches and loops too."""
+    graph = run.lowered.tasks
+    pending, written = list(graph.tasks[span.first : span.last + 1]), set()
+    while pending:
+        task = pending.pop()
+        operands = (task.operands[position] for position in task.writes)
+        written |= {operand.buffer for operand in operands if isinstance(operand, Operand)}
+        for block in (graph.blocks[number] for number in task.blocks):
+            pending += graph.tasks[block.first : block.first + block.count]
+    return written
+
+
+def who_changed(run: ProgramRun, reading: Reading, made: Array) -> int | None:
+    """The number of the task behind which a value that was ``made`` is another, of those before a reading."""
+    tasks = range(BEFORE_ALL, reading.task + 1)
+    arrays, _ = run.read([Reading(task, reading.value, reading.shape) for task in tasks])
+    right = [same_elements(array, made) for array in arrays]
+    if True not in right:
+        return None
+    last = len(right) - 1 - right[::-1].index(True)
+    return tasks[last + 1]
+
+
+def same_elements(array: Array, made: Array) -> bool:
+    """Whether ``array`` is what was ``made``, in f64 where it is f32."""
+    return np.array_equal(widened(array), made, equal_nan=made.dtype.kind in "fc")
+
+
+def kernel_names(run: ProgramRun, span: Span) -> list[str]:
+    """The kernels of a step's tasks, with the epilogues that they call."""
+    tasks = run.lowered.tasks.tasks[span.first : span.last + 1]
+    return list(dict.fromkeys(name for task in tasks for name in _kernels(run, task)))
+
+
+def _kernels(run: ProgramRun, task: Task) -> list[str]:
+    graph = run.lowered.tasks
+    if task.kind is not TaskKind.LAUNCH:
+        return [task.kind.name.lower()]
+    numbers = [task.kernel, *(o.kernel for o in task.operands if isinstance(o, FunctionOperand))]
+    return [str(graph.kernels[number].symbol) for number in numbers]

@@ -1,4 +1,6 @@
-"""``python -m benchmarks.planted_faults [NAME ...]``: a table of all faults, or of those called so."""
+"""``python -m benchmarks.planted_faults [NAME ...]``: a table of all faults, or of those called so;
+``--zoo MODEL ...``: of two faults in models of the zoo.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,12 @@ from graphwright.tools.debugging.subject import open_subject
 
 from .faults import FAULTS, Fault, cause_of
 from .models import MODELS
+from .zoo import rows_of
 
 TOLERANCE = 1e-4
 ISA = "v3"
 """The kernels that every CPU has which graphwright runs on."""
-RESULTS = Path(__file__).parents[1] / "results" / "debugging" / "planted_faults.json"
+RESULTS = Path(__file__).parents[1] / "results" / "debugging"
 
 
 def find(fault: Fault, folder: Path) -> Finding:
@@ -62,22 +66,35 @@ def _failed(fault: Fault, error: Exception) -> dict[str, Any]:
     }
 
 
+def _small(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Rows of all faults, or of those with one of ``names`` in theirs."""
+    with tempfile.TemporaryDirectory() as folder:
+        for fault in FAULTS:
+            if not names or any(name in fault.name for name in names):
+                yield row(fault, Path(folder))
+
+
+def _zoo(models: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for model in models:
+        yield from rows_of(model)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planted_faults")
     parser.add_argument("names", nargs="*", help="parts of names; default: all faults")
-    parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--zoo", nargs="+", default=(), help="models of the zoo, in place of small ones")
+    parser.add_argument("--save", action="store_true", help=f"write to {RESULTS.name}")
     arguments = parser.parse_args()
-    chosen = [f for f in FAULTS if not arguments.names or any(n in f.name for n in arguments.names)]
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for fault in chosen:
-            rows.append(row(fault, Path(folder)))
-            print("| {fault} | {named} | {nodes} | {found} | {seconds} |".format(**rows[-1]), flush=True)
+    for each in _zoo(arguments.zoo) if arguments.zoo else _small(arguments.names):
+        rows.append(each)
+        print("| " + " | ".join(map(str, each.values())) + " |", flush=True)
     count = sum(each["found"] for each in rows)
     print(f"{count} of {len(rows)} found in {sum(each['seconds'] for each in rows):.0f} s")
     if arguments.save:
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        target = RESULTS / ("zoo.json" if arguments.zoo else "planted_faults.json")
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(rows, indent=1) + "\n")
     return int(count < len(rows))
 
 

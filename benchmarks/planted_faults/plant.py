@@ -125,7 +125,7 @@ def changes_constant(source: str, position: int, change: Callable[[Any], Any]) -
 
     def changed(module: Module) -> None:
         _, node = node_at(module, source)
-        _replace_constant(module, node.operand(position), change)
+        replace_constant(module, node.operand(position), change)
 
     return changed
 
@@ -135,12 +135,13 @@ def changes_made_constant(source: str, change: Callable[[Any], Any]) -> Callable
 
     def changed(module: Module) -> None:
         made = [n for n in module.main if isinstance(n.op, Constant) and source in n.sources]
-        _replace_constant(module, made[-1].output, change)
+        replace_constant(module, made[-1].output, change)
 
     return changed
 
 
-def _replace_constant(module: Module, value: Value, change: Callable[[Any], Any]) -> None:
+def replace_constant(module: Module, value: Value, change: Callable[[Any], Any]) -> None:
+    """Let readers of the constant ``value`` read what ``change`` makes of it."""
     node = value.producer
     assert node is not None and isinstance(node.op, Constant)
     array = np.array(module.constants[node.op.value])

@@ -87,7 +87,7 @@ def bisect(
     if output is not None:
         with progress("making the model smaller"):
             whole = divisible(model, subject, const)
-            made = _reduced(whole, finding, options, tolerance, Budget(budget))
+            made = reduced(whole, finding, options, tolerance, Budget(budget))
         _write(output, made, finding, options, tolerance)
     raise typer.Exit(1)
 
@@ -141,7 +141,7 @@ def _show_unlocated(finding: Finding, cause: Unlocated) -> None:
         table([["farthest", cause.worst.span.step.place], ["error", f"{error:.2e}"]])
 
 
-def _reduced(
+def reduced(
     whole: Divisible, finding: Finding, options: Options, limit: float, budget: Budget
 ) -> Reproduction | None:
     """The smallest part of the model that is wrong; None where no ONNX model of it is."""

@@ -121,6 +121,7 @@ class _Search:
     expected: Sequence[Array]
     _count: int = 0
     _worst: StepResult | None = None
+    _most: float = 0.0
 
     def finding(self, apart: Distance) -> Finding:
         """The first that is found; the farthest step where none is at fault."""
@@ -144,10 +145,11 @@ class _Search:
         with np.errstate(all="ignore"):
             for result in walk:
                 self._count += 1
-                if not result.distance.most <= step_limit(result, self.limit):
+                error = result.distance.most
+                if not error <= step_limit(result, self.limit):
                     return WrongStep(program, result, overwritten(result, walk))
-                if self._worst is None or result.distance.most > self._worst.distance.most:
-                    self._worst = result
+                if self._worst is None or error > self._most:
+                    self._worst, self._most = result, error
         return _wrong_output(program, walk, self.limit)
 
 

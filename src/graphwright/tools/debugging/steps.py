@@ -74,30 +74,33 @@ class StepWalk:
         """The outputs of all steps whose tasks leave them in memory."""
         graph, run = self.program.graph, self.program.run
         module, wide = graph.module, [widened(array) for array in run.arrays]
-        shapes = shapes_of(graph, run.arrays)
-        spans = task_spans(run.lowered.steps)
-        self.native = self._readings(spans, shapes)
-        arrays, self.outputs = run.read(list(self.native.values()))
-        written = self._written()
-        native = dict(zip(self.native, arrays, strict=True))
+        spans = {graph.nodes[node]: span for node, span in task_spans(run.lowered.steps).items()}
+        native, written = self._read(spans), self._written()
         evaluator = Evaluator(module, input_sizes(module.main, wide), wide=True)
         self.known |= dict(zip(module.main.inputs, wide, strict=True))
-        steps = {graph.nodes[node]: node for node in spans}
         for node in module.main:
-            operands = [None if v is None else self.known[v] for v in node.inputs]
-            results = evaluator.node(node, operands)
+            results = evaluator.node(node, [None if v is None else self.known[v] for v in node.inputs])
             for value, expected in zip(node.outputs, results, strict=True):
                 evaluator.learn(value, expected)
-                self.known[value] = expected
-                if value in native:
-                    got = native[value]
-                    self.known[value] = widened(got)
-                    span = spans[steps[node]]
-                    named = _operands(graph, span.step, self.known)
-                    count = written.get(value, got.size)
-                    if count < got.size:
-                        got, expected = got.ravel()[:count], expected.ravel()[:count]
-                    yield StepResult(span, node, value, got, expected, named)
+                got = native.get(value)
+                self.known[value] = expected if got is None else widened(got)
+                if got is not None:
+                    pair = _first_elements(got, expected, written.get(value))
+                    named = _operands(graph, spans[node].step, self.known)
+                    yield StepResult(spans[node], node, value, *pair, named)
+
+    def _read(self, spans: Mapping[Node, Span]) -> dict[Value, Array]:
+        """The values that the steps leave in memory, by the values of the snapshot."""
+        graph, run = self.program.graph, self.program.run
+        shapes, values = shapes_of(graph, run.arrays), graph.values
+        self.native = {
+            values[value]: Reading(span.last, value, shapes[values[value]])
+            for span in spans.values()
+            for value in span.step.node.outputs
+            if is_readable(value, run.lowered.places) and values[value] in shapes
+        }
+        arrays, self.outputs = run.read(list(self.native.values()))
+        return dict(zip(self.native, arrays, strict=True))
 
     def _written(self) -> dict[Value, int]:
         """The elements of the outputs that are written in part."""
@@ -107,17 +110,12 @@ class StepWalk:
             for number, (count, shape) in self.program.partial.items()
         }
 
-    def _readings(
-        self, spans: Mapping[Node, Span], shapes: Mapping[Value, tuple[int, ...]]
-    ) -> dict[Value, Reading]:
-        """By the values of the snapshot."""
-        places, values = self.program.run.lowered.places, self.program.graph.values
-        return {
-            values[value]: Reading(span.last, value, shapes[values[value]])
-            for node, span in spans.items()
-            for value in node.outputs
-            if is_readable(value, places) and values[value] in shapes
-        }
+
+def _first_elements(got: Array, expected: Array, count: int | None) -> tuple[Array, Array]:
+    """As many elements of both as are written; all if that is None."""
+    if count is None or count >= got.size:
+        return got, expected
+    return got.ravel()[:count], expected.ravel()[:count]
 
 
 def shapes_of(graph: CompiledGraph, arrays: Sequence[Array]) -> dict[Value, tuple[int, ...]]:

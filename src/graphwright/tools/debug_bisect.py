@@ -88,7 +88,7 @@ def bisect(
         with progress("making the model smaller"):
             whole = divisible(model, subject, const)
             made = reduced(whole, finding, options, tolerance, Budget(budget))
-        _write(output, made, finding, options, tolerance)
+        _write(output, made, options, tolerance)
     raise typer.Exit(1)
 
 
@@ -153,7 +153,7 @@ def reduced(
     return None if smallest is None else shows(smallest, options, limit)
 
 
-def _write(folder: Path, made: Reproduction | None, finding: Finding, options: Options, limit: float) -> None:
+def _write(folder: Path, made: Reproduction | None, options: Options, limit: float) -> None:
     if made is None:
         note("note: no ONNX model shows it in a compilation of its own: nothing is written")
         return

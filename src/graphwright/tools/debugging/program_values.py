@@ -111,7 +111,7 @@ def outputs_of(model: Model, feeds: Mapping[str, Any]) -> dict[str, Array]:
     return dict(zip((spec.name for spec in entry.outputs), results, strict=True))
 
 
-def _parts(readings: Sequence[Reading]) -> list[Sequence[Reading]]:
+def _parts(readings: Sequence[Reading]) -> list[list[Reading]]:
     """``readings`` in pieces of bounded bytes, one at least."""
     parts: list[list[Reading]] = [[]]
     size = 0
@@ -121,7 +121,7 @@ def _parts(readings: Sequence[Reading]) -> list[Sequence[Reading]]:
             size = 0
         parts[-1].append(each)
         size += each.bytes
-    return list(parts)
+    return parts
 
 
 def is_readable(value: Value, places: Mapping[Value, object]) -> bool:

@@ -25,7 +25,6 @@ from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Sizes, parse_constants
 from graphwright.tools.check import all_feeds
 from graphwright.tools.debugging.history import History
-from graphwright.tools.debugging.program_values import THREADS
 from graphwright.tools.debugging.programs import DebuggedProgram, programs_in_run
 from graphwright.tools.debugging.submodel import Divisible, read_onnx, values_of
 from graphwright.tools.feeds import make_feeds
@@ -50,9 +49,9 @@ class Subject:
         return self.history.whole[0].module
 
     def outputs(self) -> list[Array]:
-        """Those of a run on one thread, as it goes; states stay as they are."""
+        """Those of a run as users have it, on the threads of the options; states stay as they are."""
         arrays = [array.copy() if hasattr(array, "copy") else array for array in self.arrays]
-        return self.model.executor.run(arrays, None, THREADS)
+        return self.model.executor.run(arrays, None, self.model.threads)
 
     def poisoned_outputs(self) -> list[Array]:
         """As :meth:`outputs`; in a model of one program memory that no task writes holds NaN."""
@@ -74,7 +73,7 @@ def open_subject(
     the feeds, which are ``feeds``, or ``given`` and random ones. The graph of a package is compiled again.
     Raises what ``compile`` raises, and EvaluationError.
     """
-    options = replace(options, tune=0, targets=(), specialize="none")
+    options = replace(options, tune=0, targets=(), specialize="none", streams=1)
     source = source_of(path, options)
     fixed = parse_constants(list(constants or ()))
     model, history = _compiled(source, options, shapes or {}, fixed)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graphwright.runtime.model import Model as Model
     from graphwright.session import InferenceSession as InferenceSession
     from graphwright.session import SessionOptions as SessionOptions
+    from graphwright.view.notebook import draw as draw
 
     CompileOptions = Options
     __version__: str
@@ -49,6 +50,7 @@ _HOMES = {
     "Dim": ("graphwright.ir.sizes", "Dim"),
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
     "set_threads": ("graphwright._native", "set_threads"),
+    "draw": ("graphwright.view.notebook", "draw"),
     "emit_sources": ("graphwright.kernel_sources", "emit_sources"),
     "plugins": ("graphwright.plugins", ""),
     "torch": ("graphwright.torch", ""),

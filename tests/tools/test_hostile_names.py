@@ -27,6 +27,7 @@ VERBS = {
     "bisect": ("debug", "bisect", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "nan": ("debug", "nan", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "compare": ("debug", "compare", "m.onnx", "m.onnx", "--shape", f"x{HOSTILE}:2,4", "--with", "fp64"),
+    "view": ("view", "m.onnx", "-o", "out.html"),
 }
 FAULTS = {
     "no sizes": ("run", "m.onnx"),
@@ -47,8 +48,9 @@ def test_verbs_show_no_control_characters(verb: str, tmp_path: Path) -> None:
     result = graphwright(*VERBS[verb])
     assert result.exit_code == 0, result.stderr
     assert is_clean(result.stdout) and is_clean(result.stderr)
-    assert "[red]" in result.stdout or verb in ("bench", "explain", "bisect", "nan")
-    assert {path.name for path in tmp_path.iterdir()} <= {"m.onnx", "out.om", "out.npz", "out.json"}
+    assert "[red]" in result.stdout or verb in ("bench", "explain", "bisect", "nan", "view")
+    made = {"m.onnx", "out.om", "out.npz", "out.json", "out.html"}
+    assert {path.name for path in tmp_path.iterdir()} <= made
 
 
 @pytest.mark.parametrize("fault", FAULTS)

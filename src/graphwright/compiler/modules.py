@@ -28,6 +28,7 @@ from graphwright.kernels.select import Selection, select_kernels
 from graphwright.lower.lower import lower, refuse_unknown_ranks
 from graphwright.memory.steps import all_steps, step_values
 from graphwright.package.weights import Weights, pack_weights
+from graphwright.passes.after_stage import AfterStage
 from graphwright.passes.base import Record
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.manager import PassManager, Scheduled
@@ -40,7 +41,8 @@ from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.registry import target_of
 
 Observer = Callable[[str, object], None]
-"""Called after each stage with its name and its product: the module, the kernels, the program."""
+"""Called after each pass and each stage with its name and its product: the module, the kernels, the program.
+The product of a stage of passes is an :class:`AfterStage`."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,12 @@ def run_passes(
     observe: Observer = lambda name, product: None,
 ) -> list[Record]:
     """Run ``passes`` on ``module``; what each of them did."""
-    manager = PassManager(passes, options.verify, lambda m, record: observe(record.name, m))
+    manager = PassManager(
+        passes,
+        options.verify,
+        lambda m, record: observe(record.name, m),
+        lambda name, m: observe(name, AfterStage(m)),
+    )
     manager.run(module)
     return manager.records
 

@@ -31,7 +31,7 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.passes.fold_requantize import FOLD_REQUANTIZE
 from graphwright.passes.integer_products import INTEGER_PRODUCTS
 from graphwright.passes.lower_precision import lower_precision
-from graphwright.passes.manager import Fixpoint, Scheduled
+from graphwright.passes.manager import Fixpoint, Scheduled, StageEnd
 from graphwright.passes.plugin_passes import Point
 from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
@@ -226,7 +226,7 @@ def _passes(stages: Sequence[Stage], options: Options, target: Target | None = N
             made += stage.for_target(target, options)
         if stage.for_options is not None:
             made += stage.for_options(options)
-        made += stage.passes
+        made += (*stage.passes, StageEnd(stage.name))
     return tuple(made)
 
 
@@ -236,6 +236,6 @@ def passes_of(stage: Stage, target: Target) -> list[Pass]:
     """
     made: list[Pass] = []
     for scheduled in _passes([stage], _ALL_REQUESTS, target):
-        if not isinstance(scheduled, Point):
+        if not isinstance(scheduled, Point | StageEnd):
             made += scheduled.passes if isinstance(scheduled, Fixpoint) else (scheduled,)
     return made

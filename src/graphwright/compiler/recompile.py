@@ -128,6 +128,12 @@ def unpacked_module(package: Package) -> Module:
     return _unpacked_module(package, _constants(package))
 
 
+def compiled_module(package: Package) -> Module:
+    """The graph of the main entry as it was compiled, with its layouts. Raises PackageError."""
+    unpacked_module(package)  # which verifies it
+    return _parsed(package, package.main.graph, _constants(package))
+
+
 def _constants(package: Package) -> ConstantPool:
     constants = ConstantPool()
     for digest, array in package.constants().items():

@@ -14,6 +14,7 @@ def clone_module(module: Module) -> Module:
     copy.symbols = module.symbols.copy()
     copy.signatures, copy.metadata = dict(module.signatures), dict(module.metadata)
     copy.hints = dict(module.hints)
+    copy.scopes = dict(module.scopes)
     for graph in module.graphs.values():
         copy.add_graph(clone_graph(graph))
     return copy

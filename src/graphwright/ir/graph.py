@@ -498,6 +498,9 @@ class Module:
         """The source model's own key-value texts (an alphabet, a version)."""
         self.hints: dict[str, str] = {}
         """What users ask of fusion, by source node: see ``ir/hints.py``."""
+        self.scopes: dict[str, tuple[str, ...]] = {}
+        """The modules of the source that a source node is in, outermost first, where exporters say so beside
+        its name. For those who look at the model: neither its text nor packages hold it."""
 
     def add_graph(self, graph: Graph) -> Graph:
         """Add a graph under its name, which must be new."""

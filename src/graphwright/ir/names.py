@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 MAX_IDENTIFIER = 60
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
@@ -35,6 +37,19 @@ def terminal(text: str, limit: int = 200) -> str:
 def html_text(text: str) -> str:
     """``text`` escaped for HTML bodies and quoted attributes."""
     return terminal(text, limit=10_000).translate(_ENTITIES)
+
+
+def html_attribute(text: str) -> str:
+    """``text`` as it is, escaped for quoted attributes: a whole page in a frame."""
+    return text.translate(_ENTITIES)
+
+
+def script_json(value: Any) -> str:
+    """``value`` as JSON in ASCII that can end no ``<script>`` element. Its texts are as they were: a page
+    shows them as text alone.
+    """
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 class UniqueNames:

@@ -14,6 +14,8 @@ from graphwright.records import dataclass, field
 
 AfterPass = Callable[[Module, Record], None]
 """Called after each pass, for instance to print the module."""
+AfterStage = Callable[[str, Module], None]
+"""Called after each stage with its name."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,14 @@ class Fixpoint:
     rounds: int = 8
 
 
-Scheduled = Pass | Fixpoint | Point
+@dataclass(frozen=True)
+class StageEnd:
+    """Marks where a stage of the pipeline ends, for those who want the module as a stage left it."""
+
+    name: str
+
+
+Scheduled = Pass | Fixpoint | Point | StageEnd
 """A point stands for what users have registered there."""
 
 
@@ -39,6 +48,7 @@ class PassManager:
     stages: Sequence[Scheduled]
     verify_each: bool = False
     after: AfterPass | None = None
+    after_stage: AfterStage | None = None
     records: list[Record] = field(default_factory=list)
     _known: Known = Known.NOTHING
     _nodes: int = 0
@@ -51,6 +61,10 @@ class PassManager:
     def _stage(self, stage: Scheduled, module: Module) -> bool:
         if isinstance(stage, Point):
             return any([self._pass(each, module) for each in passes_at(stage)])
+        if isinstance(stage, StageEnd):
+            if self.after_stage is not None:
+                self.after_stage(stage.name, module)
+            return False
         if not isinstance(stage, Fixpoint):
             return self._pass(stage, module)
         modified = False

@@ -17,7 +17,19 @@ from graphwright.tools.console import say
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions
 
-VERBS = ("compile", "run", "inspect", "explain", "check", "debug", "bench", "plugins", "cache", "calibrate")
+VERBS = (
+    "compile",
+    "run",
+    "inspect",
+    "explain",
+    "view",
+    "check",
+    "debug",
+    "bench",
+    "plugins",
+    "cache",
+    "calibrate",
+)
 """Each is ``app`` in a module of its own, which is imported when the verb is used."""
 
 
@@ -98,4 +110,5 @@ def main(
       graphwright bench model.onnx --against onnxruntime
       graphwright inspect model.om
       graphwright explain model.om
+      graphwright view model.onnx -o model.html
     """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphwright.ir.graph import Module
 from graphwright.ir.text import print_module
+from graphwright.passes.after_stage import AfterStage
 from graphwright.records import dataclass, field
 from graphwright.tools.console import note, progress_bar, say, table
 
@@ -67,6 +68,8 @@ class Watch:
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, product: object) -> None:
+        if isinstance(product, AfterStage):  # its passes were told already
+            return
         seconds = time.perf_counter() - self._last
         nodes = sum(1 for _ in product.walk()) if isinstance(product, Module) else None
         self.laps.append((name, seconds, nodes))

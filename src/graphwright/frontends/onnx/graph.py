@@ -13,6 +13,7 @@ from graphwright.frontends.onnx.attributes import check_attributes
 from graphwright.frontends.onnx.catalogue import Catalogue, Key, Meaning, Unsupported, node_name
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes, discard
+from graphwright.frontends.onnx.name_scopes import NAME_SCOPES, modules_of
 from graphwright.frontends.onnx.node import OnnxNode
 from graphwright.frontends.onnx.opsets import opset_versions, schema_function
 from graphwright.frontends.onnx.order import in_order
@@ -173,6 +174,7 @@ class GraphReader:
         scope.builder.sources = (scope.frame.source or place,)
         try:
             _read_hint(node, scope)
+            _note_modules(node, scope)
             values = self._import(node, scope, place)
             self._bind_outputs(node, values, scope)
         except Poisoned:
@@ -355,6 +357,14 @@ def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
     if known != hint:
         message = f"the metadata {KEY} is {hint!r}, and {known!r} on another node that comes from {source}"
         raise Fault("hint", message, hint="give nodes of one name, or of one function, the same hint")
+
+
+def _note_modules(node: onnx.NodeProto, scope: Scope) -> None:
+    """Keep the modules of PyTorch that the node's metadata puts it in."""
+    held = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == NAME_SCOPES), None)
+    if held is not None and (path := modules_of(held)):
+        (source,) = scope.builder.sources
+        scope.builder.module.scopes.setdefault(source, path)
 
 
 def _place(node: onnx.NodeProto, scope: Scope) -> str:

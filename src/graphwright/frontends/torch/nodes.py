@@ -16,6 +16,7 @@ from graphwright.frontends.torch.catalogue import import_function
 from graphwright.frontends.torch.decompositions import Decomposer, operands
 from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.hints import note_hint
+from graphwright.frontends.torch.module_scopes import note_modules
 from graphwright.frontends.torch.numbers import (
     bind,
     computed,
@@ -75,6 +76,7 @@ class NodeReader:
         """Add a constant, or the ops of a call. Raises Unsupported, and nothing is demanded of sizes then."""
         module, demands = self._builder.module, self._builder.module.symbols.copy()
         note_hint(node, self._builder)
+        note_modules(node, self._builder)
         try:
             self.made[node] = self._attribute(node) if node.op == "get_attr" else self._called(node)
         except Unsupported:

@@ -1,0 +1,40 @@
+"""The error of each value that a compiled model writes to memory, against an evaluation in f64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.frontends.onnx import load as load_onnx
+from graphwright.tools.check import all_feeds, distance, reference_outputs
+from graphwright.tools.feeds import make_feeds
+
+
+def value_errors(
+    source: Path,
+    values: Sequence[str],
+    options: Options,
+    *,
+    shapes: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    given: list[str] | None,
+) -> dict[str, float]:
+    """The root mean square of differences over that of what is expected, for those of ``values``, by name,
+    that the ONNX model ``source`` has. They are outputs of a compilation of their own, run once on random
+    inputs or those ``given``. Raises EvaluationError where the model does not run in NumPy.
+    """
+    known = {value.name for node in load_onnx(str(source)).main for value in node.outputs}
+    wanted = [name for name in dict.fromkeys(values) if name in known]
+    if not wanted:
+        return {}
+    model = gw.compile(
+        str(source), shapes=dict(shapes), constants=dict(constants), outputs=wanted, options=options
+    )
+    feeds = make_feeds(model.inputs, given, dict(shapes))
+    reference = load_onnx(str(source), constants=constants, outputs=wanted)
+    expected = reference_outputs(reference, all_feeds(reference, feeds, constants))
+    results = model.run(feeds)
+    return {name: distance(results[name], expected[name]).rms for name in wanted}

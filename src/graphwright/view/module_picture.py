@@ -1,0 +1,169 @@
+"""The picture of a module at a stage of its compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphwright.fusion.traffic import NodeTraffic, node_traffic
+from graphwright.ir.constant import Constant, is_constant
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.ir.printer import attributes_text
+from graphwright.ir.region_op import CallOp
+from graphwright.ir.symbols import SymbolTable
+from graphwright.records import replace
+from graphwright.view.picture import INPUT, OUTPUT, GraphPicture, Group, PictureEdge, PictureNode
+from graphwright.view.scopes import DEEPEST, Groups, Path, simplified
+
+MOST_TEXT = 2000
+"""Characters of a node's attributes that are shown."""
+
+
+def picture_of(stage: str, module: Module, scopes: Mapping[str, Path] | None = None) -> GraphPicture:
+    """The picture of ``module``."""
+    maker = ModulePicture(stage, scopes)
+    maker.add(module)
+    return maker.picture()
+
+
+class ModulePicture:
+    """The picture of all modules that a model was partitioned into, each of which is a group."""
+
+    def __init__(self, stage: str, scopes: Mapping[str, Path] | None = None) -> None:
+        """``scopes``: see :class:`Groups`."""
+        self._stage, self._count = stage, 0
+        self._nodes: list[PictureNode] = []
+        self._edges: list[PictureEdge] = []
+        self._groups = Groups(scopes)
+        self._made: dict[Value, tuple[int, int]] = {}
+        """Which node each value comes from, and which of its results it is."""
+
+    def add(self, module: Module) -> None:
+        """One more module, which may change from now on."""
+        top = self._groups.add(Group(f"program {self._count}"))
+        self._count += 1
+        for name, graph in module.graphs.items():
+            group = self._groups.add(Group(name, top)) if len(module.graphs) > 1 else top
+            self._entry(graph, group, module.symbols)
+
+    def picture(self) -> GraphPicture:
+        """What was added."""
+        made = GraphPicture(self._stage, tuple(self._nodes), tuple(self._edges), tuple(self._groups.made))
+        return simplified(made)
+
+    def _entry(self, graph: Graph, group: int, symbols: SymbolTable, known: int = 0) -> None:
+        """All of a graph, its inputs and outputs included; for ``known`` see :meth:`_body`."""
+        self._inputs(graph, group)
+        self._body(graph, group, symbols, known)
+        self._outputs(graph, group)
+
+    def _inputs(self, graph: Graph, group: int) -> None:
+        for value in graph.inputs:
+            facts = {"type": type_text(value)}
+            self._made[value] = self._add(PictureNode(INPUT, value.name, group, facts=facts)), 0
+
+    def _outputs(self, graph: Graph, group: int) -> None:
+        for value, name in zip(graph.outputs, graph.output_names, strict=True):
+            facts = {"type": type_text(value)}
+            if is_constant(value):
+                facts["value"] = "a constant"
+            self._read(value, self._add(PictureNode(OUTPUT, name, group, facts=facts)))
+
+    def _body(self, graph: Graph, top: int, symbols: SymbolTable, known: int) -> None:
+        """The nodes of a graph, in scopes inside of ``top``, which is itself in the first ``known``."""
+        for node in graph:
+            if isinstance(node.op, Constant):
+                continue
+            scope = self._groups.path(node.sources)
+            group = self._groups.scope(top, scope[known:])
+            made = picture_node(node, group, scope, node_traffic(node, symbols))
+            if isinstance(node.op, CallOp) and _has_nodes(node.regions[0]):
+                self._inline(node, made, symbols)
+            elif node.regions:
+                self._nest(node, made, symbols)
+            else:
+                self._node(node, made)
+
+    def _node(self, node: Node, made: PictureNode) -> None:
+        number = self._add(made)
+        for operand in node.inputs:
+            self._read(operand, number)
+        for index, result in enumerate(node.outputs):
+            self._made[result] = number, index
+
+    def _inline(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
+        """A region that is computed where it stands: its nodes read the operands themselves."""
+        (region,) = node.regions
+        inside = self._groups.add(Group(node.place, made.group, made))
+        for inner, operand in zip(region.inputs, node.inputs, strict=True):
+            if operand is not None and operand in self._made:
+                self._made[inner] = self._made[operand]
+        flat = isinstance(node.op, Fused)  # a few nodes, which need no scopes
+        self._body(region, inside, symbols, DEEPEST if flat else len(made.scope))
+        for result, inner in zip(node.outputs, region.outputs, strict=True):
+            if inner in self._made:
+                self._made[result] = self._made[inner]
+
+    def _nest(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
+        """Branches and bodies of loops, in a group with the node that runs them."""
+        inside = self._groups.add(Group(node.place, made.group))
+        self._node(node, replace(made, group=inside))
+        for number, region in enumerate(node.regions):
+            name = region.name or f"region {number}"
+            body = self._groups.add(Group(name, inside))
+            self._entry(region, body, symbols, len(made.scope))
+
+    def _add(self, node: PictureNode) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+    def _read(self, value: Value | None, reader: int) -> None:
+        if value is not None and value in self._made:
+            producer, index = self._made[value]
+            self._edges.append(PictureEdge(producer, reader, index, type_text(value), value.type))
+
+
+def _has_nodes(region: Graph) -> bool:
+    return any(not isinstance(node.op, Constant) for node in region)
+
+
+def picture_node(node: Node, group: int, scope: Path, traffic: NodeTraffic) -> PictureNode:
+    """``node`` alone, as a box of ``group``."""
+    layouts = [str(value.layout) for value in node.outputs if value.layout is not None]
+    return PictureNode(
+        " + ".join(traffic.ops) if isinstance(node.op, Fused) else node.op.name,
+        node.place,
+        group,
+        node.sources,
+        scope,
+        _facts(node),
+        {
+            "bytes": traffic.fused.total,
+            "bytes_read": traffic.fused.read,
+            "bytes_written": traffic.fused.written,
+            "weights": traffic.weights,
+        },
+        layouts[0] if layouts else "",
+        results=tuple(value.name for value in node.outputs if value.name),
+    )
+
+
+def _facts(node: Node) -> Mapping[str, str]:
+    constants = [type_text(value) for value in node.inputs if value is not None and is_constant(value)]
+    values = [type_text(value) for value in node.inputs if value is not None and not is_constant(value)]
+    attributes = "" if isinstance(node.op, CallOp) else attributes_text(node.op).strip("[]")
+    schedule = node.op.schedule if isinstance(node.op, Fused) else None
+    facts = {
+        "attributes": attributes[:MOST_TEXT],
+        "loops": "" if schedule is None else schedule.strategy.value,
+        "reads": "\n".join(values),
+        "constants": "\n".join(constants),
+        "gives": "\n".join(type_text(value) for value in node.outputs),
+    }
+    return {name: text for name, text in facts.items() if text}
+
+
+def type_text(value: Value) -> str:
+    """The type of ``value``, and its layout where it has one."""
+    layout = "" if value.layout is None else f" {value.layout}"
+    return f"{value.type}{layout}"

@@ -1,0 +1,53 @@
+"""Pictures of a model in a notebook, or in a file: ``graphwright.draw``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from graphwright.api import compile as compile_model
+from graphwright.ir.names import html_attribute
+from graphwright.records import dataclass, field
+from graphwright.runtime.model import Model
+from graphwright.view.document import document_of
+from graphwright.view.page import page_of
+from graphwright.view.stages import Watched, compilation_of, pictures_of_package
+from graphwright.whole_file import whole_file
+
+HEIGHT = 640
+"""Pixels of the frame that a notebook shows."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """An HTML page that loads nothing, which notebooks show in a frame."""
+
+    html: str = field(repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, whole or not at all. Raises OSError."""
+        with whole_file(Path(path)) as file:
+            file.write(self.html.encode())
+
+    def _repr_html_(self) -> str:
+        """A frame without the rights of the notebook."""
+        style = f"width: 100%; height: {HEIGHT}px; border: 0"
+        page = html_attribute(self.html)
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def draw(model: Any, title: str = "model", **arguments: Any) -> Page:
+    """A page with the graph of ``model`` at each stage: what :func:`graphwright.compile` takes, with its
+    ``arguments``, or a compiled model, which has the last graph and the tasks alone.
+
+    Raises what ``compile`` raises.
+    """
+    if isinstance(model, Model):
+        package = model.alone()
+        pictures = pictures_of_package(package)
+    else:
+        watched = Watched()
+        package = compile_model(model, **arguments, observe=watched).alone()
+        pictures = watched.pictures()
+    return Page(page_of(title, document_of([compilation_of(title, package, pictures)])))

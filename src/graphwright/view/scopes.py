@@ -1,0 +1,173 @@
+"""The scopes of a model as groups: by the names of its nodes, with equal scopes in a row as one group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+
+from graphwright.records import replace
+from graphwright.view.nesting import Nesting, members_of
+from graphwright.view.picture import ROOT, GraphPicture, Group
+
+Path = tuple[str, ...]
+LEAST_REPEATS = 3
+"""Equal scopes in a row that are worth a group."""
+COMPARED = ("attributes", "reads", "constants", "gives")
+"""Facts of a node that make two groups differ; names do not."""
+DEEPEST = 32
+"""Scopes inside of each other: names are a stranger's, and may be nothing but separators."""
+
+
+def scope_of(sources: Sequence[str], known: Mapping[str, Path]) -> Path:
+    """The innermost scope that all of ``sources`` are in: ``/block/conv/Conv`` is in ``block``, ``conv``.
+    ``known`` has the scopes of nodes whose names do not say so.
+    """
+    paths = [known.get(source) or _path(source) for source in sources]
+    same = takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
+    return tuple(names[0] for names in same)
+
+
+def _path(name: str) -> Path:
+    separator = "/" if "/" in name else "."
+    parts = [part for part in name.split(separator) if part]
+    return tuple(parts[:-1][:DEEPEST])
+
+
+class Groups:
+    """Groups while a picture is made."""
+
+    def __init__(self, scopes: Mapping[str, Path] | None = None) -> None:
+        """``scopes`` are those of source nodes whose names do not say so."""
+        self._scopes = scopes or {}
+        self.made: list[Group] = [Group("")]
+        self._known: dict[tuple[int, str], int] = {}
+
+    def path(self, sources: Sequence[str]) -> Path:
+        """The innermost scope that all of ``sources`` are in."""
+        return scope_of(sources, self._scopes)
+
+    def scope(self, parent: int, path: Path) -> int:
+        """The group of a scope inside ``parent``, which is made where there is none."""
+        for name in path[:DEEPEST]:
+            if (parent, name) not in self._known:
+                self._known[parent, name] = self.add(Group(name, parent))
+            parent = self._known[parent, name]
+        return parent
+
+    def add(self, group: Group) -> int:
+        """A new group; its number."""
+        self.made.append(group)
+        return len(self.made) - 1
+
+
+def simplified(picture: GraphPicture) -> GraphPicture:
+    """``picture`` without groups that hold one thing, and with equal groups in a row as one."""
+    return _with_repeats(_without_singles(picture))
+
+
+def _without_singles(picture: GraphPicture) -> GraphPicture:
+    """Groups of one node or group give way to it, but for regions, which are nodes themselves; a group that
+    is alone at the top gives way to the top.
+    """
+    groups, counts = picture.groups, [0] * len(picture.groups)
+    for node in picture.nodes:
+        counts[node.group] += 1
+    for number in reversed(range(1, len(groups))):
+        counts[groups[number].parent] += counts[number] > 0
+    keeps = [counts[number] > (group.node is None) for number, group in enumerate(groups)]
+    keeps[ROOT] = True
+    number = ROOT
+    while counts[number] == 1 and (inside := _only_group(groups, number, counts)) is not None:
+        number = inside
+        keeps[number] = False
+    place = [ROOT] * len(groups)  # the group that takes the place of each
+    kept: list[Group] = []
+    for number, group in enumerate(groups):
+        parent = place[group.parent]
+        if not keeps[number]:
+            place[number] = parent
+            continue
+        place[number] = len(kept)
+        kept.append(replace(group, parent=parent))
+    nodes = tuple(replace(node, group=place[node.group]) for node in picture.nodes)
+    return replace(picture, nodes=nodes, groups=tuple(kept))
+
+
+def _only_group(groups: Sequence[Group], parent: int, counts: Sequence[int]) -> int | None:
+    """The group in ``parent``, which holds one thing; None where that is a node, or a region."""
+    inside = [k for k in range(1, len(groups)) if groups[k].parent == parent and counts[k]]
+    return inside[0] if inside and groups[inside[0]].node is None else None
+
+
+def _with_repeats(picture: GraphPicture) -> GraphPicture:
+    """Runs of equal groups are put in a group of their own."""
+    shapes, groups = equal_groups(picture), list(picture.groups)
+    for parent, members in enumerate(members_of(picture)):
+        for run in _runs(members, shapes):
+            if parent != ROOT and len(run) == len(members):  # it holds nothing else
+                groups[parent] = replace(groups[parent], repeats=len(run))
+                continue
+            name = f"{groups[run[0]].name} \N{HORIZONTAL ELLIPSIS} {groups[run[-1]].name}"
+            groups.append(Group(name, parent, repeats=len(run)))
+            for number in run:
+                groups[number] = replace(groups[number], parent=len(groups) - 1)
+    return _parents_first(replace(picture, groups=tuple(groups)))
+
+
+def _runs(members: Sequence[int], shapes: Sequence[int]) -> Iterator[list[int]]:
+    """Equal groups that follow each other."""
+    run: list[int] = []
+    for member in members:
+        if run and (member >= 0 or shapes[~member] != shapes[run[-1]]):
+            if len(run) >= LEAST_REPEATS:
+                yield run
+            run = []
+        if member < 0:
+            run.append(~member)
+    if len(run) >= LEAST_REPEATS:
+        yield run
+
+
+def _parents_first(picture: GraphPicture) -> GraphPicture:
+    inside: list[list[int]] = [[] for _ in picture.groups]
+    for number, group in enumerate(picture.groups):
+        if number != ROOT:
+            inside[group.parent].append(number)
+    order, pending = [], [ROOT]
+    while pending:
+        order.append(pending.pop())
+        pending += reversed(inside[order[-1]])
+    place = {old: new for new, old in enumerate(order)}
+    groups = tuple(replace(picture.groups[k], parent=place[picture.groups[k].parent]) for k in order)
+    nodes = tuple(replace(node, group=place[node.group]) for node in picture.nodes)
+    return replace(picture, nodes=nodes, groups=groups)
+
+
+def equal_groups(picture: GraphPicture) -> list[int]:
+    """A number for each group, the same for groups of the same nodes and edges, whatever these are called."""
+    nesting = Nesting(picture.groups)
+    held: list[dict[int, int]] = [{} for _ in picture.groups]  # which of its nodes each one is
+    for number, node in enumerate(picture.nodes):
+        for group in nesting.around(node.group):
+            held[group][number] = len(held[group])
+    edges: list[list[tuple[int, int, int]]] = [[] for _ in picture.groups]
+    for edge in picture.edges:
+        tail, head = picture.nodes[edge.producer].group, picture.nodes[edge.consumer].group
+        for group in nesting.around(nesting.common(tail, head)):
+            place = held[group]
+            edges[group].append((place[edge.producer], place[edge.consumer], edge.value))
+    labels = _numbered((n.op, n.layout, *map(n.facts.get, COMPARED)) for n in picture.nodes)
+    depths = [nesting.depths[node.group] for node in picture.nodes]
+    return _numbered(
+        (
+            tuple((labels[k], depths[k] - nesting.depths[group]) for k in nodes),
+            tuple(sorted(edges[group])),
+        )
+        for group, nodes in enumerate(held)
+    )
+
+
+def _numbered(things: Iterable[Hashable]) -> list[int]:
+    """A number for each, the same for equal ones."""
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(thing, len(known)) for thing in things]

@@ -1,0 +1,207 @@
+"""The picture of a program's tasks: an edge is a buffer that one task writes and another reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graphwright.cost.nominal import NOMINAL_SIZES
+from graphwright.lower.tasks import (
+    Code,
+    FunctionOperand,
+    Instruction,
+    Storage,
+    Task,
+    TaskGraph,
+    TaskKind,
+)
+from graphwright.view.picture import INPUT, OUTPUT, ROOT, GraphPicture, Group, PictureEdge, PictureNode
+from graphwright.view.scopes import Groups, Path, simplified
+
+TASKS = "tasks"
+"""The stage of this picture."""
+SourcesOf = Callable[[str], tuple[str, ...]]
+"""The source nodes of what a task is called."""
+
+
+class TaskSources:
+    """Which nodes of the model a task comes from: its name joins those of nodes of the last graph."""
+
+    def __init__(self, places: Mapping[str, tuple[str, ...]]) -> None:
+        self._places = places
+
+    def __call__(self, name: str) -> tuple[str, ...]:
+        """Empty for a name that joins none."""
+        if name in self._places:
+            return self._places[name]
+        joined = [self._places.get(part, ()) for part in name.split(", ")]
+        return tuple(dict.fromkeys(source for sources in joined for source in sources))
+
+
+def picture_of_tasks(
+    programs: Sequence[TaskGraph],
+    sources_of: SourcesOf,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    measured_ns: Mapping[int, float] | None = None,
+    scopes: Mapping[str, Path] | None = None,
+) -> GraphPicture:
+    """The picture of all ``programs`` of a model; of several, each is a group.
+
+    ``sizes``: shapes of inputs, on which predictions depend; others count as a guess. ``measured_ns``:
+    times of tasks by number, of one program. ``scopes``: see :class:`Groups`.
+    """
+    nodes: list[PictureNode] = []
+    edges: list[PictureEdge] = []
+    groups = Groups(scopes)
+    for number, program in enumerate(programs):
+        top = groups.add(Group(f"program {number}")) if len(programs) > 1 else ROOT
+        times = measured_ns or {} if len(programs) == 1 else {}
+        _Maker(program, sources_of, nodes, edges, groups, register_values(program, sizes or {}), times).block(
+            0, top
+        )
+    return simplified(GraphPicture(TASKS, tuple(nodes), tuple(edges), tuple(groups.made)))
+
+
+def register_values(program: TaskGraph, sizes: Mapping[str, Sequence[int]]) -> list[int]:
+    """What the shape program computes for inputs of ``sizes``; a size that is not among them is a guess."""
+    shapes = [sizes.get(binding.name, ()) for binding in program.inputs]
+    values: list[int] = []
+    for each in program.shape:
+        values.append(_value(each, values, shapes))
+    return values
+
+
+def _value(each: Instruction, values: Sequence[int], shapes: Sequence[Sequence[int]]) -> int:
+    code, a, b = each.code, each.a, each.b
+    if code is Code.CONST:
+        return a
+    if code is Code.DIM:
+        return shapes[a][b] if b < len(shapes[a]) else NOMINAL_SIZES[0]
+    left, right = values[a], values[b]
+    match code:
+        case Code.ADD:
+            return left + right
+        case Code.SUB:
+            return left - right
+        case Code.MUL:
+            return left * right
+        case Code.FLOORDIV:
+            return left // right if right else 0
+        case Code.MOD:
+            return left % right if right else 0
+        case Code.MIN:
+            return min(left, right)
+        case Code.MAX:
+            return max(left, right)
+    return left  # a check, or a guard
+
+
+class _Maker:
+    def __init__(
+        self,
+        program: TaskGraph,
+        sources_of: SourcesOf,
+        nodes: list[PictureNode],
+        edges: list[PictureEdge],
+        groups: Groups,
+        registers: Sequence[int],
+        measured_ns: Mapping[int, float],
+    ) -> None:
+        self._program, self._sources_of = program, sources_of
+        self._nodes, self._edges, self._groups = nodes, edges, groups
+        self._registers, self._measured_ns = registers, measured_ns
+        self._writer: dict[int, int] = {}
+        """Which node wrote each buffer last."""
+
+    def block(self, number: int, group: int) -> None:
+        """The tasks of a block, and, of the first, what callers hand in and receive."""
+        entry, program = number == 0, self._program
+        if entry:
+            self._bindings(INPUT, (Storage.INPUT, Storage.STATE), group)
+        block = program.blocks[number]
+        for index in range(block.first, block.first + block.count):
+            self._task(index, program.tasks[index], group)
+        if entry:
+            self._bindings(OUTPUT, (Storage.OUTPUT,), group)
+
+    def _bindings(self, op: str, storages: Sequence[Storage], group: int) -> None:
+        for number, buffer in enumerate(self._program.buffers):
+            if buffer.storage not in storages:
+                continue
+            box = self._add(PictureNode(op, buffer.name, group, facts={"buffer": f"b{number}"}))
+            if op == INPUT:
+                self._writer[number] = box
+            else:
+                self._read(number, box)
+
+    def _task(self, index: int, task: Task, top: int) -> None:
+        sources = self._sources_of(task.name)
+        scope = self._groups.path(sources)
+        group = self._groups.scope(top, scope)
+        if task.blocks:
+            group = self._groups.add(Group(task.name or f"t{index}", group))
+        kernels = self._kernels(task)
+        facts = {"task": f"t{index}", "operands": self._operands(task)}
+        facts |= {"kernel": ", ".join(kernels)} if kernels else {}
+        facts |= {"after": ", ".join(f"t{earlier}" for earlier in task.after)} if task.after else {}
+        figures = self._figures(index, task)
+        head = self._head(task)
+        box = self._add(PictureNode(head, task.name, group, sources, scope, facts, figures, kernels=kernels))
+        for position, operand in enumerate(task.operands):
+            if operand is None or isinstance(operand, FunctionOperand):
+                continue
+            if position not in task.writes or operand.buffer in self._writer:  # it may read what it writes
+                self._read(operand.buffer, box)
+        for position in task.writes:
+            operand = task.operands[position]
+            if operand is not None and not isinstance(operand, FunctionOperand):
+                self._writer[operand.buffer] = box
+        for number, block in enumerate(task.blocks):
+            self.block(block, self._groups.add(Group(f"block {number}", group)))
+
+    def _figures(self, index: int, task: Task) -> dict[str, float]:
+        """Bytes of what it reads and writes, beside weights and scratch memory; its time, as it is known."""
+        pointers = [o for o in task.operands if o is not None and not isinstance(o, FunctionOperand)]
+        buffers = {o.buffer: self._program.buffers[o.buffer] for o in pointers}
+        moved = [b.size for b in buffers.values() if b.storage not in (Storage.WEIGHT, Storage.SCRATCH)]
+        figures: dict[str, float] = {"bytes": sum(self._registers[size] for size in moved)}
+        if task.work >= 0:
+            figures["predicted_ns"] = self._registers[task.work]
+        if index in self._measured_ns:
+            figures["measured_ns"] = self._measured_ns[index]
+        return figures
+
+    def _head(self, task: Task) -> str:
+        """What a task does: the name of its kernel, of the op that the host runs, or of its kind."""
+        if task.kind is TaskKind.LAUNCH:
+            return self._program.kernels[task.kernel].symbol
+        if task.kind is TaskKind.HOSTCALL:
+            return self._program.hosts[task.kernel].op.partition("[")[0]
+        return task.kind.name.lower()
+
+    def _kernels(self, task: Task) -> tuple[str, ...]:
+        if task.kind is not TaskKind.LAUNCH:
+            return ()
+        hooks = [o.kernel for o in task.operands if isinstance(o, FunctionOperand)]
+        return tuple(self._program.kernels[number].symbol for number in (task.kernel, *hooks))
+
+    def _operands(self, task: Task) -> str:
+        return "\n".join(
+            ("writes " if position in task.writes else "reads ") + self._buffer(operand.buffer)
+            for position, operand in enumerate(task.operands)
+            if operand is not None and not isinstance(operand, FunctionOperand)
+        )
+
+    def _buffer(self, number: int) -> str:
+        buffer = self._program.buffers[number]
+        name = f" {buffer.name}" if buffer.name else ""
+        return f"b{number} {buffer.storage.name.lower()}{name}"
+
+    def _read(self, buffer: int, reader: int) -> None:
+        """An edge from the task that wrote ``buffer``; none from weights."""
+        writer = self._writer.get(buffer)
+        if writer is not None and writer != reader:
+            self._edges.append(PictureEdge(writer, reader, buffer, self._buffer(buffer)))
+
+    def _add(self, node: PictureNode) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1

@@ -12,6 +12,7 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import SymbolTable
 from graphwright.kernels.select import Selection
+from graphwright.lower.lower import Lowered
 from graphwright.lower.tasks import TaskGraph
 from graphwright.memory.steps import all_steps
 from graphwright.package.package import Package
@@ -61,8 +62,8 @@ class Watched:
             self._add(OF_STAGES[name], product.module)
         elif isinstance(product, Selection):
             self._keep_places(product)
-        elif isinstance(product, TaskGraph):
-            self._programs.append(product)
+        elif isinstance(product, Lowered):
+            self._programs.append(product.tasks)
 
     @property
     def changed(self) -> tuple[GraphPicture, GraphPicture] | None:

@@ -10,13 +10,10 @@ from pathlib import Path
 import graphwright as gw
 import graphwright.ops
 from benchmarks.models import Array, DevModel
-from graphwright.executable.nodes import programs_of
 from graphwright.frontends.onnx import load
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.symbols import Dim
-from graphwright.lower.tasks import Storage, TaskGraph
-from graphwright.memory.liveness import live_bytes
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.conv import Conv
@@ -27,31 +24,14 @@ from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
 from graphwright.runtime.cpu import Cpu
 
-ALIGNMENT = 64
-
 
 def memory_plan(package: Path, feeds: Mapping[str, Array], threads: int) -> dict[str, int]:
     """``arena``, ``largest_live`` and ``weights`` in bytes; nothing where ranks are known at a feed only."""
     model = gw.load(package, trust=True)
     if not isinstance(model.executor, Cpu):
         return {}
-    plan = model.executor.plan([feeds[spec.name].shape for spec in model.inputs], threads)
-    assert model.entry.executable is not None
-    (program,) = programs_of(model.entry.executable)
-    (target,) = program.targets.values()
-    sizes = _planned(target.task_graph, plan["sizes"], threads)
-    live = live_bytes(sizes, target.task_graph.tasks, target.task_graph.blocks)
-    return {"arena": plan["arena"], "largest_live": live, "weights": len(model.package.weights.data)}
-
-
-def _planned(program: TaskGraph, sizes: list[int], threads: int) -> dict[int, int]:
-    """Buffers of the arena with their bytes there: scratch once for each thread."""
-    copies = {Storage.ARENA: 1, Storage.SCRATCH: threads}
-    return {
-        number: copies[buffer.storage] * -(-size // ALIGNMENT) * ALIGNMENT
-        for number, (buffer, size) in enumerate(zip(program.buffers, sizes, strict=True))
-        if buffer.storage in copies
-    }
+    used = model.memory({spec.name: feeds[spec.name].shape for spec in model.inputs}, threads=threads)
+    return {"arena": used.arena, "largest_live": used.live, "weights": used.weights + used.packed}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ import graphwright as gw
 from benchmarks.models import MODELS
 from graphwright.runtime.cpu import Cpu
 from graphwright.tools.footprint import measure
-from graphwright.tools.inspect_command import arena_and_live
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 3
@@ -56,8 +55,9 @@ def _arena(model: gw.Model, feeds: Mapping[str, Array], threads: int) -> str:
     """MiB of the arena, of what is live at most, and their quotient."""
     if not isinstance(model.executor, Cpu):  # compiled for the shapes of each feed
         return "- | - | -"
-    arena, live = arena_and_live(model, [feeds[spec.name].shape for spec in model.inputs], threads)
-    return f"{arena / 2**20:.2f} | {live / 2**20:.2f} | {arena / live if live else 1:.3f}"
+    used = model.memory({name: array.shape for name, array in feeds.items()}, threads=threads)
+    merit = used.arena / used.live if used.live else 1
+    return f"{used.arena / 2**20:.2f} | {used.live / 2**20:.2f} | {merit:.3f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

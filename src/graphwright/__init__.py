@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphwright.ir.sizes import Dim as Dim
     from graphwright.kernel_sources import emit_sources as emit_sources
     from graphwright.loading import load as load
+    from graphwright.runtime.memory_use import Memory as Memory
     from graphwright.runtime.model import Model as Model
     from graphwright.session import InferenceSession as InferenceSession
     from graphwright.session import SessionOptions as SessionOptions
@@ -44,6 +45,7 @@ _HOMES = {
     "load": ("graphwright.loading", "load"),
     "CompileOptions": ("graphwright.config", "Options"),
     "Model": ("graphwright.runtime.model", "Model"),
+    "Memory": ("graphwright.runtime.memory_use", "Memory"),
     "InferenceSession": ("graphwright.session", "InferenceSession"),
     "SessionOptions": ("graphwright.session", "SessionOptions"),
     "Gears": ("graphwright.gears", "Gears"),

@@ -45,7 +45,9 @@ def set_threads(threads: int) -> None:
 def workers() -> int:
     """Worker threads that the process has started."""
 
-def plan_memory(sizes: list[int], conflicts: list[list[int]]) -> tuple[list[int], int]: ...
+def plan_memory(
+    sizes: list[int], conflicts: list[list[int]], often: bool = False
+) -> tuple[list[int], int]: ...
 def condense_all(data: Sequence[Buffer], mapped: bool = False) -> list[bytes]:
     """A 256th of each of ``data`` to hash in its place, made at memory's speed, the GIL released: contents
     that differ give other bytes but with a chance of 2^-64. No protection where someone wants two contents to
@@ -76,6 +78,10 @@ def open_library(path: str) -> Library:
 class PlanInfo(TypedDict):
     registers: list[int]
     arena: int
+    arena_held: int
+    """What such an arena takes of the system, which gives whole pages."""
+    bytes: int
+    """Of the plan itself."""
     sizes: list[int]
     offsets: list[int]
     """In the arena; -1 for a buffer that is not planned."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,18 @@ def _positive(text: str) -> int:
     if not number:
         raise ValueError("takes a whole number, 1 or more")
     return number
+
+
+_UNITS: Final = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,18})(?:[.]([0-9]{1,9}))? ?(B|KiB|MiB|GiB|)", text)
+    if found is None:
+        raise ValueError("takes bytes, as in 67108864, 64MiB or 1.5GiB")
+    whole, part = found[1], found[2] or ""
+    scale: int = 10 ** len(part)
+    return int(whole + part) * _UNITS[found[3]] // scale
 
 
 def _level(text: str) -> int:
@@ -246,6 +259,13 @@ class Options:
         USERS_RECORD,
         "tuning record: auto, what earlier compilations with --tune measured here; none; or a file",
         read_tuning,
+    )
+    memory_budget: int = _option(
+        0,
+        "maximum bytes of weights and of the arena of a run together, as in 64MiB: tasks are put in another "
+        "order, values are computed again, or the model is refused; 0 sets none",
+        _bytes,
+        True,
     )
     debug: bool = _option(
         False,

@@ -13,8 +13,6 @@ import onnxruntime
 import pytest
 
 import graphwright as gw
-from graphwright.runtime.cpu import Cpu
-from graphwright.tools.memory_tables import arena_and_live
 from tests.models.support import distance, file_of, host_calls, session
 from tests.tools.support import graphwright
 
@@ -130,9 +128,8 @@ def test_its_package_runs_every_size_without_a_compiler(
 
 @pytest.mark.parametrize("rate", RATES)
 def test_its_arena_holds_little_more_than_what_is_live(model: gw.Model, rate: int) -> None:
-    assert isinstance(model.executor, Cpu)
-    arena, live = arena_and_live(model, [(1, RATES[rate] * 9 // 8), (2, 1, 128), ()], 1)
-    assert 0 < live <= arena <= 1.03 * live
+    used = model.memory({"input": (1, RATES[rate] * 9 // 8), "state": (2, 1, 128)}, threads=1)
+    assert 0 < used.live <= used.arena <= 1.03 * used.live
 
 
 def test_samples_that_no_branch_takes_end_the_run_with_the_reason(model: gw.Model) -> None:

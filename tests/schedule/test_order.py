@@ -12,7 +12,7 @@ from graphwright.config import Options
 from graphwright.memory.checker import check_plan
 from graphwright.ops.core.matmul import MatMul
 from graphwright.runtime.cpu import Cpu
-from graphwright.schedule.order import Item, order_for_memory
+from graphwright.schedule.order import Item, least_memory_order, live_bytes_at, order_for_memory
 
 
 def peak_of(items: list[Item], sizes: dict[int, int], order: list[int]) -> int:
@@ -50,6 +50,28 @@ def test_any_order_is_allowed_and_no_worse() -> None:
         assert is_allowed(items, order), seed
         assert order == own or peak_of(items, sizes, order) < peak_of(items, sizes, own), seed
         assert order == order_for_memory(items, sizes)
+
+
+def test_the_least_memory_is_allowed_and_no_more_than_that_of_a_short_search() -> None:
+    for seed in range(60):
+        items, sizes = random_items(Random(seed), 1 + seed % 25)
+        order = least_memory_order(items, sizes)
+        assert is_allowed(items, order), seed
+        short = order_for_memory(items, sizes)
+        assert peak_of(items, sizes, order) <= peak_of(items, sizes, short), seed
+        assert order == least_memory_order(items, sizes)
+        moved = [Item(items[k].touched, items[k].own) for k in order]
+        assert max(live_bytes_at(moved, sizes)) == peak_of(items, sizes, order)
+
+
+def test_nearly_all_small_graphs_get_the_least_memory() -> None:
+    best = 0
+    for seed in range(40):
+        items, sizes = random_items(Random(seed), 6)
+        orders = (list(order) for order in permutations(range(6)))
+        least = min(peak_of(items, sizes, order) for order in orders if is_allowed(items, order))
+        best += peak_of(items, sizes, least_memory_order(items, sizes)) == least
+    assert best >= 38
 
 
 def test_most_small_graphs_get_the_best_order() -> None:

@@ -18,6 +18,7 @@ VERBS = {
     "high": ("inspect", "m.onnx", "--ir", "high"),
     "mid": ("inspect", "m.onnx", "--ir", "mid"),
     "low": ("inspect", "m.onnx", "--ir", "low"),
+    "memory": ("memory", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "check": ("check", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "bench": (
         *("bench", "m.onnx", "--shape", f"x{HOSTILE}:2,4", "--rounds", "1", "--round-seconds", "0.001"),

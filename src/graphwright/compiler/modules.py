@@ -7,6 +7,7 @@ from functools import partial
 
 from graphwright.background import BackgroundTask
 from graphwright.compiler.generated import compile_sources, sources_of
+from graphwright.compiler.memory_budget import Budget, lower_within
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
 from graphwright.config import Options
 from graphwright.cost.choices import Choices, choices_of
@@ -25,7 +26,7 @@ from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.candidates.registry import load
 from graphwright.kernels.launch import Step
 from graphwright.kernels.select import Selection, select_kernels
-from graphwright.lower.lower import lower, refuse_unknown_ranks
+from graphwright.lower.lower import refuse_unknown_ranks
 from graphwright.memory.steps import all_steps, step_values
 from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.after_stage import AfterStage
@@ -127,10 +128,12 @@ def generate_code(
     call = partial(compile_sources, sources, generated, compiler)
     with BackgroundTask(call, compiler.stop) as compiled:
         weights, places = _weights(modules, selections, shared)
+        budget = Budget.of(options, len(weights.data))
         lowered = [
-            lower(m.main, s.steps, m.symbols, places_of, target.machine, options.streams, m.updates())
+            lower_within(budget, m, s.steps, places_of, target.machine, options.streams)
             for m, s, places_of in zip(modules, selections, places, strict=True)
         ]
+        budget.raise_if_exceeded()
         for each in lowered:
             observe("lower", each)
         observe("emit", sources)

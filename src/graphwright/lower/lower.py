@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphwright.cost.machine import Machine
 from graphwright.cost.predict import Work, predict
@@ -34,6 +34,9 @@ from graphwright.records import dataclass, replace
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
+Order = Callable[[Sequence[Step], Assignment], Sequence[Step]]
+"""Another order of steps, which have places; the same steps where theirs is kept."""
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -56,8 +59,11 @@ def lower(
     machine: Machine,
     streams: int = 1,
     updates: Mapping[int, int] | None = None,
+    order: Order = order_steps,
 ) -> Lowered:
     """The program of one entry graph, whose ranks are all known. Raises ModelError for texts.
+
+    ``order`` chooses the order of the steps of one stream.
 
     ``machine``: what the times of copies are predicted for.
     ``updates``: by position, the outputs that are the next value of a state, and the input that is the state.
@@ -68,7 +74,7 @@ def lower(
     shape.bind_inputs(graph.inputs, symbols)
     assignment = assign_storage(graph, steps, weights, updates)
     if streams == 1:
-        ordered = order_steps(steps, assignment)
+        ordered = order(steps, assignment)
         if ordered is not steps:
             steps, assignment = ordered, assign_storage(graph, ordered, weights, updates)
     lowering = _Lowering(graph, shape, symbols, assignment, machine, streams)

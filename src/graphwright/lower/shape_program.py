@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.graph import Value
@@ -14,6 +16,32 @@ from graphwright.lower.tasks import Code, Instruction, Reg
 _FUNCTIONS = {"floordiv": Code.FLOORDIV, "mod": Code.MOD, "min": Code.MIN, "max": Code.MAX}
 _CHECKS = {"==": Code.CHECK_EQ, "<=": Code.CHECK_LE}
 _GUARDS = {"==": Code.GUARD_EQ, "<=": Code.GUARD_LE, "!=": Code.GUARD_NE}
+
+
+_COMPUTED: Final[Mapping[Code, Callable[[int, int], int]]] = {
+    Code.ADD: operator.add,
+    Code.SUB: operator.sub,
+    Code.MUL: operator.mul,
+    Code.FLOORDIV: lambda a, b: a // b if b else 0,
+    Code.MOD: lambda a, b: a % b if b else 0,
+    Code.MIN: min,
+    Code.MAX: max,
+}
+
+
+def evaluate_shapes(instructions: Sequence[Instruction], inputs: Sequence[Sequence[int]]) -> list[int]:
+    """What each register holds for inputs of these shapes; checks and guards refuse nothing."""
+    registers: list[int] = []
+    for each in instructions:
+        if each.code is Code.CONST:
+            registers.append(each.a)
+        elif each.code is Code.DIM:
+            registers.append(inputs[each.a][each.b])
+        elif each.code in _COMPUTED:
+            registers.append(_COMPUTED[each.code](registers[each.a], registers[each.b]))
+        else:
+            registers.append(registers[each.a])
+    return registers
 
 
 class ShapeProgramBuilder:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 
 from graphwright.lower.tasks import Block, Operand, Task, TaskKind
+from graphwright.records import dataclass
 
 
 def happens_before(tasks: Sequence[Task], blocks: Sequence[Block]) -> list[int]:
@@ -173,29 +174,52 @@ def _overlaps(planned: Sequence[int], intervals: Mapping[int, tuple[int, int]]) 
     return {buffer: tuple(sorted(others)) for buffer, others in found.items()}
 
 
-def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence[Block]) -> int:
-    """The largest sum of ``sizes`` (by planned buffer) that are live at one task: no arena is smaller.
+@dataclass(frozen=True)
+class Lives:
+    """When buffers are live, where tasks count as run in order, one at a time."""
 
-    Tasks count as run in order, one at a time.
-    """
-    order, alternatives = _in_order(tasks, blocks, 0)
+    order: Sequence[int]
+    """The tasks as they run, those of inner blocks behind the task that holds them."""
+    spans: Mapping[int, tuple[int, int]]
+    """By buffer, its first and its last place in that order."""
+    live: Sequence[Sequence[int]]
+    """At each place the buffers that are live: none that branches need alone that were not chosen there."""
+
+
+def lives(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> Lives:
+    """The lives of the ``planned`` buffers that tasks touch."""
+    order, excluded = _in_order(tasks, blocks, 0)
     place = {task: position for position, task in enumerate(order)}
-    touched = {buffer: found for buffer, found in accesses(tasks).items() if buffer in sizes}
+    touched = {buffer: found for buffer, found in accesses(tasks).items() if buffer in planned}
     for loop, body in loop_masks(tasks, blocks).items():
         inside = {task for task in order if body >> task & 1}
         for found in touched.values():
             if not {loop, *inside}.isdisjoint(found) and not inside.issuperset(found):  # see conflicts
                 found += inside.difference(found)
-    most = 0
-    for now in order:
-        apart = alternatives.get(now, 0)
-        live = 0
-        for buffer, found in touched.items():
-            here = [place[task] for task in found if not apart >> task & 1]
-            if here and min(here) <= place[now] <= max(here):
-                live += sizes[buffer]
-        most = max(most, live)
-    return most
+    places = {buffer: [place[task] for task in found] for buffer, found in touched.items()}
+    spans = {buffer: (min(found), max(found)) for buffer, found in places.items()}
+    begins: dict[int, list[int]] = defaultdict(list)
+    for buffer, (first, _) in sorted(spans.items()):
+        begins[first].append(buffer)
+    live: list[int] = []
+    found_live: list[Sequence[int]] = []
+    for position, now in enumerate(order):
+        live = [buffer for buffer in live if spans[buffer][1] >= position] + begins[position]
+        apart = excluded.get(now, 0)
+        found_live.append([b for b in live if not apart or _is_live(position, touched[b], place, apart)])
+    return Lives(order, spans, found_live)
+
+
+def _is_live(position: int, touched: Sequence[int], place: Mapping[int, int], apart: int) -> bool:
+    """Whether a buffer is live where the tasks ``apart`` do not run."""
+    here = [place[task] for task in touched if not apart >> task & 1]
+    return bool(here) and min(here) <= position <= max(here)
+
+
+def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence[Block]) -> int:
+    """The largest sum of ``sizes`` (by planned buffer) that are live at one task: no arena is smaller."""
+    found = lives(sizes.keys(), tasks, blocks).live
+    return max((sum(sizes[buffer] for buffer in live) for live in found), default=0)
 
 
 def _in_order(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Trait
@@ -13,7 +13,7 @@ from graphwright.lower.tasks import Storage
 from graphwright.memory.places import Memory
 from graphwright.memory.steps import all_steps, step_values
 from graphwright.memory.storage import Assignment
-from graphwright.schedule.order import Item, order_for_memory, peak
+from graphwright.schedule.order import Item, least_memory_order, order_for_memory, peak
 
 SAMPLES = (512, 32)
 """Sizes that stand for those that are not known: the order is chosen for the first, and no worse for the
@@ -25,40 +25,58 @@ def order_steps(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]
 
     Steps with effects keep theirs; those of branches stay as they are.
     """
-    planner = _Planner(steps, assignment)
-    items, sizes = planner.items(SAMPLES[0])
+    planner = StepItems(steps, assignment)
+    items, sizes = planner.items(_sample(SAMPLES[0]))
     order, unchanged = order_for_memory(items, sizes), list(range(len(items)))
     if order == unchanged:
         return steps
     for sample in SAMPLES[1:]:
-        items, sizes = planner.items(sample)
+        items, sizes = planner.items(_sample(sample))
         if peak(items, sizes, order) > peak(items, sizes, unchanged):
             return steps
     return [steps[index] for index in order if index < len(steps)]
 
 
-class _Planner:
+def least_memory_steps(steps: Sequence[Step], assignment: Assignment, bytes_of: BytesOf) -> Sequence[Step]:
+    """As :func:`order_steps`, the order that takes the least memory of those that a long search finds."""
+    items, sizes = StepItems(steps, assignment).items(bytes_of)
+    order = least_memory_order(items, sizes)
+    return [steps[index] for index in order if index < len(steps)]
+
+
+BytesOf = Callable[[Dim], int]
+"""The bytes that a size stands for."""
+
+
+def _sample(sample: int) -> BytesOf:
+    """Every size that is not known is ``sample``."""
+    return lambda size: max(0, evaluate(size, {symbol.name: sample for symbol in atoms(size)}))
+
+
+class StepItems:
+    """Steps as items of a schedule, and the planned memories that they touch, by number."""
+
     def __init__(self, steps: Sequence[Step], assignment: Assignment) -> None:
         self.steps, self.places = steps, assignment.places
         self.numbers: dict[Memory, int] = {}
         self.copied = [move.source.memory for move in assignment.end_moves]
 
-    def items(self, sample: int) -> tuple[list[Item], dict[int, int]]:
-        """The steps, and bytes by memory, where every size that is not known is ``sample``."""
-        items = [self._item(step, sample) for step in self.steps]
+    def items(self, bytes_of: BytesOf) -> tuple[list[Item], dict[int, int]]:
+        """The steps, and bytes by memory."""
+        items = [self._item(step, bytes_of) for step in self.steps]
         self._order_by_values(items)
         self._order_by_memories(items)
         self._order_by_effects(items)
         copies = frozenset(self.numbers[memory] for memory in self.copied if memory in self.numbers)
         items.append(Item(copies, after=set(range(len(items)))))  # what is copied to outputs, at the end
-        sizes = {number: _bytes(memory.size, sample) for memory, number in self.numbers.items()}
+        sizes = {number: bytes_of(memory.size) for memory, number in self.numbers.items()}
         return items, sizes
 
-    def _item(self, step: Step, sample: int) -> Item:
+    def _item(self, step: Step, bytes_of: BytesOf) -> Item:
         inner = list(all_steps([step]))
         touched = {self._number(value) for one in inner for value in _values(one)}
         scratch = [launch.scratch for one in inner for launch in _launches(one)]
-        own = max((_bytes(size, sample) for size in scratch), default=0)
+        own = max(map(bytes_of, scratch), default=0)
         return Item(frozenset(number for number in touched if number is not None), own)
 
     def _number(self, value: Value) -> int | None:
@@ -111,7 +129,3 @@ def _launches(step: Step) -> Iterator[Launch]:
     for launch in step.action.launches if isinstance(step.action, Run) else ():
         if isinstance(launch, Launch):
             yield launch
-
-
-def _bytes(size: Dim, sample: int) -> int:
-    return max(0, evaluate(size, {symbol.name: sample for symbol in atoms(size)}))

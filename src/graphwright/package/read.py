@@ -136,7 +136,10 @@ def _package(
     signature = bytes(members.get("signature", b"")).decode("ascii")
     trusted = trust or is_signed(bytes(members["manifest.json"]), signature, keys)
     weights = read_weights(members[WEIGHTS]).with_own_indices()
-    graphs = "\n".join(_text(members, plain, GRAPH) for plain in manifest["entries"])
+
+    def graphs() -> str:
+        return "\n".join(_text(members, plain, GRAPH) for plain in manifest["entries"])
+
     if checks.tensors:
         _check_tensors(weights, manifest["tensors"][WEIGHTS], graphs, where)
     if checks.weights:
@@ -247,7 +250,9 @@ def _check_format(manifest: dict[str, Any], where: str) -> None:
         )
 
 
-def _spare(later: Kept, manifest: dict[str, Any], graph: str, where: str) -> Callable[[], Weights]:
+def _spare(
+    later: Kept, manifest: dict[str, Any], graphs: Callable[[], str], where: str
+) -> Callable[[], Weights]:
     """Reads the constants that the graph has beside the weights."""
     if SPARE not in later:
         return no_weights
@@ -255,7 +260,7 @@ def _spare(later: Kept, manifest: dict[str, Any], graph: str, where: str) -> Cal
 
     def read() -> Weights:
         weights = _read_later(later[SPARE], SPARE, where)
-        _check_tensors(weights, digests, graph, where)
+        _check_tensors(weights, digests, graphs, where)
         return weights
 
     return read
@@ -301,10 +306,13 @@ def _check_digest(name: str, data: memoryview, digest: str, where: str) -> None:
         raise damaged(where, f"member {name!r} was changed after it was written")
 
 
-def _check_tensors(weights: Weights, digests: Mapping[str, str], graph: str, where: str) -> None:
+def _check_tensors(
+    weights: Weights, digests: Mapping[str, str], graphs: Callable[[], str], where: str
+) -> None:
     """Raise PackageError where bytes of tensors are not what was written, with the names of the tensors."""
     found = weights.digests()
     if odd := [name for name, digest in found.items() if digests.get(name) != digest]:
+        graph = graphs()
         shown = ", ".join(_name_of(name, graph) for name in odd[:5])
         more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
         message = f"weights are damaged: {shown}{more}, of {len(found)} tensors"

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.nodes import SIZE_INPUT, Program
+from graphwright.executable.specs import static_shapes
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
-from graphwright.runtime.executor import Executor, RunError, TaskTime
+from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes, TaskTime
 from graphwright.runtime.target import Shared, load_program
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Instruction, TaskGraph
 
 T = TypeVar("T")
-Shapes = Sequence[Sequence[int]]
+_AnyShapes = Sequence[Sequence[int]]
 _KERNEL_FAULTS = {
     1: "an index is out of range",
     2: "it does not take these sizes",
@@ -107,6 +108,12 @@ class Cpu(Executor):
         """Sizes, offsets and chunks for inputs of ``shapes``. Raises FeedError."""
         return self._guarded(shapes, lambda: self._native.plan(shapes, threads))
 
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        if shapes is None:
+            shapes = static_shapes(self._program.inputs)
+        plan = None if shapes is None else self.plan(shapes, threads)
+        return [ProgramPlan("", self._program, self._target, shapes, plan)]
+
     def trim(self) -> int:
         return self._native.trim()
 
@@ -120,13 +127,13 @@ class Cpu(Executor):
         )
         return self._target.task_graph.kernels[number].symbol if kind == "LAUNCH" else kind.lower()
 
-    def _guarded(self, shapes: Shapes, call: Callable[[], T]) -> T:
+    def _guarded(self, shapes: _AnyShapes, call: Callable[[], T]) -> T:
         try:
             return call()
         except (_native.NativeError, MemoryError) as error:
             self._explain(error, shapes)
 
-    def _explain(self, error: Exception, shapes: Shapes) -> NoReturn:
+    def _explain(self, error: Exception, shapes: _AnyShapes) -> NoReturn:
         """Raise ``error``, of a run on inputs of ``shapes``, in the model's own names."""
         if isinstance(error, _native.CheckError):
             raise FeedError(*self._failed_checks(shapes, *error.args)) from None
@@ -153,7 +160,7 @@ class Cpu(Executor):
             return _BRANCH_FAULTS[kernel.symbol]
         return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}") + _outside(*said)
 
-    def _failed_checks(self, shapes: Shapes, number: int, left: int, right: int) -> list[Diagnostic]:
+    def _failed_checks(self, shapes: _AnyShapes, number: int, left: int, right: int) -> list[Diagnostic]:
         """What a check of the shape program found, and which others would fail as well."""
         graph = self._target.task_graph
         check = graph.shape[number]

@@ -13,7 +13,15 @@ from graphwright.executable.specs import TensorSpec, shapes_text, static_shapes
 from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
-from graphwright.runtime.executor import Executor, FastPath, Shapes, TaskTime, shapes_of, total
+from graphwright.runtime.executor import (
+    Executor,
+    FastPath,
+    ProgramPlan,
+    Shapes,
+    TaskTime,
+    shapes_of,
+    total,
+)
 
 T = TypeVar("T")
 REMEMBERED: Final = 256
@@ -68,6 +76,16 @@ class DispatchExecutor(Executor):
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         return self._run(arrays, lambda executor: executor.traced(arrays, threads))
 
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        """Of the case that takes ``shapes``, which may be compiled now; of all cases if that is None."""
+        if shapes is not None:
+            return self._first(shapes, lambda executor: executor.plans(shapes, threads))
+        return [
+            plan.within(shapes_text(case.executable.inputs))
+            for case in self._all()
+            for plan in case.executor.plans(None, threads)
+        ]
+
     def trim(self) -> int:
         return sum(case.executor.trim() for case in self._all())
 
@@ -89,7 +107,10 @@ class DispatchExecutor(Executor):
         return not case.executable.guards or self._known.get(shapes) is case
 
     def _run(self, arrays: Sequence[Array], run: Callable[[Executor], T]) -> T:
-        shapes = self._shapes(arrays)
+        return self._first(self._shapes(arrays), run)
+
+    def _first(self, shapes: Shapes, run: Callable[[Executor], T]) -> T:
+        """What ``run`` makes of the first case that takes ``shapes`` and refuses them by no guard."""
         broken: FeedError | None = None
         for case in self._candidates(shapes):
             try:

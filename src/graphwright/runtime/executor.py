@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError
+from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
+from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
+
+if TYPE_CHECKING:
+    from graphwright._native import PlanInfo
 
 Shapes = tuple[tuple[int, ...], ...]
 """Of all inputs, in their order."""
@@ -44,6 +49,22 @@ class TaskTime:
     thread: int
     predicted: int = 0
     processor: int = 0
+
+
+@dataclass(frozen=True)
+class ProgramPlan:
+    """A program of a model, and its plan for inputs of ``shapes``: both None where a run finds sizes."""
+
+    name: str
+    """What tells it from other programs of the model; empty where it is the only one."""
+    program: Program
+    target: TargetCode
+    shapes: Shapes | None
+    plan: PlanInfo | None
+
+    def within(self, name: str) -> ProgramPlan:
+        """It, as a part of what is called ``name``."""
+        return replace(self, name=", ".join(filter(None, (name, self.name))))
 
 
 class FastPath(Protocol):
@@ -125,6 +146,12 @@ class Executor(Protocol):
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         """One run with time stamps: its outputs, and every task that ran."""
+
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        """The programs that a run on inputs of ``shapes`` may enter, with their plans; all that there are if
+        it is None. Nothing runs. None are known of executors that plan no memory. Raises FeedError.
+        """
+        return []
 
     def trim(self) -> int:
         """Drop plans and memory that no run uses; the bytes of arenas that the system has back."""

@@ -15,7 +15,16 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
 from graphwright.runtime.bind_size import BindSizeRunner
-from graphwright.runtime.executor import Executor, NoFastPath, TaskTime, handed_over, total, update
+from graphwright.runtime.executor import (
+    Executor,
+    NoFastPath,
+    ProgramPlan,
+    Shapes,
+    TaskTime,
+    handed_over,
+    total,
+    update,
+)
 from graphwright.runtime.host_steps import CallHostRunner, CallProgramRunner, Run, Spec, Step
 
 Executors = Mapping[int, Executor]
@@ -29,7 +38,7 @@ class HostProgramExecutor(Executor):
     """
 
     def __init__(self, program: HostProgram, executors: Executors, constants: Mapping[str, Array]) -> None:
-        self._executors = executors
+        self._program, self._executors = program, executors
         try:
             self._graph = _Graph(program, executors, constants)
         except GraphwrightError:
@@ -52,6 +61,19 @@ class HostProgramExecutor(Executor):
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         times: list[TaskTime] = []
         return self._run(arrays, Run([], {}, threads, times=times)), times
+
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        """Sizes that elements decide are known in a run alone, and so are plans that need them."""
+        sizes: dict[str, int] = {}
+        if shapes is not None:
+            for spec, shape in zip(self._program.inputs, shapes, strict=True):
+                Spec(spec).bind(shape, sizes, "input")
+            self._conditions.check(sizes)
+        return [
+            plan.within(f"subgraph {call.number}")
+            for call in self._program.calls()
+            for plan in self._executors[call.number].plans(_shapes_in(call, sizes), threads)
+        ]
 
     def trim(self) -> int:
         return sum(executor.trim() for executor in self._executors.values())
@@ -178,6 +200,18 @@ class _Graph:
             return True
         plain = isinstance(value, np.ndarray) and value.base is None and value.flags.c_contiguous
         return plain and not any(value is array for array in arrays)
+
+
+def _shapes_in(call: CallProgram, sizes: Mapping[str, int]) -> Shapes | None:
+    """The shapes that the callee is called with; None where ``sizes`` do not tell them all."""
+    shapes: list[tuple[int, ...]] = []
+    for spec in call.callee.inputs:
+        dims = Spec(spec).type(dict(sizes)).shape
+        known = tuple(dim for dim in dims or () if isinstance(dim, int))
+        if dims is None or len(known) < len(dims):
+            return None
+        shapes.append(known)
+    return tuple(shapes)
 
 
 def _makes_maps(step: PlannedStep, specs: Sequence[Spec]) -> bool:

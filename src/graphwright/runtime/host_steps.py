@@ -248,9 +248,13 @@ class Spec:
 
     def learn(self, array: Any, sizes: Sizes, what: str) -> None:
         """Add the sizes that ``array`` tells to ``sizes``. Raises FeedError where it is not as was said."""
+        if self._type.shape is not None and self.numpy is not None:
+            self.bind(array.shape, sizes, what)
+
+    def bind(self, shape: Sequence[int], sizes: Sizes, what: str) -> None:
+        """Add the sizes that the ``shape`` of an array tells to ``sizes``. Raises FeedError as above."""
         if self._type.shape is None or self.numpy is None:
             return
-        shape = array.shape
         if len(shape) != len(self._expected):
             raise self._wrong(what, f"has {len(shape)} axes, expected {len(self._expected)}")
         for axis, expected in enumerate(self._expected):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError, PackageError
 from graphwright.executable.specs import TensorSpec
@@ -22,6 +23,9 @@ from graphwright.runtime.bindings import Bindings
 from graphwright.runtime.executor import Executor, FastPath, TaskTime
 from graphwright.runtime.forward import forward_call
 from graphwright.runtime.states import StatefulExecutor, States
+
+if TYPE_CHECKING:
+    from graphwright.runtime.memory_use import Memory
 
 
 class Model:
@@ -188,6 +192,24 @@ class Model:
     def report(self) -> str:
         """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""
         return self.entry.report
+
+    def memory(
+        self, shapes: Mapping[str, Sequence[int]] | Sequence[int] | None = None, *, threads: int | None = None
+    ) -> Memory:
+        """The memory that the model holds and that a run takes, and what lies where in its arena at what
+        time: plans are made, nothing runs.
+
+        ``shapes`` are those of the inputs, by name; open sizes of inputs that are left out follow from names
+        they share. Without, a model with open sizes says what it knows: gears have plans, programs for any
+        size have none. ``threads`` are those of a run, if other than the model's.
+
+        Shapes that no program takes are compiled for as in a run. Raises FeedError, and ToolchainError.
+        """
+        from graphwright.runtime.memory_use import memory_of  # imported where it is asked for
+
+        used = (self.threads if threads is None else threads) or _native.threads()
+        states, plans = self._states.shapes(), self._options.plan_cache
+        return memory_of(self.package, self.entry, self.executor, states, shapes, used, plans)
 
     def trim(self) -> int:
         """Give back to the system what runs left behind: plans of shapes, and memory that no run uses.

@@ -10,7 +10,14 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
 from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.executor import Executor, NoFastPath, RunError, TaskTime
+from graphwright.runtime.executor import (
+    Executor,
+    NoFastPath,
+    ProgramPlan,
+    RunError,
+    Shapes,
+    TaskTime,
+)
 from graphwright.runtime.target import Shared
 
 
@@ -43,6 +50,9 @@ class Null(Executor):
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         return self.run(arrays, None, threads), []
+
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        return self._cpu.plans(shapes, threads)
 
     def trim(self) -> int:
         return self._cpu.trim()

@@ -39,6 +39,11 @@ class States(Mapping[str, Array]):
         view.flags.writeable = False
         return view
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """By name, the shapes of all that have a value, or will get one of a known size."""
+        known = {spec.name: spec.sizes for spec in self._specs.values() if spec.sizes is not None}
+        return {**known, **{name: array.shape for name, array in self._arrays.items()}}
+
     def array(self, name: str) -> Array:
         """The memory that runs update. Raises KeyError, and FeedError where its size is not known."""
         arrays = self._arrays

@@ -20,7 +20,16 @@ from graphwright.ir.arrays import Array
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.runtime.background_build import Build, Load
-from graphwright.runtime.executor import Executor, FastPath, NoFastPath, Shapes, TaskTime, shapes_of, total
+from graphwright.runtime.executor import (
+    Executor,
+    FastPath,
+    NoFastPath,
+    ProgramPlan,
+    Shapes,
+    TaskTime,
+    shapes_of,
+    total,
+)
 
 COUNTED: Final = 256
 """Shapes whose runs are counted: those seen first are forgotten."""
@@ -194,6 +203,10 @@ class TierUp(Executor):
             variant.path.threads = threads
 
     # -- the executor as a whole ----------------------------------------------------------------------------
+
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        variant = None if shapes is None else self._variants.get(shapes)
+        return (self.general if variant is None else variant.executor).plans(shapes, threads)
 
     def trim(self) -> int:
         return sum(executor.trim() for executor in self._executors())

@@ -7,7 +7,7 @@ what others hold comes as soon as it can.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
@@ -18,6 +18,8 @@ Sizes = Mapping[int, int]
 
 MOVES = 200
 """Moves that are tried, at most."""
+MOST_MOVES = 5000
+"""Moves that are tried where the least memory is wanted."""
 GAIN = 64
 """A new order is worth having if it saves one part in so many."""
 
@@ -38,8 +40,26 @@ def order_for_memory(items: Sequence[Item], sizes: Sizes) -> list[int]:
     Hill climbing on the peak, and on the sum over time where the peak is the same. Deterministic.
     """
     own_order = list(range(len(items)))
+    before = _Schedule(items, sizes, own_order).cost[0]
+    best = _climbed(items, sizes, own_order, MOVES)
+    return best.order if best.cost[0] < before - before // GAIN else own_order
+
+
+def least_memory_order(items: Sequence[Item], sizes: Sizes) -> list[int]:
+    """As :func:`order_for_memory`, however small the gain is and however far the order is from that of
+    ``items``: the best of what moves make of that one and of two greedy ones.
+    """
+    last = len(items) - 1
+    backward = [last - number for number in reversed(_greedy(_reversed(items), sizes))]
+    starts = [list(range(len(items))), _greedy(items, sizes), backward]
+    orders = [_climbed(items, sizes, start, MOST_MOVES).order for start in starts]
+    return min((starts[0], *orders), key=lambda order: peak(items, sizes, order))
+
+
+def _climbed(items: Sequence[Item], sizes: Sizes, start: Sequence[int], most: int) -> _Schedule:
+    """What ``most`` moves at most make of the order ``start``."""
     bound = max((item.own + sum(sizes[m] for m in item.touched) for item in items), default=0)
-    best = first = _Schedule(items, sizes, own_order)
+    best = _Schedule(items, sizes, start)
     tried = 0
     moved = True
     while moved and best.cost[0] > bound:
@@ -49,16 +69,68 @@ def order_for_memory(items: Sequence[Item], sizes: Sizes) -> list[int]:
             if best.cost_of(now, to) < best.cost:
                 best, moved = _Schedule(items, sizes, best.moved(now, to)), True
                 break
-            if tried >= MOVES:
+            if tried >= most:
                 break
-        moved = moved and tried < MOVES
-    peak_before = first.cost[0]
-    return best.order if best.cost[0] < peak_before - peak_before // GAIN else own_order
+        moved = moved and tried < most
+    return best
+
+
+def _greedy(items: Sequence[Item], sizes: Sizes) -> list[int]:
+    """List scheduling: of what may come next, what leaves the least alive, and what needs the least
+    meanwhile.
+    """
+    left = Counter(memory for item in items for memory in item.touched)
+    followers = _followers(items)
+    waits = [len(item.after) for item in items]
+    ready = {number for number, count in enumerate(waits) if not count}
+    live: set[int] = set()
+    order: list[int] = []
+
+    def cost(number: int) -> tuple[int, int, int]:
+        item = items[number]
+        begun = sum(sizes[memory] for memory in item.touched - live)
+        ended = sum(sizes[memory] for memory in item.touched if left[memory] == 1)
+        return begun - ended, begun + item.own, number
+
+    while ready:
+        number = min(ready, key=cost)
+        ready.remove(number)
+        order.append(number)
+        left.subtract(items[number].touched)
+        live = {memory for memory in live | items[number].touched if left[memory]}
+        for follower in followers[number]:
+            waits[follower] -= 1
+            if not waits[follower]:
+                ready.add(follower)
+    return order
+
+
+def _reversed(items: Sequence[Item]) -> list[Item]:
+    """``items`` as they stand from the end on: what comes before comes after."""
+    followers, last = _followers(items), len(items) - 1
+    return [
+        Item(items[number].touched, items[number].own, {last - each for each in followers[number]})
+        for number in range(last, -1, -1)
+    ]
+
+
+def _followers(items: Sequence[Item]) -> dict[int, list[int]]:
+    """By item, those that must come after it."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for number, item in enumerate(items):
+        for earlier in item.after:
+            found[earlier].append(number)
+    return found
 
 
 def peak(items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> int:
     """The most bytes that are live at once."""
     return _Schedule(items, sizes, order).cost[0]
+
+
+def live_bytes_at(items: Sequence[Item], sizes: Sizes) -> list[int]:
+    """The bytes that are live at each of ``items``, as they stand."""
+    return _Schedule(items, sizes, list(range(len(items)))).live
 
 
 class _Schedule:
@@ -116,10 +188,7 @@ def _moves(items: Sequence[Item], schedule: _Schedule) -> Iterator[tuple[int, in
     live, order = schedule.live, schedule.order
     top = live.index(max(live))
     place = {index: position for position, index in enumerate(order)}
-    readers: dict[int, list[int]] = defaultdict(list)
-    for index, item in enumerate(items):
-        for earlier in item.after:
-            readers[earlier].append(index)
+    readers = _followers(items)
     for now in range(top, -1, -1):
         to = min((place[r] for r in readers[order[now]]), default=now + 1) - 1
         if to > now:

@@ -23,6 +23,7 @@ VERBS = (
     "inspect",
     "explain",
     "view",
+    "memory",
     "check",
     "debug",
     "bench",
@@ -111,4 +112,5 @@ def main(
       graphwright inspect model.om
       graphwright explain model.om
       graphwright view model.onnx -o model.html
+      graphwright memory model.om
     """

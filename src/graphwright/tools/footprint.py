@@ -33,7 +33,7 @@ class FootprintError(GraphwrightError):
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of anonymous memory: before the engine was imported, at most, and after the run."""
+    """Bytes of anonymous memory: before the model was loaded, at most, and after the run."""
 
     before: int
     peak: int
@@ -41,7 +41,7 @@ class Footprint:
 
     @property
     def taken(self) -> int:
-        """What the engine, loading and the run took at most."""
+        """What loading and the run took at most, and importing the engine if it was not before."""
         return self.peak - self.before
 
 
@@ -52,11 +52,13 @@ def measure(
     threads: int = 1,
     *,
     mapped: bool = False,
+    imported: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Footprint:
     """Load ``model`` in ``engine`` (graphwright or onnxruntime) and run it once, in a new process.
 
-    ``environment`` adds variables to this process's own.
+    ``imported`` are modules of graphwright that are there before, see ``one_run.py``. ``environment`` adds
+    variables to this process's own.
 
     A package runs as it is, whoever signed it. Raises FootprintError where the process fails or there is no
     ``/proc``.
@@ -69,7 +71,7 @@ def measure(
         with (
             open(Path(folder) / "errors", "w+b") as errors,
             subprocess.Popen(
-                [*command, "mapped" if mapped else "copied"],
+                [*command, "mapped" if mapped else "copied", imported],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                 env={**os.environ, **(environment or {})},
             ) as process,

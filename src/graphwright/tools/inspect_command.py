@@ -34,7 +34,6 @@ from graphwright.package.sign import known_keys
 from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.records import replace
-from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import (
     Constants,
@@ -64,7 +63,7 @@ from graphwright.tools.gear_arguments import (
 )
 from graphwright.tools.gear_table import show_gears
 from graphwright.tools.host_program_table import show_host_program
-from graphwright.tools.memory_tables import arena_and_live, is_sized, show_footprint, show_memory
+from graphwright.tools.memory_tables import is_sized, show_footprint, show_memory
 from graphwright.tools.model_tables import (
     graph_of,
     show_dynamic,
@@ -218,10 +217,11 @@ def _facts(
     """What ``--json`` prints."""
 
     def memory() -> tuple[Mapping[str, Sequence[int]], int, int] | None:
-        if not isinstance(opened.executor, Cpu) or not is_sized(opened.entry.inputs, sizes):
+        if _has_gears(opened.entry.executable) or not is_sized(opened.entry.inputs, sizes):
             return None
         shapes = input_sizes(opened.entry.inputs, sizes)
-        return shapes, *arena_and_live(opened, list(shapes.values()), options.threads)
+        used = opened.memory(shapes, threads=options.threads)
+        return (shapes, used.arena, used.live) if used.is_known else None
 
     module = graph_of(opened) if has_all_plugins(opened.package) else None
     facts = model_facts(path, opened, module, memory)

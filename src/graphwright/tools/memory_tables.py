@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
 
-from graphwright import _native
 from graphwright.config import Options, to_environment
 from graphwright.errors import FeedError
-from graphwright.executable.nodes import HostProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import Dim
-from graphwright.lower.tasks import Storage, TaskGraph
-from graphwright.memory.checker import ALIGNMENT
-from graphwright.memory.liveness import live_bytes
 from graphwright.package.package import Package
 from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
+from graphwright.spelling import counted
 from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
@@ -38,21 +35,46 @@ def is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
 
 def show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
     """Show the arena and live bytes of one run: of ``sizes``, or of the least and the most in ``spans``."""
-    if isinstance(model.entry.executable, HostProgram):
-        say("memory: depends on the sizes of a run; the subgraphs share one arena")
-        return
     varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
     if isinstance(model.executor, Cpu) and varies and spans:
         _show_extremes(model, spans, threads)
         return
-    if not isinstance(model.executor, Cpu) or not is_sized(model.entry.inputs, sizes):
+    if not is_sized(model.entry.inputs, sizes):
         say(_UNSIZED)
         return
     shapes = input_sizes(model.entry.inputs, sizes)
-    arena, live = arena_and_live(model, list(shapes.values()), threads)
-    say(f"memory for {', '.join(f'{name}: {list(shape)}' for name, shape in shapes.items())}")
-    merit = f"{arena / live:.3f}" if live else "1.000"
-    table([["arena", bytes_text(arena)], ["peak of live bytes", bytes_text(live)], ["arena / live", merit]])
+    used = model.memory(shapes, threads=threads)
+    if not used.is_known:
+        say("memory: depends on the sizes of a run; the subgraphs share one arena")
+        return
+    say(f"memory for {shapes_text(shapes)}")
+    table([["arena", bytes_text(used.arena)], ["peak of live bytes", bytes_text(used.live)], *_merit(used)])
+
+
+def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
+    """``x: [1, 3, 224, 224]``, for each input."""
+    return ", ".join(f"{name}: {list(shape)}" for name, shape in shapes.items())
+
+
+def _merit(used: Memory) -> list[list[str]]:
+    return [["arena / live", f"{used.arena / used.live:.3f}" if used.live else "1.000"]]
+
+
+def totals(used: Memory) -> list[tuple[str, int, str]]:
+    """What there is of memory, its bytes, and what it is."""
+    merit = f", {used.arena / used.live:.3f} of the live bytes" if used.live else ""
+    states = [("states", used.states, "kept from run to run")] if used.states else []
+    return [
+        ("weights", used.weights, "as the model has them"),
+        ("packed", used.packed, "weights in an order or form of the kernels"),
+        ("package", used.package, "texts, tasks and kernels, and the copy of the file with them"),
+        *states,
+        ("arena", used.arena_held, f"{used.arena} bytes in whole pages{merit}"),
+        ("  scratch in it", used.scratch, f"a thread, at most; {counted(used.threads, 'thread')}"),
+        ("plan", used.plans, f"of one set of shapes; at most {used.plan_cache} are kept"),
+        ("outputs", used.outputs, "new arrays of a run"),
+        ("predicted peak", used.process, "of a process, above what graphwright and NumPy take"),
+    ]
 
 
 def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:
@@ -62,41 +84,19 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
     most = {dim: span.largest or 0 for dim, span in spans.items()}
     rows, inputs = [], model.entry.inputs
     for title, sizes in (("least", least), ("most", most)) if bounded else ():
-        shapes = [[dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in inputs]
+        shapes = {
+            s.name: [dim if isinstance(dim, int) else sizes[dim] for dim in s.shape or ()] for s in inputs
+        }
         try:
-            arena, live = arena_and_live(model, shapes, threads)
+            used = model.memory(shapes, threads=threads)
         except FeedError:
             continue  # sizes that do not go together
-        shown = ", ".join(f"{spec.name}: {shape}" for spec, shape in zip(inputs, shapes, strict=True))
-        rows.append([title, shown, bytes_text(arena), bytes_text(live)])
+        rows.append([title, shapes_text(shapes), bytes_text(used.arena), bytes_text(used.live)])
     if not rows:
         say(_UNSIZED)
         return
     say("memory at the smallest and at the largest sizes")
     table(rows, ["", "inputs", "arena", "peak of live bytes"])
-
-
-def arena_and_live(model: Model, shapes: Sequence[Sequence[int]], threads: int) -> tuple[int, int]:
-    """Bytes of the arena of one run, and the largest sum of what is live at once: no arena is smaller.
-
-    ``threads`` of 0: those of the process. Raises TypeError for a model without one program.
-    """
-    if not isinstance(model.executor, Cpu):
-        raise TypeError("the model is compiled when it is fed, or does not run on the CPU's kernels")
-    threads = threads or _native.threads()
-    plan = model.executor.plan(shapes, threads)
-    program = model.executor.task_graph
-    return plan["arena"], live_bytes(
-        dict(_planned(program, plan["sizes"], threads)), program.tasks, program.blocks
-    )
-
-
-def _planned(program: TaskGraph, sizes: Sequence[int], threads: int) -> Iterator[tuple[int, int]]:
-    """Buffers in the arena with their bytes there; scratch is there once for each thread."""
-    for number, (buffer, size) in enumerate(zip(program.buffers, sizes, strict=True)):
-        if buffer.storage in (Storage.ARENA, Storage.SCRATCH):
-            copies = threads if buffer.storage is Storage.SCRATCH else 1
-            yield number, copies * -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def show_footprint(path: Path, package: Package | None, model: Model, sizes: Sizes, options: Options) -> None:

@@ -1,8 +1,10 @@
 """The script of a process that loads a model and runs it once; ``tools/footprint.py`` watches its memory.
 
-Arguments: engine, model, feeds (an .npz), threads, whether the weights are mapped. It says ``ready`` when
-NumPy and the feeds are there, and goes on when it is sent a line; it says ``done`` after the run, and ends
-when it is sent another. It is started by its path, so that nothing of graphwright is imported before.
+Arguments: engine, model, feeds (an .npz), threads, whether the weights are mapped, and what of graphwright
+is imported first: nothing, the ``runtime``, or that and the ``ops``, which nodes in Python take. It says
+``ready`` when NumPy and the feeds are there, and goes on when it is sent a line; it says ``done`` after the
+run, and ends when it is sent another. It is started by its path, so that nothing of graphwright is imported
+before.
 """
 
 from __future__ import annotations
@@ -31,6 +33,18 @@ def _graphwright(model: str, threads: int, mapped: bool) -> Callable[[dict[str, 
     return run
 
 
+def _import_graphwright(ops: bool) -> None:
+    """All modules that loading and running take, and the library of kernels."""
+    from graphwright.config import Options
+    from graphwright.loading import load  # noqa: F401
+    from graphwright.runtime.target import kernel_library, target_isa
+
+    kernel_library(target_isa(Options.from_environment()))
+    if ops:
+        import graphwright.runtime.host_program
+        import graphwright.runtime.hostcall  # noqa: F401
+
+
 def _onnxruntime(model: str, threads: int, mapped: bool) -> Callable[[dict[str, Any]], Any]:
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
@@ -42,8 +56,10 @@ def _onnxruntime(model: str, threads: int, mapped: bool) -> Callable[[dict[str, 
 _ENGINES = {"graphwright": _graphwright, "onnxruntime": _onnxruntime}
 
 
-def main(engine: str, model: str, arrays: str, threads: str, mapped: str) -> None:
+def main(engine: str, model: str, arrays: str, threads: str, mapped: str, imported: str = "") -> None:
     """Wait, load, run, wait. Names of the inputs lie in the file beside their arrays."""
+    if imported:
+        _import_graphwright(ops=imported == "ops")
     with np.load(arrays, allow_pickle=False) as file:
         feeds = {str(name): file[f"input_{k}"] for k, name in enumerate(file["names"])}
     print("ready", flush=True)

@@ -19,7 +19,7 @@ from graphwright.ir.loops.text import parse_kernel
 from graphwright.ir.symbols import evaluate
 from graphwright.lower.tasks import Buffer, Code, Instruction, Operand, Storage, Task, TaskKind
 from graphwright.package.package import Package
-from graphwright.runtime.executor import NoFastPath, TaskTime, handed_over
+from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, TaskTime, handed_over
 from graphwright.runtime.hostcall import host_callable
 from graphwright.runtime.instantiate import register_device
 
@@ -71,6 +71,9 @@ class Interpreter:
 
     def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
         return self.run(arrays, None, threads), []
+
+    def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
+        return []
 
     def trim(self) -> int:
         return 0

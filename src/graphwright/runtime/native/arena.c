@@ -21,18 +21,23 @@ static void release_memory(gw_arena *a) {
 }
 
 /* Never none, so that pointers to empty buffers are not null. */
-static bool grow(gw_arena *a, int64_t bytes) {
+int64_t gw_arena_held(int64_t bytes) {
     bytes = bytes > 0 ? bytes : ALIGNMENT;
-    if (bytes <= a->bytes)
+    if (bytes > INT64_MAX - HUGE_PAGE)
+        return INT64_MAX;
+    return round_up(bytes, bytes < MAPPED ? ALIGNMENT : bytes < HUGE_PAGE ? 4096 : HUGE_PAGE);
+}
+
+static bool grow(gw_arena *a, int64_t bytes) {
+    if (bytes <= a->bytes && a->bytes > 0)
         return true;
     release_memory(a);
-    if (bytes > INT64_MAX - HUGE_PAGE)
+    bytes = gw_arena_held(bytes);
+    if (bytes == INT64_MAX)
         return false;
     if (bytes < MAPPED) {
-        bytes = round_up(bytes, ALIGNMENT);
         a->memory = aligned_alloc(ALIGNMENT, (size_t)bytes);
     } else {
-        bytes = round_up(bytes, bytes < HUGE_PAGE ? 4096 : HUGE_PAGE);
         void *mapped = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         a->memory = mapped == MAP_FAILED ? NULL : mapped;
         if (a->memory)

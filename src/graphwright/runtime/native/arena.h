@@ -35,6 +35,10 @@ typedef struct {
     gw_arena_pool *arenas;
 } gw_context_pool;
 
+/* What an arena for a plan that needs so many bytes takes of the system: whole pages; INT64_MAX if it is too
+   large. */
+int64_t gw_arena_held(int64_t bytes);
+
 /* A context with an arena that holds the plan; NULL if there is no memory. */
 gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, const gw_plan *plan,
                             gw_error *error);

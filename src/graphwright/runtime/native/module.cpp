@@ -151,7 +151,8 @@ Library *open_library(const std::string &path) {
 
 /* ---- the planner ---- */
 
-nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::vector<int64_t>> &conflicts) {
+nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::vector<int64_t>> &conflicts,
+                      bool often) {
     if (conflicts.size() != sizes.size())
         throw nb::value_error("sizes and conflicts must have the same length");
     std::vector<int64_t> starts{0}, flat, offsets(sizes.size() + 1);
@@ -165,8 +166,8 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     }
     gw_error error = {};
     int64_t arena = 0;
-    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(), GW_PLACING_ONCE,
-                        offsets.data(), &arena, &error))
+    if (!gw_plan_memory((int64_t)sizes.size(), sizes.data(), starts.data(), flat.data(),
+                        often ? GW_PLACING_OFTEN : GW_PLACING_ONCE, offsets.data(), &arena, &error))
         raise(error);
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
 }
@@ -242,7 +243,7 @@ NB_MODULE(_native, m) {
     m.def("threads", gw_pool_threads);
     m.def("set_threads", set_threads, nb::arg("threads"));
     m.def("workers", gw_pool_workers);
-    m.def("plan_memory", plan_memory, nb::arg("sizes"), nb::arg("conflicts"));
+    m.def("plan_memory", plan_memory, nb::arg("sizes"), nb::arg("conflicts"), nb::arg("often") = false);
     m.def("condense_all", condense_all, nb::arg("data"), nb::arg("mapped") = false);
     m.def("load_library", load_library, nb::arg("data"));
     m.def("open_library", open_library, nb::arg("path"));

@@ -278,6 +278,7 @@ static gw_plan *allocate(const gw_program *p) {
     int64_t **tables[] = {&plan->dims,        &plan->registers,       &plan->sizes,
                           &plan->offsets,     &plan->operand_offsets, &plan->args,
                           &plan->input_bytes, &plan->output_bytes};
+    plan->bytes = (int64_t)bytes;
     plan->steps = (gw_step *)(plan + 1);
     int64_t *next = (int64_t *)(plan->steps + p->task_count);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; next += counts[i++])

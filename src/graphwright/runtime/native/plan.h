@@ -34,6 +34,7 @@ typedef struct gw_plan {
     int64_t *input_bytes, *output_bytes;
     gw_step *steps;
     int64_t arena_bytes;
+    int64_t bytes; /* of the plan itself, with its tables */
     bool parallel; /* some task is heavy, so threads may help */
     bool shared;   /* so much of its work is in such tasks that it pays to wake a thread of the host's */
     bool brief;    /* takes a few microseconds, none of them in host functions */

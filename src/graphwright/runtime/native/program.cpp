@@ -240,6 +240,8 @@ nb::dict Program::plan(nb::handle shapes, int threads) {
         chunks.append(p->steps[i].chunks);
     result["registers"] = list_of(p->registers, program->shape_count);
     result["arena"] = p->arena_bytes;
+    result["arena_held"] = gw_arena_held(p->arena_bytes);
+    result["bytes"] = p->bytes;
     result["sizes"] = list_of(p->sizes, program->buffer_count);
     result["offsets"] = list_of(p->offsets, program->buffer_count);
     result["chunks"] = chunks;

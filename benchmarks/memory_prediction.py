@@ -1,0 +1,96 @@
+"""What ``Model.memory`` predicts of a process, beside what the operating system counts.
+
+    python -m benchmarks.memory_prediction              # writes benchmarks/results/memory/prediction.json
+    python -m benchmarks.memory_prediction ppocr --threads 2
+
+Each model is compiled, saved, and loaded and run once in a process of its own, which has imported all of
+graphwright before. ``off`` is the prediction over the median of three measured peaks, less 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import graphwright as gw
+from benchmarks.models import MODELS, DevModel
+from graphwright.records import dataclass
+from graphwright.tools.engines import OURS
+from graphwright.tools.footprint import measure
+from graphwright.tools.machine import machine, versions
+
+FILE: Final = Path(__file__).parent / "results" / "memory" / "prediction.json"
+ROUNDS: Final = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model; sizes in bytes."""
+
+    model: str
+    threads: int
+    weights: int
+    arena: int
+    predicted: int
+    measured: int
+
+    @property
+    def off(self) -> float:
+        """By how much the prediction is above what was measured."""
+        return self.predicted / self.measured - 1
+
+    def __str__(self) -> str:
+        sizes = (self.weights, self.arena, self.predicted, self.measured)
+        shown = "  ".join(f"{size / 2**20:8.2f}" for size in sizes)
+        return f"{self.model:24} {shown}  {100 * self.off:+5.1f} %"
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, and what is off."""
+        return {**vars(self), "off": round(self.off, 4)}
+
+
+def measured(model: DevModel, threads: int) -> Row:
+    """The prediction for ``model`` at its default sizes, and the median of what was measured."""
+    feeds = model.feeds()
+    compiled = gw.compile(model.path(), options=gw.CompileOptions(threads=threads))
+    used = compiled.memory({name: array.shape for name, array in feeds.items()}, threads=threads)
+    with tempfile.TemporaryDirectory(prefix="graphwright-memory-") as folder:
+        package = Path(folder) / "model.om"
+        compiled.save(package)
+        del compiled
+        peaks = [
+            measure("graphwright", package, feeds, threads, imported="runtime").taken for _ in range(ROUNDS)
+        ]
+    held = used.weights + used.packed
+    return Row(model.name, threads, held, used.arena, used.process, int(statistics.median(peaks)))
+
+
+def main() -> None:
+    """The command."""
+    command = argparse.ArgumentParser(
+        prog="python -m benchmarks.memory_prediction",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("names", nargs="*", metavar="NAME", help="part of a model's name")
+    command.add_argument("--threads", type=int, default=1)
+    command.add_argument("--results", type=Path, default=FILE)
+    given = command.parse_args()
+    print(f"{'MiB':24}  weights     arena  predicted  measured   off")
+    rows: list[Row] = []
+    for name, model in MODELS.items():
+        if any(part in name for part in given.names or [""]):
+            rows.append(measured(model, given.threads))
+            print(rows[-1], flush=True)
+    about = {"machine": machine(), "versions": versions([OURS, "numpy"]), "day": time.strftime("%Y-%m-%d")}
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    given.results.write_text(json.dumps({**about, "rows": [row.as_json() for row in rows]}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The option ``memory_budget``: where tasks need too much memory, another order of them, then values that are
+computed again, and a refusal with the numbers where that is not enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from graphwright import _native
+from graphwright.config import Options
+from graphwright.cost.machine import Machine
+from graphwright.errors import Collector, Diagnostic, ModelError
+from graphwright.ir.graph import Module
+from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.kernels.launch import Step
+from graphwright.lower.lower import Lowered, lower
+from graphwright.lower.shape_program import evaluate_shapes
+from graphwright.lower.tasks import TaskGraph
+from graphwright.memory.order import least_memory_steps
+from graphwright.memory.planner import plan_memory
+from graphwright.memory.recompute import recompute, work_of
+from graphwright.memory.storage import Weights, assign_storage
+from graphwright.memory.timeline import PlacedBuffer, Timeline, planned_sizes, timeline
+from graphwright.records import dataclass
+from graphwright.runtime.description import bytes_text
+from graphwright.spelling import counted
+
+WORK_SHARE: Final = 8
+"""One part in so many of the predicted time may be spent again."""
+MOST_NAMED: Final = 5
+"""Buffers that an error names."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes of weights and of an arena together; None where there is no budget.
+
+    ``faults`` are those of all programs that need more.
+    """
+
+    most: int | None
+    weights: int
+    threads: int
+    faults: Collector
+
+    @staticmethod
+    def of(options: Options, weights: int) -> Budget:
+        """The budget of ``options`` for a model of so many bytes of weights."""
+        threads = options.threads or _native.threads()
+        return Budget(options.memory_budget or None, weights, threads, Collector(ModelError))
+
+    def holds(self, arena: int) -> bool:
+        """Whether an arena fits in beside the weights."""
+        return self.most is None or self.weights + arena <= self.most
+
+    def raise_if_exceeded(self) -> None:
+        """Raise ModelError with all programs that need more."""
+        self.faults.raise_if_any()
+
+
+def lower_within(
+    budget: Budget,
+    module: Module,
+    steps: Sequence[Step],
+    weights: Weights,
+    machine: Machine,
+    streams: int,
+) -> Lowered:
+    """The tasks of ``module``. Where they need more than ``budget`` has, in the order that needs the least,
+    and with values computed again, whose nodes ``module`` then has twice. What does not fit is one of the
+    budget's faults.
+    """
+    graph, updates = module.main, module.updates()
+    program = lower(graph, steps, module.symbols, weights, machine, streams, updates)
+    if budget.most is None:
+        return program
+    sizes = _largest_sizes(module)
+    if missing := [name for name, size in sizes.items() if size is None]:
+        budget.faults.extend([_open_size(name) for name in missing])
+        return program
+    largest = {name: size for name, size in sizes.items() if size is not None}
+    first = least = _planned(program.tasks, module, largest, budget.threads)
+    if budget.holds(first.arena):
+        return program
+    for tried in _tighter(module, steps, weights, machine, largest) if streams == 1 else ():
+        line = _planned(tried.tasks, module, largest, budget.threads)
+        if line.arena < least.arena:
+            program, least = tried, line
+        if budget.holds(line.arena):
+            return tried
+    budget.faults.extend([_too_much(budget, first, least)])
+    return program
+
+
+def _tighter(
+    module: Module, steps: Sequence[Step], weights: Weights, machine: Machine, largest: Mapping[str, int]
+) -> Iterator[Lowered]:
+    """Tasks that need less and less: in another order, then with one more value computed again each time."""
+    graph, updates = module.main, module.updates()
+
+    def bytes_of(size: Dim) -> int:
+        return max(0, evaluate(size, largest))
+
+    def lowered() -> Lowered:
+        return lower(graph, steps, module.symbols, weights, machine, 1, updates, order=lambda same, _: same)
+
+    steps = least_memory_steps(steps, assign_storage(graph, steps, weights, updates), bytes_of)
+    yield lowered()
+    left = work_of(steps, bytes_of) // WORK_SHARE
+    while True:
+        again = recompute(graph, steps, assign_storage(graph, steps, weights, updates), bytes_of, left)
+        if again is None:
+            return
+        steps, left = again[0], left - again[1]
+        yield lowered()
+
+
+def _largest_sizes(module: Module) -> Mapping[str, int | None]:
+    """The largest that each open size of the inputs may be; None where it has no bound."""
+    dims = [dim for value in module.main.inputs for dim in value.type.dims]
+    names = dict.fromkeys(symbol.name for dim in dims for symbol in atoms(dim))
+    ranges = module.symbols.ranges
+    return {name: ranges[name].high if name in ranges else None for name in names}
+
+
+def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], threads: int) -> Timeline:
+    """The arena at the largest sizes."""
+    inputs = [[evaluate(dim, largest) for dim in value.type.dims] for value in module.main.inputs]
+    registers = evaluate_shapes(program.shape, inputs)
+    sizes = [max(0, registers[buffer.size]) for buffer in program.buffers]
+    planned = planned_sizes(program, sizes, threads)
+    counted = [planned.get(number, 0) for number in range(len(sizes))]
+    offsets, arena = plan_memory(counted, [buffer.conflicts for buffer in program.buffers], bool(largest))
+    return timeline(program, sizes, offsets, arena, threads)
+
+
+def _open_size(name: str) -> Diagnostic:
+    message = f"the size {name} has no bound, so that no budget of memory can be kept"
+    hint = f"give the size or its range, as in shapes={{'x': ('{name}=1..16', 3)}}, or no memory_budget"
+    return Diagnostic("memory-budget", message, hint=hint)
+
+
+def _too_much(budget: Budget, planned: Timeline, least: Timeline) -> Diagnostic:
+    """The numbers, what is live at the peak, and what would help."""
+    assert budget.most is not None
+    needed = budget.weights + least.arena
+    message = (
+        f"weights of {_exact(budget.weights)} and an arena of {_exact(least.arena)} on "
+        f"{counted(budget.threads, 'thread')} are {_exact(needed)}, more than the budget of "
+        f"{_exact(budget.most)}"
+    )
+    if least.arena < planned.arena:
+        message += f"; it was {_exact(planned.arena)} before tasks were put in another order or run again"
+    task = least.tasks[least.peak] if least.tasks else ""
+    live = ", ".join(map(_named, least.at_peak[:MOST_NAMED]))
+    rest = len(least.at_peak) - MOST_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    hint = f"live at the peak: {live}{more}. What helps: {_remedies(budget, least)}"
+    return Diagnostic("memory-budget", message, task, hint)
+
+
+def _remedies(budget: Budget, least: Timeline) -> str:
+    known = [f"a budget of at least {budget.weights + least.arena} bytes"]
+    scratch = sum(buffer.bytes for buffer in least.at_peak if buffer.is_scratch)
+    if scratch and budget.threads > 1:
+        spared = scratch - scratch // budget.threads
+        known.append(f"threads=1, which needs up to {_exact(spared)} less")
+    known.append("smaller inputs or a smaller batch")
+    if budget.most is not None and budget.weights >= budget.most:
+        known.append("weights='int8' or 'int4' where the results allow it")
+    return ", ".join(known)
+
+
+def _exact(size: int) -> str:
+    return f"{bytes_text(size)} ({size} bytes)" if size >= 1024 else f"{size} bytes"
+
+
+def _named(buffer: PlacedBuffer) -> str:
+    return f"{buffer.title} {bytes_text(buffer.bytes)}"

@@ -1,0 +1,108 @@
+"""What would lower a peak: each proposal is planned or counted, and named with its effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from graphwright.errors import FeedError
+from graphwright.memory.timeline import PlacedBuffer, Timeline
+from graphwright.records import dataclass
+from graphwright.runtime.memory_use import Memory
+from graphwright.runtime.model import Model
+from graphwright.spelling import counted
+from graphwright.tools.console import bytes_text
+
+_GAIN: Final = 20
+"""What a peak is lowered by is worth saying if it is one part in so many."""
+ShapesByName = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do, and what comes of it."""
+
+    text: str
+    effect: str
+
+
+def advice_for(model: Model, used: Memory, shapes: ShapesByName | None) -> list[Advice]:
+    """What lowers the arena of ``model`` for inputs of ``shapes``, of which ``used`` is the memory."""
+    known = [program for program in used.programs if program.timeline is not None]
+    if not known:
+        return []
+    line = max(known, key=lambda program: program.arena).timeline
+    assert line is not None
+    found = [*_in_place(line)]
+    if shapes is not None:
+        found = [*_fewer_threads(model, used, shapes), *_smaller_batch(model, used, shapes), *found]
+    return found
+
+
+def peak_without(line: Timeline, buffer: PlacedBuffer) -> int:
+    """The most bytes that are live at once if ``buffer`` were not there."""
+    return max(
+        live - buffer.bytes * (buffer.first <= position <= buffer.last)
+        for position, live in enumerate(line.live)
+    )
+
+
+def _fewer_threads(model: Model, used: Memory, shapes: ShapesByName) -> Iterator[Advice]:
+    """Scratch is there once for each thread."""
+    if used.threads > 1 and used.scratch:
+        yield from _if_lower("one thread: --threads 1", used, model.memory(shapes, threads=1))
+
+
+def _smaller_batch(model: Model, used: Memory, shapes: ShapesByName) -> Iterator[Advice]:
+    """Half of the open size that the first axis of inputs has, where the model takes it."""
+    specs = [spec for spec in model.entry.feeds if spec.name in shapes]
+    batches = dict.fromkeys(spec.shape[0] for spec in specs if spec.shape and isinstance(spec.shape[0], str))
+    for batch in batches:
+        size = min(shapes[spec.name][0] for spec in specs if spec.shape and spec.shape[0] == batch)
+        if size < 2:
+            continue
+        halved = {
+            spec.name: tuple(
+                size // 2 if dim == batch else now
+                for dim, now in zip(spec.shape or (), shapes[spec.name], strict=True)
+            )
+            for spec in specs
+        }
+        try:
+            smaller = model.memory(halved, threads=used.threads)
+        except FeedError:
+            continue
+        yield from _if_lower(f"half of {batch}: {size // 2} instead of {size}", used, smaller)
+
+
+def _if_lower(text: str, used: Memory, other: Memory) -> Iterator[Advice]:
+    if other.arena < used.arena:
+        yield Advice(text, f"arena of {bytes_text(other.arena)} instead of {bytes_text(used.arena)}")
+
+
+def _in_place(line: Timeline) -> Iterator[Advice]:
+    """A value that ends where one of its size begins could give it its memory, if the kernel allowed it."""
+    ends = [b for b in line.at_peak if b.last == line.peak > b.first and not b.is_scratch]
+    begins = [b for b in line.at_peak if b.first == line.peak < b.last and not b.is_scratch]
+    for old in ends:
+        new = next((buffer for buffer in begins if buffer.bytes == old.bytes), None)
+        if new is None:
+            continue
+        begins.remove(new)
+        others = max((live for k, live in enumerate(line.live) if k != line.peak), default=0)
+        lowered = max(others, line.live_bytes - old.bytes)
+        if line.live_bytes - lowered > line.live_bytes // _GAIN:
+            task = sources_text([line.tasks[line.peak]])
+            text = (
+                f"a kernel of {task} that writes {sources_text([new.title])} over {sources_text([old.title])}"
+            )
+            yield Advice(text, f"{bytes_text(lowered)} live at once instead of {bytes_text(line.live_bytes)}")
+
+
+def sources_text(tasks: Sequence[str]) -> str:
+    """The source nodes of ``tasks`` in few words: the first, and how many others."""
+    sources = dict.fromkeys(
+        source for task in tasks for part in task.split(", ") for source in part.split(" + ")
+    )
+    first, *others = sources or [""]
+    return f"{first} and {counted(len(others), 'other')}" if others else first

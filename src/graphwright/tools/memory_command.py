@@ -1,0 +1,223 @@
+"""``graphwright memory``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+import graphwright.ops
+from graphwright.config import Options, to_environment
+from graphwright.executable.nodes import host_programs_of
+from graphwright.ir.sizes import Dim
+from graphwright.package.write import write_package
+from graphwright.runtime.memory_use import Memory, ProgramMemory
+from graphwright.runtime.model import Model
+from graphwright.tools.arguments import (
+    Constants,
+    EntryName,
+    Outputs,
+    Shapes,
+    Sizes,
+    parse_shapes,
+    require_folder,
+    with_options,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.console import bytes_text, note, say, table
+from graphwright.tools.feeds import input_sizes, make_feeds
+from graphwright.tools.footprint import Footprint, measure
+from graphwright.tools.memory_advice import Advice, advice_for, sources_text
+from graphwright.tools.memory_html import page
+from graphwright.tools.memory_tables import is_sized, shapes_text, totals
+from graphwright.tools.models import is_package, open_model
+from graphwright.tools.progress import Watch, stages
+from graphwright.whole_file import whole_file
+
+MOST_BUFFERS: Final = 8
+"""Buffers of the peak that are shown."""
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@with_options
+def memory(
+    model: ModelPath,
+    shape: Shapes = None,
+    const: Constants = None,
+    outputs: Outputs = None,
+    entry: EntryName = None,
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Load the package and run it once in another process, and show that process's memory beside "
+            "the prediction.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, with keys that stay.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the arena over time in one HTML file, which loads nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    options: Options,
+) -> None:
+    """Show where the memory of a model and of its runs goes: weights, arena, scratch, plans, and the peak.
+
+    Nothing runs without --measure. Open sizes are given by --shape; of a range, the largest counts.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright memory model.om --shape x:1,3,224,224
+      graphwright memory model.onnx --shape x:1,3,224,224 --threads 1
+      graphwright memory model.om --shape x:1,3,224,224 --measure
+      graphwright memory model.om --shape x:1,3,224,224 --json
+      graphwright memory model.om --shape x:1,3,224,224 --html arena.html
+    """
+    if as_json and html is not None:
+        raise typer.BadParameter("--json and --html go one at a time")
+    require_folder(html, "--html")
+    graphwright.ops.load()
+    given = parse_shapes(shape)
+    with stages(Watch()) as observe:
+        opened = open_model(
+            model,
+            options,
+            shapes=None if is_package(model) else given,
+            constants=const,
+            outputs=outputs,
+            entry=entry,
+            observe=observe,
+        )
+    sizes = _largest(given)
+    shapes = _known_shapes(opened, sizes)
+    used = opened.memory(shapes, threads=options.threads)
+    found = _measured(opened, sizes, options) if measured else None
+    advice = advice_for(opened, used, shapes)
+    if as_json:
+        say(json.dumps({**used.facts(), **_measured_facts(found)}, indent=2))
+    elif html is not None:
+        with whole_file(html) as file:
+            file.write(page(model.name, used, advice).encode())
+        note(f"wrote {html}")
+    else:
+        _show(used, found, advice)
+
+
+def _largest(sizes: Sizes) -> Sizes:
+    """``sizes`` with the largest of each range that has one."""
+    return {
+        name: [size if not isinstance(size, Dim) or size.largest is None else size.largest for size in shape]
+        for name, shape in sizes.items()
+    }
+
+
+def _known_shapes(model: Model, sizes: Sizes) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of all inputs; None where sizes are open and none was given."""
+    inputs = model.entry.inputs
+    return input_sizes(inputs, sizes) if sizes or is_sized(inputs, sizes) else None
+
+
+# -- measured
+
+
+def _measured(model: Model, sizes: Sizes, options: Options) -> Footprint:
+    """What the operating system counts while a package of the model is loaded and run once."""
+    feeds = make_feeds(model.inputs, None, sizes)
+    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
+        path = Path(folder) / "model.om"
+        write_package(model.alone(), path, None)
+        return measure(
+            "graphwright",
+            path,
+            feeds,
+            options.threads,
+            imported="ops" if _runs_in_python(model) else "runtime",
+            environment=to_environment(options),
+        )
+
+
+def _runs_in_python(model: Model) -> bool:
+    """Whether the host runs nodes, or there are programs between which values pass."""
+    executable = model.entry.executable
+    if executable is None or any(host_programs_of(executable)):
+        return True
+    targets = (target for program in model.entry.programs() for target in program.targets.values())
+    return any(target.stored.hosts for target in targets)
+
+
+def _measured_facts(found: Footprint | None) -> dict[str, Any]:
+    return {"measured": None if found is None else found.taken}
+
+
+# -- as text
+
+
+def _show(used: Memory, found: Footprint | None, advice: Sequence[Advice]) -> None:
+    known = [program for program in used.programs if program.timeline is not None]
+    table(_totals(used, found), ["", "bytes", ""])
+    if len(used.programs) > 1:
+        say("programs")
+        table([_program_row(program) for program in used.programs], ["program", "shapes", "arena", "live"])
+    if len(known) < len(used.programs):
+        say("open sizes: --shape gives those of inputs; those that elements decide are known in a run alone")
+    if known:
+        _show_peak(max(known, key=lambda program: program.arena))
+    if advice:
+        say("what lowers it")
+        table([[each.text, each.effect] for each in advice])
+    say("not counted: " + "; ".join(used.not_counted))
+
+
+def _totals(used: Memory, found: Footprint | None) -> list[list[str]]:
+    rows = totals(used)
+    if found is not None:
+        off = f"the prediction is {100 * (used.process / found.taken - 1):+.1f} % off" if found.taken else ""
+        rows.append(("measured peak", found.taken, off))
+    return [[title, bytes_text(size), what] for title, size, what in rows]
+
+
+def _program_row(program: ProgramMemory) -> list[str]:
+    if program.timeline is None or program.shapes is None:
+        return [program.name, "known in a run", "-", "-"]
+    return [
+        program.name,
+        shapes_text(program.shapes),
+        bytes_text(program.arena),
+        bytes_text(program.live),
+    ]
+
+
+def _show_peak(program: ProgramMemory) -> None:
+    line = program.timeline
+    if line is None or not line.at_peak:
+        return
+    named = f" of {program.name}" if program.name else ""
+    task = sources_text([line.tasks[line.peak]])
+    say(f"live at the peak{named}: task {line.peak} of {len(line.tasks)}, {task}")
+    rows = [
+        [
+            bytes_text(buffer.bytes),
+            str(buffer.offset),
+            f"{buffer.first} to {buffer.last}",
+            sources_text([buffer.title]),
+            sources_text(buffer.nodes),
+        ]
+        for buffer in line.at_peak[:MOST_BUFFERS]
+    ]
+    table(rows, ["bytes", "offset", "tasks", "value", "made by"])
+    if len(line.at_peak) > MOST_BUFFERS:
+        say(f"  and {len(line.at_peak) - MOST_BUFFERS} more")

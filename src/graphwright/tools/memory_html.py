@@ -1,0 +1,218 @@
+"""What ``memory --html`` writes: the arena as a picture, on one page that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from graphwright.ir.names import html_text
+from graphwright.memory.timeline import PlacedBuffer, Timeline
+from graphwright.runtime.memory_use import Memory, ProgramMemory
+from graphwright.tools.console import bytes_text
+from graphwright.tools.memory_advice import Advice, peak_without, sources_text
+from graphwright.tools.memory_tables import shapes_text, totals
+
+_WIDTH: Final = 1100
+_HEIGHT: Final = 420
+_LEFT: Final = 80
+_BELOW: Final = 40
+_COLOURS: Final = (
+    "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#ff9da7", "#9c755f",
+    "#86bcb6", "#d37295", "#a0cbe8",
+)  # fmt: skip
+_SCRATCH: Final = "#bab0ac"
+_OTHERS: Final = "all others"
+_STYLE: Final = """
+body { font: 14px/1.4 sans-serif; margin: 2em; color: #222 }
+table { border-collapse: collapse; margin: 1em 0 }
+th, td { border-bottom: 1px solid #ddd; padding: 2px 10px; text-align: left; vertical-align: top }
+td.number { text-align: right; white-space: nowrap }
+svg { background: #fafafa; max-width: 100%; height: auto }
+rect.buffer { stroke: #fff; stroke-width: 0.5 }
+rect.buffer:hover { stroke: #000; stroke-width: 2 }
+.legend span { display: inline-block; margin-right: 1.2em }
+.legend i { display: inline-block; width: 1em; height: 1em; margin-right: 0.4em; vertical-align: -0.1em }
+"""
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(title: str, used: Memory, advice: Sequence[Advice]) -> str:
+    """The page: totals, a picture of each program's arena, what is live at its peak, and what lowers it."""
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        f"<title>{html_text(title)}: memory</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{html_text(title)}: memory</h1>",
+        _table(("", "bytes", ""), [[title, bytes_text(size), what] for title, size, what in totals(used)]),
+        *(part for program in used.programs for part in _program(program)),
+    ]
+    if advice:
+        parts += ["<h2>What lowers the peak</h2>", _table(("", ""), [[a.text, a.effect] for a in advice])]
+    missing = "; ".join(used.not_counted)
+    parts += [f"<p>Not counted: {html_text(missing)}.</p>", "</body></html>"]
+    return "\n".join(parts) + "\n"
+
+
+def _program(program: ProgramMemory) -> Iterator[str]:
+    line = program.timeline
+    yield f"<h2>{html_text(program.name or 'arena')}</h2>"
+    if line is None or program.shapes is None:
+        yield "<p>Its sizes are known in a run alone.</p>"
+        return
+    yield f"<p>{html_text(shapes_text(program.shapes))}: {_sentence(line)}</p>"
+    if not line.buffers:
+        return
+    scopes = scopes_of(line.buffers)
+    yield _legend(scopes)
+    yield _picture(line, scopes)
+    yield "<h3>Live at the peak</h3>"
+    head = ("bytes", "offset", "tasks", "value", "made by", "peak without it")
+    yield _table(head, [_live_row(line, buffer) for buffer in line.at_peak])
+
+
+def _sentence(line: Timeline) -> str:
+    return html_text(
+        f"an arena of {bytes_text(line.arena)}; at most {bytes_text(line.live_bytes)} are live at once, at "
+        f"task {line.peak} of {len(line.tasks)}: {sources_text(line.tasks[line.peak : line.peak + 1])}"
+    )
+
+
+def _live_row(line: Timeline, buffer: PlacedBuffer) -> list[str]:
+    return [
+        bytes_text(buffer.bytes),
+        str(buffer.offset),
+        f"{buffer.first} to {buffer.last}",
+        sources_text([buffer.title]),
+        sources_text(buffer.nodes),
+        bytes_text(peak_without(line, buffer)),
+    ]
+
+
+# -- the picture
+
+
+def _picture(line: Timeline, scopes: Mapping[int, str]) -> str:
+    colours = _colours(scopes.values())
+    frame = f"0 0 {_LEFT + _WIDTH + 10} {_HEIGHT + _BELOW + 10}"
+    return "\n".join(
+        [
+            f'<svg viewBox="{frame}" width="{_LEFT + _WIDTH + 10}" role="img">',
+            *_axes(line),
+            *(_rectangle(line, buffer, colours[scopes[buffer.number]]) for buffer in line.buffers),
+            _live_line(line),
+            *_peak_mark(line),
+            "</svg>",
+        ]
+    )
+
+
+def _x(line: Timeline, task: int) -> float:
+    return round(_LEFT + _WIDTH * task / max(len(line.tasks), 1), 2)
+
+
+def _y(line: Timeline, offset: int) -> float:
+    return round(_HEIGHT * (1 - offset / max(line.arena, 1)), 2)
+
+
+def _rectangle(line: Timeline, buffer: PlacedBuffer, colour: str) -> str:
+    """A buffer: from its first to its last task, at its offset. What it is shows where the mouse is."""
+    left, top = _x(line, buffer.first), _y(line, buffer.offset + buffer.bytes)
+    width = round(_x(line, buffer.last + 1) - left, 2)
+    height = round(_y(line, buffer.offset) - top, 2)
+    said = (
+        buffer.title,
+        f"{bytes_text(buffer.bytes)} at {buffer.offset}",
+        f"tasks {buffer.first} to {buffer.last}",
+        ", ".join(buffer.nodes),
+    )
+    lines = "\n".join(map(html_text, said))
+    return (
+        f'<rect class="buffer" x="{left}" y="{top}" width="{width}" height="{height}" fill="{colour}">'
+        f"<title>{lines}</title></rect>"
+    )
+
+
+def _live_line(line: Timeline) -> str:
+    """The bytes that are live at each task, on the scale of the offsets."""
+    points = [
+        f"{_x(line, task + side)},{_y(line, live)}" for task, live in enumerate(line.live) for side in (0, 1)
+    ]
+    return f'<polyline points="{" ".join(points)}" fill="none" stroke="#000" stroke-width="1" opacity="0.6"/>'
+
+
+def _peak_mark(line: Timeline) -> Iterator[str]:
+    left, right = _x(line, line.peak), _x(line, line.peak + 1)
+    middle = round((left + right) / 2, 2)
+    yield (
+        f'<line x1="{middle}" y1="0" x2="{middle}" y2="{_HEIGHT}" stroke="#c00" stroke-width="1.5" '
+        f'stroke-dasharray="5 3"/>'
+    )
+    anchor = "end" if middle > _LEFT + _WIDTH / 2 else "start"
+    yield (
+        f'<text x="{middle}" y="{_HEIGHT + 32}" font-size="12" fill="#c00" text-anchor="{anchor}">peak: task '
+        f"{line.peak}, {html_text(bytes_text(line.live_bytes))}</text>"
+    )
+
+
+def _axes(line: Timeline) -> Iterator[str]:
+    for part in range(5):
+        offset = line.arena * part // 4
+        y = _y(line, offset)
+        yield f'<line x1="{_LEFT}" y1="{y}" x2="{_LEFT + _WIDTH}" y2="{y}" stroke="#ddd"/>'
+        place = min(max(y + 4, 12), _HEIGHT)
+        text = html_text(bytes_text(offset))
+        yield f'<text x="{_LEFT - 6}" y="{place}" font-size="12" text-anchor="end">{text}</text>'
+    for part, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
+        task = len(line.tasks) * part // 4
+        attributes = f'x="{_x(line, task)}" y="{_HEIGHT + 16}" font-size="12" text-anchor="{anchor}"'
+        yield f"<text {attributes}>task {task}</text>"
+
+
+# -- colours
+
+
+def scopes_of(buffers: Sequence[PlacedBuffer]) -> dict[int, str]:
+    """By buffer, the scope of the source node that makes it: a part of its name's path, as long as there are
+    no more scopes than colours.
+    """
+    paths = {b.number: _path(b.nodes[0]) if b.nodes else ("",) for b in buffers if not b.is_scratch}
+    deepest = max(map(len, paths.values()), default=1)
+    cut = {number: path[:1] for number, path in paths.items()}
+    for depth in range(2, deepest + 1):
+        finer = {number: path[:depth] for number, path in paths.items()}
+        if len(set(finer.values())) > len(_COLOURS):
+            break
+        cut = finer
+    shown = list(dict.fromkeys(cut.values()))[: len(_COLOURS)]
+    named = {number: ".".join(path) if path in shown else _OTHERS for number, path in cut.items()}
+    return {b.number: "scratch" if b.is_scratch else named[b.number] for b in buffers}
+
+
+def _path(name: str) -> tuple[str, ...]:
+    """The parts of the name of the first source node: ``/layer1/0/conv``, ``encoder.layer.0``."""
+    parts = [part for part in re.split(r"[/.]", name.partition(" + ")[0].partition(", ")[0]) if part]
+    return tuple(parts) or (name,)
+
+
+def _colours(scopes: Iterable[str]) -> dict[str, str]:
+    named = [scope for scope in dict.fromkeys(scopes) if scope not in ("scratch", _OTHERS)]
+    found = {scope: _COLOURS[k % len(_COLOURS)] for k, scope in enumerate(named)}
+    return {**found, "scratch": _SCRATCH, _OTHERS: "#79706e"}
+
+
+def _legend(scopes: Mapping[int, str]) -> str:
+    colours = _colours(scopes.values())
+    shown = "".join(
+        f'<span><i style="background: {colours[scope]}"></i>{html_text(scope)}</span>'
+        for scope in dict.fromkeys(scopes.values())
+    )
+    return f'<p class="legend">{shown}</p>'
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = "".join(f"<th>{html_text(cell)}</th>" for cell in head)
+    lines = [f"<table><tr>{cells}</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "\n".join([*lines, "</table>"])

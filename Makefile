@@ -110,7 +110,7 @@ wheel: $(VENV)/.tools $(NATIVE)
 	@rm -rf build/wheel
 	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) wheel --no-build-isolation --no-deps \
 		--config-settings=build-dir=build/wheel-objects --wheel-dir build/wheel .
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel -q repair --wheel-dir dist build/wheel/*.whl
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 	@ls dist/*.whl
 
 test-wheel: $(VENV)/.test wheel

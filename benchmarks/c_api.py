@@ -1,23 +1,24 @@
 """The example in C, ``examples/native/classify.c``, beside the same runs in Python.
 
-    python -m benchmarks.c_api [MODEL ...] [--threads 1] [--rounds 20] [--json FILE]
+    python -m benchmarks.c_api [MODEL ...] [--threads 1] [--rounds 12] [--json FILE]
 
-Models have one input and a first output of f32. Each sample is a process of its own: it opens the package,
-and prints the median time of its runs on the same input. Both take turns, in another order in each round;
-shown are the median milliseconds of Python's, and C's time over Python's within a round: the median, and the
-quartiles.
+Models have one input and a first output of f32. In each round both are processes of their own, which open the
+package and print the median time of their runs on the same input. They take turns of some milliseconds, in
+which the other is stopped, so that what else the machine does meets both alike. Shown are the median
+milliseconds of Python's, and C's time over Python's within a round: the median, and the quartiles.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,8 +30,10 @@ from graphwright.native import compiler_flags, linker_flags
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "native" / "classify.c"
 DEFAULT = ("ppocr_cls", "mobilenet_v2", "ppocr_rec", "light_squeezenet", "light_resnet50")
-SECONDS = 0.5
-"""Of one sample, about."""
+SECONDS = 1.0
+"""Of one process of a round, about."""
+TURN = 0.02
+"""Seconds."""
 _IN_PYTHON = """
 import statistics, sys, time
 import numpy as np, graphwright as gw
@@ -83,34 +86,47 @@ class Pair:
         np.save(self._array, x)
         self._shape, self._threads, self._program = ",".join(map(str, x.shape)), str(threads), str(program)
         self._runs = "5"
-        self._runs = str(max(5, int(1e3 * SECONDS / self.in_python())))
+        once = in_turns({"Python": self.commands()["Python"]}, "Python")["Python"]
+        self._runs = str(max(9, int(1e3 * SECONDS / once)))
 
-    def in_c(self) -> float:
-        """Milliseconds of a run."""
-        files = [str(self._package), str(self._raw), self._shape]
-        return _milliseconds([self._program, *files, self._runs, self._threads])
-
-    def in_python(self) -> float:
-        """Milliseconds of a run."""
-        files = [str(self._package), str(self._array)]
-        return _milliseconds([sys.executable, "-c", _IN_PYTHON, *files, self._runs, self._threads])
+    def commands(self) -> dict[str, list[str]]:
+        """What runs the model, in C and in Python."""
+        limits = [self._runs, self._threads]
+        return {
+            "C": [self._program, str(self._package), str(self._raw), self._shape, *limits],
+            "Python": [sys.executable, "-c", _IN_PYTHON, str(self._package), str(self._array), *limits],
+        }
 
 
-def _milliseconds(command: Sequence[str]) -> float:
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(done.stdout.splitlines()[-1].removesuffix(" ms"))
+def in_turns(commands: Mapping[str, Sequence[str]], first: str) -> dict[str, float]:
+    """The milliseconds that each prints; while one runs, the others are stopped."""
+    order = sorted(commands, key=lambda name: name != first)
+    started = {name: subprocess.Popen(commands[name], stdout=subprocess.PIPE, text=True) for name in order}
+    for process in started.values():
+        process.send_signal(signal.SIGSTOP)
+    while any(process.poll() is None for process in started.values()):
+        for process in started.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                time.sleep(TURN)
+                process.send_signal(signal.SIGSTOP)
+    return {name: _milliseconds(process) for name, process in started.items()}
+
+
+def _milliseconds(process: subprocess.Popen[str]) -> float:
+    told, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
+    return float(told.splitlines()[-1].removesuffix(" ms"))
 
 
 def figures(name: str, threads: int, rounds: int, program: Path, folder: Path) -> Figures:
     """Both programs in turns."""
-    pair, order = Pair(name, threads, program, folder), random.Random(0)
-    ratios, times = [], []
-    for _ in range(rounds):
-        found: dict[str, float] = {}
-        for which in order.sample(("in_c", "in_python"), 2):
-            found[which] = getattr(pair, which)()
-        ratios.append(found["in_c"] / found["in_python"])
-        times.append(found["in_python"])
+    pair, ratios, times = Pair(name, threads, program, folder), [], []
+    for number in range(rounds):
+        found = in_turns(pair.commands(), "C" if number % 2 else "Python")
+        ratios.append(found["C"] / found["Python"])
+        times.append(found["Python"])
     lower, middle, upper = statistics.quantiles(ratios, n=4)
     return Figures(name, threads, statistics.median(times), middle, lower, upper)
 
@@ -122,7 +138,7 @@ def main() -> None:
     )
     parser.add_argument("models", nargs="*", default=DEFAULT, metavar="MODEL")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     print("| model | threads | Python | C / Python |\n| --- | ---: | ---: | ---: |")

@@ -3,8 +3,8 @@
     python -m benchmarks.c_api [MODEL ...] [--threads 1] [--rounds 12] [--json FILE]
 
 Models have one input and a first output of f32. In each round both are processes of their own, which open the
-package and print the median time of their runs on the same input. They take turns of some milliseconds, in
-which the other is stopped, so that what else the machine does meets both alike. Shown are the median
+package and print the median time of their runs on the same input. They take turns of some runs, in which
+the other is stopped, so that what else the machine does meets both alike. Shown are the median
 milliseconds of Python's, and C's time over Python's within a round: the median, and the quartiles.
 """
 
@@ -33,7 +33,9 @@ DEFAULT = ("ppocr_cls", "mobilenet_v2", "ppocr_rec", "light_squeezenet", "light_
 SECONDS = 1.0
 """Of one process of a round, about."""
 TURN = 0.02
-"""Seconds."""
+"""Seconds at least."""
+RUNS_OF_A_TURN = 15
+"""At least: few runs are stopped on their way, and the median is that of others."""
 _IN_PYTHON = """
 import statistics, sys, time
 import numpy as np, graphwright as gw
@@ -86,8 +88,9 @@ class Pair:
         np.save(self._array, x)
         self._shape, self._threads, self._program = ",".join(map(str, x.shape)), str(threads), str(program)
         self._runs = "5"
-        once = in_turns({"Python": self.commands()["Python"]}, "Python")["Python"]
-        self._runs = str(max(9, int(1e3 * SECONDS / once)))
+        once = in_turns({"Python": self.commands()["Python"]}, "Python", TURN)["Python"] / 1e3
+        self._runs = str(max(3 * RUNS_OF_A_TURN, int(SECONDS / once)))
+        self.turn = max(TURN, RUNS_OF_A_TURN * once)
 
     def commands(self) -> dict[str, list[str]]:
         """What runs the model, in C and in Python."""
@@ -98,8 +101,8 @@ class Pair:
         }
 
 
-def in_turns(commands: Mapping[str, Sequence[str]], first: str) -> dict[str, float]:
-    """The milliseconds that each prints; while one runs, the others are stopped."""
+def in_turns(commands: Mapping[str, Sequence[str]], first: str, turn: float) -> dict[str, float]:
+    """The milliseconds that each prints; while one runs, for ``turn`` seconds, the others are stopped."""
     order = sorted(commands, key=lambda name: name != first)
     started = {name: subprocess.Popen(commands[name], stdout=subprocess.PIPE, text=True) for name in order}
     for process in started.values():
@@ -108,7 +111,7 @@ def in_turns(commands: Mapping[str, Sequence[str]], first: str) -> dict[str, flo
         for process in started.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
-                time.sleep(TURN)
+                time.sleep(turn)
                 process.send_signal(signal.SIGSTOP)
     return {name: _milliseconds(process) for name, process in started.items()}
 
@@ -124,7 +127,7 @@ def figures(name: str, threads: int, rounds: int, program: Path, folder: Path) -
     """Both programs in turns."""
     pair, ratios, times = Pair(name, threads, program, folder), [], []
     for number in range(rounds):
-        found = in_turns(pair.commands(), "C" if number % 2 else "Python")
+        found = in_turns(pair.commands(), "C" if number % 2 else "Python", pair.turn)
         ratios.append(found["C"] / found["Python"])
         times.append(found["Python"])
     lower, middle, upper = statistics.quantiles(ratios, n=4)

@@ -7,6 +7,8 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
+_Alignas(ALIGNMENT) char no_bytes[64];
+
 bool block_allocate(block *b, size_t size) {
     size_t unit = size < HUGE_PAGE ? ALIGNMENT : HUGE_PAGE;
     *b = (block){0};

@@ -13,6 +13,9 @@ typedef struct {
 bool block_allocate(block *b, size_t size);
 void block_free(block *b);
 
+/* Where an operand without bytes lies: kernels take one without an address for one that is absent. */
+extern char no_bytes[64];
+
 /* What is freed together. */
 typedef struct pool_item pool_item;
 typedef struct {

@@ -1,9 +1,9 @@
 #include "decode.h"
 
-#include "decode_steps.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "decode_steps.h"
 
 enum { MOST_DEPTH = 32, HOST_DEPTH = 64 }; /* MAX_DEPTH of executable/encode.py */
 
@@ -59,7 +59,7 @@ gw_status decode_infos(package *p, const json *list, infos *decoded) {
     if (!decoded->at)
         return fail_memory();
     JSON_EACH(item, list)
-    TRY(decode_info(p, item, &decoded->at[decoded->count++]));
+        TRY(decode_info(p, item, &decoded->at[decoded->count++]));
     return GW_STATUS_OK;
 }
 
@@ -158,14 +158,14 @@ static void add_hosts(const json *plain, char *text, size_t size, int depth) {
     if (depth > HOST_DEPTH)
         return;
     JSON_EACH(item, json_member(plain, "cases"))
-    add_hosts(item, text, size, depth + 1);
+        add_hosts(item, text, size, depth + 1);
     JSON_EACH(step, json_member(plain, "steps")) {
         const char *op = json_text_of(step, "op"), *node = json_text_of(step, "node");
         const char *reason = json_text_of(step, "reason");
         if (op)
             add_name(op, node ? node : "", reason ? reason : "", text, size);
         JSON_EACH(body, json_member(step, "bodies"))
-        add_hosts(body, text, size, depth + 1);
+            add_hosts(body, text, size, depth + 1);
         add_hosts(json_member(step, "callee"), text, size, depth + 1);
     }
 }

@@ -97,8 +97,8 @@ static gw_status decode_shapes(package *p, const json *shapes, step *s) {
         if (!made->sizes)
             return fail_memory();
         JSON_EACH(size, shape)
-        if (!json_integer(size, &made->sizes[made->rank]) || made->sizes[made->rank++] < -1)
-            return malformed(p);
+            if (!json_integer(size, &made->sizes[made->rank]) || made->sizes[made->rank++] < -1)
+                return malformed(p);
     }
     return GW_STATUS_OK;
 }
@@ -221,7 +221,7 @@ static size_t most_symbols(const host_program *h, const json *steps) {
     for (size_t i = 0; i < h->input_count; i++)
         most += h->values.at[i].rank < 0 ? 0 : (size_t)h->values.at[i].rank;
     JSON_EACH(step, steps)
-    most += 1 + (size_t)json_count(json_member(step, "sizes"));
+        most += 1 + (size_t)json_count(json_member(step, "sizes"));
     return most;
 }
 
@@ -243,7 +243,7 @@ static gw_status decode_all(package *p, const json *plain, host_program *h, deco
     TRY(decode_constants(p, json_member(plain, "constants"), h));
     TRY(decode_numbers(p, json_member(plain, "outputs"), h->values.count, &h->results));
     JSON_EACH(item, steps)
-    TRY(decode_step(p, item, h, &h->steps[h->step_count++], callee, depth));
+        TRY(decode_step(p, item, h, &h->steps[h->step_count++], callee, depth));
     return check_order(p, h, made);
 }
 

@@ -8,15 +8,8 @@ enum { NOTE = 3, TASK_KERNEL = 3, TASK_NAME = 11, SYMBOL = 0 }; /* fields of ins
 
 /* ---- the tasks ---- */
 
-static const json *item_of(const json *list, int64_t number) {
-    JSON_EACH(item, list)
-    if (number-- == 0)
-        return item;
-    return NULL;
-}
-
 static const json *field_of(const json *tasks, const char *section, int64_t item, int64_t field) {
-    return item_of(item_of(json_member(tasks, section), item), field);
+    return json_item(json_item(json_member(tasks, section), item), field);
 }
 
 static void copy_text(const json *value, char text[NAME]) {

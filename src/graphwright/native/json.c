@@ -272,12 +272,19 @@ const json *json_member(const json *object, const char *key) {
     const json *found = NULL;
     if (is(object, JSON_OBJECT))
         JSON_EACH_KEY(each, object)
-    if (strcmp(each->text, key) == 0)
-        found = each + 1;
+            if (strcmp(each->text, key) == 0)
+                found = each + 1;
     return found;
 }
 
 int64_t json_count(const json *list) { return is(list, JSON_LIST) ? list->count : 0; }
+
+const json *json_item(const json *list, int64_t index) {
+    JSON_EACH(item, list)
+        if (index-- == 0)
+            return item;
+    return NULL;
+}
 
 const char *json_text(const json *value) { return is(value, JSON_TEXT) ? value->text : NULL; }
 

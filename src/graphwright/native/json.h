@@ -30,8 +30,9 @@ void json_free(json_document *document);
 
 /* The value of a key; of the last one if there are several. */
 const json *json_member(const json *object, const char *key);
-/* The number of items. */
+/* The number of items, and one of them. */
 int64_t json_count(const json *list);
+const json *json_item(const json *list, int64_t index);
 const char *json_text(const json *value);
 /* The text of a member. */
 const char *json_text_of(const json *object, const char *key);

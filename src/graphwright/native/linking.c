@@ -57,13 +57,13 @@ static void *open_kernels(const char *isa, gw_error *error) {
 static const char *unfit(const package *p, const char *isa, void *kernels) {
     const char *digest = gw_symbol(kernels, "gw_kernels_digest");
     JSON_EACH(entry, json_member(p->manifest.values, "entries"))
-    JSON_EACH(program, json_member(entry, "programs")) {
-        const char *library = json_text_of(json_member(program, isa), "library");
-        if (!library)
-            return "it holds no kernels for it: compile it with --targets";
-        if (!digest || strcmp(library, digest) != 0)
-            return "its kernels are for another version of graphwright: compile the model with this one";
-    }
+        JSON_EACH(program, json_member(entry, "programs")) {
+            const char *library = json_text_of(json_member(program, isa), "library");
+            if (!library)
+                return "it holds no kernels for it: compile it with --targets";
+            if (!digest || strcmp(library, digest) != 0)
+                return "its kernels are for another version of graphwright: compile the model with this one";
+        }
     return NULL;
 }
 
@@ -210,18 +210,11 @@ static gw_status link_tasks(package *p, const json *target, const json *tasks, e
     return link_kernels(p, json_member(target, "objects"), json_member(tasks, "kernels"), &program->linked);
 }
 
-static const json *item_of(const json *list, int64_t number) {
-    JSON_EACH(item, list)
-    if (number-- == 0)
-        return item;
-    return NULL;
-}
-
 gw_status link_program(package *p, const json *entry, int64_t number, executable *program) {
     char name[NAMES];
     json_document tasks;
     const char *fault;
-    const json *target = json_member(item_of(json_member(entry, "programs"), number), p->isa);
+    const json *target = json_member(json_item(json_member(entry, "programs"), number), p->isa);
     int length = snprintf(name, sizeof name, "entries/%s/%" PRId64 "/%s/tasks.json",
                           json_text_of(entry, "name"), number, p->isa);
     if (!target || length >= (int)sizeof name)

@@ -173,7 +173,7 @@ static gw_status open_entry(package *p, const json *entry, gw_model *m) {
 static gw_status refuse_host_nodes(const package *p, const json *entries) {
     char names[NAMES] = "";
     JSON_EACH(entry, entries)
-    decode_host_nodes(json_member(entry, "executable"), names, sizeof names);
+        decode_host_nodes(json_member(entry, "executable"), names, sizeof names);
     if (!*names)
         return GW_STATUS_OK;
     return fail(GW_STATUS_UNSUPPORTED,
@@ -185,7 +185,7 @@ static gw_status refuse_host_nodes(const package *p, const json *entries) {
 static int64_t count_inputs(const json *entries) {
     int64_t count = 0;
     JSON_EACH(entry, entries)
-    count += json_count(json_member(entry, "inputs"));
+        count += json_count(json_member(entry, "inputs"));
     return count;
 }
 
@@ -200,7 +200,7 @@ static gw_status open_entries(package *p) {
     if (!p->models || !p->states)
         return fail_memory();
     JSON_EACH(entry, entries)
-    TRY(open_entry(p, entry, &p->models[p->model_count++]));
+        TRY(open_entry(p, entry, &p->models[p->model_count++]));
     return GW_STATUS_OK;
 }
 

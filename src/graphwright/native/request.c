@@ -13,9 +13,6 @@
    cache. */
 enum { AHEAD = 2112, STAGGERED = 128 << 10 };
 
-/* Kernels take an operand without an address for one that is absent. */
-static _Alignas(64) char nothing[64];
-
 static gw_status check_idle(const gw_request *request) {
     if (!request)
         return fail(GW_STATUS_ARGUMENT, "request: NULL");
@@ -84,7 +81,7 @@ gw_status gw_request_set_input(gw_request *request, size_t index, const void *da
         choice_drop(&request->choice);
     memcpy(o->sizes, sizes, (size_t)rank * sizeof *sizes);
     o->rank = rank;
-    o->data = bytes > 0 ? data : nothing;
+    o->data = bytes > 0 ? data : no_bytes;
     o->is_set = true;
     return GW_STATUS_OK;
 }

@@ -8,8 +8,6 @@
 
 #define NO_NUMBER INT64_MIN /* what a conversion gives for floats that are not finite, or too large */
 
-static _Alignas(64) char nothing[64];
-
 /* ---- memory ---- */
 
 static size_t most_operands(const host_program *program) {
@@ -133,7 +131,7 @@ static gw_status read_operands(host_run *run, const step *s) {
         if (size < 0)
             return fail(GW_STATUS_RUN, "nothing binds the size %s of a subgraph",
                         run->program->symbols[s->sizes.at[i]]);
-        run->operands[s->inputs.count + i] = (operand){nothing, true, 2, {size, 0}};
+        run->operands[s->inputs.count + i] = (operand){no_bytes, true, 2, {size, 0}};
     }
     for (size_t i = 0; i < s->inputs.count + s->sizes.count; i++)
         run->input_data[i] = (void *)(uintptr_t)run->operands[i].data;

@@ -36,7 +36,7 @@ static void put_number(writer *w, const json *value) {
 
 static void put_items(writer *w, const json *list) {
     JSON_EACH(item, list)
-    put_number(w, item);
+        put_number(w, item);
 }
 
 static void put_list(writer *w, const json *list) {
@@ -114,7 +114,7 @@ static void put_task(writer *w, const json *task) {
     put_number(w, fields[WORK]);
     put(w, json_count(fields[OPERANDS]));
     JSON_EACH(operand, fields[OPERANDS])
-    put_operand(w, operand);
+        put_operand(w, operand);
     put_list(w, fields[WRITES]);
     put_list(w, fields[ARGS]);
     put_list(w, fields[BLOCKS]);
@@ -149,7 +149,7 @@ gw_status tasks_encode(const json *tasks, const archive *a, int64_t **words, siz
         const json *section = json_member(tasks, sections[i].name);
         w.failed = w.failed || !section || section->kind != JSON_LIST;
         JSON_EACH(item, section)
-        sections[i].put(&w, item);
+            sections[i].put(&w, item);
     }
     *words = w.words, *count = w.count;
     if (!w.failed)

@@ -47,8 +47,8 @@ static bool read_sizes(const char *text, int *rank, int64_t *sizes) {
 static bool list_sizes(const json *list, int *rank, int64_t *sizes) {
     *rank = 0;
     JSON_EACH(item, list)
-    if (*rank == GW_MAX_RANK || !json_integer(item, &sizes[(*rank)++]) || sizes[*rank - 1] < 0)
-        return false;
+        if (*rank == GW_MAX_RANK || !json_integer(item, &sizes[(*rank)++]) || sizes[*rank - 1] < 0)
+            return false;
     return list && list->kind == JSON_LIST;
 }
 
@@ -114,7 +114,7 @@ static named *sorted_members(const json *object, size_t *count) {
     if (!table)
         return NULL;
     JSON_EACH_KEY(key, object)
-    table[(*count)++] = (named){key->text, key + 1};
+        table[(*count)++] = (named){key->text, key + 1};
     qsort(table, *count, sizeof *table, by_name);
     for (size_t i = 1; i < *count; i++)
         if (by_name(&table[i - 1], &table[i]) == 0) {

@@ -183,7 +183,8 @@ typedef void (*gw_callback)(gw_request *request, gw_status status, const char *t
 /* Run on another thread. The callback may be NULL. Until the run has ended, the request is busy: all calls
    but gw_request_wait are refused. */
 GW_API gw_status gw_request_start(gw_request *request, gw_callback callback, void *user);
-/* Wait until nothing of it runs any more, callbacks included: the status of the last run that was started. */
+/* Wait until nothing of it runs any more, callbacks included: the status of the last run that was started.
+   Not from its callback. */
 GW_API gw_status gw_request_wait(gw_request *request);
 
 /* Of an output: its rank (-1 while it is not known), a size, and its bytes. They are known from the plan on,

@@ -5,10 +5,11 @@
     python -m benchmarks.fused_patterns --threads 2
 
 Ratios are the time of the fused model over that of the other: below 1, fusion is faster. Hints keep ops
-apart, each in a group of its own. Patterns named "bound" are what a fusion that graphwright does not have
-could save at most: a graph without what it would save, beside the one with it. Sides run in turns in this
-process (:mod:`benchmarks.fusion.paired`); one thread is timed by its processor clock. In brackets is the
-interval of the ratio.
+apart, each in a group of its own; some patterns are set beside themselves without one fusion rule, too.
+Patterns named "bound" are what a fusion that graphwright does not have could save at most: a graph without
+what it would save, beside the one with it. Sides run in turns in this process
+(:mod:`benchmarks.fusion.paired`); one thread is timed by its processor clock. In brackets is the interval
+of the ratio.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Pattern:
     """A graph as ONNX text, the shapes of its weights, and goals: ratios beside ops apart and the peer.
 
     ``whole``: the graph that a bound is set beside, in place of its ops apart; its outputs have other names.
+    ``rule``: a fusion rule without which the pattern is compiled to be set beside as well.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Pattern:
     apart: float | None = None
     peer: float | None = None
     whole: str = ""
+    rule: str = ""
 
     def model(self) -> onnx.ModelProto:
         """The graph with seeded weights, scaled so that products keep the size of numbers."""
@@ -134,6 +137,14 @@ def _siblings(count: int, rows: int, depth: int, columns: int) -> Pattern:
     )
 
 
+def _gated(rows: int, depth: int, features: int) -> Pattern:
+    """A gated MLP without its last product: SwiGLU."""
+    text = f"""(float[{rows},{depth}] x) => (float[{rows},{features}] y) {{
+        g = MatMul(x, wg) u = MatMul(x, wu) s = Sigmoid(g) a = Mul(g, s) y = Mul(a, u)
+    }}"""
+    return Pattern(text, {"wg": (depth, features), "wu": (depth, features)}, peer=1.0, rule="siblings")
+
+
 def _sibling_convolutions(channels: int, features: Sequence[int], side: int) -> Pattern:
     """1x1 convolutions of one image, with their weights joined; the results stay in one image."""
     x, size = f"float[1,{channels},{side},{side}] i", f"{side},{side}"
@@ -163,13 +174,11 @@ PATTERNS: Final[dict[str, Pattern]] = {
         }""",
         apart=0.65,
     ),
-    "swiglu 128x896x4864": Pattern(
-        """(float[128,896] x) => (float[128,4864] y) {
-            g = MatMul(x, wg) u = MatMul(x, wu) s = Sigmoid(g) a = Mul(g, s) y = Mul(a, u)
-        }""",
-        {"wg": (896, 4864), "wu": (896, 4864)},
-        peer=1.0,
-    ),
+    "swiglu 128x896x4864": _gated(128, 896, 4864),
+    "swiglu 1x896x4864": _gated(1, 896, 4864),
+    "swiglu 16x896x4864": _gated(16, 896, 4864),
+    "swiglu 512x896x4864": _gated(512, 896, 4864),
+    "swiglu 64x64x128": _gated(64, 64, 128),
     "layer_norm_linear 128x768x768": Pattern(
         """(float[128,768] x) => (float[128,768] y) {
             n = LayerNormalization(x, s, b) p = MatMul(n, w) y = Add(p, c)
@@ -204,7 +213,7 @@ PATTERNS: Final[dict[str, Pattern]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a pattern; ``beside``: ``apart`` or the peer."""
+    """What was measured of a pattern; ``beside``: ``apart``, the peer, or the rule that the other lacks."""
 
     pattern: str
     beside: str
@@ -234,7 +243,7 @@ class Row:
 
 
 def measured(name: str, threads: int, seconds: float) -> Iterator[Row]:
-    """The pattern beside its ops apart, then beside the peer."""
+    """The pattern beside its ops apart, then without its rule, then beside the peer."""
     pattern = PATTERNS[name]
     model = pattern.model()
     options = gw.CompileOptions(threads=threads)
@@ -244,6 +253,10 @@ def measured(name: str, threads: int, seconds: float) -> Iterator[Row]:
     yield _row(name, beside, gw.compile(pattern.other(), options=options).run, fused, feeds, threads, seconds)
     if pattern.whole:
         return
+    if pattern.rule:
+        without = gw.CompileOptions(threads=threads, fusion_rules=f"-{pattern.rule}")
+        other = gw.compile(model, options=without).run
+        yield _row(name, f"no {pattern.rule}", other, fused, feeds, threads, seconds)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pattern.onnx"
         onnx.save(model, file)
@@ -266,7 +279,7 @@ def _row(
 
     blocks = Blocks({"before": runs(other), "after": runs(fused)}, threads)
     made = estimate(blocks, seconds)
-    goal = PATTERNS[name].apart if beside == "apart" else PATTERNS[name].peer
+    goal = {"apart": PATTERNS[name].apart, PEER: PATTERNS[name].peer}.get(beside)
     return Row(name, beside, threads, made, blocks.least_ns["after"] / 1e3, goal)
 
 

@@ -135,7 +135,7 @@ def hook_of(name: str, shape: tuple[int, int], isa: Isa) -> tuple[Kernel, Sequen
     region = region_of(node)
     anchor = next(n.output for n in region if Trait.CONTRACTION in n.op.traits)
     limits = TARGETS[isa.name].limits
-    made = hook_kernel(region, schedule_of(region, limits), anchor, (0, 1), module.constants, "hook")
+    made = hook_kernel(region, schedule_of(region, limits), [anchor], (0, 1), module.constants, "hook")
     return made.kernel, [int(str(size)) for size in made.sizes]
 
 

@@ -43,6 +43,7 @@ SERVES_PYTORCH = ("frontends/torch/", "torch/")
 
 RULES_BY_OP = {
     "compiler/host_program.py": "sizes that the host binds",
+    "fusion/siblings.py": "products of one left factor",
     "layout/channels_last.py": "the Transposes that it makes",
     "layout/channels_last_forms.py": "Transpose, convolutions and products",
     "layout/forms.py": "what blocks save, by kernel",

@@ -116,6 +116,18 @@ def test_programs_of_other_types(tmp_path: Path, dtype: str) -> None:
     assert subprocess.run([built(path, "-DGRAPHWRIGHT_MAIN"), "3"], timeout=60).returncode == 1
 
 
+def test_a_hook_takes_tiles_of_two_products(tmp_path: Path) -> None:
+    b, rng = gw.GraphBuilder(), np.random.default_rng(0)
+    x = b.input("x", np.float32, ("N", 24))
+    gate, up = (b.matmul(x, rng.standard_normal((24, 40)).astype(np.float32)) for _ in "gu")
+    b.output("y", b.mul(b.sigmoid(gate), up))
+    gw.emit_sources(b.compile(options=gw.CompileOptions(isa="v3")), tmp_path / "kernels")
+    path = source(tmp_path / "kernels", "hook")
+    for sizes in ((1, 1), (3, 40)):
+        program = [built(path, "-DGRAPHWRIGHT_MAIN"), *map(str, sizes)]
+        assert subprocess.run(program, timeout=60).returncode == 0
+
+
 def test_a_file_computes_what_numpy_does(folder: Path, tmp_path: Path) -> None:
     copied = tmp_path / "kernel.c"
     copied.write_text(source(folder, "sigmoid").read_text())

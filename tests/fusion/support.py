@@ -16,9 +16,10 @@ ops.load()
 
 
 def module_of(head: str, *lines: str) -> Module:
-    """``head``: inputs. The last of ``lines`` begins with return."""
-    body = "\n".join(f"    {line}" for line in lines)
-    return parse_module(f"module {{\n  graph main({head}) {{\n{body}\n  }}\n}}\n")
+    """``head``: inputs. The last of ``lines`` begins with return; those of constants begin with constant."""
+    constants = "".join(f"  {line}\n" for line in lines if line.startswith("constant "))
+    body = "".join(f"    {line}\n" for line in lines if not line.startswith("constant "))
+    return parse_module(f"module {{\n{constants}  graph main({head}) {{\n{body}  }}\n}}\n")
 
 
 def decided(module: Module, rules: RuleSet | None = None) -> dict[tuple[str, ...], Decision]:

@@ -41,12 +41,19 @@ CASES = {
         "return %b",
     ),
     Code.TWO_CONTRACTIONS: (
-        f"{X}, %w: f32[16, 16]",
+        f"{X}, %z: f32[8, 16], %w: f32[16, 16]",
         '%c = MatMul(%x, %w): f32[8, 16] from "c"',
-        '%a = MatMul(%x, %w): f32[8, 16] from "a"',
+        '%a = MatMul(%z, %w): f32[8, 16] from "a"',
         '%d = Exp(%c): f32[8, 16] from "d"',
         '%e = Exp(%a): f32[8, 16] from "e"',
         '%b = Add(%d, %e): f32[8, 16] from "b"',
+        "return %b",
+    ),
+    Code.SIBLING_WEIGHTS: (
+        f"{X}, %w: f32[16, 16], %v: f32[16, 16]",
+        '%c = MatMul(%x, %w): f32[8, 16] from "c"',
+        '%a = MatMul(%x, %v): f32[8, 16] from "a"',
+        '%b = Mul(%c, %a): f32[8, 16] from "b"',
         "return %b",
     ),
     Code.EPILOGUE_REDUCTION: (

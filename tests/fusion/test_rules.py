@@ -36,7 +36,14 @@ MODEL = (
     '%q = Abs(%w): f32[16, 16] from "square"',
     '%s = ReduceSum[axes=(1,)](%q): f32[16, 1] from "sum"',
     '%d = Div(%q, %s): f32[16, 16] from "div"',
-    "return %r, %n, %d",
+    "constant #g: f32[16, 16] = splat 1.0",
+    "constant #u: f32[16, 16] = splat 2.0",
+    "%wg = Constant[value=#g]: f32[16, 16]",
+    "%wu = Constant[value=#u]: f32[16, 16]",
+    '%g = MatMul(%x, %wg): f32[8, 16] from "gate"',
+    '%u = MatMul(%x, %wu): f32[8, 16] from "up"',
+    '%y = Mul(%g, %u): f32[8, 16] from "gated"',
+    "return %r, %n, %d, %y",
 )
 RULE_OF = {
     ("matmul", "relu"): "epilogue",
@@ -46,6 +53,8 @@ RULE_OF = {
     ("square", "sum"): "reduction_input",
     ("sum", "div"): "row",
     ("square", "div"): "row",
+    ("up", "gated"): "epilogue",
+    ("gate", "gated"): "siblings",
 }
 NAMES = {rule.name for rule in BUILT_IN}
 
@@ -68,7 +77,8 @@ def test_each_built_in_rule_merges_what_it_is_about() -> None:
 
 
 OFF = {
-    "epilogue": {("matmul", "relu")},
+    "epilogue": {("matmul", "relu"), ("up", "gated"), ("gate", "gated")},
+    "siblings": {("gate", "gated")},
     "pointwise": {("abs", "exp"), ("reshape", "neg")},
     "view": {("exp", "reshape"), ("reshape", "neg")},
     "reduction_input": {("square", "sum"), ("square", "div")},
@@ -94,7 +104,7 @@ def test_none_leaves_each_node_alone() -> None:
 
 @pytest.mark.parametrize(
     ("level", "merged"),
-    [(0, set()), (1, set()), (2, {*RULE_OF.values()} - {"epilogue"}), (3, {*RULE_OF.values()})],
+    [(0, set()), (1, set()), (2, {*RULE_OF.values()} - {"epilogue", "siblings"}), (3, {*RULE_OF.values()})],
 )
 def test_levels(level: int, merged: set[str]) -> None:
     found = decided(module_of(*MODEL), rule_set(options(opt_level=level)))
@@ -171,7 +181,7 @@ def test_unknown_rules_are_listed_at_once() -> None:
     first, second = error.value.diagnostics
     assert first.message == "there is no fusion rule 'epilog'"
     assert first.hint.startswith(
-        "did you mean 'epilogue'? fusion rules: attention, resize, scale, epilogue, view,"
+        "did you mean 'epilogue'? fusion rules: attention, resize, scale, siblings, epilogue, view,"
     )
     assert second.message == "there is no fusion rule 'vieuw'"
 

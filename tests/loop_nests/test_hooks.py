@@ -37,13 +37,14 @@ ISAS = pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
 
 
 class Case(NamedTuple):
-    """An epilogue of a product of ``shape``, and what operands it has; ``groups`` as for hook_kernel."""
+    """An epilogue of ``products`` of ``shape``, and what operands it has; ``groups`` as for hook_kernel."""
 
     shape: tuple[int, ...]
     groups: tuple[int, int]
     operands: tuple[tuple[int, ...], ...]
     build: Callable[..., list[Value]]
     expected: Callable[..., list[Array]]
+    products: int = 1
 
 
 def sigmoid(x: Array) -> Array:
@@ -77,6 +78,18 @@ CASES = {
         lambda b, x, inner, outer: [b(Sigmoid(), b(Add(), b(Mul(), x, inner), outer))],
         lambda x, inner, outer: [sigmoid(x * inner + outer)],
     ),
+    "two products": Case(
+        SHAPE, (1, 1), (SHAPE, (53,)),
+        lambda b, x, y, r, column: [b(Add(), b(Mul(), b(Sigmoid(), b(Mul(), x, column)), y), r), y],
+        lambda x, y, r, column: [sigmoid(x * column) * y + r, y],
+        products=2,
+    ),
+    "two products of one column": Case(
+        (41, 1), (0, 1), ((41, 1),),
+        lambda b, x, y, row: [b(Mul(), b(Tanh(), x), b(Add(), y, row))],
+        lambda x, y, row: [np.tanh(x) * (y + row)],
+        products=2,
+    ),
     "two axes of columns": Case(
         (2, 5, 7, 19), (1, 1), ((7, 1), (5, 1, 19)),
         lambda b, x, inner, outer: [b(Sigmoid(), b(Add(), b(Mul(), x, inner), outer))],
@@ -89,15 +102,17 @@ CASES = {
 def made(name: str) -> tuple[RegionKernel, list[int]]:
     """The hook, and which of the case's results is behind each of its outputs."""
     case, module = CASES[name], Module()
-    shapes = {"x": (*case.shape[:-1], 3), "w": (*case.shape[:-2], 3, case.shape[-1])}
+    shapes = {"x": (*case.shape[:-1], 3)}
     shapes |= {f"operand{k}": shape for k, shape in enumerate(case.operands)}
-    b, (x, w, *operands) = new_graph(module, "main", [(n, tensor(F32, *s)) for n, s in shapes.items()])
-    module.main.set_outputs(case.build(b, b(MatMul(), x, w), *operands))
+    b, (x, *operands) = new_graph(module, "main", [(n, tensor(F32, *s)) for n, s in shapes.items()])
+    weights = [b.const(np.full((3, case.shape[-1]), k, np.float32)) for k in range(case.products)]
+    module.main.set_outputs(case.build(b, *(b(MatMul(), x, w) for w in weights), *operands))
     PassManager((*graph_passes(), *kernel_passes(TARGETS["v4"]))).run(module)
     (node,) = (node for node in module.main if isinstance(node.op, Fused))
     region = region_of(node)
-    anchor = next(n.output for n in region if isinstance(n.op, MatMul))
-    hook = hook_kernel(region, schedule_of(region, LIMITS), anchor, case.groups, module.constants, "hook")
+    anchors = [n.output for n in region if isinstance(n.op, MatMul)]
+    assert len(anchors) == case.products
+    hook = hook_kernel(region, schedule_of(region, LIMITS), anchors, case.groups, module.constants, "hook")
     verify(hook.kernel)
     outer = dict(zip(region.outputs, node.outputs, strict=True))
     results = hook.parameters[len(hook.parameters) - hook.output_count :]
@@ -127,7 +142,7 @@ def tiles(draw: st.DrawFn, whole: tuple[int, int, int]) -> Tile:
     """Any tile of a result: no rows, no columns, and all of them too. Of one column, that is in all."""
     rows, cols = (sorted(draw(st.tuples(st.integers(0, n), st.integers(0, n)))) for n in whole[1:])
     cols = cols if whole[2] > 1 else [0, 1]
-    ld = cols[1] - cols[0] + draw(st.sampled_from((0, 1, 16)))
+    ld = 2 * (cols[1] - cols[0] + draw(st.sampled_from((0, 1, 16))))
     return Tile(draw(st.integers(0, whole[0] - 1)), slice(*rows), slice(*cols), ld)
 
 
@@ -138,12 +153,13 @@ def whole_of(case: Case) -> tuple[int, int, int]:
     return math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])
 
 
-def held(values: Array, ld: int) -> Array:
-    """The rows of a tile, NaN between them."""
-    rows, cols = values.shape
-    tile = np.full(max(0, (rows - 1) * ld + cols), np.nan, np.float32)
-    for r in range(rows):
-        tile[r * ld : r * ld + cols] = values[r]
+def held(products: list[Array], ld: int) -> Array:
+    """The rows of a tile, in each those of all products; NaN between them."""
+    (rows, cols), apart = products[0].shape, ld // len(products)
+    tile = np.full(max(0, (rows - 1) * ld + apart * (len(products) - 1) + cols), np.nan, np.float32)
+    for k, values in enumerate(products):
+        for r in range(rows):
+            tile[r * ld + k * apart : r * ld + k * apart + cols] = values[r]
     return tile
 
 
@@ -169,9 +185,11 @@ def test_a_hook_stores_its_tile_and_nothing_else(name: str, isa: Isa, data: st.D
     case = CASES[name]
     whole, side = whole_of(case), data.draw(st.sampled_from(("start", "end")))
     tile, random = data.draw(tiles(whole)), np.random.default_rng(0)
-    x, *operands = (random.uniform(-2, 2, s).astype(np.float32) for s in (case.shape, *case.operands))
-    expected = case.expected(*(a.astype(np.float64) for a in (x, *operands)))
-    values = held(x.reshape(whole)[tile.batch, tile.rows, tile.cols], tile.ld)
+    shapes = (*[case.shape] * case.products, *case.operands)
+    arrays = [random.uniform(-2, 2, s).astype(np.float32) for s in shapes]
+    products, operands = arrays[: case.products], arrays[case.products :]
+    expected = case.expected(*(a.astype(np.float64) for a in arrays))
+    values = held([x.reshape(whole)[tile.batch, tile.rows, tile.cols] for x in products], tile.ld)
     results = [guarded(np.full(whole, -7, np.float32), side) for _ in expected]
     given_operands = {f"operand{k}": guarded(a, side) for k, a in enumerate(operands)}
     assert call(name, isa, tile, guarded(values, side), given_operands, results) == 0

@@ -241,7 +241,7 @@ def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> 
     (node,) = fused_nodes(module)
     (region,) = node.regions
     anchor = next(n.output for n in region if isinstance(n.op, MatMul))
-    made = hook_kernel(region, schedule_of(region, LIMITS), anchor, (0, 1), module.constants, "hook")
+    made = hook_kernel(region, schedule_of(region, LIMITS), [anchor], (0, 1), module.constants, "hook")
     rng = np.random.default_rng(0)
     tiles = rng.normal(size=(rows, columns)).astype(np.float32)
     bias = rng.normal(size=columns).astype(np.float32)

@@ -139,7 +139,7 @@ def test_axes_of_an_epilogue_may_have_the_sizes_of_another_operand() -> None:
     ((_, node, fused),) = nodes_of(module, Fused)
     assert fused.schedule is not None and fused.schedule.dims == (1, 1)
     anchor = next(n.output for n in region_of(node) if isinstance(n.op, MatMul))
-    made = hook_kernel(region_of(node), fused.schedule, anchor, (0, 1), module.constants, "hook")
+    made = hook_kernel(region_of(node), fused.schedule, [anchor], (0, 1), module.constants, "hook")
     assert [value.name for value in made.parameters][:1] == ["x0"]
 
 

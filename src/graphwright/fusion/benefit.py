@@ -47,7 +47,7 @@ def folded_operands_stay(candidate: Candidate) -> Refusal | None:
     """A node that only a reduction reads joins that reduction, which no epilogue holds, where its operand is
     stored anyway: the squares of a norm behind a residual."""
     first, *more = candidate.consumer.nodes
-    if more or candidate.producer.anchor is None or not _is_folded(first):
+    if more or not candidate.producer.anchors or not _is_folded(first):
         return None
     read = {v for v in first.inputs if v is not None and not is_constant(v)}
     if any(not candidate.is_kept(value) for value in read):
@@ -80,7 +80,7 @@ def _is_stored(node: Node, candidate: Candidate) -> bool:
     the chain that ``node`` begins waits for something later, whose kernel it will join."""
     if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
         return True
-    if candidate.producer.anchor is None:
+    if not candidate.producer.anchors:
         return False
     position = candidate.partition.position
     value = node.output

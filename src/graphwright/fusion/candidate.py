@@ -25,8 +25,13 @@ class Candidate:
 
     @property
     def anchor(self) -> Node | None:
-        """The contraction whose epilogue the other nodes would be."""
-        return self.consumer.anchor or self.producer.anchor
+        """The contraction whose epilogue the other nodes would be, the first of several."""
+        return next(iter(self.anchors), None)
+
+    @cached_property
+    def anchors(self) -> tuple[Node, ...]:
+        """All contractions, in the order of the graph."""
+        return tuple(self.partition.ordered((*self.producer.anchors, *self.consumer.anchors)))
 
     @property
     def has_reduction(self) -> bool:
@@ -40,15 +45,15 @@ class Candidate:
 
     @cached_property
     def nest(self) -> Nest:
-        """The loops of all nodes but the anchor: the analysis of the producer goes on with a single node.
+        """The loops of all nodes but anchors: the analysis of the producer goes on with a single node.
         Raises NotOneNest."""
         if len(self.consumer.nodes) > 1 or self.producer.nest is None:
-            return analyse([n for n in self.nodes if n is not self.anchor])
+            return analyse([n for n in self.nodes if n not in self.anchors])
         return extended(self.producer.nest, self.consumer.nodes[0])
 
     def merged(self) -> Group:
         """Both as one group."""
-        return Group(self.nodes, self.anchor, self.nest)
+        return Group(self.nodes, self.anchors, self.nest)
 
     @cached_property
     def members(self) -> frozenset[Node]:

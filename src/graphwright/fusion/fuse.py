@@ -47,7 +47,7 @@ class Fuse(Pass):
         hints.raise_if_any()
         for graph, groups in grouped:
             for group in groups:
-                if len(group.nodes) > 1 or group.anchor is None:
+                if len(group.nodes) > 1 or not group.anchors:
                     outline(graph, group.nodes)
                     record.did("regions")
             graph.sort()
@@ -83,11 +83,10 @@ class _Grouping:
         if refusal is not None:
             self.apart[node] = refusal
         else:
-            anchor = node if Trait.CONTRACTION in node.op.traits else None
-            self.partition.add(Group([node], anchor))
-            refusal = (
-                None if anchor is None else Refusal(Code.PROLOGUE, f"{node.op.name} computes no operand")
-            )
+            anchors = (node,) if Trait.CONTRACTION in node.op.traits else ()
+            self.partition.add(Group([node], anchors))
+            if anchors:
+                refusal = Refusal(Code.PROLOGUE, f"{node.op.name} computes no operand")
         for producer in _producers(node):
             if (reason := refusal or self.apart.get(producer)) is not None:
                 self._refuse(producer, node, reason)

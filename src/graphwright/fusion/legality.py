@@ -9,6 +9,7 @@ from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.epilogue import epilogue_refusal
 from graphwright.fusion.moves import moves_refusal
 from graphwright.fusion.outline import operands_of
+from graphwright.fusion.siblings import siblings_refusal
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
@@ -44,15 +45,15 @@ def code_refusal(node: Node, target: Target) -> Refusal | None:
 def merge_refusal(candidate: Candidate) -> Refusal | None:
     """Why no one kernel can compute both sides; None where one can."""
     producer, consumer, target = candidate.producer, candidate.consumer, candidate.target
-    if producer.anchor is not None and consumer.anchor is not None:
-        return Refusal(Code.TWO_CONTRACTIONS, "two contractions")
-    nodes, anchor = candidate.nodes, candidate.anchor
+    nodes, anchors = candidate.nodes, candidate.anchors
+    if producer.anchors and consumer.anchors and (refusal := siblings_refusal(anchors)) is not None:
+        return refusal
     if len(nodes) > target.limits.nodes:
         return Refusal(Code.MANY_NODES, f"more than {target.limits.nodes} nodes")
-    if anchor is not None and any(v is not None and v.producer in candidate.members for v in anchor.inputs):
+    if any(v is not None and v.producer in candidate.members for anchor in anchors for v in anchor.inputs):
         return Refusal(Code.EPILOGUE_IS_OPERAND, "the contraction reads what its epilogue would compute")
     moves = any(map(is_move, nodes))
-    if anchor is not None and moves:
+    if anchors and moves:
         return Refusal(Code.MOVED_EPILOGUE, Code.MOVED_EPILOGUE.means)
     try:
         nest = candidate.nest
@@ -61,8 +62,8 @@ def merge_refusal(candidate: Candidate) -> Refusal | None:
         return found.refusal
     if refusal is not None:
         return refusal
-    if anchor is not None:
-        rest = [n for n in nodes if n is not anchor]
+    rest = [n for n in nodes if n not in anchors]
+    for anchor in anchors:
         if (refusal := epilogue_refusal(anchor, rest, nest)) is not None:
             return refusal
     if len(operands_of(nodes)) > target.limits.operands:

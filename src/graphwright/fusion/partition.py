@@ -15,22 +15,22 @@ from graphwright.records import dataclass
 
 @dataclass(eq=False)
 class Group:
-    """Nodes of one kernel in their order; ``nest``: the analysis of all but the anchor, where it is known."""
+    """Nodes of one kernel in their order; ``nest``: the analysis of all but anchors, where it is known."""
 
     nodes: list[Node]
-    anchor: Node | None = None
-    """The contraction whose epilogue the others are."""
+    anchors: tuple[Node, ...] = ()
+    """The contraction, or the two products of one left factor, whose epilogue the others are."""
     nest: Nest | None = None
 
     @property
     def rest(self) -> list[Node]:
-        """All but the anchor."""
-        return self.nodes if self.anchor is None else [n for n in self.nodes if n is not self.anchor]
+        """All but anchors."""
+        return [n for n in self.nodes if n not in self.anchors] if self.anchors else self.nodes
 
     @property
     def is_only_views(self) -> bool:
         """Whether it computes nothing."""
-        return self.anchor is None and all(Trait.VIEW in n.op.traits or is_move(n) for n in self.nodes)
+        return not self.anchors and all(Trait.VIEW in n.op.traits or is_move(n) for n in self.nodes)
 
     @property
     def has_reduction(self) -> bool:

@@ -75,7 +75,11 @@ class Code(enum.StrEnum):
     # ---- contractions and their epilogues
     TWO_CONTRACTIONS = (
         "FUSE_TWO_CONTRACTIONS",
-        "both sides hold a matrix product or convolution; a kernel computes one",
+        "both sides hold a matrix product or convolution; a kernel computes one, or two of one left factor",
+    )
+    SIBLING_WEIGHTS = (
+        "FUSE_SIBLING_WEIGHTS",
+        "right factors of two products of one left factor are not constant matrices of one size",
     )
     PROLOGUE = (
         "FUSE_PROLOGUE",

@@ -243,8 +243,13 @@ def _anchor_image(body: Graph) -> Value:
 
 
 def anchor_of(body: Graph) -> Node | None:
-    """The contraction in a region."""
-    return next((n for n in body if Trait.CONTRACTION in n.op.traits), None)
+    """The first contraction in a region."""
+    return next(iter(anchors_of(body)), None)
+
+
+def anchors_of(body: Graph) -> list[Node]:
+    """The contractions in a region: one, or two products with one left factor."""
+    return [n for n in body if Trait.CONTRACTION in n.op.traits]
 
 
 def walked_values(body: Graph) -> list[Value]:

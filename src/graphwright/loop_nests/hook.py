@@ -1,4 +1,5 @@
-"""A region as the epilogue of a contraction: called by the library's kernel on each finished tile."""
+"""A region as the epilogue of a contraction, or of two side by side: called by the library's kernel on each
+finished tile."""
 
 from __future__ import annotations
 
@@ -7,15 +8,13 @@ from collections.abc import Iterator, Sequence
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Schedule
 from graphwright.ir.graph import ConstantPool, Graph, Node, Value
-from graphwright.ir.loops.hook import HOOK_SIZES
+from graphwright.ir.loops.hook import HOOK_SIZES, tile_of
 from graphwright.ir.loops.nodes import (
-    Buffer,
     Const,
     Index,
     Kernel,
     Kind,
     Let,
-    Level,
     Load,
     Loop,
     Ref,
@@ -32,16 +31,16 @@ from graphwright.records import replace
 def hook_kernel(
     region: Graph,
     schedule: Schedule,
-    anchor: Value,
+    anchors: Sequence[Value],
     groups: tuple[int, int],
     constants: ConstantPool,
     name: str,
 ) -> RegionKernel:
-    """The epilogue of a region whose contraction gives ``anchor``: called on tiles of it.
+    """The epilogue of a region whose contractions give ``anchors``, of one shape: called on tiles of them.
 
-    ``groups``: how many leading dims of ``anchor`` are batch, and how many after these are rows.
+    ``groups``: how many leading dims of ``anchors`` are batch, and how many after these are rows.
     """
-    return _Hook(region, schedule, constants, name, anchor, groups).build()
+    return _Hook(region, schedule, constants, name, anchors, groups).build()
 
 
 class _Hook(NestBuilder):
@@ -59,13 +58,12 @@ class _Hook(NestBuilder):
         schedule: Schedule,
         constants: ConstantPool,
         name: str,
-        anchor: Value,
+        anchors: Sequence[Value],
         groups: tuple[int, int],
     ) -> None:
         super().__init__(region, schedule, constants, name)
-        self.anchor, self.groups = anchor, groups
-        shape, strides = (symbol("rows"), symbol("cols")), (symbol("ld"), 1)
-        self.tile = Buffer("tile", anchor.type.dtype, shape, Level.CACHE, strides)
+        self.anchors, self.groups = anchors, groups
+        self.tile = tile_of(anchors[0].type.dtype, len(anchors))
         self.fixed: list[Let] = []
         """Operands that do not vary along the rows, read outside of their loop."""
 
@@ -78,19 +76,26 @@ class _Hook(NestBuilder):
     def _body(self) -> list[Statement]:
         parts = self._parts()
         self._index_axes(self._join_axes(parts))
-        tile = Load(self.tile, (symbol("r"), symbol("c") if parts[2] else 0))
-        body = tuple(self._statements({self.anchor: tile}))
+        body = tuple(self._statements(dict(self._loads(symbol("c") if parts[2] else 0))))
         if not parts[2]:  # one column: the rows are the vector
             return [Loop("r", Kind.VECTOR, symbol("rows"), (*self.fixed, *body))]
         rows = Loop("r", Kind.SERIAL, symbol("rows"), body)
         return [Loop("c", Kind.VECTOR, symbol("cols"), (*self.fixed, rows))]
 
+    def _loads(self, column: Dim) -> Iterator[tuple[Value, Scalar]]:
+        """Each of the contractions' results, and its element of the tile."""
+        for number, anchor in enumerate(self.anchors):
+            side = () if len(self.anchors) == 1 else (number,)
+            yield anchor, Load(self.tile, (symbol("r"), *side, column))
+
     def _statements(self, bound: dict[Value, Scalar]) -> Iterator[Statement]:
         """What is computed and stored for one element of the tile; ``bound``: the values that are known."""
-        if self.anchor in self.region.outputs:
-            yield self._store_anchor(bound[self.anchor])
+        for anchor in self.anchors:
+            if anchor in self.region.outputs:
+                yield self._store_anchor(anchor, bound[anchor])
+        contractions = [anchor.producer for anchor in self.anchors]
         for node in self.region:
-            if isinstance(node.op, Constant) or node is self.anchor.producer:
+            if isinstance(node.op, Constant) or node in contractions:
                 continue
             operands = [self._operand(node, p, bound) for p in range(len(node.inputs))]
             name = self.temporary(node)
@@ -120,14 +125,14 @@ class _Hook(NestBuilder):
         bound[value] = Ref(self.fixed[-1].name, scalar.dtype)
         return bound[value]
 
-    def _store_anchor(self, scalar: Scalar) -> Store:
+    def _store_anchor(self, anchor: Value, scalar: Scalar) -> Store:
         walked = tuple(range(len(self.loops.extents)))
-        return Store(self.buffer(self.anchor, walked), self.at(walked), scalar)
+        return Store(self.buffer(anchor, walked), self.at(walked), scalar)
 
     def _parts(self) -> list[tuple[Axis, ...]]:
         """The axes of batch, rows and columns."""
         dims, (batch, rows) = self.schedule.dims, self.groups
-        axes = self.walks[self.anchor]
+        axes = self.walks[self.anchors[0]]
         first, last = sum(dims[:batch]), sum(dims[: batch + rows])
         return [axes[:first], axes[first:last], axes[last:]]
 

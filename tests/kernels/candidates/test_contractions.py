@@ -16,6 +16,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, TensorType, tensor
+from graphwright.kernels.gemm import candidates
 from graphwright.lower.tasks import TaskGraph
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.clip import Clip
@@ -114,3 +115,20 @@ HOOKED: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
 def test_one_launch_with_a_hook(name: str) -> None:
     build, types = HOOKED[name]
     assert launches(build, *types) == (1, 1)
+
+
+def gated(b: Builder, x: Value) -> Value:
+    """What combines two products of one left factor, and what follows it."""
+    rng = np.random.default_rng(0)
+    first, second = (b(MatMul(), x, b.const(rng.normal(size=(7, 33)), F32)) for _ in range(2))
+    made: Value = b(Add(), b(Mul(), b(Relu(), first), second), b.const(rng.normal(size=33), F32))
+    return made
+
+
+def test_two_products_of_one_left_factor_are_one_launch() -> None:
+    assert launches(gated, tensor(F32, N, 7)) == (1, 1)
+
+
+def test_two_products_that_no_kernel_takes_together_run_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "_dual", lambda *_: "declined")
+    assert launches(gated, tensor(F32, N, 7)) == (3, 1)

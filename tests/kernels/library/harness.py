@@ -160,6 +160,22 @@ HOOK(scale) {
     return 0;
 }
 
+/* Of a tile of two results: each as it is, and a count. buf: first, second, count; arg: rows, cols. */
+HOOK(part) {
+    float *first = buf[0], *second = buf[1], *count = buf[2];
+    if (row < 0 || col < 0 || rows < 1 || cols < 1 || row + rows > arg[0] || col + cols > arg[1] || batch ||
+        ld < 2 * cols)
+        return 1;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            const int64_t at = (row + r) * arg[1] + col + c;
+            first[at] = tile[r * ld + c];
+            second[at] = tile[r * ld + ld / 2 + c];
+            count[at] += 1;
+        }
+    return 0;
+}
+
 HOOK(fail) {
     (void)buf, (void)arg, (void)tile, (void)ld, (void)batch, (void)row, (void)rows, (void)col, (void)cols;
     return 7;
@@ -169,7 +185,8 @@ HOOK(fail) {
 
 @cache
 def hook(name: str) -> int:
-    """The address of a hook: ``scale`` (3 * tile + 1, and a count of the writes) or ``fail`` (returns 7)."""
+    """The address of a hook: ``scale`` (3 * tile + 1, and a count of the writes), ``part`` (both results of a
+    tile, and a count) or ``fail`` (returns 7)."""
     source = _folder() / "hooks.c"
     source.write_text(_HOOKS)
     opened = ctypes.CDLL(str(compile_c([source], "hooks", ("gcc",), ("-O1", "-std=c11"))))

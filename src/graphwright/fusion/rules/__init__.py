@@ -14,12 +14,14 @@ from graphwright.fusion.rules.reduction_input import REDUCTION_INPUT
 from graphwright.fusion.rules.resize import RESIZE
 from graphwright.fusion.rules.row import ROW
 from graphwright.fusion.rules.scale import SCALE
+from graphwright.fusion.rules.siblings import SIBLINGS
 from graphwright.fusion.rules.view import VIEW
 
 BUILT_IN: Final[tuple[FusionRule | KernelRule | ReplaceRule, ...]] = (
     ATTENTION,
     RESIZE,
     SCALE,
+    SIBLINGS,
     EPILOGUE,
     VIEW,
     ROW,

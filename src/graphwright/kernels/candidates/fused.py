@@ -1,8 +1,11 @@
-"""Fused nodes: a kernel generated from the region, or a contraction with the rest of the region as its
-epilogue.
+"""Fused nodes: a kernel generated from the region, or a contraction (or two products of one left factor) with
+the rest of the region as its epilogue.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
 
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
@@ -16,7 +19,7 @@ from graphwright.kernels.candidates.registry import (
     contraction_of,
 )
 from graphwright.kernels.launch import Hook, Launch, Run
-from graphwright.layout.forms import anchor_of
+from graphwright.layout.forms import anchors_of
 from graphwright.layout.physical import has_layouts, physical_region
 from graphwright.loop_nests import FLAT, RegionKernel, hook_kernel, region_kernel, schedule_of
 from graphwright.passes.cse import region_key
@@ -25,16 +28,17 @@ from graphwright.records import replace
 
 @candidate(Fused, blocks=True)
 def fused(node: Node[Fused], context: Context) -> Run | str:
-    """One kernel for the region; with a contraction in it, the library's with an epilogue, or two kernels."""
+    """One kernel for the region; with contractions in it, the library's with an epilogue, or kernels of their
+    own in front of the rest."""
     region = region_of(node)
     _lay_out_constants(node, region, context)
     walked = physical_region(region) if has_layouts(region) else region
-    anchor = anchor_of(region)
-    if anchor is None:
+    anchors = anchors_of(region)
+    if not anchors:
         return Run((_generated(node, walked, _schedule(node), context),))
-    made = _with_epilogue(node, region, walked, anchor, context)
+    made = _with_epilogue(node, region, walked, anchors, context)
     if isinstance(made, str):
-        return _in_two(node, region, walked, anchor, context)
+        return _in_turn(node, region, walked, anchors, context)
     return Run((made,)) if isinstance(made, Launch) else made
 
 
@@ -47,39 +51,54 @@ def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
         node.graph.replace_input(node, position, context.packed(value, inner.layout))
 
 
-def _in_two(node: Node, region: Graph, walked: Graph, anchor: Node, context: Context) -> Run | str:
-    """A contraction that takes no epilogue, then the rest of the region as a kernel of its own."""
-    outer = _outer(node, region)
-    alone = Node(anchor.op, [None if v is None else outer[v] for v in anchor.inputs], [anchor.output.type],
-                 name=anchor.name, sources=anchor.sources)  # fmt: skip
-    if anchor.output in outer:
-        alone.outputs = (outer[anchor.output],)
-    else:
-        alone.outputs = (context.temporary(anchor.output.type, "contraction", anchor.output.layout),)
-    choice = choose(alone, context)
-    found = choice.made
-    if not isinstance(found, Run):
-        return "; ".join(choice.reasons)
-    result = anchor_of(walked)
-    assert result is not None
-    rest, inner = _without(walked, result)
+def _in_turn(
+    node: Node, region: Graph, walked: Graph, anchors: Sequence[Node], context: Context
+) -> Run | str:
+    """Contractions that take no epilogue, then the rest of the region as a kernel of its own."""
+    runs: list[Run] = []
+    results: list[Value] = []
+    for anchor in anchors:
+        alone = _alone(anchor, _outer(node, region), context)
+        choice = choose(alone, context)
+        if not isinstance(choice.made, Run):
+            return "; ".join(choice.reasons)
+        runs.append(choice.made)
+        results.append(alone.output)
+    inside = anchors_of(walked)
+    rest, inner = _without(walked, inside)
     places = {inner[v]: value for v, value in _outer(node, walked).items() if v in inner}
-    places[inner[result.output]] = alone.output
+    places |= {inner[anchor.output]: value for anchor, value in zip(inside, results, strict=True)}
     epilogue = _generated(node, rest, schedule_of(rest, context.target.limits), context, places)
-    return Run((*found.launches, epilogue), temporaries=found.temporaries)
+    launches = chain.from_iterable(run.launches for run in runs)
+    temporaries = chain.from_iterable(run.temporaries for run in runs)
+    return Run((*launches, epilogue), temporaries=tuple(temporaries))
 
 
-def _without(region: Graph, anchor: Node) -> tuple[Graph, dict[Value, Value]]:
-    """``region`` with the result of ``anchor`` as an input, and what its values have become."""
+def _alone(anchor: Node, outer: dict[Value, Value], context: Context) -> Node:
+    """``anchor`` on what the graph around the region knows; its result is temporary where that knows none."""
+    inputs = [None if v is None else outer[v] for v in anchor.inputs]
+    alone = Node(anchor.op, inputs, [anchor.output.type], name=anchor.name, sources=anchor.sources)
+    result = outer.get(anchor.output)
+    alone.outputs = (
+        context.temporary(anchor.output.type, "contraction", anchor.output.layout)
+        if result is None
+        else result,
+    )
+    return alone
+
+
+def _without(region: Graph, anchors: Sequence[Node]) -> tuple[Graph, dict[Value, Value]]:
+    """``region`` with the results of ``anchors`` as inputs, and what its values have become."""
     rest = Graph(region.name)
-    inner = {v: rest.add_input(v.type, v.name) for v in (*region.inputs, anchor.output)}
+    results = (anchor.output for anchor in anchors)
+    inner = {v: rest.add_input(v.type, v.name) for v in (*region.inputs, *results)}
     for node in region:
-        if node is anchor:
+        if node in anchors:
             continue
         operands = [None if v is None else inner[v] for v in node.inputs]
         copy = rest.append(Node(node.op, operands, [v.type for v in node.outputs], sources=node.sources))
         inner |= dict(zip(node.outputs, copy.outputs, strict=True))
-    rest.set_outputs([inner[v] for v in region.outputs if v is not anchor.output])
+    rest.set_outputs([inner[v] for v in region.outputs if v.producer not in anchors])
     return rest, inner
 
 
@@ -122,17 +141,19 @@ def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKer
 
 
 def _with_epilogue(
-    node: Node[Fused], region: Graph, walked: Graph, anchor: Node, context: Context
+    node: Node[Fused], region: Graph, walked: Graph, anchors: Sequence[Node], context: Context
 ) -> Launch | Run | str:
-    found, result = contraction_of(anchor.op), anchor_of(walked)
-    if found is None or result is None:
+    anchor, *others = anchors
+    found = contraction_of(anchor.op)
+    if found is None:
         return f"{anchor.op.name} has no kernel that takes an epilogue"
     launch, groups, channel_axis = found
     outer = _outer(node, region)
     inputs = tuple(None if v is None else outer[v] for v in anchor.inputs)
-    known = epilogue_of(
-        region, anchor, channel_axis % max(1, len(anchor.output.type.dims)), context.constants
-    )
+    known = None
+    if not others:
+        axis = channel_axis % max(1, len(anchor.output.type.dims))
+        known = epilogue_of(region, anchor, axis, context.constants)
     if known is not None:
         bias, residual = (None if v is None else outer[v] for v in (known.bias, known.residual))
         epilogue = replace(known, bias=bias, residual=residual)
@@ -140,10 +161,12 @@ def _with_epilogue(
         if not isinstance(made, str):
             return made
     name = f"{region_name(region)}_hook"
-    tail = hook_kernel(walked, _schedule(node), result.output, groups(anchor), context.constants, name)
+    results = [each.output for each in anchors_of(walked)]
+    tail = hook_kernel(walked, _schedule(node), results, groups(anchor), context.constants, name)
     operands, writes = _operands(_outer(node, walked), tail)
     hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
-    return launch(Contraction(anchor, inputs, None, hook, _tiles(node, anchor)), context)
+    second = outer[others[0].operand(1)] if others else None
+    return launch(Contraction(anchor, inputs, None, hook, _tiles(node, anchor), second), context)
 
 
 def _tiles(node: Node, anchor: Node) -> Value | None:

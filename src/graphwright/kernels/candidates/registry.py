@@ -262,6 +262,8 @@ class Contraction(Generic[OpT]):
     tiles: Value | None = None
     """Where the epilogue stores a result for each element of the contraction's: a kernel may leave its tiles
     there, and call the hook on them in place."""
+    second: Value | None = None
+    """The right factor of a second product of the same left factor: the hook takes tiles of both."""
     epilogue: Epilogue = field(default_factory=Epilogue)
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 

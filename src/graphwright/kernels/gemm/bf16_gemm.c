@@ -124,14 +124,14 @@ static int readable(const struct product *p) {
            past <= SET_PERIOD - SET_APART;
 }
 
-static struct product product_of(void *const *buf, const int64_t *arg, int packed, int native) {
-    struct product p = {.g = gemm_of(buf, arg, BF16_ARGS)};
-    const int64_t *own = arg + GEMM_ARGS;
+/* g, whose factors are f32 where they are single, in pairs. */
+static struct product in_pairs(struct gemm g, int a_single, int b_single, int packed, int native) {
+    struct product p = {.g = g};
     struct gemm_args *s = &p.g.s;
     p.given = (struct given){
         .s = *s,
-        .a = {p.g.a, (int)own[0], native},
-        .b = {p.g.b, (int)own[1], native},
+        .a = {g.a, a_single, native},
+        .b = {g.b, b_single, native},
     };
     const int in_place = readable(&p);
     p.g.packed = packed;
@@ -144,6 +144,11 @@ static struct product product_of(void *const *buf, const int64_t *arg, int packe
     if (!packed)
         s->b_batch0 = s->b_batch1 = s->b_k = s->b_n = 0;
     return p;
+}
+
+static struct product product_of(void *const *buf, const int64_t *arg, int packed, int native) {
+    const int64_t *own = arg + GEMM_ARGS;
+    return in_pairs(gemm_of(buf, arg, BF16_ARGS), (int)own[0], (int)own[1], packed, native);
 }
 
 static int32_t run(const struct product *p, int64_t begin, int64_t end, float *scratch) {
@@ -166,5 +171,11 @@ GW_KERNEL(gw_gemm_bf16_packed) {
 
 GW_KERNEL(gw_gemm_bf16_wide) {
     const struct product p = product_of(buf, arg, 1, 0);
+    return run(&p, begin, end, scratch);
+}
+
+GW_KERNEL(gw_gemm_bf16_dual) {
+    const int a_single = (int)arg[DUAL_ARGS];
+    const struct product p = in_pairs(dual_of(buf, arg, BF16_DUAL_ARGS), a_single, 0, 1, has_bf16());
     return run(&p, begin, end, scratch);
 }

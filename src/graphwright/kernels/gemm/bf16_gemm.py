@@ -3,7 +3,7 @@
 A and B are bf16, or f32 that is rounded to bf16 while it is packed; sums are f32. Tiles multiply *pairs* of
 neighbours along K (``library/pairs.h``), so that they are those of the f32 product with half the K: with
 AVX512-BF16 one instruction does both multiply-adds of a lane. :data:`PACKED` takes B in panels of pairs
-(:func:`panels`); :data:`UNPACKED` takes it with strides.
+(:func:`panels`); :data:`UNPACKED` takes it with strides; :data:`DUAL` multiplies A by two packed factors.
 
 Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.gemm`, K counted in pairs. Rows of A are
 read in place where they are bf16, dense and of whole pairs.
@@ -18,14 +18,15 @@ from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.gemm import grid as grids
-from graphwright.kernels.gemm.gemm import ABI, GemmArgs
-from graphwright.kernels.library.extent import FLAG, Extent, Reach
+from graphwright.kernels.gemm.gemm import ABI, DualArgs, GemmArgs
+from graphwright.kernels.library.extent import FLAG, Extent, Reach, dense
 from graphwright.kernels.library.tile import K_RUN, pair_tiles, streams
 from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 
 PACKED: Final = "gw_gemm_bf16_packed"
 UNPACKED: Final = "gw_gemm_bf16"
+DUAL: Final = "gw_gemm_bf16_dual"
 WIDE: Final = "gw_gemm_bf16_wide"
 """As :data:`PACKED` without AVX512-BF16, whatever the CPU has."""
 
@@ -85,6 +86,16 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     return predict(work, isa.machine)
 
 
+def dual_scratch_bytes(isa: Isa, args: DualArgs) -> Dim:
+    """As of one product that has the panels of both."""
+    return scratch_bytes(isa, gemm.joined_product(isa, args), packed=True)
+
+
+def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
+    """As :func:`work_ns`, of both products."""
+    return work_ns(isa, gemm.dense_product(args.m, 2 * args.n, args.k))
+
+
 def extents(isa: Isa) -> tuple[Extent, ...]:
     """How far the kernels reach."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
@@ -97,6 +108,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
         packed,
         replace(packed, symbol=WIDE),
         _extent(isa, UNPACKED, plain, scratch_bytes(isa, a, packed=False)),
+        _dual_extent(isa),
     )
 
 
@@ -108,10 +120,17 @@ def _extent(isa: Isa, name: str, b: Reach, scratch: Dim) -> Extent:
     return replace(made, args=(*made.args, *Bf16Args._fields), operands=operands, bounds=bounds)
 
 
+def _dual_extent(isa: Isa) -> Extent:
+    a = DualArgs(*map(symbol, DualArgs._fields))
+    left = dense(2 + 2 * symbol("a_single"), a.m, a.k)
+    made = gemm.dual_extent(isa, DUAL, left, ceildiv(a.k, 2), dual_scratch_bytes(isa, a))
+    return replace(made, args=(*made.args, "a_single"), bounds={"a_single": FLAG})
+
+
 def header(isa: Isa) -> str:
     """What ``bf16_gemm.c`` includes."""
     shape = gemm.tile_shape(isa)
-    own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args._fields)} }};\n"
+    own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args._fields)}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
     return "\n".join([gemm.constants(isa), own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])
 
 

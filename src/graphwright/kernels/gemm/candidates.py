@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import BF16, F32, Layout
@@ -17,6 +18,7 @@ from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
+from graphwright.kernels.ref import KernelRef
 from graphwright.ops.core.matmul import MatMul
 from graphwright.targets.cpu.isa import Isa
 
@@ -40,6 +42,8 @@ def matmul_groups(node: Node) -> tuple[int, int]:
 def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     """f32, or in bf16, with up to two batch axes; a constant B is packed, or laid along K where it has few
     columns."""
+    if call.second is not None:
+        return _dual(call, call.second, context)
     a, b, in_bf16 = call.operand(0), call.operand(1), call.node.op.precision == BF16
     if not in_bf16 and a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"
@@ -85,6 +89,29 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
         gemm.grid(context.isa, args),
         gemm.scratch_bytes(context.isa, args, packed=packed),
         gemm.work_ns(context.isa, args),
+    )
+
+
+def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch | str:
+    """Two products of one left factor, by constant matrices of one size, in f32 or in bf16."""
+    a, b, in_bf16, isa = call.operand(0), call.operand(1), call.node.op.precision == BF16, context.isa
+    if b.type != second.type or len(b.type.dims) != 2 or not (is_constant(b) and is_constant(second)):
+        return f"no GEMM of {a.type} with {b.type} and {second.type} at once"
+    if not in_bf16 and a.type.dtype != F32:
+        return f"no GEMM for {a.type.dtype}"
+    k, n = b.type.dims
+    args, kernels = gemm.DualArgs(product(a.type.dims[:-1]), n, k), bf16_gemm if in_bf16 else gemm
+    panels = (_panels(each, context, in_pairs=in_bf16) for each in (b, second))
+    return Launch(
+        KernelRef(kernels.DUAL),
+        (a, *panels),
+        (),
+        (*args, int(a.type.dtype == F32)) if in_bf16 else args,
+        gemm.dual_grid(isa, args),
+        kernels.dual_scratch_bytes(isa, args),
+        kernels.dual_work_ns(isa, args),
+        takes_hook=True,
+        hook=call.hook,
     )
 
 

@@ -172,3 +172,10 @@ GW_KERNEL(gw_gemm_f32_codes) {
     g.codes = &codes;
     return run(&g, begin, end, scratch);
 }
+
+GW_KERNEL(gw_gemm_f32_dual) {
+    struct gemm g = dual_of(buf, arg, DUAL_ARGS);
+    g.packed = 1;
+    const int is_few = g.s.m <= FEW_ROWS;
+    return run_units(&g, begin, end, scratch, is_few ? run_few_dense_rows : run_block, is_few);
+}

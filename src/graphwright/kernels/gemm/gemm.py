@@ -5,6 +5,9 @@ All operands may have any strides.
 Symbols are alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
 (``pack.gemm_panels``, ``pack.gemm_layout``); :data:`UNPACKED` takes B with strides and packs one panel at a
 time; :data:`CODES` takes it as codes of few bits (see :mod:`~graphwright.kernels.gemm.nbits`).
+:data:`DUAL` takes a second B in panels, of the same size, and multiplies A by both (a dual GEMM). Its hook,
+which it needs, finds the tiles of both products side by side: each row has that of the first, then that of
+the second.
 
 Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...])
 cannot be flattened to one stride. A stride of 0 broadcasts.
@@ -41,6 +44,7 @@ from graphwright.targets.cpu.isa import Isa
 PACKED: Final = "gw_gemm_f32_packed"
 UNPACKED: Final = "gw_gemm_f32"
 CODES: Final = "gw_gemm_f32_codes"
+DUAL: Final = "gw_gemm_f32_dual"
 
 K_BLOCK: Final = 768
 """Longest block of K; longer ones are cut into blocks of equal length."""
@@ -113,8 +117,18 @@ class CodesArgs(NamedTuple):
     """Whether products of few rows keep all bits of A, in place of 16 (``nbits_pairs.py``)."""
 
 
+class DualArgs(NamedTuple):
+    """The args of :data:`DUAL`, whose A[M, K] is dense."""
+
+    m: Dim
+    n: Dim
+    """Columns of each product."""
+    k: Dim
+
+
 ABI: Final = Abi("gemm", ("a", "b", "bias", "residual", "c"), GemmArgs._fields)
 """``bias`` and ``residual`` may be absent; ``c`` is ignored when there is a hook."""
+DUAL_ABI: Final = Abi("dual", ("a", "b", "second"), DualArgs._fields)
 CODES_ABI: Final = Abi("codes", ("a", "codes", "scales", "zeros", "bias", "residual", "c"), CodesArgs._fields)
 """Of :data:`CODES`, whose arguments stand behind those of a GEMM; ``zeros`` may be absent."""
 
@@ -156,6 +170,28 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
     panel = 0 if packed else minimum(args.k, K_BLOCK) * width
     sums = minimum(maximum(args.k - K_BLOCK, 0), 1) * rows * panels * width
     return 4 * (rows * _A_PITCH + panel + sums)
+
+
+def dual_grid(isa: Isa, args: DualArgs) -> Dim:
+    """Units of work, each of panels of both products."""
+    return grid(isa, dense_product(args.m, args.n, args.k))
+
+
+def dual_scratch_bytes(isa: Isa, args: DualArgs) -> Dim:
+    """As of one product that has the panels of both."""
+    return scratch_bytes(isa, joined_product(isa, args), packed=True)
+
+
+def joined_product(isa: Isa, args: DualArgs) -> GemmArgs:
+    """The args of one product that has the panels of both."""
+    width = panel_columns(isa)
+    return dense_product(args.m, 2 * ceildiv(args.n, width) * width, args.k)
+
+
+def dense_product(m: Dim, n: Dim, k: Dim) -> GemmArgs:
+    """The args of a dense A[M, K] and a packed B, to which nothing is added."""
+    zeros = dict.fromkeys(GemmArgs._fields, 0)
+    return GemmArgs(**zeros)._replace(batch0=1, batch1=1, m=m, n=n, k=k, a_m=k, a_k=1)
 
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
@@ -205,8 +241,13 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
     return predict(work, isa.machine)
 
 
+def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
+    """As :func:`work_ns`, of both products."""
+    return work_ns(isa, dense_product(args.m, 2 * args.n, args.k))
+
+
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach."""
+    """How far the kernels reach."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), panel_columns(isa)
     panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
@@ -214,6 +255,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
     return (
         extent(isa, PACKED, ABI, {"b": panels}, scratch_bytes(isa, a, packed=True)),
         extent(isa, UNPACKED, ABI, {"b": plain}, scratch_bytes(isa, a, packed=False)),
+        _dual_extent(isa),
         _codes_extent(isa),
     )
 
@@ -267,10 +309,31 @@ def _codes_extent(isa: Isa) -> Extent:
     )
 
 
+def _dual_extent(isa: Isa) -> Extent:
+    a = DualArgs(*map(symbol, DualArgs._fields))
+    return dual_extent(isa, DUAL, dense(4, a.m, a.k), a.k, dual_scratch_bytes(isa, a))
+
+
+def dual_extent(isa: Isa, name: str, left: Reach, depth: Dim, scratch: Dim) -> Extent:
+    """Of a kernel of two products; ``depth``: rows of a panel, of 4 bytes an element."""
+    a = DualArgs(*map(symbol, DualArgs._fields))
+    width = panel_columns(isa)
+    panels = dense(4, ceildiv(a.n, width) * width, depth)
+    return Extent(
+        name,
+        DualArgs._fields,
+        DUAL_ABI.ordered(a=left, b=panels, second=panels),
+        grid=dual_grid(isa, a),
+        scratch=scratch,
+        tiles=Tiles(1, a.m, a.n),
+        needs_hook=True,
+    )
+
+
 def constants(isa: Isa) -> str:
     """Arguments, and sizes of tiles and blocks, as C."""
     shape = tile_shape(isa)
-    return f"""{ABI.c_text()}
+    return f"""{ABI.c_text()}{DUAL_ABI.c_text()}
 #define MR {shape.rows} /* rows of a tile */
 #define NR {shape.columns(isa)} /* columns of a tile, and of a panel of B */
 #define HELD {_HELD} /* tiles that wait for a hook */

@@ -13,6 +13,7 @@ struct codes;
 struct gemm {
     struct gemm_args s;
     const float *a, *b, *bias, *residual;
+    const float *second; /* B of the second of two products with one A, or NULL */
     float *c;
     gw_hook hook;
     void *const *hook_buf;

@@ -25,6 +25,26 @@ static const float *row_of_a(const struct gemm *g, const struct block *o, int64_
     return g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1 + row * g->s.a_m + k0 * g->s.a_k;
 }
 
+/* Products with one A that are computed side by side: a row of a tile has the row of each, one after the
+   other. */
+static int results_of(const struct gemm *g) { return g->second ? 2 : 1; }
+
+/* Panel p of the packed B of a result, from k0 on. */
+static const float *packed_panel(const struct gemm *g, const struct block *o, int result, int64_t p,
+                                 int64_t k0) {
+    const float *b = result ? g->second : g->b;
+    return b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1 + (p * g->s.k + k0) * NR;
+}
+
+/* The panel that is read after panel p of a result, in a block of K of so much depth. */
+static const float *panel_after(const struct gemm *g, const struct block *o, int result, int64_t p,
+                                int64_t k0, int64_t depth) {
+    if (result + 1 < results_of(g))
+        return packed_panel(g, o, result + 1, p, k0);
+    return p + 1 < o->panel1 ? packed_panel(g, o, 0, p + 1, k0)
+                             : packed_panel(g, o, 0, o->panel0, k0 + depth);
+}
+
 /* Tile i of count fetches its part of the next panel of B. */
 static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t count, int64_t depth,
                     struct tile *t) {
@@ -45,13 +65,15 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     const int64_t m = g->s.m, k = g->s.k, tiles = parts(m, MR);
     const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
     const int64_t k_blocks = k > K_BLOCK ? parts(k, K_BLOCK) : 1;
-    const float *b0 = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
     float *a_tiles = scratch;
     float *b_panel = a_tiles + block_rows * A_PITCH;
     float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
-    float room[MR * NR] __attribute__((aligned(64))), out[HELD * MR * NR] __attribute__((aligned(64)));
-    const int64_t held = g->hook ? HELD : 1; /* tiles that are delivered at once */
-    int64_t row_of[BLOCK_TILES + 1];         /* where each tile of rows begins */
+    float room[MR * NR] __attribute__((aligned(64)));
+    float out[2 * BLOCK_TILES * MR * NR] __attribute__((aligned(64)));
+    const int results = results_of(g);
+    /* Tiles that are delivered at once: of several results those of all rows. */
+    const int64_t held = results > 1 ? BLOCK_TILES : g->hook ? HELD : 1, pitch = results * NR;
+    int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
     const int64_t count = o->tile1 - o->tile0;
     const int in_place = reads_in_place(g);
     for (int64_t i = 0; i <= count; i++)
@@ -61,41 +83,48 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = column(g, p), cols = column(g, p + 1) - col;
             const int whole = cols % VL == 0;
-            const float *b, *next; /* what follows this panel */
-            int64_t ldb = NR;
-            if (g->packed) {
-                b = b0 + (p * k + k0) * NR;
-                next = p + 1 < o->panel1 ? b + k * NR : b0 + (o->panel0 * k + k0 + depth) * NR;
-            } else {
-                b = pack_panel(g, o, p, k0, depth, b_panel, &ldb);
-                next = behind_panel(g, o, p, k0, b);
-            }
-            for (int64_t i = 0; i < count; i++) {
-                const int64_t row = row_of[i], rows = row_of[i + 1] - row, first = row_of[i - i % held];
-                float *a = a_tiles + i * MR * A_PITCH;
-                if (p == o->panel0 && !in_place) /* right before its first use */
-                    pack_tile(g, o, row, rows, k0, depth, a);
-                float *sum = sums + ((p - o->panel0) * count + i) * MR * NR;
-                struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR, .to = sum, .to_ld = NR};
-                if (p == o->panel0 && i + 1 < count)
-                    fetch_a(g, o, row + rows, k0, &t);
-                else
-                    fetch_b(g, next, i, count, depth, &t);
-                if (kb == 0)
-                    start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
-                if (kb == k_blocks - 1)
-                    aim_tile(g, o, row, col, whole, out + (row - first) * NR, NR, &t);
-                t.wide = g->wide;
-                if (in_place)
-                    run_tile_in_place(rows, parts(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b, ldb,
-                                      &t);
-                else
-                    run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
-                if (kb < k_blocks - 1 || ((i + 1) % held && i + 1 < count))
-                    continue;
-                const int32_t error = deliver_tile(g, o, first, row + rows - first, col, cols, out, NR, &t);
-                if (error)
-                    return error;
+            for (int result = 0; result < results; result++) {
+                const int is_first = p == o->panel0 && result == 0, is_last = result == results - 1;
+                const float *b, *next; /* what follows this panel */
+                int64_t ldb = NR;
+                if (g->packed) {
+                    b = packed_panel(g, o, result, p, k0);
+                    next = panel_after(g, o, result, p, k0, depth);
+                } else {
+                    b = pack_panel(g, o, p, k0, depth, b_panel, &ldb);
+                    next = behind_panel(g, o, p, k0, b);
+                }
+                for (int64_t i = 0; i < count; i++) {
+                    const int64_t row = row_of[i], rows = row_of[i + 1] - row, first = row_of[i - i % held];
+                    float *a = a_tiles + i * MR * A_PITCH;
+                    if (is_first && !in_place) /* right before its first use */
+                        pack_tile(g, o, row, rows, k0, depth, a);
+                    float *sum = sums + (((p - o->panel0) * results + result) * count + i) * MR * NR;
+                    struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR};
+                    t.to = sum;
+                    t.to_ld = NR;
+                    t.wide = g->wide;
+                    if (is_first && i + 1 < count)
+                        fetch_a(g, o, row + rows, k0, &t);
+                    else
+                        fetch_b(g, next, i, count, depth, &t);
+                    if (kb == 0)
+                        start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
+                    if (kb == k_blocks - 1)
+                        aim_tile(g, o, row, col, whole, out + (row - first) * pitch + result * NR, pitch, &t);
+                    if (in_place)
+                        run_tile_in_place(rows, parts(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b,
+                                          ldb, &t);
+                    else
+                        run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
+                    const int is_held = (i + 1) % held && i + 1 < count;
+                    if (kb < k_blocks - 1 || !is_last || is_held)
+                        continue;
+                    const int64_t now = row + rows - first;
+                    const int32_t error = deliver_tile(g, o, first, now, col, cols, out, pitch, &t);
+                    if (error)
+                        return error;
+                }
             }
         }
     }
@@ -107,35 +136,44 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
    side, for all groups of rows. The sums between blocks of K lie in scratch. */
 static int32_t run_few_rows(const struct gemm *g, const struct block *o, const float *a, int64_t lda,
                             float *sums) {
+    enum { MOST_GROUPS = (FEW_ROWS + GROUP_ROWS - 1) / GROUP_ROWS };
     const int64_t m = g->s.m, k = g->s.k, groups = parts(m, GROUP_ROWS);
     const int64_t k_block = groups > 1 ? SHARED_K_BLOCK : STREAM_K_BLOCK;
     const int64_t k_blocks = k > k_block ? parts(k, k_block) : 1, width = stream_panels[parts(m, groups) - 1];
-    const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
-    float room[STREAM_CELLS] __attribute__((aligned(64))), out[STREAM_CELLS] __attribute__((aligned(64)));
+    const int results = results_of(g);
+    float room[STREAM_CELLS] __attribute__((aligned(64)));
+    float out[2 * MOST_GROUPS * STREAM_CELLS] __attribute__((aligned(64)));
     for (int64_t p = o->panel0, now; p < o->panel1; p += now) {
         now = o->panel1 - p < width ? 1 : width;
-        const int64_t pitch = now * NR, col = p * NR, cols = smaller(g->s.n - col, pitch);
-        for (int64_t kb = 0; kb < k_blocks; kb++) {
-            const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
-            const float *b_at = b + (p * k + k0) * NR;
-            for (int64_t i = 0; i < groups; i++) { /* each fetches its part of what comes next */
-                const int64_t row = cut(m, i, groups), rows = cut(m, i + 1, groups) - row;
-                float *sum = sums + row * pitch;
-                struct tile t = {.from_kind = FROM_TILE, .from = sum, .to = sum, .from_ld = pitch};
-                t.to_ld = pitch;
-                const float *next = kb + 1 < k_blocks ? b_at + depth * NR : b + (p + now) * k * NR;
-                t.ahead = groups > 1 ? next + depth * NR / groups * i : b_at + STREAM_AHEAD;
-                t.ahead_lines = parts(UNROLL * NR / 16, groups);
-                if (kb == 0)
-                    start_tile(g, o, row, rows, col, cols, cols == pitch, room, pitch, &t);
-                if (kb == k_blocks - 1)
-                    aim_tile(g, o, row, col, cols == pitch, out, pitch, &t);
-                stream_of[rows - 1][now > 1](depth, a + row * lda + k0, lda, b_at, k * NR, &t);
-                if (kb < k_blocks - 1)
-                    continue;
-                const int32_t error = deliver_tile(g, o, row, rows, col, cols, out, pitch, &t);
-                if (error)
-                    return error;
+        const int64_t span = now * NR, pitch = results * span, col = p * NR;
+        const int64_t cols = smaller(g->s.n - col, span);
+        for (int result = 0; result < results; result++) {
+            const int is_last = result == results - 1;
+            const float *behind =
+                is_last ? packed_panel(g, o, 0, p + now, 0) : packed_panel(g, o, result + 1, p, 0);
+            for (int64_t kb = 0; kb < k_blocks; kb++) {
+                const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
+                const float *b = packed_panel(g, o, result, p, k0);
+                for (int64_t i = 0; i < groups; i++) { /* each fetches its part of what comes next */
+                    const int64_t row = cut(m, i, groups), rows = cut(m, i + 1, groups) - row;
+                    float *sum = sums + row * span, *to = out + row * pitch;
+                    struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = span};
+                    t.to = sum;
+                    t.to_ld = span;
+                    const float *next = kb + 1 < k_blocks ? b + depth * NR : behind;
+                    t.ahead = groups > 1 ? next + depth * NR / groups * i : b + STREAM_AHEAD;
+                    t.ahead_lines = parts(UNROLL * NR / 16, groups);
+                    if (kb == 0)
+                        start_tile(g, o, row, rows, col, cols, cols == span, room, span, &t);
+                    if (kb == k_blocks - 1)
+                        aim_tile(g, o, row, col, cols == span, to + result * span, pitch, &t);
+                    stream_of[rows - 1][now > 1](depth, a + row * lda + k0, lda, b, k * NR, &t);
+                    if (kb < k_blocks - 1 || !is_last)
+                        continue;
+                    const int32_t error = deliver_tile(g, o, row, rows, col, cols, to, pitch, &t);
+                    if (error)
+                        return error;
+                }
             }
         }
     }
@@ -154,7 +192,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
     const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
     const int64_t n_units = parts(panels, UNIT_PANELS);
     const int64_t m_parts = row_parts(parts(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
-    const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS;
+    const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS / results_of(g);
     const int64_t group = at_once ? n_units : most;
     while (begin < end) {
         const int64_t batch = begin / (m_parts * n_units), outer = begin % (m_parts * n_units);
@@ -190,6 +228,22 @@ static struct gemm gemm_of(void *const *buf, const int64_t *arg, int64_t args) {
     memcpy(&g.scale, &g.s.scale, sizeof g.scale);
     memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
     memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
+    return g;
+}
+
+/* Two products of one dense A, by their arguments and operands in the order a, b, second, and a hook. */
+static struct gemm dual_of(void *const *buf, const int64_t *arg, int64_t args) {
+    const struct dual_args *own = dual_args(arg);
+    struct gemm g = {
+        .s = {.batch0 = 1, .batch1 = 1, .m = own->m, .n = own->n, .k = own->k, .a_m = own->k, .a_k = 1},
+        .a = buf[DUAL_A],
+        .b = buf[DUAL_B],
+        .second = buf[DUAL_SECOND],
+        .hook_buf = buf + DUAL_OPERANDS + 1,
+        .hook_arg = arg + args,
+        .scale = 1,
+    };
+    memcpy(&g.hook, &buf[DUAL_OPERANDS], sizeof g.hook);
     return g;
 }
 

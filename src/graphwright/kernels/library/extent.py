@@ -91,6 +91,8 @@ class Extent:
     multiples: tuple[Dim, ...] = ()
     at_least_0: tuple[Dim, ...] = ()
     tiles: Tiles | None = None
+    needs_hook: bool = False
+    """Whether the epilogue may not be absent."""
 
     def c_text(self) -> str:
         """The C function."""
@@ -116,6 +118,8 @@ class Extent:
         return f"{head};\n{head} {{\n{body}\n}}\n"
 
     def _write_conditions(self, writer: _Writer) -> None:
+        if self.needs_hook:
+            writer.refuse("!hooked")
         choices = self.choices or {}
         for name in self.args:
             if name in choices:

@@ -95,7 +95,7 @@ def is_hook(kernel: Kernel) -> bool:
 def emit_hook(kernel: Kernel, isa: Isa) -> str:
     """The C function of an epilogue: what a library kernel calls on each finished tile.
 
-    The first parameter is the tile ``tile[rows, cols] strides(ld, 1)`` of level cache, f32 or i32; the sizes
+    The first parameter is the tile, f32 or i32 (:func:`~graphwright.ir.loops.hook.tile_of`); the sizes
     include those of :data:`HOOK_SIZES` that are used, and an element (r, c) of the tile stands at (batch,
     row0 + r, col0 + c) of the output.
     """

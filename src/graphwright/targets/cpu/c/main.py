@@ -126,12 +126,12 @@ _RUN = """\
 _RUN_HOOK = """\
     {{ /* {name}, on one tile: operands are as long as it reaches */
 @SIZES@
-        const int64_t rows = {rows}, cols = {cols}, size[] = {{{sizes}}};
+        const int64_t rows = {rows}, cols = {cols}, ld = {results} * cols, size[] = {{{sizes}}};
         const int floating[] = {{{floating}}};
         double reach[{first} + {count}] = {{0}};
         reach[{tile}] = 1, reach[{tile} + 1] = rows, reach[{tile} + 2] = cols;
         {name}_extent(arg, 64, {operands}, reach);
-        int64_t elements[{count}] = {{rows * cols}};
+        int64_t elements[{count}] = {{rows * ld}};
         for (int i = 1; i < {count}; ++i)
             elements[i] = (int64_t)fabs(reach[{first} + i - 1]) / size[i];
         void *buf[{count}], *check[{count}];
@@ -139,8 +139,8 @@ _RUN_HOOK = """\
             buf[i] = made_up(elements[i], size[i], floating[i]);
             check[i] = made_up(elements[i], size[i], floating[i]);
         }}
-        {name}(buf + 1, arg, buf[0], cols, 0, 0, rows, 0, cols);
-        naive_{name}(check + 1, arg, check[0], cols, 0, 0, rows, 0, cols);
+        {name}(buf + 1, arg, buf[0], ld, 0, 0, rows, 0, cols);
+        naive_{name}(check + 1, arg, check[0], ld, 0, 0, rows, 0, cols);
         for (int i = 0; i < {count}; ++i) {{
             const double off = worst(buf[i], check[i], elements[i], size[i], floating[i]);
             if (off > 1e-4)
@@ -151,7 +151,7 @@ _RUN_HOOK = """\
         int64_t runs = 0;
         for (; spent < 0.2; spent = seconds() - start)
             for (int i = 0; i < 100; ++i, ++runs)
-                {name}(buf + 1, arg, buf[0], cols, 0, 0, rows, 0, cols);
+                {name}(buf + 1, arg, buf[0], ld, 0, 0, rows, 0, cols);
         const double elapsed = 1e9 * spent / (double)(runs * rows * cols);
         printf("{name}: %.4f ns an element\\n", elapsed);
     }}"""
@@ -205,6 +205,7 @@ def _run_hook(hook: Kernel, support: Support) -> str:
         name=hook.name,
         rows=dim_text(rows, names),
         cols=dim_text(columns, names),
+        results=product(hook.parameters[0].shape[1:-1]),
         first=FIRST,
         tile=TILE,
         operands=len(hook.parameters) - 1,

@@ -1,0 +1,18 @@
+"""Siblings: two products of one left factor become one, whose epilogue has tiles of both (gated MLPs)."""
+
+from __future__ import annotations
+
+from graphwright.fusion.candidate import Candidate
+from graphwright.fusion.rules.base import ALL, FusionRule
+
+
+def _joins_two_products(candidate: Candidate) -> bool:
+    return bool(candidate.producer.anchors and candidate.consumer.anchors)
+
+
+SIBLINGS = FusionRule(
+    "siblings",
+    "computes two products of one left factor side by side, and combines their tiles (gated MLPs)",
+    _joins_two_products,
+    level=ALL,
+)

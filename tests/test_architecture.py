@@ -68,6 +68,7 @@ RULES_BY_OP = {
     "passes/quantize_weights.py": "products whose weights are rounded",
     "passes/scale_weights.py": "convolutions of scaled images",
     "passes/sink_resizes.py": "resized images that convolutions read",
+    "passes/split_products.py": "products whose results are split",
     "passes/tail_duplication.py": "branches of different rank",
     "passes/translate.py": "nodes that the import put off",
     "passes/weight_only_quantization.py": "products of weights of few bits",

@@ -128,6 +128,33 @@ def test_a_product_that_is_an_output_is_stored_as_well() -> None:
     np.testing.assert_allclose(found["y"], wide @ gate - np.tanh(wide @ up), rtol=1e-5, atol=1e-4)
 
 
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([1, 5, 17, 70]),
+    st.sampled_from([8, 33, 96]),
+    st.sampled_from([1, 7, 16, 33]),
+    st.booleans(),
+    st.integers(0, 1 << 30),
+)
+def test_weights_that_are_joined_are_split(
+    rows: int, depth: int, features: int, biased: bool, seed: int
+) -> None:
+    """A gated linear unit: one product, whose halves are combined."""
+    rng = np.random.default_rng(seed)
+    weights = (rng.standard_normal((depth, 2 * features)) / sqrt(depth)).astype(np.float32)
+    bias = rng.standard_normal(2 * features).astype(np.float32) if biased else np.zeros(2 * features)
+    b = gw.GraphBuilder()
+    made = b.matmul(b.input("x", np.float32, ("N", depth)), weights)
+    first, second = b.split(b.add(made, bias) if biased else made, parts=2, axis=-1)
+    b.output("y", b.mul(first, b.sigmoid(second)))
+    model = b.compile()
+    assert is_dual(model)
+    x = rng.standard_normal((rows, depth)).astype(np.float32)
+    wide = x.astype(np.float64) @ weights + bias
+    wanted = wide[:, :features] * sigmoid(wide[:, features:])
+    np.testing.assert_allclose(model.run({"x": x})["y"], wanted, rtol=2e-5, atol=1e-5)
+
+
 def test_the_rule_can_be_switched_off() -> None:
     model, _ = gated(np.random.default_rng(0), (8, 32), 48, "silu", fusion_rules="-siblings")
     assert not is_dual(model)

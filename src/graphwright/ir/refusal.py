@@ -200,6 +200,12 @@ class Code(enum.StrEnum):
     )
     RESIZE_HINT = "FUSE_RESIZE_HINT", *_KEPT_APART
 
+    # ---- products whose results are split
+    SPLIT_COLUMNS = "FUSE_SPLIT_COLUMNS", "the result of a product is not split between its columns"
+    SPLIT_WEIGHTS = "FUSE_SPLIT_WEIGHTS", "other nodes read the weights, which would be stored twice"
+    SPLIT_APART = "FUSE_SPLIT_APART", "nothing combines the parts of a product element by element"
+    SPLIT_HINT = "FUSE_SPLIT_HINT", *_KEPT_APART
+
     def __repr__(self) -> str:
         return self.value
 

@@ -15,12 +15,14 @@ from graphwright.fusion.rules.resize import RESIZE
 from graphwright.fusion.rules.row import ROW
 from graphwright.fusion.rules.scale import SCALE
 from graphwright.fusion.rules.siblings import SIBLINGS
+from graphwright.fusion.rules.split import SPLIT
 from graphwright.fusion.rules.view import VIEW
 
 BUILT_IN: Final[tuple[FusionRule | KernelRule | ReplaceRule, ...]] = (
     ATTENTION,
     RESIZE,
     SCALE,
+    SPLIT,
     SIBLINGS,
     EPILOGUE,
     VIEW,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.view.layers import BENDS, GAP, Drawing, Edge, Size, crossings, draw, feedback, ordered
@@ -47,6 +47,7 @@ def random_graph(seed: int, count: int, density: float, circles: bool) -> tuple[
 SEEDS, COUNTS, DENSITIES = st.integers(0, 2**32), st.integers(1, 30), st.sampled_from((0.5, 1.0, 1.5, 4.0))
 
 
+@settings(deadline=None)
 @given(SEEDS, COUNTS, DENSITIES)
 def test_graphs_without_circles(seed: int, count: int, density: float) -> None:
     sizes, edges = random_graph(seed, count, density, circles=False)
@@ -56,6 +57,7 @@ def test_graphs_without_circles(seed: int, count: int, density: float) -> None:
     assert all(made.boxes[tail].row < made.boxes[head].row for tail, head in edges)
 
 
+@settings(deadline=None)
 @given(SEEDS, COUNTS, DENSITIES)
 def test_circles_have_edges_that_go_up(seed: int, count: int, density: float) -> None:
     sizes, edges = random_graph(seed, count, density, circles=True)
@@ -111,6 +113,7 @@ def crossing_pairs(order: Sequence[Sequence[int]], links: Sequence[Edge]) -> int
     )
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000))
 def test_sweeps_find_orders_with_few_crossings(seed: int) -> None:
     chance = random.Random(seed)

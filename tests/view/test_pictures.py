@@ -42,6 +42,7 @@ def paths(picture: GraphPicture) -> list[str]:
         (["/layer1/layer1.0/conv1/Conv"], ("layer1", "layer1.0", "conv1")),
         (["layer1.0.conv1"], ("layer1", "0")),
         (["Conv_12"], ()),
+        (["p2o.Conv.12"], ()),
         (["/a/b/X", "/a/c/Y"], ("a",)),
         (["/a/b/X", "Y"], ()),
         ([], ()),

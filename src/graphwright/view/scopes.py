@@ -30,6 +30,8 @@ def scope_of(sources: Sequence[str], known: Mapping[str, Path]) -> Path:
 def _path(name: str) -> Path:
     separator = "/" if "/" in name else "."
     parts = [part for part in name.split(separator) if part]
+    if separator == "." and parts and parts[-1].isdigit():  # p2o.Conv.12: an op and a number are no scope
+        return ()
     return tuple(parts[:-1][:DEEPEST])
 
 

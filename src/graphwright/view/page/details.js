@@ -47,7 +47,7 @@ export class Details {
       ...(node ? this.facts(node) : this.group(stage, ~reference)),
       ...this.stages(index, sources),
       ...this.origins(sources),
-      ...(node ? this.decisions(stage.compilation, sources) : []),
+      ...(node ? this.decisions(index, sources) : []),
       ...this.kernels(index, reference, sources),
     );
   }
@@ -90,18 +90,27 @@ export class Details {
     return element("button", {className: "link", onclick: () => this.show(stage, reference)}, `${of.title(reference)}  ${name}`);
   }
 
-  decisions(compilation, sources) {
+  decisions(index, sources) {
+    const {compilation} = this.model.stages[index];
     const found = this.model.decisions_about(compilation, sources).sort((a, b) => b.bytes - a.bytes);
     if (!found.length) return [];
-    const list = found.slice(0, MOST).map((each) => this.decision(each));
+    const list = found.slice(0, MOST).map((each) => this.decision(index, each));
     return [element("h3", {}, `Decisions about fusion (${found.length})`), ...list];
   }
 
-  decision(each) {
+  /** A node of a decision, which leads to what computes it at the stage at hand. */
+  side(index, name, sources) {
+    const [found] = this.model.stages[index].from(sources);
+    if (found === undefined) return element("div", {}, name);
+    return element("button", {className: "link", onclick: () => this.show(index, found)}, name);
+  }
+
+  decision(index, each) {
     const [means, remedy] = this.model.codes[each.code] || ["", ""];
     const saved = each.bytes ? `, ${bytes_text(each.bytes)}` : "";
+    const sides = each.nodes.map((name, side) => this.side(index, name, new Set(each.sources[side])));
     return element("div", {className: `why ${each.verdict}`},
-      `${each.verdict}: ${each.nodes.join(" \u2192 ")}${saved}`, element("br"), each.why, element("br"),
+      `${each.verdict}${saved}`, ...sides, each.why, element("br"),
       element("span", {className: "code"}, `${each.code}: ${means}${remedy ? `. ${remedy}` : ""}`));
   }
 

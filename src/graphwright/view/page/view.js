@@ -89,7 +89,7 @@ export class View {
     const selected = this.selected === null ? -1 : this.scene.box_of(this.selected);
     const linked = new Set(this.linked.map((reference) => this.scene.box_of(reference)));
     paint(this.context, this.scene, this.camera, this.size, {fills: this.fills, colours: this.colours, selected, linked});
-    this.painted++;
+    if (!this.painted++) performance.mark("graph");
   }
 
   // -- where it is looked at

@@ -8,8 +8,9 @@ import sys
 import numpy as np
 
 import graphwright as gw
-from graphwright.compiler.pipeline import STAGES
+from graphwright.compiler.pipeline import PARTITION, STAGES
 from graphwright.ir.graph import Module
+from graphwright.passes.after_stage import AfterStage
 from graphwright.tools.pipeline_table import pass_names
 
 OPTIONS = gw.CompileOptions(device="cpu", threads=1)
@@ -36,6 +37,20 @@ def test_the_command_prints_all_stages() -> None:
     heads = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
     assert heads == [stage.name for stage in STAGES]
     assert all(f"{name}" in done.stdout for name in PASSES)
+
+
+def test_the_ends_of_stages_of_passes_are_seen_by_an_observer() -> None:
+    """Those of others have products of their own, under the same names."""
+    seen: list[tuple[str, type]] = []
+    b = gw.GraphBuilder()
+    x = b.input("x", np.float32, ("N", 8))
+    b.output("y", b.relu(x))
+    gw.compile(b.build(), options=OPTIONS, observe=lambda name, product: seen.append((name, type(product))))
+    ends = [name for name, kind in seen if kind is AfterStage]
+    stages = [stage.name for stage in STAGES if stage.has_passes and stage.name != PARTITION]
+    assert ends[ends.index("simplify") :] == stages[stages.index("simplify") :]
+    assert [name for name, _ in seen[-5:]] == ["select", "bands", "lower", "emit", "kernels"]
+    assert not {"select", "bands", "lower", "emit", "kernels"} & set(ends)
 
 
 def test_each_pass_of_the_list_is_seen_by_an_observer() -> None:

@@ -136,7 +136,7 @@ def test_packages(tmp_path: Path) -> None:
     done = graphwright("view", tmp_path / "m.om", "-o", tmp_path / "m.html")
     assert done.exit_code == 0, done.stderr
     document = json.loads(Elements((tmp_path / "m.html").read_text()).scripts[0])
-    assert [stage["name"] for stage in document["stages"]] == ["laid out", "tasks"] and document[
+    assert [stage["name"] for stage in document["stages"]] == ["laid-out", "tasks"] and document[
         "compilations"
     ][0]["decisions"]
 
@@ -150,7 +150,7 @@ def test_two_compilations_side_by_side(tmp_path: Path) -> None:
     document = json.loads(Elements((tmp_path / "m.html").read_text()).scripts[0])
     assert [each["title"] for each in document["compilations"]] == ["old.om", "new.om"]
     stages = [(stage["compilation"], stage["name"]) for stage in document["stages"]]
-    assert stages == [(0, "laid out"), (0, "tasks"), (1, "laid out"), (1, "tasks")]
+    assert stages == [(0, "laid-out"), (0, "tasks"), (1, "laid-out"), (1, "tasks")]
     assert document["starts"] == [0, 2]
     launches = [sum(bool(node[6]) for node in stage["nodes"]) for stage in document["stages"]]
     assert launches == [0, 3, 0, 9]
@@ -197,7 +197,7 @@ def test_ten_thousand_nodes_without_scopes() -> None:
         (("m.onnx", "--entry", "mian"), "there is no entry 'mian'"),
         (("m.onnx", "--diff"), "takes two models"),
         (("m.om", "--check"), "it is for .onnx models"),
-        (("m.om", "--stage", "imported"), "it has 'laid out', 'tasks'"),
+        (("m.om", "--stage", "imported"), "it has 'laid-out', 'tasks'"),
         (("m.onnx", "m.onnx"), "takes two models"),
         (("m.onnx", "--pass", "fold_conv_bn"), "no pass 'fold_conv_bn' ran that changed the graph"),
     ],
@@ -233,4 +233,4 @@ def test_notebooks_show_the_page_in_a_frame(tmp_path: Path) -> None:
         json.loads(Elements(each.html).scripts[0])["stages"]
         for each in (page, gw.draw(gw.compile(layers(3))))
     ]
-    assert [[stage["name"] for stage in each] for each in stages] == [list(NAMES), ["laid out", "tasks"]]
+    assert [[stage["name"] for stage in each] for each in stages] == [list(NAMES), ["laid-out", "tasks"]]

@@ -15,7 +15,7 @@ from graphwright.view.levels import Kind, levels_of
 from graphwright.view.picture import ROOT, GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.scopes import equal_groups, scope_of, simplified
 from graphwright.view.stages import NAMES, Watched, kernels_of, pictures_of_package
-from graphwright.view.task_picture import TaskSources
+from graphwright.view.task_picture import TaskContext
 from tests.view.support import layers
 
 OPTIONS = {"device": "cpu", "threads": 1}
@@ -150,6 +150,20 @@ def test_tasks_know_their_nodes_and_kernels(compiled: tuple[gw.Model, dict[str, 
     assert all(node.figures["bytes"] == 2 * 4 * 8 * 4 and node.figures["predicted_ns"] > 0 for node in tasks)
 
 
+def test_tasks_say_what_their_kernels_were_chosen_from() -> None:
+    """A product alone could be generated loops as well; the kernel that runs is the first."""
+    b = gw.GraphBuilder()
+    x, y = b.input("x", np.float32, (64, 64)), b.input("y", np.float32, (64, 64))
+    b.output("z", b.matmul(x, y))
+    watched = Watched()
+    gw.compile(b.build(), options=OPTIONS, observe=watched)
+    (told,) = [node for node in watched.pictures()[-1].nodes if "chosen from" in node.facts]
+    first, *others = told.facts["chosen from"].splitlines()
+    assert told.kernels[0] in first and others
+    times = [float(line.split()[0]) for line in (first, *others)]
+    assert times == sorted(times)
+
+
 def test_generated_kernels_have_their_code() -> None:
     """A softmax is one kernel, the activation behind a product a function that the library's kernel calls."""
     b = gw.GraphBuilder()
@@ -168,7 +182,7 @@ def test_generated_kernels_have_their_code() -> None:
 def test_a_package_has_its_last_graph_and_tasks(compiled: tuple[gw.Model, dict[str, GraphPicture]]) -> None:
     model, pictures = compiled
     found = {picture.stage: picture for picture in pictures_of_package(model.package)}
-    assert list(found) == ["laid out", "tasks"]
+    assert list(found) == ["laid-out", "tasks"]
     for stage, picture in found.items():
         same = pictures[stage]
         assert [(n.op, n.name, n.sources) for n in picture.nodes] == [
@@ -177,9 +191,9 @@ def test_a_package_has_its_last_graph_and_tasks(compiled: tuple[gw.Model, dict[s
 
 
 def test_names_of_tasks_that_join_several_nodes() -> None:
-    sources = TaskSources({"a + b": ("a", "b"), "c": ("c",), "d, e": ("d, e",)})
-    assert sources("a + b") == ("a", "b") and sources("a + b, c") == ("a", "b", "c")
-    assert sources("d, e") == ("d, e",) and sources("unknown") == ()
+    of = TaskContext({"a + b": ("a", "b"), "c": ("c",), "d, e": ("d, e",)}).sources_of
+    assert of("a + b") == ("a", "b") and of("a + b, c") == ("a", "b", "c")
+    assert of("d, e") == ("d, e",) and of("unknown") == ()
 
 
 def test_bodies_of_loops_are_groups() -> None:

@@ -55,6 +55,11 @@ class Stage:
     for_options: Callable[[Options], tuple[Pass, ...]] | None = None
     level: int = 0
 
+    @property
+    def has_passes(self) -> bool:
+        """Whether it runs passes over the module; others make the next product of it."""
+        return bool(self.passes or self.for_target or self.for_options)
+
 
 def has_kernel(node: Node) -> bool:
     """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
@@ -220,7 +225,7 @@ def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:
 def _passes(stages: Sequence[Stage], options: Options, target: Target | None = None) -> tuple[Scheduled, ...]:
     made: list[Scheduled] = []
     for stage in stages:
-        if stage.level > options.opt_level:
+        if stage.level > options.opt_level or not stage.has_passes:
             continue
         if stage.for_target is not None and target is not None:
             made += stage.for_target(target, options)

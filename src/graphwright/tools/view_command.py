@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 RUNS: Final = 11
 """Runs of which a task's time is the median."""
-_COMPARED: Final = ("fused", "laid out")
+_COMPARED: Final = ("fused", "laid-out")
 """The stages of which two models show the first that both have."""
 app = typer.Typer(add_completion=False)
 

@@ -11,6 +11,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import SymbolTable
+from graphwright.kernels.launch import Alternative
 from graphwright.kernels.select import Selection
 from graphwright.lower.lower import Lowered
 from graphwright.lower.tasks import TaskGraph
@@ -23,9 +24,9 @@ from graphwright.view.module_picture import ModulePicture, picture_of
 from graphwright.view.picture import GraphPicture
 from graphwright.view.scopes import Path
 from graphwright.view.task_picture import TASKS as TASKS
-from graphwright.view.task_picture import TaskSources, picture_of_tasks
+from graphwright.view.task_picture import TaskContext, picture_of_tasks
 
-IMPORTED, LAID_OUT = "imported", "laid out"
+IMPORTED, LAID_OUT = "imported", "laid-out"
 OF_STAGES = {"simplified": "simplified", "fuse": "fused", "schedule": LAID_OUT}
 """What the picture behind a stage of the pipeline is called."""
 NAMES = (IMPORTED, *OF_STAGES.values(), TASKS)
@@ -50,6 +51,7 @@ class Watched:
         self._places: dict[str, tuple[str, ...]] = {}
         self._programs: list[TaskGraph] = []
         self._scopes: dict[str, Path] = {}
+        self._alternatives: dict[str, Sequence[Alternative]] = {}
 
     def __call__(self, name: str, product: object) -> None:
         if isinstance(product, Module):
@@ -61,7 +63,7 @@ class Watched:
         elif name in OF_STAGES and isinstance(product, AfterStage):
             self._add(OF_STAGES[name], product.module)
         elif isinstance(product, Selection):
-            self._keep_places(product)
+            self._keep_steps(product)
         elif isinstance(product, Lowered):
             self._programs.append(product.tasks)
 
@@ -80,19 +82,22 @@ class Watched:
     def pictures(
         self, sizes: Mapping[str, Sequence[int]] | None = None, measured_ns: Mapping[int, float] | None = None
     ) -> list[GraphPicture]:
-        """All, in the order of the stages; for ``sizes`` see :func:`picture_of_tasks`."""
+        """All, in the order of the stages; for the arguments see :class:`TaskContext`."""
         found = [self._graphs[name].picture() for name in NAMES if name in self._graphs]
         if self._programs:
-            sources = TaskSources(self._places)
-            found.append(picture_of_tasks(self._programs, sources, sizes, measured_ns, self._scopes))
+            context = TaskContext(
+                self._places, self._alternatives, sizes or {}, measured_ns or {}, self._scopes
+            )
+            found.append(picture_of_tasks(self._programs, context))
         return found
 
     def _add(self, stage: str, module: Module) -> None:
         self._graphs.setdefault(stage, ModulePicture(stage, self._scopes)).add(module)
 
-    def _keep_places(self, selection: Selection) -> None:
+    def _keep_steps(self, selection: Selection) -> None:
         for step in all_steps(selection.steps):
             nodes = (*step.before, step.node)
+            self._alternatives[step.place] = step.alternatives
             self._places[step.place] = tuple(dict.fromkeys(s for node in nodes for s in node.sources))
 
 
@@ -108,9 +113,10 @@ def pictures_of_package(
     module = compiled_module(package)
     graph = ModulePicture(LAID_OUT)
     graph.add(module)
-    sources = TaskSources({node.place: node.sources for node in module.walk()})
+    sources = {node.place: node.sources for node in module.walk()}
+    context = TaskContext(sources, sizes=sizes or {}, measured_ns=measured_ns or {})
     programs = [target.task_graph for target in targets_of(package)]
-    tasks = [picture_of_tasks(programs, sources, sizes, measured_ns)] if programs else []
+    tasks = [picture_of_tasks(programs, context)] if programs else []
     return [graph.picture(), *tasks]
 
 

@@ -2,113 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from graphwright.cost.nominal import NOMINAL_SIZES
-from graphwright.lower.tasks import (
-    Code,
-    FunctionOperand,
-    Instruction,
-    Storage,
-    Task,
-    TaskGraph,
-    TaskKind,
-)
-from graphwright.view.picture import INPUT, OUTPUT, ROOT, GraphPicture, Group, PictureEdge, PictureNode
+from graphwright.kernels.launch import Alternative
+from graphwright.lower.shape_values import register_values
+from graphwright.lower.tasks import FunctionOperand, Storage, Task, TaskGraph, TaskKind
+from graphwright.records import dataclass, field, replace
+from graphwright.view.picture import INPUT, OUTPUT, GraphPicture, Group, PictureEdge, PictureNode
 from graphwright.view.scopes import Groups, Path, simplified
 
 TASKS = "tasks"
 """The stage of this picture."""
-SourcesOf = Callable[[str], tuple[str, ...]]
-"""The source nodes of what a task is called."""
 
 
-class TaskSources:
-    """Which nodes of the model a task comes from: its name joins those of nodes of the last graph."""
+@dataclass(frozen=True)
+class TaskContext:
+    """What is known of tasks beside the programs that they are in; names are those of tasks.
 
-    def __init__(self, places: Mapping[str, tuple[str, ...]]) -> None:
-        self._places = places
+    ``sources`` are the source nodes of each node of the last graph, whose names those of tasks join.
+    ``alternatives`` are the kernels that a task's was chosen from. ``sizes`` are shapes of inputs, on which
+    predictions depend; others count as a guess. ``measured_ns`` are times of tasks by number, of one program.
+    ``scopes``: see :class:`Groups`.
+    """
 
-    def __call__(self, name: str) -> tuple[str, ...]:
-        """Empty for a name that joins none."""
-        if name in self._places:
-            return self._places[name]
-        joined = [self._places.get(part, ()) for part in name.split(", ")]
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alternatives: Mapping[str, Sequence[Alternative]] = field(default_factory=dict)
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    measured_ns: Mapping[int, float] = field(default_factory=dict)
+    scopes: Mapping[str, Path] = field(default_factory=dict)
+
+    def sources_of(self, name: str) -> tuple[str, ...]:
+        """Source nodes of a task; none for a name that joins no known ones."""
+        if name in self.sources:
+            return self.sources[name]
+        joined = [self.sources.get(part, ()) for part in name.split(", ")]
         return tuple(dict.fromkeys(source for sources in joined for source in sources))
 
 
-def picture_of_tasks(
-    programs: Sequence[TaskGraph],
-    sources_of: SourcesOf,
-    sizes: Mapping[str, Sequence[int]] | None = None,
-    measured_ns: Mapping[int, float] | None = None,
-    scopes: Mapping[str, Path] | None = None,
-) -> GraphPicture:
-    """The picture of all ``programs`` of a model; of several, each is a group.
-
-    ``sizes``: shapes of inputs, on which predictions depend; others count as a guess. ``measured_ns``:
-    times of tasks by number, of one program. ``scopes``: see :class:`Groups`.
-    """
+def picture_of_tasks(programs: Sequence[TaskGraph], context: TaskContext) -> GraphPicture:
+    """The picture of all ``programs`` of a model; of several, each is a group."""
     nodes: list[PictureNode] = []
     edges: list[PictureEdge] = []
-    groups = Groups(scopes)
+    groups = Groups(context.scopes)
+    known = context if len(programs) == 1 else replace(context, measured_ns={})
     for number, program in enumerate(programs):
-        top = groups.add(Group(f"program {number}")) if len(programs) > 1 else ROOT
-        times = measured_ns or {} if len(programs) == 1 else {}
-        _Maker(program, sources_of, nodes, edges, groups, register_values(program, sizes or {}), times).block(
-            0, top
-        )
+        top = groups.add(Group(f"program {number}"))
+        _Maker(program, known, nodes, edges, groups).block(0, top)
     return simplified(GraphPicture(TASKS, tuple(nodes), tuple(edges), tuple(groups.made)))
-
-
-def register_values(program: TaskGraph, sizes: Mapping[str, Sequence[int]]) -> list[int]:
-    """What the shape program computes for inputs of ``sizes``; a size that is not among them is a guess."""
-    shapes = [sizes.get(binding.name, ()) for binding in program.inputs]
-    values: list[int] = []
-    for each in program.shape:
-        values.append(_value(each, values, shapes))
-    return values
-
-
-def _value(each: Instruction, values: Sequence[int], shapes: Sequence[Sequence[int]]) -> int:
-    code, a, b = each.code, each.a, each.b
-    if code is Code.CONST:
-        return a
-    if code is Code.DIM:
-        return shapes[a][b] if b < len(shapes[a]) else NOMINAL_SIZES[0]
-    left, right = values[a], values[b]
-    match code:
-        case Code.ADD:
-            return left + right
-        case Code.SUB:
-            return left - right
-        case Code.MUL:
-            return left * right
-        case Code.FLOORDIV:
-            return left // right if right else 0
-        case Code.MOD:
-            return left % right if right else 0
-        case Code.MIN:
-            return min(left, right)
-        case Code.MAX:
-            return max(left, right)
-    return left  # a check, or a guard
 
 
 class _Maker:
     def __init__(
         self,
         program: TaskGraph,
-        sources_of: SourcesOf,
+        context: TaskContext,
         nodes: list[PictureNode],
         edges: list[PictureEdge],
         groups: Groups,
-        registers: Sequence[int],
-        measured_ns: Mapping[int, float],
     ) -> None:
-        self._program, self._sources_of = program, sources_of
+        self._program, self._context = program, context
         self._nodes, self._edges, self._groups = nodes, edges, groups
-        self._registers, self._measured_ns = registers, measured_ns
+        self._registers = register_values(program, context.sizes, NOMINAL_SIZES[0])
         self._writer: dict[int, int] = {}
         """Which node wrote each buffer last."""
 
@@ -134,7 +89,7 @@ class _Maker:
                 self._read(number, box)
 
     def _task(self, index: int, task: Task, top: int) -> None:
-        sources = self._sources_of(task.name)
+        sources = self._context.sources_of(task.name)
         scope = self._groups.path(sources)
         group = self._groups.scope(top, scope)
         if task.blocks:
@@ -142,6 +97,7 @@ class _Maker:
         kernels = self._kernels(task)
         facts = {"task": f"t{index}", "operands": self._operands(task)}
         facts |= {"kernel": ", ".join(kernels)} if kernels else {}
+        facts |= self._alternatives(task)
         facts |= {"after": ", ".join(f"t{earlier}" for earlier in task.after)} if task.after else {}
         figures = self._figures(index, task)
         head = self._head(task)
@@ -166,9 +122,15 @@ class _Maker:
         figures: dict[str, float] = {"bytes": sum(self._registers[size] for size in moved)}
         if task.work >= 0:
             figures["predicted_ns"] = self._registers[task.work]
-        if index in self._measured_ns:
-            figures["measured_ns"] = self._measured_ns[index]
+        if index in self._context.measured_ns:
+            figures["measured_ns"] = self._context.measured_ns[index]
         return figures
+
+    def _alternatives(self, task: Task) -> dict[str, str]:
+        """What its kernel was chosen from, by predicted time."""
+        found = self._context.alternatives.get(task.name, ())
+        lines = [f"{each.ns / 1e3:.1f} us  {', '.join(each.kernels)}" for each in found]
+        return {"chosen from": "\n".join(lines)} if len(lines) > 1 else {}
 
     def _head(self, task: Task) -> str:
         """What a task does: the name of its kernel, of the op that the host runs, or of its kind."""

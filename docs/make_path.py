@@ -31,6 +31,7 @@ from graphwright.lower.text import print_program
 from graphwright.package.write import write_package
 from graphwright.passes.base import Record
 from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.task_calls import record_tasks
 from graphwright.tools.pipeline_table import pipeline_text
 
 PAGE = Path(__file__).with_name("path_of_a_model.md")
@@ -197,7 +198,7 @@ def _run(done: Compilation) -> tuple[str, str]:
 
 def _times(executor: Cpu, image: np.ndarray[Any, Any], tasks: TaskGraph) -> str:
     (answer,) = executor.run([image], None, 1)
-    _, stamps = executor.traced([image], 1)
+    _, stamps = record_tasks(lambda: executor.run([image], None, 1))
     first = stamps[0].start
     lines = [
         f"t{s.task}  {(s.start - first) / 1e3:8.1f} us  {(s.end - s.start) / 1e3:8.1f} us  {s.kernel}"

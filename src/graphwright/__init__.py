@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphwright.ir.sizes import Dim as Dim
     from graphwright.kernel_sources import emit_sources as emit_sources
     from graphwright.loading import load as load
+    from graphwright.profiling.profile import profile as profile
     from graphwright.runtime.memory_use import Memory as Memory
     from graphwright.runtime.model import Model as Model
     from graphwright.session import InferenceSession as InferenceSession
@@ -51,6 +52,7 @@ _HOMES = {
     "Gears": ("graphwright.gears", "Gears"),
     "Dim": ("graphwright.ir.sizes", "Dim"),
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
+    "profile": ("graphwright.profiling.profile", "profile"),
     "set_threads": ("graphwright._native", "set_threads"),
     "draw": ("graphwright.view.notebook", "draw"),
     "emit_sources": ("graphwright.kernel_sources", "emit_sources"),

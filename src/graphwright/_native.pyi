@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, final
 
-import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Buffer
 
@@ -82,12 +81,55 @@ class PlanInfo(TypedDict):
     """What such an arena takes of the system, which gives whole pages."""
     bytes: int
     """Of the plan itself."""
+    threads: int
     sizes: list[int]
     offsets: list[int]
     """In the arena; -1 for a buffer that is not planned."""
     chunks: list[int]
-    """Of each task."""
+    """Of each task, as those that follow."""
+    grids: list[int]
+    """Units: pieces of a task are ranges of them."""
+    read: list[int]
+    """Bytes: how far the task reaches in what it reads."""
+    written: list[int]
     outputs: list[tuple[int, ...]]
+
+def is_recording() -> bool:
+    """Whether somebody reads events."""
+
+def can_count(counter: int) -> bool:
+    """Whether this thread can count by counter number ``counter``. Raises ValueError."""
+
+def now() -> int:
+    """Nanoseconds on the clock of events, as ``time.monotonic_ns``."""
+
+def record(kind: int, text: str, start: int, end: int, a: int = 0, b: int = 0) -> None:
+    """Add an event of this thread; nothing unless somebody records. Raises ValueError for a kind of the
+    runtime's own."""
+
+@final
+class Recording:
+    """Events of the process from its making on until ``stop``; several at once share the buffers."""
+
+    plans: dict[int, tuple[Any, PlanInfo]]
+    """By serial: what the program is about, and the numbers of the plan."""
+    texts: dict[str, int]
+    """Numbers of the texts of events from Python."""
+    lost: int
+    """Events of threads that had no memory for a buffer."""
+
+    def __init__(
+        self, capacity: int = 1048576, processor: bool = False, counters: Sequence[int] = ()
+    ) -> None:
+        """A thread keeps ``capacity`` events; with ``processor``, tasks have processor times, and with
+        ``counters``, at most 4, what these count. Raises ValueError, also where another recording has other
+        counters."""
+
+    def threads(self) -> list[tuple[int, str, bytes, int]]:
+        """Of each thread that has a buffer: its number, its name, its events so far (``gw_event``), and how
+        many were lost; nothing after ``stop``."""
+
+    def stop(self) -> None: ...
 
 HostOperand = tuple[memoryview, tuple[int, ...]]
 HostFunction = Callable[[list[HostOperand | None], list[HostOperand]], object]
@@ -116,10 +158,12 @@ class Program:
         arenas: Arenas | None = None,
         extents: Sequence[int] = (),
         sites: Sequence[str] = (),
+        about: object = None,
     ) -> None:
         """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own.
         ``extents``: of each kernel the address of what says how far it reaches, 0 where there is none.
         ``sites``: of each task the lines that a crash in its kernel prints; none: crashes are not watched.
+        ``about``: what readers of events get with the plans of this program.
         ``dtypes``: those of outputs, asked for at the first run, at which NumPy is imported; None: unsigned
         of that size.
 
@@ -137,12 +181,9 @@ class Program:
         outputs: Sequence[NDArray[Any] | Buffer | None] | None = None,
         threads: int = 0,
         poison: bool = False,
-        trace: NDArray[np.int64] | None = None,
     ) -> list[NDArray[Any]]:
         """One run, the GIL released; outputs not given are fresh. ``threads`` 0: see ``set_threads``.
 
-        ``trace``, of shape (tasks, 4), receives of each task that ran start and end in ns, the thread, and ns
-        of processor time, which are all of its time where ``threads`` is 1.
         ``poison`` fills planned memory that no task may read with NaN bytes. Raises FeedError, CheckError,
         PlanError, KernelError, MemoryError, and what a host function raised.
         """
@@ -220,6 +261,13 @@ class TensorDispatch:
     def __init__(self, otherwise: Callable[[tuple[Any, ...]], list[Any]]) -> None: ...
     def set_entries(self, entries: list[TensorEntry]) -> None:
         """Serve these from now on, in any order. Raises TypeError."""
+
+    def watch(self, names: dict[str, Any], flag: str, frame: Callable[[tuple[Any, ...]], list[Any]]) -> None:
+        """While ``names[flag]`` is True, calls go to ``frame`` with a tuple of the arguments; it is to call
+        :meth:`run`."""
+
+    def run(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """As a call that nobody watches."""
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """The outputs for ``arguments``, or for the one list of them, which is empty afterwards."""

@@ -21,6 +21,7 @@ from graphwright.compiler.modules import Observer
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError, OptionError
+from graphwright.event_sink import now, record_stage
 from graphwright.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, file_id, kind_of_file
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
@@ -105,6 +106,7 @@ def compile(
     OptionError, PluginError, ToolchainError.
     """
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
+    start_of_import = now()
     options = Options.of(options, specialize=specialize, tune=tune, external_data=external_data)
     arguments = read_entries(
         source,
@@ -126,6 +128,7 @@ def compile(
         for entry in entries:
             held.enter_context(regions_of(entry.module))
             entry.bind(observe)
+        record_stage("import", start_of_import)
         package = _package(entries, options, observe)
         if any(_is_of_torch(each.source) for each in arguments.values()):  # not files: these are read anew
             package = package.with_own_memory()

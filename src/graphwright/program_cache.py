@@ -22,6 +22,7 @@ from weakref import WeakSet
 import graphwright
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
+from graphwright.event_sink import now, record_cache
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module
 from graphwright.ir.printer import print_module
@@ -106,6 +107,12 @@ class ProgramCache:
 
     def load(self, key: ProgramKey) -> Model | None:
         """The model of ``key``; None if there is none, or it is damaged."""
+        start = now()
+        model = self._loaded(key)
+        record_cache("programs", start, model is not None)
+        return model
+
+    def _loaded(self, key: ProgramKey) -> Model | None:
         path = self.folder / f"{key.digest}{_SUFFIX}"
         if not path.is_file() or path.is_symlink():
             return None

@@ -32,7 +32,7 @@ ALLOWED = (
     "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.conversion graphwright.ir.mapped "
     "graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.gc_pause graphwright.log "
     "graphwright.spelling graphwright.rule_lists graphwright.rate_files graphwright.tuning_records "
-    "graphwright.file_kinds graphwright.fork_lock"
+    "graphwright.file_kinds graphwright.fork_lock graphwright.event_sink"
 ).split()
 PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower"}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}

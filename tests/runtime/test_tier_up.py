@@ -25,7 +25,7 @@ from graphwright.ir.types import F32
 from graphwright.ops.core.unary import Relu
 from graphwright.runtime.background_build import Build
 from graphwright.runtime.dispatch import DispatchExecutor
-from graphwright.runtime.executor import NoFastPath, Shapes, TaskTime
+from graphwright.runtime.executor import NoFastPath, Shapes
 from graphwright.runtime.tier_up import TierUp
 from tests.package.models import Classifier
 
@@ -46,9 +46,6 @@ class Doubles:
     def run(self, arrays: Sequence[Array], outputs: object, threads: int) -> list[Array]:
         self.runs += 1
         return [2 * arrays[0]]
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self.run(arrays, None, threads), []
 
     def trim(self) -> int:
         return 1

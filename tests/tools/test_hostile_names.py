@@ -24,6 +24,10 @@ VERBS = {
         *("bench", "m.onnx", "--shape", f"x{HOSTILE}:2,4", "--rounds", "1", "--round-seconds", "0.001"),
         *("--per-task", "--json", "out.json"),
     ),
+    "profile": (
+        *("profile", "m.onnx", "--shape", f"x{HOSTILE}:2,4", "--runs", "1", "--group", "source"),
+        *("--trace", "out.json", "--html", "out.html"),
+    ),
     "explain": ("cache", "explain", "m.onnx"),
     "bisect": ("debug", "bisect", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "nan": ("debug", "nan", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),

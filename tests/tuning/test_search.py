@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphwright.cost.choices import Choice
-from graphwright.runtime.executor import NoFastPath, TaskTime
+from graphwright.runtime.executor import NoFastPath
 from graphwright.tuning.interval import LOOKS, interval, rank
 from graphwright.tuning.pair import Part, Timed, compare, is_gain
 from graphwright.tuning.search import Search
@@ -25,22 +25,17 @@ MINUTE = 60.0
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-class Clocked:
-    """An executor whose tasks take what ``times`` says, and a run nothing of the test's time."""
+class Idle:
+    """An executor that does nothing, with what says how long its tasks take."""
 
     def __init__(self, times: Callable[[], Sequence[float]]) -> None:
-        self._times = times
+        self.times = times
 
     def fast_path(self, threads: int) -> NoFastPath:
         return NoFastPath(threads)
 
     def run(self, arrays: object, outputs: object, threads: int) -> list[np.ndarray]:
         return []
-
-    def traced(self, arrays: object, threads: int) -> tuple[list[np.ndarray], list[TaskTime]]:
-        assert threads == 1
-        stamps = [TaskTime(k, "", "", 0, 0, 0, 0, round(ns)) for k, ns in enumerate(self._times())]
-        return [], stamps
 
     def trim(self) -> int:
         return 0
@@ -49,8 +44,16 @@ class Clocked:
         return {}
 
 
+class Clocked(Timed):
+    """A program whose tasks take what its executor says, and a run nothing of the test's time."""
+
+    def times(self) -> np.ndarray:
+        assert isinstance(self.executor, Idle)
+        return np.array([round(ns) for ns in self.executor.times()], np.int64)
+
+
 def timed(times: Callable[[], Sequence[float]]) -> Timed:
-    return Timed(Clocked(times), (), len(times()))
+    return Clocked(Idle(times), (), len(times()))
 
 
 def noisy(*means: float, seed: int = 0) -> Callable[[], Sequence[float]]:

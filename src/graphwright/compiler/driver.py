@@ -12,6 +12,7 @@ from graphwright.compiler.pipeline import shape_passes
 from graphwright.compiler.ranks import RankVariants, is_only, lacks_ranks, ranked
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.event_sink import recording_stages
 from graphwright.ir.clone import clone_module
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module
@@ -43,7 +44,7 @@ def compile_sources(
     ``assume_found``: sizes that elements decide may be assumed to be as is likely, as those of inputs are.
     Raises ModelError, ToolchainError, PluginError.
     """
-    options = with_record(for_this_cpu(options))
+    options, observe = with_record(for_this_cpu(options)), recording_stages(observe)
     try:
         drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
         return compile_entries(drafts, options, observe, shared)

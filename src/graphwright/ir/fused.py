@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import op
 from graphwright.ir.region_op import CallOp
@@ -91,3 +92,10 @@ def region_of(node: Node) -> Graph:
 def region_values(region: Graph) -> list[Value]:
     """The values of a region in the order of :attr:`Schedule.walks`."""
     return [*region.inputs, *(value for node in region for value in node.outputs)]
+
+
+def op_names(node: Node) -> list[str]:
+    """The ops that ``node`` computes: its own, of a fused region those of its nodes but constants."""
+    if not isinstance(node.op, Fused):
+        return [node.op.name]
+    return [inner.op.name for inner in region_of(node) if not isinstance(inner.op, Constant)]

@@ -21,7 +21,8 @@ A minimal op::
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
 
 What only some ops tell are interfaces, base classes beside :class:`Op`: ``PaddingRule`` (ir/padding),
-``BlockedForm`` (ir/blocked_form), ``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements).
+``BlockedForm`` (ir/blocked_form), ``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements),
+``Arithmetic`` (ir/arithmetic).
 Ops with regions are in ir/region_op, what ``infer`` asks in ir/inference, what an import asks in ir/importer.
 """
 

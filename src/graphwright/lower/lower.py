@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from graphwright.cost.machine import Machine
+from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.arithmetic import operations_of
+from graphwright.ir.fused import op_names
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable, maximum
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, STRING, TensorType
-from graphwright.kernels.launch import Alias, Branch, ByteRange, Copy, Host, Launch, NativeLoop, Step
+from graphwright.kernels.launch import Alias, Branch, ByteRange, Copy, Host, Launch, NativeLoop, Run, Step
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
@@ -215,7 +218,7 @@ class _Lowering:
         streams = assign_streams(steps, self.streams)
         self._add_rows(draft, moves, None, number)
         for step in steps:
-            for task in self._tasks(step):
+            for task in self._described(step, self._tasks(step)):
                 self._add(draft, task, streams[step.node], step.place)
                 if index == 0:
                     self.steps.append(step)
@@ -249,6 +252,27 @@ class _Lowering:
     def _touched(self, block: int) -> list[Access]:
         """What the tasks of a branch read and write, for the hazards of the task that holds it."""
         return [access for task in self.blocks[block] for access in self._accesses(task)]
+
+    def _described(self, step: Step, tasks: Sequence[Task]) -> list[Task]:
+        """``tasks`` with what profiles say of them: of several, the one that takes longest does the
+        arithmetic of the step.
+        """
+        nodes = (*step.before, step.node)
+        ops = " + ".join(name for node in nodes for name in op_names(node))
+        operations = sum((operations_of(node) for node in nodes), start=0)
+        counted = self._longest(step) if operations != 0 and _fits(operations) else -1
+        return [
+            replace(task, ops=ops, operations=self.shape.register(operations) if k == counted else -1)
+            for k, task in enumerate(tasks)
+        ]
+
+    def _longest(self, step: Step) -> int:
+        """The number of the launch of ``step`` that is predicted to take longest; -1 if there is none."""
+        if not isinstance(step.action, Run):
+            return -1
+        items = [item for item in step.action.launches if not self._is_needless(item)]
+        works = [nominal(i.work, self.symbols) if isinstance(i, Launch) else -1 for i in items]
+        return works.index(max(works)) if works else -1
 
     # -- tasks ----------------------------------------------------------------------------------------------
 
@@ -347,6 +371,11 @@ class _Lowering:
         operands = tuple(None if v is None else self._operand(v) for v in (*node.inputs, *node.outputs))
         writes = tuple(range(len(node.inputs), len(operands)))
         return Task(TaskKind.HOSTCALL, operands, writes, kernel=len(self.hosts) - 1)
+
+
+def _fits(count: Dim) -> bool:
+    """Whether a register can hold ``count``, as far as that is known before a run."""
+    return not isinstance(count, int) or count < 1 << 63
 
 
 def _flatten(drafts: Sequence[Sequence[Task]]) -> tuple[tuple[Task, ...], tuple[Block, ...]]:

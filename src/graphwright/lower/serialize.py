@@ -33,6 +33,7 @@ def to_plain(program: TaskGraph) -> dict[str, Plain]:
         "shape": [[int(i.code), i.a, i.b, i.note] for i in program.shape],
         "buffers": [[int(b.storage), b.size, b.index, b.conflicts, b.name] for b in program.buffers],
         "tasks": [_task(t) for t in program.tasks],
+        "profile": [[t.ops, t.operations] for t in program.tasks],
         "blocks": [[b.first, b.count] for b in program.blocks],
         "kernels": [[k.symbol, k.module] for k in program.kernels],
         "hosts": [
@@ -43,6 +44,7 @@ def to_plain(program: TaskGraph) -> dict[str, Plain]:
 
 def from_plain(plain: dict[str, Plain]) -> TaskGraph:
     """The inverse of :func:`to_plain`; KeyError, TypeError, ValueError or IndexError for anything else."""
+    described = plain.get("profile", [["", -1]] * len(plain["tasks"]))
     return TaskGraph(
         inputs=tuple(_read_port(p) for p in plain["inputs"]),
         outputs=tuple(_read_port(p) for p in plain["outputs"]),
@@ -53,7 +55,7 @@ def from_plain(plain: dict[str, Plain]) -> TaskGraph:
             Buffer(Storage(storage), int(size), int(index), tuple(map(int, conflicts)), str(name))
             for storage, size, index, conflicts, name in plain["buffers"]
         ),
-        tasks=tuple(_read_task(t) for t in plain["tasks"]),
+        tasks=tuple(_read_task(t, *p) for t, p in zip(plain["tasks"], described, strict=True)),
         blocks=tuple(Block(int(first), int(count)) for first, count in plain["blocks"]),
         kernels=tuple(KernelRef(str(symbol), str(module)) for symbol, module in plain["kernels"]),
         hosts=tuple(
@@ -114,7 +116,7 @@ def _task(task: Task) -> Plain:
     ]
 
 
-def _read_task(plain: Plain) -> Task:
+def _read_task(plain: Plain, ops: Plain, operations: Plain) -> Task:
     kind, operands, writes, kernel, args, grid, scratch, work, blocks, after, stream, name = plain
     return Task(
         TaskKind(kind),
@@ -129,4 +131,6 @@ def _read_task(plain: Plain) -> Task:
         tuple(map(int, after)),
         int(stream),
         str(name),
+        str(ops),
+        int(operations),
     )

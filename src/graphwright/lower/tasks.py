@@ -152,6 +152,10 @@ class Task:
     stream: int = 0
     name: str = ""
     """Source nodes, for profiles and errors."""
+    ops: str = ""
+    """The ops that it computes, as in ``Conv + Relu``, for profiles; so is the next."""
+    operations: Reg = -1
+    """Multiplications and additions of products and convolutions among them; -1 if none are known."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from graphwright.fork_lock import ForkLock
-from graphwright.runtime.executor import TaskTime
+from graphwright.runtime.task_calls import TaskTime
 
 
 class Profile:

@@ -26,6 +26,7 @@ from graphwright.onnxruntime.sources import Source, serve
 from graphwright.onnxruntime.values import OrtValue, held
 from graphwright.records import replace
 from graphwright.runtime.model import Model
+from graphwright.runtime.task_calls import record_tasks
 from graphwright.session import EXTERNAL_DATA
 
 Callback = Callable[[list[Any], Any, str], Any]
@@ -248,7 +249,7 @@ class InferenceSession:
     def _profiled(self, profile: Profile, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         model, known = self._fitting(feed)
         begin = time.monotonic_ns()
-        results, times = model.traced(known, names)
+        results, times = record_tasks(lambda: model.listed(names, known))
         profile.add(begin, times)
         return results
 

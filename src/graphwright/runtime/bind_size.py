@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
 from graphwright.errors import Diagnostic
+from graphwright.event_sink import now, record_node
 from graphwright.executable.nodes import BindSize
 from graphwright.ops.control.bind_size import first_elements, shape_with
 from graphwright.runtime.executor import RunError
@@ -27,7 +27,7 @@ class BindSizeRunner(Step):
         )
 
     def run(self, run: Run) -> None:
-        start = time.monotonic_ns()
+        start = now()
         count = int(run.values[self._count])
         if count == NO_NUMBER:
             raise self._wrong(
@@ -42,7 +42,7 @@ class BindSizeRunner(Step):
                 run.values[output] = first_elements(run.values[buffer], shape_with(shape, count))
         except ValueError as error:
             raise self._wrong(str(error)) from error
-        run.stamp(self._node, BindSize.__name__, start, time.monotonic_ns())
+        record_node(BindSize.__name__, self._node, start)
 
     def _wrong(self, message: str) -> RunError:
         return RunError(Diagnostic("bind-size", message, self._node))

@@ -11,9 +11,9 @@ from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.nodes import SIZE_INPUT, Program
 from graphwright.executable.specs import static_shapes
 from graphwright.executable.target_code import TargetCode
-from graphwright.ir.arrays import Array, np
+from graphwright.ir.arrays import Array
 from graphwright.package.weights import Weights
-from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes, TaskTime
+from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes
 from graphwright.runtime.target import Shared, load_program
 
 if TYPE_CHECKING:
@@ -90,20 +90,6 @@ class Cpu(Executor):
         except (_native.NativeError, MemoryError) as error:
             self._explain(error, [array.shape for array in arrays])
 
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        tasks = self._target.task_graph.tasks
-        stamps = np.zeros((len(tasks), 4), np.int64)
-        shapes = [array.shape for array in arrays]
-        results = self._guarded(shapes, lambda: self._native.run(arrays, None, threads, False, stamps))
-        work = [*self._native.plan(shapes, threads)["registers"], 0]  # the last: of tasks that state none
-        return results, [
-            TaskTime(i, task.name, self._kernel_name(i), start, end, thread, work[task.work], processor)
-            for i, (task, (start, end, thread, processor)) in enumerate(
-                zip(tasks, stamps.tolist(), strict=True)
-            )
-            if end
-        ]
-
     def plan(self, shapes: Sequence[Sequence[int]], threads: int) -> _native.PlanInfo:
         """Sizes, offsets and chunks for inputs of ``shapes``. Raises FeedError."""
         return self._guarded(shapes, lambda: self._native.plan(shapes, threads))
@@ -119,13 +105,6 @@ class Cpu(Executor):
 
     def stats(self) -> dict[str, int]:
         return self._native.stats()
-
-    def _kernel_name(self, task: int) -> str:
-        kind, number = (
-            self._target.task_graph.tasks[task].kind.name,
-            self._target.task_graph.tasks[task].kernel,
-        )
-        return self._target.task_graph.kernels[number].symbol if kind == "LAUNCH" else kind.lower()
 
     def _guarded(self, shapes: _AnyShapes, call: Callable[[], T]) -> T:
         try:

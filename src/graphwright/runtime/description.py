@@ -52,6 +52,14 @@ def bytes_text(count: int) -> str:
     return f"{amount:.2f} GiB"
 
 
+def duration_text(nanoseconds: float) -> str:
+    """``1.23 ms``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3f} {unit}"
+    return f"{nanoseconds / 1e3:.1f} us"
+
+
 def _rows(model: Model) -> list[tuple[str, str]]:
     tensors, entry = model.package.weights.tensors.values(), model.entry
     count = counted(len(tensors), "tensor")

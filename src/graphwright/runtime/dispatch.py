@@ -18,7 +18,6 @@ from graphwright.runtime.executor import (
     FastPath,
     ProgramPlan,
     Shapes,
-    TaskTime,
     shapes_of,
     total,
 )
@@ -72,9 +71,6 @@ class DispatchExecutor(Executor):
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
         return self._run(arrays, lambda executor: executor.run(arrays, outputs, threads))
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self._run(arrays, lambda executor: executor.traced(arrays, threads))
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         """Of the case that takes ``shapes``, which may be compiled now; of all cases if that is None."""

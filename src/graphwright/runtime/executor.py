@@ -35,23 +35,6 @@ def reference_fault(error: Exception, place: str) -> RunError:
 
 
 @dataclass(frozen=True)
-class TaskTime:
-    """One task of a traced run; times in nanoseconds on the monotonic clock. ``predicted``: what the cost
-    model says that it takes one core, in nanoseconds; 0 where it says nothing. ``processor``: nanoseconds of
-    processor time of a run on one thread; of one on several they mean nothing.
-    """
-
-    task: int
-    name: str
-    kernel: str
-    start: int
-    end: int
-    thread: int
-    predicted: int = 0
-    processor: int = 0
-
-
-@dataclass(frozen=True)
 class ProgramPlan:
     """A program of a model, and its plan for inputs of ``shapes``: both None where a run finds sizes."""
 
@@ -143,9 +126,6 @@ class Executor(Protocol):
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
         """One run; outputs not given are new arrays. Raises FeedError if shapes do not fit, and RunError."""
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        """One run with time stamps: its outputs, and every task that ran."""
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         """The programs that a run on inputs of ``shapes`` may enter, with their plans; all that there are if

@@ -20,7 +20,6 @@ from graphwright.runtime.executor import (
     NoFastPath,
     ProgramPlan,
     Shapes,
-    TaskTime,
     handed_over,
     total,
     update,
@@ -57,10 +56,6 @@ class HostProgramExecutor(Executor):
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
         return self._run(arrays, Run([], {}, threads, outputs))
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        times: list[TaskTime] = []
-        return self._run(arrays, Run([], {}, threads, times=times)), times
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         """Sizes that elements decide are known in a run alone, and so are plans that need them."""
@@ -162,7 +157,7 @@ class _Graph:
 
     def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
         """The outputs for ``arrays``, as they are: they may share memory."""
-        run = Run([], dict(outer.sizes), outer.threads, times=outer.times)
+        run = Run([], dict(outer.sizes), outer.threads)
         self._receive(arrays, run)
         self._walk(run)
         outer.host_calls += run.host_calls

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError
+from graphwright.event_sink import now, record_node
 from graphwright.executable.nodes import CallHost, CallProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
@@ -23,7 +23,6 @@ from graphwright.runtime.executor import (
     Executor,
     FastPath,
     RunError,
-    TaskTime,
     reference_fault,
 )
 from graphwright.runtime.hostcall import op_of, reference_of
@@ -40,16 +39,7 @@ class Run:
     threads: int
     targets: Sequence[Array | None] | None = None
     """Where the caller wants outputs."""
-    times: list[TaskTime] | None = None
-    """Kept where the run is traced."""
     host_calls: int = 0
-
-    def stamp(
-        self, name: str, kernel: str, start: int, end: int, thread: int = 0, predicted: int = 0
-    ) -> None:
-        """Note a task of a run that is traced."""
-        if self.times is not None:
-            self.times.append(TaskTime(len(self.times), name, kernel, start, end, thread, predicted))
 
 
 class Step(Protocol):
@@ -75,11 +65,6 @@ class CallProgramRunner(Step):
             values[number] = array
 
     def _results(self, arrays: list[Array], run: Run) -> Sequence[Array]:
-        if run.times is not None:
-            results, times = self._executor.traced(arrays, run.threads)
-            for each in times:
-                run.stamp(each.name, each.kernel, each.start, each.end, each.thread, each.predicted)
-            return results
         targets = self._targets(run)
         served = self._fast_path(run)(*arrays) if targets is None else None
         return self._executor.run(arrays, targets, run.threads) if served is None else served
@@ -145,7 +130,7 @@ class CallHostRunner(Step):
         self._reference = None if bodies or self._has_sizes else reference_of(self._op, host.node)
 
     def run(self, run: Run) -> None:
-        start = time.monotonic_ns()
+        start = now()
         run.host_calls += 1
         values = run.values
         arrays = [None if number is None else values[number] for number in self._inputs]
@@ -153,7 +138,7 @@ class CallHostRunner(Step):
         for (number, spec), result in zip(self._outputs, results, strict=True):
             values[number] = array = self._typed(result, spec)
             spec.learn(array, run.sizes, self._node)
-        run.stamp(self._node, self._op.name, start, time.monotonic_ns())
+        record_node(self._op.name, self._node, start)
 
     def _made(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         op = self._op
@@ -178,9 +163,9 @@ class CallHostRunner(Step):
         return self._bodies[taken].run_body(arrays[len(arrays) - op.captured_operands(len(arrays)) :], run)
 
     def _repeated(self, op: LoopOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
-        """What a loop gives: by native code where that can be, and nobody asks for the times of its tasks."""
+        """What a loop gives: by native code where that can be."""
         body, where, loop = self._bodies[0], op.loop_carried(), None
-        if self._repeats and run.times is None:
+        if self._repeats:
             first = (np.zeros((), np.int64), *arrays[where.start :])
             loop = body.repeat(first, where, op.limits(arrays), run)
         if loop is None:

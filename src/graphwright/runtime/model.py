@@ -20,9 +20,10 @@ from graphwright.ir.pytree import METADATA
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.bindings import Bindings
-from graphwright.runtime.executor import Executor, FastPath, TaskTime
+from graphwright.runtime.executor import Executor, FastPath
 from graphwright.runtime.forward import forward_call
 from graphwright.runtime.states import StatefulExecutor, States
+from graphwright.runtime.task_calls import TaskTime, record_tasks
 
 if TYPE_CHECKING:
     from graphwright.runtime.memory_use import Memory
@@ -177,17 +178,9 @@ class Model:
         return [results[name] for name in (results if outputs is None else outputs)]
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
-        """Run once with time stamps: every task that ran."""
-        return self.traced(feeds, threads=threads)[1]
-
-    def traced(
-        self, feeds: Mapping[str, Array], outputs: Sequence[str] | None = None, *, threads: int = 0
-    ) -> tuple[list[Array], list[TaskTime]]:
-        """As :meth:`listed` and :meth:`trace`, of one run."""
-        names = self._bindings.known(self._bindings.names if outputs is None else outputs)
-        arrays, times = self._runner.traced(self._bindings.named(feeds), threads or self.threads)
-        results = self._bindings.results(arrays, {})
-        return [results[name] for name in names], times
+        """Run once: every call of a task, in order. ``graphwright.profile`` shows more, of many runs."""
+        arrays = self._bindings.named(feeds)
+        return record_tasks(lambda: self._runner.run(arrays, None, threads or self.threads))[1]
 
     def report(self) -> str:
         """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""

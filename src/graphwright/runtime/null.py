@@ -16,7 +16,6 @@ from graphwright.runtime.executor import (
     ProgramPlan,
     RunError,
     Shapes,
-    TaskTime,
 )
 from graphwright.runtime.target import Shared
 
@@ -47,9 +46,6 @@ class Null(Executor):
             ]
         except MemoryError as error:
             raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self.run(arrays, None, threads), []
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         return self._cpu.plans(shapes, threads)

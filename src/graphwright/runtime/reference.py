@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError, ModelError
+from graphwright.event_sink import is_recording, now, record_node
 from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
@@ -20,7 +20,6 @@ from graphwright.runtime.executor import (
     Executor,
     NoFastPath,
     RunError,
-    TaskTime,
     handed_over,
     reference_fault,
     update,
@@ -42,24 +41,10 @@ class Reference(Executor):
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
-        results = self._evaluated(arrays)
+        results = self._evaluated(arrays, _recorder() if is_recording() else None)
         if outputs is None:
             return results
         return list(map(handed_over, results, outputs, self._names))
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        times: list[TaskTime] = []
-        last = time.monotonic_ns()
-
-        def stamp(value: Value, array: Array) -> None:
-            nonlocal last
-            now = time.monotonic_ns()
-            producer = value.producer
-            assert producer is not None
-            times.append(TaskTime(len(times), producer.place, producer.op.name, last, now, 0))
-            last = now
-
-        return self._evaluated(arrays, stamp), times
 
     def trim(self) -> int:
         return 0
@@ -108,3 +93,17 @@ class Reference(Executor):
             if fault := constraint.broken_by(sizes):
                 faults.add("constraint", fault, constraint.node)
         faults.raise_if_any()
+
+
+def _recorder() -> Observer:
+    """Records each node of a run: it begins where the one before it ended."""
+    last = now()
+
+    def observe(value: Value, array: Array) -> None:
+        nonlocal last
+        producer = value.producer
+        assert producer is not None
+        record_node(producer.op.name, producer.place, last)
+        last = now()
+
+    return observe

@@ -10,7 +10,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
 from graphwright.runtime.conversion import read_array
-from graphwright.runtime.executor import Executor, FastPath, TaskTime
+from graphwright.runtime.executor import Executor, FastPath
 from graphwright.spelling import did_you_mean, listed
 
 
@@ -105,10 +105,6 @@ class StatefulExecutor(Executor):
     ) -> list[Array]:
         with self.states.lock:
             return self._executor.run(self.completed(arrays), outputs, threads)
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        with self.states.lock:
-            return self._executor.traced(self.completed(arrays), threads)
 
     def trim(self) -> int:
         return self._executor.trim()

@@ -146,6 +146,7 @@ def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shar
         arenas=shared.arenas,
         sites=() if shared.watched is None else _sites(program, target, shared.watched),
         extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
+        about=target,
     )
 
 

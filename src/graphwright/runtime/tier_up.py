@@ -26,7 +26,6 @@ from graphwright.runtime.executor import (
     NoFastPath,
     ProgramPlan,
     Shapes,
-    TaskTime,
     shapes_of,
     total,
 )
@@ -107,9 +106,6 @@ class TierUp(Executor):
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
         return self._executor(arrays).run(arrays, outputs, threads)
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self._executor(arrays).traced(arrays, threads)
 
     def _executor(self, arrays: Sequence[Array]) -> Executor:
         variant = self.variant(self._shapes(arrays))

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -226,8 +227,8 @@ def worker_process(engine: str, options: Options) -> Iterator[Worker]:
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task over several runs: its median time in ns, and what the cost model says that it takes one core;
-    0 where it says nothing.
+    """One task over several runs: the median of its time in a run in ns, all calls of a loop together, and
+    what the cost model says that a call takes one core; 0 where it says nothing.
     """
 
     task: int
@@ -243,10 +244,13 @@ def task_times(model: Model, feeds: Mapping[str, Array], runs: int = 20, threads
     times: dict[tuple[int, str, str], list[int]] = {}
     predicted: dict[tuple[int, str, str], int] = {}
     for _ in range(runs):
-        for stamp in model.trace(feeds, threads):
-            key = stamp.task, stamp.name, stamp.kernel
-            times.setdefault(key, []).append(stamp.end - stamp.start)
-            predicted[key] = stamp.predicted
+        spent: Counter[tuple[int, str, str]] = Counter()
+        for call in model.trace(feeds, threads):
+            key = call.task, call.name, call.kernel
+            spent[key] += call.end - call.start
+            predicted[key] = call.predicted
+        for key, taken in spent.items():
+            times.setdefault(key, []).append(taken)
     rows = [TaskRow(*key, statistics.median(taken), predicted[key]) for key, taken in times.items()]
     return sorted(rows, key=lambda row: -row.median_ns)
 

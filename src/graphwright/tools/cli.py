@@ -27,6 +27,7 @@ VERBS = (
     "check",
     "debug",
     "bench",
+    "profile",
     "plugins",
     "cache",
     "calibrate",
@@ -109,6 +110,7 @@ def main(
       graphwright check model.onnx
       graphwright debug bisect model.onnx
       graphwright bench model.onnx --against onnxruntime
+      graphwright profile model.om --trace trace.json
       graphwright inspect model.om
       graphwright explain model.om
       graphwright view model.onnx -o model.html

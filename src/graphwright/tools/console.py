@@ -20,6 +20,7 @@ from graphwright.errors import Diagnostic
 from graphwright.ir.names import terminal
 from graphwright.log import NAME
 from graphwright.runtime.description import bytes_text as bytes_text
+from graphwright.runtime.description import duration_text as duration_text
 
 _LINE = 1_000_000
 """Characters of one line that are shown."""
@@ -136,11 +137,3 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str =
     for row in cells:
         padded = zip(row, widths, right or [False] * len(widths), strict=True)
         say(indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in padded).rstrip())
-
-
-def duration_text(nanoseconds: float) -> str:
-    """``1.23 ms``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3f} {unit}"
-    return f"{nanoseconds / 1e3:.1f} us"

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd import profiler
 from torch.autograd.graph import increment_version
 
 from graphwright._native import TensorDispatch, TensorEntry
@@ -76,6 +77,7 @@ class CompiledGraph:
         """The parameters that were packed last."""
         self._lock = ForkLock()
         self._dispatch = TensorDispatch(self._run)
+        self._dispatch.watch(vars(profiler), "_is_profiler_enabled", self._framed)
         outputs, changed = self._interface.outputs, self._interface.changed
         self._is_plain = all(each.is_as_it_lies for each in outputs) and not changed
         _GRAPHS.add(self)
@@ -90,6 +92,11 @@ class CompiledGraph:
         if self._interface.changed:
             increment_version([arguments[k] for k in self._interface.changed])
         return self._interface.results(made, arguments)
+
+    def _framed(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """A call while PyTorch's profiler records, which shows it as a frame."""
+        with profiler.record_function(f"graphwright: {self._report.kind} graph"):
+            return self._dispatch.run(arguments)
 
     def _run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """A call that no entry serves: arguments that it changes are written where they lie."""

@@ -9,13 +9,16 @@ the samples with its interval.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from graphwright.ir.arrays import Array, np
 from graphwright.records import dataclass
+from graphwright.runtime.events import Recording
 from graphwright.runtime.executor import Executor
+from graphwright.runtime.task_calls import task_calls
 from graphwright.tuning.interval import LOOKS, median_interval
 from graphwright.tuning_records import Times
 
@@ -43,8 +46,11 @@ class Timed:
         """Processor time of each task in one run; 0 of those that did not run."""
         made = np.zeros(self.tasks, np.int64)
         arrays = [array.copy() if k in self.states else array for k, array in enumerate(self.arrays)]
-        for stamp in self.executor.traced(arrays, 1)[1]:
-            made[stamp.task] = stamp.processor
+        with Recording(processor=True) as recording:
+            self.executor.run(arrays, None, 1)
+        calls = task_calls(recording.events())
+        own = calls[calls["thread"] == threading.get_native_id()]
+        np.add.at(made, own["task"], own["processor"])
         return made
 
 

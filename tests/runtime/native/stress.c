@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "events.h"
 #include "exec.h"
 #include "plan.h"
 #include "pool.h"
@@ -124,6 +125,7 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
                 plan->input_bytes[0] <= m->c->element_count * 8;
     gw_context *context = fits ? gw_context_take(&m->contexts, m->program, plan, &error) : NULL;
     bool done = false;
+    gw_recording *recording = gw_recording_take();
     if (context) {
         gw_call call = {m->program,
                         plan,
@@ -136,12 +138,13 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
                         NULL,
                         NULL,
                         poison,
-                        NULL,
+                        recording,
                         NULL,
                         spread};
         done = gw_execute(&call, &error);
         gw_context_give(&m->contexts, context);
     }
+    gw_recording_release(recording);
     gw_plan_release(plan);
     return done;
 }
@@ -176,15 +179,50 @@ static void *call_often(void *argument) {
     return NULL;
 }
 
+/* Runs that are recorded so far; all events are read. */
+static int64_t recorded_runs(gw_recording *recording) {
+    int64_t runs = 0;
+    for (gw_event_buffer *b = gw_last_buffer(recording); b; b = gw_buffer_before(b)) {
+        int64_t count = gw_buffer_count(b);
+        gw_event *events = malloc((size_t)count * sizeof *events + 1);
+        REQUIRE(events && gw_buffer_lost(b) == 0);
+        gw_buffer_copy(b, 0, count, events);
+        for (int64_t i = 0; i < count; i++)
+            runs += events[i].kind == GW_EVENT_RUN;
+        free(events);
+    }
+    return runs;
+}
+
+/* Readers come and go while others record. */
+static void read_often(void) {
+    for (int i = 0; i < 30; i++) {
+        bool clash;
+        const gw_recording_request request = {
+            .capacity = 1, .processor = i % 2, .counter_count = i % 3 == 0, .counters = {GW_PAGE_FAULTS}};
+        gw_recording *reader = gw_recording_start(&request, &clash);
+        REQUIRE(reader && !clash && recorded_runs(reader) >= 0);
+        gw_recording_stop(reader, &request);
+    }
+}
+
 static void stress(const test_case *c, int rounds) {
     model m;
     pthread_t callers[CALLERS];
     REQUIRE(open_model(&m, c, c->words, mix));
     m.rounds = rounds;
+    const gw_recording_request request = {.capacity = 1 << 20};
+    bool clash;
+    gw_recording *recording = gw_recording_start(&request, &clash);
+    REQUIRE(recording && !clash);
     for (int i = 0; i < CALLERS; i++)
         REQUIRE(pthread_create(&callers[i], NULL, call_often, &m) == 0);
+    read_often();
     for (int i = 0; i < CALLERS; i++)
         pthread_join(callers[i], NULL);
+    REQUIRE(recorded_runs(recording) == CALLERS * rounds);
+    gw_recording_stop(recording, &request);
+    REQUIRE(!gw_is_recording());
     close_model(&m);
 }
 

@@ -21,6 +21,8 @@ from graphwright.lower.tasks import (
     TaskGraph,
     TaskKind,
 )
+from graphwright.runtime.events import Recording
+from graphwright.runtime.task_calls import task_calls
 from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load, wide, wide_value
 
 THREADS = (1, 2, 3)
@@ -419,11 +421,13 @@ def test_threads_share_the_work_of_a_launch(library: _native.Library) -> None:
     b.launch("burn", [y], [0], n, args=[b.const(100)], work=4_000_000)
     b.launch("burn", [y], [0], n, args=[b.const(100)], after=[0], work=4_000_000)
     model = load(b.program(), library)
-    trace = np.zeros((2, 4), np.int64)
-    assert model.run([], threads=2, trace=trace)[0].tolist() == [1.0] * 40
-    assert (trace[:, 1] - trace[:, 0] >= 4_000_000 // 2 - 100_000).all()
-    assert trace[1, 0] >= trace[0, 1] > trace[0, 0] > 0
-    assert set(trace[:, 2].tolist()) <= {0, 1}
+    with Recording() as recording:
+        assert model.run([], threads=2)[0].tolist() == [1.0] * 40
+    calls = task_calls(recording.events())
+    assert calls["task"].tolist() == [0, 1]
+    assert (calls["end"] - calls["start"] >= 4_000_000 // 2 - 100_000).all()
+    assert calls["start"][1] >= calls["end"][0] > calls["start"][0] > 0
+    assert set(calls["slot"].tolist()) <= {0, 1}
     assert _native.workers() >= 1
 
 

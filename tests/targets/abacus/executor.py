@@ -19,7 +19,7 @@ from graphwright.ir.loops.text import parse_kernel
 from graphwright.ir.symbols import evaluate
 from graphwright.lower.tasks import Buffer, Code, Instruction, Operand, Storage, Task, TaskKind
 from graphwright.package.package import Package
-from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, TaskTime, handed_over
+from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, handed_over
 from graphwright.runtime.hostcall import host_callable
 from graphwright.runtime.instantiate import register_device
 
@@ -68,9 +68,6 @@ class Interpreter:
             self._run(task, registers, memory)
         given = outputs or [None] * len(made)
         return [handed_over(a, t, b.name) for a, t, b in zip(made, given, graph.outputs, strict=True)]
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self.run(arrays, None, threads), []
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         return []

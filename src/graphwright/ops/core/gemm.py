@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.common import NUMBERS, like, need_broadcast, need_dtype, quiet, same_dtype, widened
@@ -20,7 +21,7 @@ from graphwright.ops.core.transpose import Transpose
 
 
 @op("Gemm")
-class Gemm(PaddingRule, Op):
+class Gemm(Arithmetic, PaddingRule, Op):
     """``alpha * A @ B + beta * C`` of matrices; ``A``, ``B`` transposed if asked, ``C`` broadcast."""
 
     alpha: float = 1.0
@@ -47,6 +48,9 @@ class Gemm(PaddingRule, Op):
         if padded.among(a, [0 if self.trans_a else 1]) or padded.among(b, [1 if self.trans_b else 0]):
             return "it sums along a padded axis"
         return broadcast_leak((c.type.dims for c in added), node.output.type.dims, padded)
+
+    def operations(self, node: Node) -> Dim:
+        return 2 * product(node.output.type.dims) * node.operand(0).type.dims[-2 if self.trans_a else -1]
 
     @quiet
     def reference(self, a: Array, b: Array, c: Array | None = None) -> Array:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, product_operations
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.aten import number
 from graphwright.ops.core.binary import Add, Mul
@@ -19,7 +20,7 @@ from graphwright.ops.core.rounded_operands import product_dtype, rounded, summed
 
 
 @op("MatMul")
-class MatMul(PaddingRule, Op):
+class MatMul(Arithmetic, PaddingRule, Op):
     """The matrix product ``a[..., M, K] @ b[..., K, N]``; leading axes broadcast.
 
     As in NumPy, a one-dimensional ``a`` is a row and such a ``b`` a column, which the result lacks. With a
@@ -47,6 +48,9 @@ class MatMul(PaddingRule, Op):
             return "it sums along a padded axis"
         batch = node.output.type.dims[: max(len(a.type.dims), len(b.type.dims)) - 2]
         return broadcast_leak((a.type.dims[:-2], b.type.dims[:-2]), batch, padded)
+
+    def operations(self, node: Node) -> Dim:
+        return product_operations(node)
 
     @quiet
     def reference(self, a: Array, b: Array) -> Array:

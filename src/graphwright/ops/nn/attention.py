@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.exporter import Exporter, refuse_others
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -49,7 +50,7 @@ GUARDS = ("none", "nan", "empty")
 
 
 @op("ScaledDotProductAttention")
-class ScaledDotProductAttention(Op):
+class ScaledDotProductAttention(Arithmetic, Op):
     """``softmax(scale * q @ k^T + mask) @ v`` (Vaswani et al. 2017), of f32.
 
     q [B, H, S, D], k [B, G, T, D], v [B, G, T, E] and the result [B, H, S, E]; query head h reads head
@@ -114,6 +115,12 @@ class ScaledDotProductAttention(Op):
         return TensorType(F32, tuple(sizes[a] for a in self.y_axes))
 
     @quiet
+    def operations(self, node: Node) -> Dim:
+        """Of both products; of causal attention as well, which needs half of them."""
+        q, k, v = (node.operand(position).type.dims for position in range(3))
+        batch, heads, queries, depth = (q[axis] for axis in self.q_axes)
+        return 2 * batch * heads * queries * k[self.k_axes[2]] * (depth + v[self.v_axes[3]])
+
     def reference(self, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
         q, k, v = (np.transpose(x, axes) for x, axes in zip((q, k, v), self._operand_axes, strict=True))
         group = q.shape[1] // k.shape[1]

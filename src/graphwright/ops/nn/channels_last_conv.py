@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
 from graphwright.ir.channels_last import to_first, to_last
 from graphwright.ir.exporter import Exporter
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, TensorType
@@ -23,7 +24,7 @@ WIDEST_BLOCK: Final = 16
 
 
 @op("ChannelsLastConv")
-class ChannelsLastConv(Op):
+class ChannelsLastConv(Arithmetic, Op):
     """A convolution of x[N, D..., C] with w[M, C/group, K...], plus bias[M], in f32: y[N, D'..., M].
 
     Attributes are those of Conv. ``reads_planes``: x is [N, C, D...], as the first image of a model is.
@@ -72,6 +73,9 @@ class ChannelsLastConv(Op):
 
     def _planes(self, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
         return shape if self.reads_planes else tuple(shape[axis] for axis in to_first(len(shape)))
+
+    def operations(self, node: Node) -> Dim:
+        return convolution_operations(node)
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         planes = x if self.reads_planes else np.transpose(x, to_first(x.ndim))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
 from graphwright.ir.constant import is_constant
 from graphwright.ir.exporter import Exporter, as_onnx
@@ -53,7 +54,7 @@ MAX_PLANAR_CHANNELS = 8
 
 
 @op("Conv")
-class Conv(BlockedForm, PaddingRule, Op):
+class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
     """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads. With
@@ -95,6 +96,9 @@ class Conv(BlockedForm, PaddingRule, Op):
         need_groups(at, x, w, self.group)
         need_bias(at, bias, features)
         return TensorType(dtype, (x.shape[0], features, *self.windows(w.shape[2:]).infer(at, x.shape[2:])))
+
+    def operations(self, node: Node) -> Dim:
+        return convolution_operations(node)
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         if any(padded.axes(value) for value in node.inputs[1:]):

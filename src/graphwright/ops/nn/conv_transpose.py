@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked, has_one_channel
 from graphwright.ir.constant import is_constant
 from graphwright.ir.exporter import as_onnx
@@ -25,7 +26,7 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import Dim, maximum, symbol
+from graphwright.ir.symbols import Dim, maximum, product, symbol
 from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.core.shaping import number
@@ -46,7 +47,7 @@ from graphwright.records import replace
 
 
 @op("ConvTranspose")
-class ConvTranspose(BlockedForm, PaddingRule, Op):
+class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
     """The adjoint of Conv: x[N, C, D...] spread by w[C, M/group, K...], plus bias[M]: y[N, M, D'...].
 
     ``pads`` crop the result, ``output_padding`` lengthens its end; ``output_shape`` or ``auto_pad`` set both.
@@ -120,6 +121,9 @@ class ConvTranspose(BlockedForm, PaddingRule, Op):
             sizes.append(size - shape.pads[axis] - shape.pads[axis + shape.rank])
             at.at_least(sizes[-1], 0, f"spatial axis {axis} of the result")
         return TensorType(x.dtype, (x.shape[0], features, *sizes))
+
+    def operations(self, node: Node) -> Dim:
+        return 2 * product(node.operand(0).type.dims) * product(node.operand(1).type.dims[1:])
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         """What lies behind the true elements would spread over the last true windows."""

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, family
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I32, TensorType
 from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 from graphwright.ops.nn.spatial import accumulator
@@ -51,7 +52,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 @family
-class Recurrent(PaddingRule, Op):
+class Recurrent(Arithmetic, PaddingRule, Op):
     """Base of the recurrent ops. Outputs: all hidden states, the last one, of an LSTM the last cell state.
 
     Inputs: x, weights, recurrent weights, biases, sequence lengths, initial hidden state, for an LSTM initial
@@ -74,6 +75,11 @@ class Recurrent(PaddingRule, Op):
     @property
     def directions(self) -> int:
         return 2 if self.direction == "bidirectional" else 1
+
+    def operations(self, node: Node) -> Dim:
+        steps, batch, _ = node.operand(0).type.dims
+        weights = product(node.operand(1).type.dims) + product(node.operand(2).type.dims)
+        return 2 * steps * batch * weights
 
     def verify(self) -> None:
         if self.direction not in DIRECTIONS:

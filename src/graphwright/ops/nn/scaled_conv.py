@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import is_constant
@@ -13,7 +14,7 @@ from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, TensorType
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.common import need_dtype
@@ -21,7 +22,7 @@ from graphwright.ops.nn.conv import Conv
 
 
 @op("ScaledConv")
-class ScaledConv(BlockedForm, PaddingRule, Op):
+class ScaledConv(Arithmetic, BlockedForm, PaddingRule, Op):
     """The convolution of ``x * scale`` with w[M, C, 1...], plus bias[M], of f32 in one group.
 
     ``scale`` [N, C, 1...], or [1, C, 1...] for all images. Kernels scale the weights in place of the
@@ -49,6 +50,9 @@ class ScaledConv(BlockedForm, PaddingRule, Op):
         for axis, size in enumerate(w.shape[2:], start=2):
             at.equal(size, 1, f"axis {axis} of the weight")
         return made
+
+    def operations(self, node: Node) -> Dim:
+        return convolution_operations(node)
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         if any(padded.axes(value) for value in node.inputs[1:]):

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Trait, arg, family, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, F64, I8, I32, U8, DType, TensorType
@@ -115,7 +116,7 @@ def _weight(b: Builder, w: Value, zero: Value | None) -> tuple[Value, float]:
 
 
 @op("ConvInteger")
-class ConvInteger(QuantizedConv):
+class ConvInteger(Arithmetic, QuantizedConv):
     """:class:`Conv` of ``x - x_zero`` with ``w - w_zero``, as i32.
 
     ``w_zero`` is a scalar, or has one element per feature. Sums beyond i32 wrap.
@@ -139,6 +140,9 @@ class ConvInteger(QuantizedConv):
             need_dtype(at, w_zero, {w.dtype}, "the zero point of w")
             need_per_feature(at, w, w_zero, "the zero point of w")
         return made
+
+    def operations(self, node: Node) -> Dim:
+        return convolution_operations(node)
 
     def reference(
         self, x: Array, w: Array, x_zero: Array | None = None, w_zero: Array | None = None

@@ -6,11 +6,12 @@ from math import inf
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, product_operations
 from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I8, I32, U8, DType, TensorType
 from graphwright.ops.core.binary import Sub
 from graphwright.ops.core.cast import as_dtype
@@ -20,7 +21,7 @@ from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, re
 
 
 @op("MatMulInteger")
-class MatMulInteger(Op):
+class MatMulInteger(Arithmetic, Op):
     """``(a - a_zero) @ (b - b_zero)`` in i32, as :class:`MatMul`.
 
     ``a_zero`` is a scalar, or has one element per row: of the shape [M] or [..., M, 1]. ``b_zero`` is a
@@ -42,6 +43,9 @@ class MatMulInteger(Op):
         if b_zero is not None:
             need_per_column(at, b, b_zero, "the zero point of b")
         return MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
+
+    def operations(self, node: Node) -> Dim:
+        return product_operations(node)
 
     def reference(
         self, a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, product_operations
+from graphwright.ir.graph import Node
 from graphwright.ir.op import (
     Array,
     AtenImporter,
@@ -18,7 +20,7 @@ from graphwright.ir.op import (
     arg,
     op,
 )
-from graphwright.ir.symbols import ceildiv, symbol
+from graphwright.ir.symbols import Dim, ceildiv, symbol
 from graphwright.ir.types import BF16, F16, F32, I8, U8, U32, TensorType
 from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import Cast
@@ -33,7 +35,7 @@ LEAST_BLOCK = 16
 
 
 @op("MatMulNBits")
-class MatMulNBits(Op):
+class MatMulNBits(Arithmetic, Op):
     """``a[..., K] @ w.T`` with w[N, K] = (codes - zeros) * scales.
 
     ``codes`` are u32[N, words] of ``bits`` an element, the first in the low bits; blocks of ``block``
@@ -80,6 +82,9 @@ class MatMulNBits(Op):
             at.equal(parameter.shape[0], n, f"rows of {what}")
             at.equal(parameter.shape[1], blocks, f"blocks of {what}")
         return TensorType(a.dtype, (*a.shape[:-1], n))
+
+    def operations(self, node: Node) -> Dim:
+        return product_operations(node)
 
     @quiet
     def reference(self, a: Array, codes: Array, scales: Array, zeros: Array | None = None) -> Array:

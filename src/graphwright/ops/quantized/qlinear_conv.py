@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, convolution_operations
 from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F16, F32, I8, I32, U8, TensorType, dtype_of
 from graphwright.ops.core.binary import Div, Mul
 from graphwright.ops.core.cast import as_dtype
@@ -27,7 +28,7 @@ from graphwright.ops.quantized.quantized import BYTES, into_quantized, quantized
 
 
 @op("QLinearConv")
-class QLinearConv(QuantizedConv):
+class QLinearConv(Arithmetic, QuantizedConv):
     """:class:`Conv` of ``x - x_zero`` and ``w - w_zero`` plus ``bias``, as a multiple of ``y_scale``.
 
     Rounded (halves to even), shifted by ``y_zero``, saturated. Operands: x, its scale and zero point;
@@ -61,6 +62,9 @@ class QLinearConv(QuantizedConv):
         if bias is not None:
             need_dtype(at, bias, {I32}, "the bias")
         return TensorType(y_zero.dtype, made.shape)
+
+    def operations(self, node: Node) -> Dim:
+        return convolution_operations(node, weight=3)
 
     @quiet
     def reference(

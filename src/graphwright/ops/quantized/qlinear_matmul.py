@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from graphwright.ir.arithmetic import Arithmetic, product_operations
 from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.graph import Value
+from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DTYPES, F16, F32, I8, I32, U8, DType, TensorType, dtype_of
 from graphwright.ops.core.binary import Div, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
@@ -40,7 +41,7 @@ from graphwright.ops.quantized.quantized import (
 
 
 @op("QLinearMatMul")
-class QLinearMatMul(Op):
+class QLinearMatMul(Arithmetic, Op):
     """The product of ``(a - a_zero) * a_scale`` and ``(b - b_zero) * b_scale``, quantised as ``y``.
 
     Operands: a, its scale and zero point; b, its scale and zero point; the result's scale and zero point.
@@ -75,6 +76,9 @@ class QLinearMatMul(Op):
             )
         made = MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
         return TensorType(y_zero.dtype, made.shape)
+
+    def operations(self, node: Node) -> Dim:
+        return product_operations(node)
 
     @quiet
     def reference(

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "clock.h"
+#include "events.h"
 #include "process.h"
 
 /* From here on arenas are mapped: zeroed on demand, given back whole, in huge pages where the system has
@@ -18,6 +20,14 @@ static void release_memory(gw_arena *a) {
         free(a->memory);
     a->memory = NULL;
     a->bytes = 0;
+}
+
+/* All arenas of a pool have `bytes` now, which is `more` than before. */
+static void note_bytes(int64_t more, int64_t bytes) {
+    if (more == 0 || !gw_is_recording())
+        return;
+    const int64_t now = gw_now();
+    gw_note(&(gw_event){.kind = GW_EVENT_MEMORY, .start = now, .end = now, .a = more, .b = bytes});
 }
 
 /* Never none, so that pointers to empty buffers are not null. */
@@ -73,8 +83,10 @@ static void give_arena(gw_arena_pool *pool, gw_arena *arena) {
     } else {
         pool->bytes -= arena->bytes;
     }
+    int64_t all = pool->bytes;
     gw_global_unlock();
     if (!keep) {
+        note_bytes(-arena->bytes, all);
         release_memory(arena);
         free(arena);
     }
@@ -94,8 +106,9 @@ static gw_arena *take_arena(gw_arena_pool *pool, int64_t bytes, const char *last
     bool grown = grow(arena, bytes);
     if (arena->bytes != before) {
         gw_global_lock();
-        pool->bytes += arena->bytes - before;
+        int64_t all = pool->bytes += arena->bytes - before;
         gw_global_unlock();
+        note_bytes(arena->bytes - before, all);
     }
     if (grown)
         return arena;
@@ -202,8 +215,9 @@ int64_t gw_arena_pool_clear(gw_arena_pool *pool) {
     pool->count = 0;
     for (gw_arena *each = arena; each; each = each->next)
         bytes += each->bytes;
-    pool->bytes -= bytes;
+    int64_t all = pool->bytes -= bytes;
     gw_global_unlock();
+    note_bytes(-bytes, all);
     while (arena) {
         gw_arena *next = arena->next;
         release_memory(arena);

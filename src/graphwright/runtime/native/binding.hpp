@@ -17,6 +17,7 @@
 extern "C" {
 #include "arena.h"
 #include "exec.h"
+#include "extent.h"
 #include "pool.h"
 #include "shape.h"
 }
@@ -84,6 +85,7 @@ struct Program {
     nb::object output_dtypes;        /* a function, or None */
     std::vector<nb::object> dtypes;  /* of outputs; made by `prepare` */
     bool prepared = false;
+    nb::object about; /* what readers of events get with its plans; or None */
     gw_plan_cache plans = {};
     gw_context_pool contexts = {};
     Arenas own_arenas;
@@ -91,7 +93,7 @@ struct Program {
 
     Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
             int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
-            std::vector<int64_t> extents_, nb::handle sites_);
+            std::vector<int64_t> extents_, nb::handle sites_, nb::handle about_);
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
     ~Program() { release(); }
@@ -103,15 +105,18 @@ struct Program {
     }
 
     nb::dict plan(nb::handle shapes, int threads);
-    nb::list run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace);
+    nb::list run(nb::handle inputs, nb::handle outputs, int threads, bool poison);
     nb::dict stats();
     std::vector<int64_t> states() const;
     int64_t trim();
 
     /* NULL, and the error, if there is none. */
     gw_plan *take_plan(const int64_t *dims, int threads, gw_error *error) {
-        gw_links links = {weights.len, kernels.data(), extents.empty() ? nullptr : extents.data()};
-        return gw_plan_take(&plans, program, &links, dims, threads, error);
+        const gw_links of_all = links();
+        return gw_plan_take(&plans, program, &of_all, dims, threads, error);
+    }
+    gw_links links() const {
+        return {weights.len, kernels.data(), extents.empty() ? nullptr : extents.data()};
     }
     gw_plan *must_plan(const int64_t *dims, int threads);
 
@@ -128,7 +133,15 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i);
 /* Runs a plan; the GIL is held and, unless the run is short, released meanwhile. False: `error` says why, or
    a host function raised `*exception`, which the caller owns. */
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
-              int64_t *trace, gw_error *error, PyObject **exception);
+              gw_error *error, PyObject **exception);
+/* The numbers of a plan, as Python sees them. */
+nb::dict plan_info(const Program &p, const gw_plan *plan);
+
+/* ---- events ---- */
+
+/* Keeps the numbers of a plan for who reads events, once for each recording. */
+void note_plan(const Program &p, const gw_plan *plan);
+void define_events(nb::module_ &m);
 
 /* ---- entries ---- */
 

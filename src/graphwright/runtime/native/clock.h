@@ -1,4 +1,4 @@
-/* Time for spinning and for traces. */
+/* Time for spinning and for events. */
 #pragma once
 #include <stdint.h>
 #include <time.h>

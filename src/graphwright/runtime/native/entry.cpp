@@ -131,7 +131,7 @@ PyObject *outputs_for(Entry *e, PyObject *const *arrays, PyObject *targets) try 
     if (!result && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_MemoryError))) {
         PyErr_Clear();
         result = Py_NewRef(Py_None);
-    } else if (result && !run_plan(p, plan, inputs.at, outputs.at, false, nullptr, &error, &exception)) {
+    } else if (result && !run_plan(p, plan, inputs.at, outputs.at, false, &error, &exception)) {
         Py_DECREF(result);
         result = exception ? nullptr : Py_NewRef(Py_None);
     }

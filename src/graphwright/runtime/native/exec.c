@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
     gw_team team;
     const gw_call *call;
+    int64_t number;       /* of the run, in events */
     gw_hosted *hosted;    /* the threads of the run, where the host has spread it to its own; or NULL */
     pthread_mutex_t lock; /* guards the context's counters, the regions' `busy`, poison, the error */
     int64_t ready_first, ready_end; /* a ring: of a loop's tasks each is ready again in each run */
@@ -175,40 +176,65 @@ static void copy(run *r, int64_t task, int64_t begin, int64_t end) {
         copy_pieces(target, operands[1], s->bytes, begin, end);
 }
 
-/* Units [begin, end) of a launch or of a copy. */
 static void perform_units(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
-    if (begin >= end || atomic_load_explicit(&r->failed, memory_order_relaxed))
+    switch (r->call->program->tasks[task].kind) {
+    case GW_HOSTCALL: call_host(r, task); break;
+    case GW_COPY: copy(r, task, begin, end); break;
+    default: launch(r, task, begin, end, slot);
+    }
+}
+
+static void subtract(int64_t *values, const int64_t *before) {
+    for (int i = 0; i < GW_MOST_COUNTERS; i++)
+        values[i] -= before[i];
+}
+
+/* As perform_units, with an event; a launch of no units has one as well. */
+static void perform_recorded(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
+    gw_recording *recording = r->call->recording;
+    gw_event piece = {
+        .kind = GW_EVENT_PIECE, .slot = slot, .run = r->number, .id = task, .a = begin, .b = end};
+    int64_t before[GW_MOST_COUNTERS];
+    const bool timed = gw_wants_processor_time(recording), counted = gw_wants_counters(recording);
+    if (timed)
+        piece.processor = -gw_processor_time();
+    if (counted)
+        gw_count(recording, before);
+    piece.start = gw_now();
+    if (begin < end)
+        perform_units(r, task, begin, end, slot);
+    piece.end = gw_now();
+    if (counted) {
+        gw_count(recording, piece.counted);
+        subtract(piece.counted, before);
+    }
+    if (timed)
+        piece.processor += gw_processor_time();
+    gw_record(recording, &piece);
+}
+
+/* Units [begin, end) of a task without blocks. */
+static void perform(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
+    if (atomic_load_explicit(&r->failed, memory_order_relaxed))
         return;
-    if (r->call->program->tasks[task].kind == GW_COPY)
-        copy(r, task, begin, end);
-    else
-        launch(r, task, begin, end, slot);
+    if (r->call->recording)
+        perform_recorded(r, task, begin, end, slot);
+    else if (begin < end)
+        perform_units(r, task, begin, end, slot);
 }
 
 /* All of a task without blocks, on this thread. */
-static void perform(run *r, int64_t task, int slot) {
-    if (r->call->program->tasks[task].kind != GW_HOSTCALL)
-        perform_units(r, task, 0, r->call->plan->steps[task].grid, slot);
-    else if (!atomic_load_explicit(&r->failed, memory_order_relaxed))
-        call_host(r, task);
+static void perform_alone(run *r, int64_t task, int slot) {
+    perform(r, task, 0, r->call->plan->steps[task].grid, slot);
 }
 
-/* ---- trace: of a task in a loop, its last run ---- */
-
-static void trace_start(const run *r, int64_t task) {
-    if (!r->call->trace)
+/* An IF or LOOP begins or ends. */
+static void record_edge(const run *r, int64_t task, int kind, int slot) {
+    if (!r->call->recording)
         return;
-    r->call->trace[task * GW_TRACE_WORDS + 3] = gw_processor_time();
-    r->call->trace[task * GW_TRACE_WORDS] = gw_now();
-}
-
-static void trace_end(const run *r, int64_t task, int slot) {
-    if (!r->call->trace)
-        return;
-    int64_t *stamps = &r->call->trace[task * GW_TRACE_WORDS];
-    stamps[1] = gw_now();
-    stamps[2] = slot;
-    stamps[3] = gw_processor_time() - stamps[3];
+    gw_event edge = {.kind = kind, .slot = slot, .run = r->number, .id = task, .start = gw_now()};
+    edge.end = edge.start;
+    gw_record(r->call->recording, &edge);
 }
 
 /* ---- one thread: program order is an order of the edges ---- */
@@ -216,13 +242,15 @@ static void trace_end(const run *r, int64_t task, int slot) {
 static void run_block(run *r, int64_t block, int slot);
 
 static void run_if(run *r, int64_t task, int slot) {
+    record_edge(r, task, GW_EVENT_OPEN, slot);
     int64_t taken = chosen_block(r, task);
     if (r->call->poison)
         gw_poison_choice(&r->poison, task, taken);
     run_block(r, taken, slot);
+    record_edge(r, task, GW_EVENT_CLOSE, slot);
 }
 
-static void run_loop(run *r, int64_t task, int slot) {
+static void repeat_block(run *r, int64_t task, int slot) {
     for (int64_t number = 0; begin_run(r, task, number); number++) {
         if (r->call->poison)
             gw_poison_run(&r->poison, task);
@@ -232,23 +260,27 @@ static void run_loop(run *r, int64_t task, int slot) {
     }
 }
 
+static void run_loop(run *r, int64_t task, int slot) {
+    record_edge(r, task, GW_EVENT_OPEN, slot);
+    repeat_block(r, task, slot);
+    record_edge(r, task, GW_EVENT_CLOSE, slot);
+}
+
 static void run_block(run *r, int64_t block, int slot) {
     const gw_program *p = r->call->program;
     const gw_block *b = &p->blocks[block];
     for (int64_t task = b->first; task < b->first + b->count; task++) {
         if (atomic_load_explicit(&r->failed, memory_order_relaxed))
             return;
-        trace_start(r, task);
         if (r->call->poison)
             gw_poison_before(&r->poison, task);
         switch (p->tasks[task].kind) {
         case GW_IF: run_if(r, task, slot); break;
         case GW_LOOP: run_loop(r, task, slot); break;
-        default: perform(r, task, slot);
+        default: perform_alone(r, task, slot);
         }
         if (r->call->poison && p->tasks[task].kind != GW_IF)
             gw_poison_after(&r->poison, task);
-        trace_end(r, task, slot);
     }
 }
 
@@ -322,7 +354,8 @@ static void retire(run *r, int64_t task, int slot) {
         const gw_task *t = &p->tasks[task];
         if (r->call->poison && t->kind != GW_IF)
             gw_poison_after(&r->poison, task);
-        trace_end(r, task, slot);
+        if (t->blocks.count > 0)
+            record_edge(r, task, GW_EVENT_CLOSE, slot);
         for (int64_t i = 0; i < t->successor_count; i++) {
             int64_t successor = p->successors[t->successor + i];
             if (--c->pending[successor] == 0)
@@ -373,7 +406,7 @@ static int64_t start_if(run *r, int64_t task, int slot) {
 /* One thread is enough for a loop of short tasks; poison has to be under the lock. */
 static int64_t start_loop(run *r, int64_t task, int slot) {
     if (r->call->plan->steps[task].light && !r->call->poison) {
-        run_loop(r, task, slot);
+        repeat_block(r, task, slot);
         return end_task(r, task, slot);
     }
     gw_lock(&r->lock);
@@ -417,7 +450,7 @@ static bool help_region(run *r, region *g, int slot, int64_t *next) {
     int64_t each = s->grid / s->chunks, rest = s->grid % s->chunks;
     int64_t begin = each * index + rest * index / s->chunks;
     int64_t end = each * (index + 1) + rest * (index + 1) / s->chunks;
-    perform_units(r, task, begin, end, slot);
+    perform(r, task, begin, end, slot);
     *next = NONE;
     if (atomic_fetch_sub_explicit(&g->left, 1, memory_order_acq_rel) > 1)
         return true;
@@ -457,7 +490,8 @@ static region *open_region(run *r, int64_t task) {
 
 /* Starts a task; returns another that is ready, or NONE. */
 static int64_t start(run *r, int64_t task, int slot) {
-    trace_start(r, task);
+    if (r->call->program->tasks[task].blocks.count > 0)
+        record_edge(r, task, GW_EVENT_OPEN, slot);
     if (r->call->poison) {
         gw_lock(&r->lock);
         gw_poison_before(&r->poison, task);
@@ -469,7 +503,7 @@ static int64_t start(run *r, int64_t task, int slot) {
         return start_loop(r, task, slot);
     region *g = open_region(r, task);
     if (!g) {
-        perform(r, task, slot);
+        perform_alone(r, task, slot);
         return end_task(r, task, slot);
     }
     int64_t next = NONE;
@@ -607,6 +641,23 @@ static bool execute(run *r) {
     return !atomic_load(&r->failed);
 }
 
+/* As execute, with an event. */
+static bool execute_recorded(run *r) {
+    const gw_plan *plan = r->call->plan;
+    r->number = gw_next_run();
+    gw_event event = {.kind = GW_EVENT_RUN,
+                      .run = r->number,
+                      .id = plan->serial,
+                      .a = plan->arena_bytes,
+                      .b = plan->threads,
+                      .start = gw_now()};
+    bool done = execute(r);
+    event.end = gw_now();
+    event.slot = done ? GW_OK : (int32_t)r->error->kind;
+    gw_record(r->call->recording, &event);
+    return done;
+}
+
 bool gw_execute(const gw_call *call, gw_error *error) {
     run r;
     memset(&r, 0, call->plan->parallel ? sizeof r : offsetof(run, regions));
@@ -616,7 +667,7 @@ bool gw_execute(const gw_call *call, gw_error *error) {
     r.call = call;
     r.error = error;
     pthread_mutex_init(&r.lock, NULL);
-    bool done = execute(&r);
+    bool done = call->recording ? execute_recorded(&r) : execute(&r);
     pthread_mutex_destroy(&r.lock);
     gw_poison_free(&r.poison);
     return done;

@@ -2,6 +2,7 @@
    workers. */
 #pragma once
 #include "arena.h"
+#include "events.h"
 
 /* Every kernel and hook-taking library kernel. */
 typedef int32_t (*gw_kernel)(void *const *operands, const int64_t *args, int64_t begin, int64_t end,
@@ -17,10 +18,6 @@ typedef bool (*gw_interrupted)(void *host);
    ended. The body returns whether the thread has taken part in the run. */
 typedef void (*gw_spread)(void *host, bool (*body)(void *data), void *data);
 
-/* Of each task: start and end in ns, the thread that ended it, and ns of processor time of the thread that
-   began it, which count where that is the only one. */
-enum { GW_TRACE_WORDS = 4 };
-
 typedef struct {
     const gw_program *program;
     const gw_plan *plan; /* made for `plan->threads` threads */
@@ -33,7 +30,7 @@ typedef struct {
     gw_interrupted interrupted; /* or NULL */
     void *host_data;
     bool poison;              /* fill memory that no task may read with NaN bytes */
-    int64_t *trace;           /* task_count x GW_TRACE_WORDS, or NULL */
+    gw_recording *recording;  /* where events of the run go, or NULL; the caller has a reference */
     const char *const *sites; /* of each task, what a crash in its kernel says; or NULL */
     gw_spread spread;         /* for plans that are `shared`; or NULL: workers of the process help */
 } gw_call;

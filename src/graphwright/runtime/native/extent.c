@@ -16,10 +16,17 @@ typedef struct {
     const int64_t *args;
     int64_t arg_count, first_operand, operand_count;
     int64_t inside; /* bits: operands that its caller has in scratch */
+    int64_t *reach; /* of the task's operands, to be filled; or NULL */
 } launch;
 
 static const gw_operand *operand_of(const launch *l, int64_t k) {
     return &l->program->operands[l->first_operand + k];
+}
+
+static void keep_reach(const launch *l, int64_t k, double end) {
+    int64_t *reach = &l->reach[l->first_operand + k - l->program->tasks[l->index].first_operand];
+    if ((double)*reach < end)
+        *reach = (int64_t)end;
 }
 
 static bool is_inside(const launch *l, int64_t k) { return k < 64 && l->inside >> k & 1; }
@@ -37,6 +44,8 @@ static bool holds(const launch *l, int64_t first, int64_t last, const double *en
         if (!(fabs(*ends) <= room))
             return gw_fail(l->error, GW_E_PLAN, "task %lld reaches %g bytes of operand %lld, which has %g",
                            (long long)l->index, fabs(*ends), (long long)k, room);
+        if (l->reach)
+            keep_reach(l, k, fabs(*ends));
     }
     return true;
 }
@@ -117,11 +126,13 @@ static bool launch_stays(const launch *l, double *out) {
     return true;
 }
 
-bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
-                     gw_error *error) {
+static bool tells_extent(const gw_task *t, const gw_links *links) {
+    return t->kind == GW_LAUNCH && links->extents && links->extents[t->kernel];
+}
+
+static bool check_launch(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
+                         int64_t *reach, gw_error *error) {
     const gw_task *t = &program->tasks[task];
-    if (t->kind != GW_LAUNCH || !links->extents || !links->extents[t->kernel])
-        return true;
     const launch l = {
         .program = program,
         .links = links,
@@ -132,6 +143,7 @@ bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_
         .arg_count = t->args.count,
         .first_operand = t->first_operand,
         .operand_count = t->operand_count,
+        .reach = reach,
     };
     double few[GW_EXTENT_FIRST + FEW_OPERANDS] = {0};
     double *out = t->operand_count <= FEW_OPERANDS
@@ -143,4 +155,63 @@ bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_
     if (out != few)
         free(out);
     return inside;
+}
+
+bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
+                     gw_error *error) {
+    return !tells_extent(&program->tasks[task], links) ||
+           check_launch(program, links, plan, task, NULL, error);
+}
+
+/* ---- bytes ---- */
+
+/* All that is there behind the beginning of an operand; of a copy, what it moves. */
+static int64_t room_of(const gw_program *program, const gw_plan *plan, int64_t task, int64_t k) {
+    const gw_task *t = &program->tasks[task];
+    const gw_operand *o = &program->operands[t->first_operand + k];
+    if (o->buffer < 0)
+        return 0;
+    if (t->kind == GW_COPY && k < 2)
+        return plan->steps[task].bytes;
+    return plan->sizes[o->buffer] - gw_operand_begin(plan, o);
+}
+
+static bool is_written(const gw_task *t, int64_t k) {
+    for (int64_t i = 0; i < t->writes.count; i++)
+        if (t->writes.at[i] == k)
+            return true;
+    return false;
+}
+
+/* An operand before `k` that is read from the same place; -1 if there is none. */
+static int64_t same_read(const gw_program *program, const gw_plan *plan, const gw_task *t, int64_t k) {
+    const gw_operand *all = program->operands + t->first_operand;
+    for (int64_t i = 0; i < k && all[k].buffer >= 0; i++)
+        if (all[i].buffer == all[k].buffer && !is_written(t, i) &&
+            gw_operand_begin(plan, &all[i]) == gw_operand_begin(plan, &all[k]))
+            return i;
+    return -1;
+}
+
+bool gw_task_bytes(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
+                   int64_t *read, int64_t *written) {
+    const gw_task *t = &program->tasks[task];
+    const gw_step *s = &plan->steps[task];
+    *read = *written = 0;
+    if (t->blocks.count > 0 || s->grid == 0 || s->refused)
+        return true;
+    int64_t *reach = calloc((size_t)t->operand_count + 1, sizeof *reach);
+    if (!reach)
+        return false;
+    gw_error error = {0};
+    if (!tells_extent(t, links) || !check_launch(program, links, plan, task, reach, &error))
+        for (int64_t k = 0; k < t->operand_count; k++)
+            reach[k] = room_of(program, plan, task, k);
+    for (int64_t k = 0; k < t->operand_count; k++) {
+        int64_t before = is_written(t, k) ? -1 : same_read(program, plan, t, k);
+        int64_t counted = before < 0 ? 0 : reach[before], more = reach[k] - counted;
+        *(is_written(t, k) ? written : read) += more > 0 ? more : 0;
+    }
+    free(reach);
+    return true;
 }

@@ -33,3 +33,8 @@ typedef int32_t (*gw_extent)(const int64_t *arg, int64_t args, int64_t operands,
    have, as far as kernels say; those of a plugin need not. */
 bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
                      gw_error *error);
+
+/* Bytes that a task reads and writes: how far it reaches in its operands, an operand that is passed twice
+   counted once. Of those of a plugin's kernel that says nothing: all that they have. False without memory. */
+bool gw_task_bytes(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
+                   int64_t *read, int64_t *written);

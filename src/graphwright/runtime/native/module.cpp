@@ -253,19 +253,20 @@ NB_MODULE(_native, m) {
     nb::class_<Arenas>(m, "Arenas").def(nb::init<>()).def_prop_ro("bytes", &Arenas::bytes);
     nb::class_<Program>(m, "Program")
         .def(nb::init<nb::bytes, nb::handle, std::vector<int64_t>, nb::handle, int, nb::handle, nb::handle,
-                      nb::handle, std::vector<int64_t>, nb::handle>(),
+                      nb::handle, std::vector<int64_t>, nb::handle, nb::handle>(),
              nb::arg("words"), nb::arg("weights"), nb::arg("kernels"), nb::arg("hosts") = nb::tuple(),
              nb::arg("plan_cache") = 16, nb::arg("dtypes") = nb::none(), nb::arg("libraries") = nb::tuple(),
              nb::arg("arenas") = nb::none(), nb::arg("extents") = std::vector<int64_t>(),
-             nb::arg("sites") = nb::tuple())
+             nb::arg("sites") = nb::tuple(), nb::arg("about") = nb::none())
         .def("plan", &Program::plan, nb::arg("input_shapes"), nb::arg("threads") = 1)
         .def("run", &Program::run, nb::arg("inputs"), nb::arg("outputs") = nb::none(), nb::arg("threads") = 0,
-             nb::arg("poison") = false, nb::arg("trace") = nb::none())
+             nb::arg("poison") = false)
         .def("stats", &Program::stats)
         .def_prop_ro("states", &Program::states)
         .def("trim", &Program::trim);
     define_dlpack(m);
     define_entry(m);
+    define_events(m);
     define_tensor_entry(m);
     define_repeat(m);
     watch_interpreter();

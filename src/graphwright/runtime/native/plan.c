@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
+#include "events.h"
 #include "extent.h"
 #include "offsets.h"
 #include "process.h"
@@ -357,12 +359,18 @@ static gw_plan *insert(gw_plan_cache *cache, gw_plan *plan) {
     return oldest;
 }
 
-gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
-                      const int64_t *dims, int threads, gw_error *error) {
+static gw_plan *kept(gw_plan_cache *cache, const gw_program *program, const int64_t *dims, int threads) {
     gw_global_lock();
     gw_plan *plan = find(cache, program, dims, threads);
     *(plan ? &cache->hits : &cache->misses) += 1;
     gw_global_unlock();
+    return plan;
+}
+
+static gw_plan *take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
+                     const int64_t *dims, int threads, bool *hit, gw_error *error) {
+    gw_plan *plan = kept(cache, program, dims, threads);
+    *hit = plan != NULL;
     if (plan || !(plan = make_plan(program, links, dims, threads, error)))
         return plan;
     gw_global_lock();
@@ -372,6 +380,20 @@ gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_
     if (old)
         gw_plan_release(old);
     return other ? other : plan;
+}
+
+gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
+                      const int64_t *dims, int threads, gw_error *error) {
+    bool hit;
+    if (!gw_is_recording())
+        return take(cache, program, links, dims, threads, &hit, error);
+    gw_event event = {.kind = GW_EVENT_PLAN, .start = gw_now()};
+    gw_plan *plan = take(cache, program, links, dims, threads, &hit, error);
+    event.end = gw_now();
+    event.id = plan ? plan->serial : 0;
+    event.a = hit;
+    gw_note(&event);
+    return plan;
 }
 
 void gw_plan_release(gw_plan *plan) {

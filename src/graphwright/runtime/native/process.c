@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "events.h"
 #include "pool.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,6 +26,7 @@ static void after_fork_in_parent(void) {
 
 static void after_fork_in_child(void) {
     atomic_fetch_add(&generation, 1);
+    gw_events_after_fork();
     gw_pool_after_fork(true);
     pthread_mutex_unlock(&lock);
 }

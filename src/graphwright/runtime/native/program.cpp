@@ -120,8 +120,9 @@ int thread_count(int threads) {
 
 Program::Program(nb::bytes words, nb::handle weights_, std::vector<int64_t> kernels_, nb::handle hosts_,
                  int plan_cache, nb::handle dtypes_, nb::handle libraries, nb::handle arenas,
-                 std::vector<int64_t> extents_, nb::handle sites_)
-    : kernels(std::move(kernels_)), extents(std::move(extents_)), output_dtypes(nb::borrow(dtypes_)) {
+                 std::vector<int64_t> extents_, nb::handle sites_, nb::handle about_)
+    : kernels(std::move(kernels_)), extents(std::move(extents_)), output_dtypes(nb::borrow(dtypes_)),
+      about(nb::borrow(about_)) {
     gw_error error = {};
     program = gw_program_decode(words.data(), words.size(), &error);
     if (!program)
@@ -232,21 +233,38 @@ nb::dict Program::plan(nb::handle shapes, int threads) {
         dims.insert(dims.end(), shape.begin(), shape.end());
     }
     gw_plan *p = must_plan(dims.data(), thread_count(threads));
-    nb::dict result;
-    nb::list outputs, chunks;
-    for (int64_t i = 0; i < program->output_count; i++)
-        outputs.append(shape_of(program->outputs[i].dims, p->registers));
-    for (int64_t i = 0; i < program->task_count; i++)
-        chunks.append(p->steps[i].chunks);
-    result["registers"] = list_of(p->registers, program->shape_count);
-    result["arena"] = p->arena_bytes;
-    result["arena_held"] = gw_arena_held(p->arena_bytes);
-    result["bytes"] = p->bytes;
-    result["sizes"] = list_of(p->sizes, program->buffer_count);
-    result["offsets"] = list_of(p->offsets, program->buffer_count);
-    result["chunks"] = chunks;
-    result["outputs"] = outputs;
+    nb::dict result = plan_info(*this, p);
     gw_plan_release(p);
+    return result;
+}
+
+nb::dict plan_info(const Program &program, const gw_plan *plan) {
+    const gw_program *p = program.program;
+    const gw_links links = program.links();
+    nb::dict result;
+    nb::list outputs, chunks, grids, reads, writes;
+    for (int64_t i = 0; i < p->output_count; i++)
+        outputs.append(shape_of(p->outputs[i].dims, plan->registers));
+    for (int64_t i = 0; i < p->task_count; i++) {
+        int64_t read = 0, written = 0;
+        gw_task_bytes(p, &links, plan, i, &read, &written);
+        chunks.append(plan->steps[i].chunks);
+        grids.append(plan->steps[i].grid);
+        reads.append(read);
+        writes.append(written);
+    }
+    result["registers"] = list_of(plan->registers, p->shape_count);
+    result["arena"] = plan->arena_bytes;
+    result["arena_held"] = gw_arena_held(plan->arena_bytes);
+    result["bytes"] = plan->bytes;
+    result["threads"] = plan->threads;
+    result["sizes"] = list_of(plan->sizes, p->buffer_count);
+    result["offsets"] = list_of(plan->offsets, p->buffer_count);
+    result["chunks"] = chunks;
+    result["grids"] = grids;
+    result["read"] = reads;
+    result["written"] = writes;
+    result["outputs"] = outputs;
     return result;
 }
 
@@ -371,11 +389,14 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
 }
 
 bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const *outputs, bool poison,
-              int64_t *trace, gw_error *error, PyObject **exception) {
+              gw_error *error, PyObject **exception) {
     HostCalls calls = {&p};
     gw_context *context = gw_context_take(&p.contexts, p.program, plan, error);
     if (!context)
         return false;
+    gw_recording *recording = gw_recording_take();
+    if (recording)
+        note_plan(p, plan);
     gw_call call = {p.program,
                     plan,
                     context,
@@ -387,7 +408,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
                     is_interrupted,
                     &calls,
                     poison,
-                    trace,
+                    recording,
                     p.sites.empty() ? nullptr : p.sites.data()};
     p.runs++;
     bool done;
@@ -398,6 +419,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
         done = gw_execute(&call, error);
         enter_python(state);
     }
+    gw_recording_release(recording);
     gw_context_give(&p.contexts, context);
     *exception = calls.exception;
     return done && !calls.exception;
@@ -410,7 +432,6 @@ struct Run {
     Program &p;
     std::vector<View> inputs, outputs;
     std::vector<void *> input_data, output_data;
-    View trace;
     nb::list result;
     gw_plan *plan = nullptr;
 
@@ -478,18 +499,10 @@ struct Run {
         }
     }
 
-    int64_t *open_trace(nb::handle given) {
-        if (given.is_none())
-            return nullptr;
-        if (trace.open(given.ptr(), true) || trace.bytes != p.program->task_count * GW_TRACE_WORDS * 8)
-            throw nb::value_error("trace must be a writable int64 array of shape (tasks, 4)");
-        return static_cast<int64_t *>(trace.data);
-    }
-
-    void execute(bool poison, int64_t *times) {
+    void execute(bool poison) {
         gw_error error = {};
         PyObject *exception = nullptr;
-        if (run_plan(p, plan, input_data.data(), output_data.data(), poison, times, &error, &exception))
+        if (run_plan(p, plan, input_data.data(), output_data.data(), poison, &error, &exception))
             return;
         if (!exception)
             raise(error);
@@ -501,11 +514,11 @@ struct Run {
 
 } // namespace
 
-nb::list Program::run(nb::handle inputs, nb::handle outputs, int threads, bool poison, nb::handle trace) {
+nb::list Program::run(nb::handle inputs, nb::handle outputs, int threads, bool poison) {
     prepare();
     Run run(*this);
     run.open_inputs(inputs, thread_count(threads));
     run.open_outputs(outputs);
-    run.execute(poison, run.open_trace(trace));
+    run.execute(poison);
     return run.result;
 }

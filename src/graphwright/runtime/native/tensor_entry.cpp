@@ -232,8 +232,8 @@ nb::object TensorEntry::call(PyObject *const *arguments, size_t argument_count) 
     for (size_t i = 0; is_made && i < outputs.size(); i++)
         is_made = make(i, plan, results.ptr(), &targets[i]);
     PyObject *exception = nullptr;
-    const bool is_done = is_made && run_plan(program, plan, sources.data(), targets.data(), false, nullptr,
-                                             &error, &exception);
+    const bool is_done =
+        is_made && run_plan(program, plan, sources.data(), targets.data(), false, &error, &exception);
     gw_plan_release(plan);
     if (exception) {
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
@@ -250,6 +250,7 @@ struct TensorDispatch {
     nb::object otherwise;
     std::vector<nb::object> entries;
     size_t latest = 0; /* served the last call */
+    nb::object names, flag, frame;
 
     explicit TensorDispatch(nb::object otherwise_) : otherwise(std::move(otherwise_)) {}
 
@@ -262,7 +263,35 @@ struct TensorDispatch {
         entries.swap(made); /* entries end after this: what ends with them may come back here */
     }
 
+    /* While `flag` is true in the dict `names`, calls go to `frame`, which comes back with `run`. */
+    void watch(nb::dict names_, nb::str flag_, nb::object frame_) {
+        names = std::move(names_);
+        flag = std::move(flag_);
+        frame = std::move(frame_);
+    }
+
+    bool is_watched() const {
+        return frame.is_valid() && PyDict_GetItemWithError(names.ptr(), flag.ptr()) == Py_True;
+    }
+
     nb::object call(PyObject *const *arguments, size_t count) {
+        return is_watched() ? frame(tuple_of(arguments, count)) : serve(arguments, count);
+    }
+
+    nb::object run(nb::tuple arguments) {
+        return serve(PySequence_Fast_ITEMS(arguments.ptr()), nb::len(arguments));
+    }
+
+    static nb::object tuple_of(PyObject *const *arguments, size_t count) {
+        nb::object given = nb::steal(PyTuple_New((Py_ssize_t)count));
+        if (!given.is_valid())
+            throw nb::python_error();
+        for (size_t i = 0; i < count; i++)
+            PyTuple_SET_ITEM(given.ptr(), (Py_ssize_t)i, Py_NewRef(arguments[i]));
+        return given;
+    }
+
+    nb::object serve(PyObject *const *arguments, size_t count) {
         for (size_t k = 0, from = latest; k < entries.size(); k++) {
             const size_t at = (from + k) % entries.size();
             nb::object entry = entries[at]; /* kept while other threads set others */
@@ -272,12 +301,7 @@ struct TensorDispatch {
                 return made;
             }
         }
-        nb::object given = nb::steal(PyTuple_New((Py_ssize_t)count));
-        if (!given.is_valid())
-            throw nb::python_error();
-        for (size_t i = 0; i < count; i++)
-            PyTuple_SET_ITEM(given.ptr(), (Py_ssize_t)i, Py_NewRef(arguments[i]));
-        return nb::object(otherwise)(given);
+        return nb::object(otherwise)(tuple_of(arguments, count));
     }
 };
 
@@ -308,6 +332,8 @@ int traverse_dispatch(PyObject *self, visitproc visit, void *arg) {
     if (nb::inst_ready(self)) {
         TensorDispatch *dispatch = nb::inst_ptr<TensorDispatch>(self);
         Py_VISIT(dispatch->otherwise.ptr());
+        Py_VISIT(dispatch->names.ptr());
+        Py_VISIT(dispatch->frame.ptr());
         for (nb::object &each : dispatch->entries)
             Py_VISIT(each.ptr());
     }
@@ -317,6 +343,7 @@ int traverse_dispatch(PyObject *self, visitproc visit, void *arg) {
 int clear_dispatch(PyObject *self) {
     TensorDispatch *dispatch = nb::inst_ptr<TensorDispatch>(self);
     nb::object otherwise = std::move(dispatch->otherwise);
+    nb::object names = std::move(dispatch->names), frame = std::move(dispatch->frame);
     std::vector<nb::object> entries = std::move(dispatch->entries);
     return 0;
 }
@@ -341,5 +368,7 @@ void define_tensor_entry(nb::module_ &m) {
         nb::arg("data"), nb::arg("bytes"));
     nb::class_<TensorDispatch>(m, "TensorDispatch", nb::type_slots(dispatch_slots), nb::dynamic_attr())
         .def(nb::init<nb::object>(), nb::arg("otherwise"))
-        .def("set_entries", &TensorDispatch::set_entries, nb::arg("entries"));
+        .def("set_entries", &TensorDispatch::set_entries, nb::arg("entries"))
+        .def("watch", &TensorDispatch::watch, nb::arg("names"), nb::arg("flag"), nb::arg("frame"))
+        .def("run", &TensorDispatch::run, nb::arg("arguments"));
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from graphwright.config import Options
+from graphwright.event_sink import now, record_cache
 from graphwright.log import debug
 from graphwright.records import dataclass, fields
 from graphwright.targets.cpu.isa import Isa
@@ -108,8 +109,11 @@ class KernelCache:
 
     def load(self, key: Key) -> bytes | None:
         """The shared object of ``key``; None if there is none, or it is damaged."""
+        start = now()
         data = self._files.read(f"{key.digest}.so")
-        if data is None or hashlib.sha256(data[32:]).digest() != data[:32]:
+        is_whole = data is not None and hashlib.sha256(data[32:]).digest() == data[:32]
+        record_cache("kernels", start, is_whole)
+        if data is None or not is_whole:
             self._misses += 1
             return None
         self._files.touch(f"{key.digest}.so")

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array
 from graphwright.package.package import Package
 from graphwright.records import dataclass, field
 from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.executor import Executor, NoFastPath, TaskTime
+from graphwright.runtime.executor import Executor, NoFastPath
 from graphwright.runtime.host_program import HostProgramExecutor
 from graphwright.tools.check import EvaluationError
 from graphwright.tools.debugging.history import CompiledGraph, History
@@ -96,9 +96,6 @@ class _Recorder(Executor):
     ) -> list[Array]:
         self.arrays = self.arrays or [array.copy() for array in arrays]
         return self._executor.run(arrays, outputs, threads)
-
-    def traced(self, arrays: Sequence[Array], threads: int) -> tuple[list[Array], list[TaskTime]]:
-        return self._executor.traced(arrays, threads)
 
     def trim(self) -> int:
         return self._executor.trim()

@@ -1,0 +1,1 @@
+"""Profiles of runs: what the event sink recorded, as tables, traces and pages."""

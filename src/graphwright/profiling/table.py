@@ -1,0 +1,118 @@
+"""A table of rows as text. Names of a model are cleaned: no line has control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from graphwright.ir.names import html_text, terminal
+from graphwright.profiling.rows import Row
+from graphwright.profiling.totals import Totals
+from graphwright.records import dataclass
+from graphwright.runtime.description import bytes_text, duration_text
+from graphwright.spelling import counted
+
+HEAD: Final = ("calls", "total", "self", "share", "GFLOP/s", "GB/s", "roofline", "read", "written")
+_NAME: Final = 60
+"""Characters of a name that are shown."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """``rows`` in their order; ``top``: how many of them are shown, or None for all. It prints as text, in
+    notebooks as HTML."""
+
+    rows: Sequence[Row]
+    totals: Totals
+    group: str
+    top: int | None = None
+    counters: Sequence[str] = ()
+    missing_counters: Sequence[str] = ()
+    """That were asked for, and that the machine does not have."""
+
+    @property
+    def shown(self) -> Sequence[Row]:
+        """The rows that are shown."""
+        return self.rows if self.top is None else self.rows[: self.top]
+
+    def __str__(self) -> str:
+        rows = ([terminal(row.name, _NAME), *cells(row, self.counters)] for row in self.shown)
+        lines = [[self.group, *HEAD, *self.counters], *rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = [
+            "  ".join([name.ljust(widths[0]), *map(str.rjust, numbers, widths[1:])]).rstrip()
+            for name, *numbers in lines
+        ]
+        hidden = len(self.rows) - len(self.shown)
+        more = [f"and {counted(hidden, 'row')} more"] if hidden else []
+        return "\n".join([*text, *more, "", *summary(self.totals), *self._missing()])
+
+    def _missing(self) -> list[str]:
+        names = ", ".join(self.missing_counters)
+        return [f"counters that this machine does not have: {names}"] if names else []
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_rows(self.group, self.shown, self.counters)
+
+    def facts(self) -> dict[str, Any]:
+        """All rows and the totals, under keys that stay."""
+        return {
+            "totals": vars(self.totals),
+            "group": self.group,
+            "missing_counters": list(self.missing_counters),
+            "rows": [
+                {**vars(row), "gflops": row.gflops, "gbps": row.gbps, "roofline": row.roofline}
+                for row in self.rows
+            ],
+        }
+
+
+def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str] = ()) -> str:
+    """``rows`` as a table of HTML, every text in it escaped."""
+    head = "".join(f"<th>{html_text(cell)}</th>" for cell in (group, *HEAD, *counters))
+    lines = ((row.name, *cells(row, counters)) for row in rows)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in line) + "</tr>" for line in lines
+    )
+    return f"<table><tr>{head}</tr>\n{body}</table>"
+
+
+def cells(row: Row, counters: Sequence[str]) -> list[str]:
+    """The numbers of ``row``, as :data:`HEAD` and ``counters`` name them; empty where there is nothing to
+    say."""
+    has_bytes = row.read + row.written > 0
+    return [
+        str(row.calls) if row.calls else "",
+        duration_text(row.total_ns),
+        duration_text(row.self_ns),
+        f"{100 * row.share:.1f} %",
+        f"{row.gflops:.1f}" if row.operations else "",
+        f"{row.gbps:.1f}" if has_bytes else "",
+        f"{100 * row.roofline:.0f} %" if row.roofline_ns else "",
+        bytes_text(row.read) if has_bytes else "",
+        bytes_text(row.written) if has_bytes else "",
+        *(str(row.counts.get(counter, "")) for counter in counters),
+    ]
+
+
+def summary(totals: Totals) -> list[str]:
+    """Some lines about the whole profile."""
+    failed = f", {totals.failed} of them failed" if totals.failed else ""
+    lines = [
+        f"{counted(totals.runs, 'run')} in {duration_text(totals.run_ns)}{failed}; "
+        f"{counted(totals.tasks, 'call')} of tasks; arenas of {bytes_text(totals.arena_bytes)}"
+    ]
+    lines.append(f"plans: {totals.plans_made} made, {totals.plans_kept} from the cache")
+    if totals.nodes:
+        lines.append(f"{counted(totals.nodes, 'node')} in Python")
+    if totals.stages:
+        lines.append(f"compilations: {counted(totals.stages, 'stage')} in {duration_text(totals.stages_ns)}")
+    if totals.lost:
+        lines.append(
+            f"{counted(totals.lost, 'event')} did not fit and are missing: profile fewer runs, or give a "
+            "larger max_events"
+        )
+    return lines

@@ -1,0 +1,127 @@
+"""Recordings: what happens in the process while somebody records, as arrays of events.
+
+Native code writes fixed-size events to a buffer for each thread (``native/events.h``), Python adds its own
+(:mod:`graphwright.event_sink`). Any number of recordings may be open, one inside another or beside it: each
+has the events of all threads between its beginning and its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from graphwright import _native
+from graphwright.event_sink import EventKind, now
+from graphwright.ir.arrays import Array, np
+from graphwright.records import dataclass
+from graphwright.runtime.counters import numbers_of
+
+if TYPE_CHECKING:
+    from graphwright.executable.target_code import TargetCode
+
+CAPACITY: Final = 1 << 20
+"""Events that a thread keeps: 96 MiB of them."""
+_FIELDS: Final = (
+    ("start", "i8"), ("end", "i8"), ("kind", "i4"), ("slot", "i4"), ("run", "i8"), ("id", "i8"),
+    ("a", "i8"), ("b", "i8"), ("processor", "i8"), ("counted", "i8", (4,)),
+)  # fmt: skip
+
+
+@cache
+def event_type() -> Any:
+    """The fields of an event, as ``gw_event`` has them."""
+    return np.dtype(list(_FIELDS))
+
+
+@dataclass(frozen=True)
+class ThreadEvents:
+    """What one thread did: ``thread`` is the system's number of it, ``events`` an array of
+    :func:`event_type`; ``lost`` events did not fit."""
+
+    thread: int
+    name: str
+    events: Array
+    lost: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a plan, and the program that it is of; None for one that was put together by hand."""
+
+    target: TargetCode | None
+    numbers: _native.PlanInfo
+
+
+@dataclass(frozen=True)
+class Events:
+    """A recording: plans are known by serial, texts by number."""
+
+    threads: Sequence[ThreadEvents]
+    plans: Mapping[int, Plan]
+    texts: Sequence[str]
+    lost: int
+    """Events that did not fit, of all threads."""
+    start: int
+    """When the recording began."""
+    counters: Sequence[str] = ()
+    """What the numbers in the field ``counted`` are, in order."""
+
+    def of_kind(self, *kinds: EventKind) -> Array:
+        """The events of ``kinds``, of all threads."""
+        found = [each.events[np.isin(each.events["kind"], kinds)] for each in self.threads]
+        return np.concatenate([np.empty(0, event_type()), *found])
+
+    def whole_runs(self) -> Array:
+        """The RUN events of those that began and ended within the recording."""
+        runs = self.of_kind(EventKind.RUN)
+        whole: Array = runs[runs["start"] >= self.start]
+        return whole
+
+
+class Recording:
+    """Events from ``with`` on until its end: ``with Recording() as recording: ...; recording.events()``."""
+
+    def __init__(
+        self, capacity: int = CAPACITY, processor: bool = False, counters: Sequence[str] = ()
+    ) -> None:
+        """A thread keeps ``capacity`` events. With ``processor`` tasks have processor times, and with
+        ``counters`` what these count: both cost some hundred nanoseconds or more for each task. Raises
+        ValueError for names that are no counters.
+        """
+        self._capacity, self._processor = capacity, processor
+        self._counters, self._numbers = tuple(counters), numbers_of(counters)
+        self._native: _native.Recording | None = None
+        self._events: Events | None = None
+        self._start = 0
+
+    def __enter__(self) -> Self:
+        self._native = _native.Recording(self._capacity, self._processor, self._numbers)
+        self._events, self._start = None, now()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._native is not None
+        try:
+            self._events = _read(self._native, self._start, self._counters)
+        finally:
+            self._native.stop()
+            self._native = None
+
+    def events(self) -> Events:
+        """All events, or those so far. Raises RuntimeError before the recording begins."""
+        if self._native is not None:
+            return _read(self._native, self._start, self._counters)
+        if self._events is None:
+            raise RuntimeError("the recording has not begun: events are recorded inside of `with`")
+        return self._events
+
+
+def _read(recording: _native.Recording, start: int, counters: Sequence[str]) -> Events:
+    threads = [
+        ThreadEvents(thread, name, np.frombuffer(data, event_type()), lost)
+        for thread, name, data, lost in recording.threads()
+    ]
+    plans = {serial: Plan(target, numbers) for serial, (target, numbers) in recording.plans.items()}
+    lost = recording.lost + sum(thread.lost for thread in threads)
+    return Events(threads, plans, list(recording.texts), lost, start, counters)

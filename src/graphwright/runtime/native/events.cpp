@@ -1,0 +1,152 @@
+/* Recordings for Python: the events of all threads as bytes, and what belongs to them: plans by serial, texts
+   by number. */
+#include <map>
+
+#include "binding.hpp"
+
+extern "C" {
+#include "clock.h"
+}
+
+namespace {
+
+/* Of the recording at hand; the GIL is held. */
+struct Told {
+    int readers = 0;
+    nb::object plans, texts; /* serial -> (about, numbers); text -> number */
+};
+Told *told = nullptr; /* never freed: the interpreter may end before the last thread */
+
+void join() {
+    if (!told)
+        told = new Told;
+    if (told->readers++ > 0)
+        return;
+    told->plans = nb::dict();
+    told->texts = nb::dict();
+}
+
+void leave() {
+    if (--told->readers > 0)
+        return;
+    told->plans = nb::object();
+    told->texts = nb::object();
+}
+
+int checked_counter(int counter) {
+    if (counter < 0 || counter >= GW_COUNTERS)
+        throw nb::value_error("there is no such counter");
+    return counter;
+}
+
+/* What happens in the process from the beginning on until `stop`. */
+struct Recording {
+    gw_recording *recording;
+    gw_recording_request request;
+    std::map<const gw_event_buffer *, std::pair<int64_t, int64_t>> before; /* events and losses of others */
+    int64_t lost_before;
+    nb::object plans, texts;
+
+    Recording(int64_t capacity, bool processor, const std::vector<int> &counters)
+        : request{capacity, processor, (int)counters.size(), {}} {
+        if (capacity < 1)
+            throw nb::value_error("capacity must be at least 1");
+        if (counters.size() > GW_MOST_COUNTERS)
+            throw nb::value_error("there may be 4 counters at most");
+        for (size_t i = 0; i < counters.size(); i++)
+            request.counters[i] = checked_counter(counters[i]);
+        bool clash = false;
+        recording = gw_recording_start(&request, &clash);
+        if (clash)
+            throw nb::value_error("another recording has other counters");
+        if (!recording)
+            throw std::bad_alloc();
+        join();
+        plans = told->plans;
+        texts = told->texts;
+        for (gw_event_buffer *b = gw_last_buffer(recording); b; b = gw_buffer_before(b))
+            before[b] = {gw_buffer_count(b), gw_buffer_lost(b)};
+        lost_before = gw_recording_lost(recording);
+    }
+    Recording(const Recording &) = delete;
+    Recording &operator=(const Recording &) = delete;
+    ~Recording() { stop(); }
+
+    void stop() {
+        if (!recording)
+            return;
+        gw_recording_stop(recording, &request);
+        recording = nullptr;
+        leave();
+    }
+
+    /* A tuple for each thread: its number, its name, its events, how many are lost. */
+    nb::list threads() const {
+        nb::list result;
+        for (gw_event_buffer *b = recording ? gw_last_buffer(recording) : nullptr; b;
+             b = gw_buffer_before(b)) {
+            const auto found = before.find(b);
+            const auto [first, lost] = found == before.end() ? std::pair<int64_t, int64_t>{} : found->second;
+            const int64_t end = gw_buffer_count(b);
+            nb::object events =
+                nb::steal(PyBytes_FromStringAndSize(nullptr, (end - first) * (int64_t)sizeof(gw_event)));
+            if (!events.is_valid())
+                throw nb::python_error();
+            gw_buffer_copy(b, first, end, (gw_event *)PyBytes_AS_STRING(events.ptr()));
+            result.append(
+                nb::make_tuple(gw_buffer_thread(b), gw_buffer_name(b), events, gw_buffer_lost(b) - lost));
+        }
+        return result;
+    }
+
+    int64_t lost() const { return recording ? gw_recording_lost(recording) - lost_before : 0; }
+};
+
+/* The number of `text` in the recording at hand. */
+int64_t number_of(nb::handle text) {
+    nb::object found = nb::steal(PyObject_CallMethod(told->texts.ptr(), "setdefault", "On", text.ptr(),
+                                                     PyDict_GET_SIZE(told->texts.ptr())));
+    if (!found.is_valid())
+        throw nb::python_error();
+    return nb::cast<int64_t>(found);
+}
+
+/* Adds an event of a kind of Python's to this thread's; nothing unless somebody records. */
+void record(int kind, nb::str text, int64_t start, int64_t end, int64_t a, int64_t b) {
+    if (kind < GW_EVENT_OTHERS)
+        throw nb::value_error("the kind is one of the runtime's own");
+    if (!gw_is_recording() || !told || told->readers == 0)
+        return;
+    const gw_event event = {start, end, kind, 0, 0, number_of(text), a, b, 0, {}};
+    gw_note(&event);
+}
+
+} // namespace
+
+/* Without memory for them the events stay, and their readers say that the plan is not known. */
+void note_plan(const Program &p, const gw_plan *plan) try {
+    if (!told || told->readers == 0)
+        return;
+    nb::object plans = told->plans, serial = nb::int_(plan->serial);
+    if (PyDict_Contains(plans.ptr(), serial.ptr()) == 0)
+        plans[serial] = nb::make_tuple(p.about, plan_info(p, plan));
+} catch (nb::python_error &) { /* it takes the error with it */
+} catch (const std::bad_alloc &) {
+}
+
+void define_events(nb::module_ &m) {
+    m.def("is_recording", gw_is_recording);
+    m.def(
+        "can_count", [](int counter) { return gw_can_count(checked_counter(counter)); }, nb::arg("counter"));
+    m.def("now", gw_now);
+    m.def("record", record, nb::arg("kind"), nb::arg("text"), nb::arg("start"), nb::arg("end"),
+          nb::arg("a") = 0, nb::arg("b") = 0);
+    nb::class_<Recording>(m, "Recording")
+        .def(nb::init<int64_t, bool, std::vector<int>>(), nb::arg("capacity") = 1 << 20,
+             nb::arg("processor") = false, nb::arg("counters") = std::vector<int>())
+        .def("threads", &Recording::threads)
+        .def("stop", &Recording::stop)
+        .def_prop_ro("lost", &Recording::lost)
+        .def_ro("plans", &Recording::plans)
+        .def_ro("texts", &Recording::texts);
+}

@@ -1,0 +1,86 @@
+/* The event sink: while somebody records, what runs, plans and memory do goes to buffers, one for each
+   thread. Nobody waits for a lock to write there; a full buffer counts what it loses. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "counters.h"
+
+/* Python has kinds of its own from GW_EVENT_OTHERS on. */
+enum {
+    GW_EVENT_RUN,    /* of a plan */
+    GW_EVENT_PIECE,  /* units [a, b) of a task, on one thread */
+    GW_EVENT_OPEN,   /* an IF or a LOOP begins */
+    GW_EVENT_CLOSE,  /* an IF or a LOOP ends */
+    GW_EVENT_PLAN,   /* is taken from the cache (a is 1) or made (0) */
+    GW_EVENT_MEMORY, /* an arena has a bytes more; b are those of all arenas of its pool */
+    GW_EVENT_OTHERS
+};
+
+typedef struct {
+    int64_t start, end; /* gw_now() */
+    int32_t kind;
+    int32_t slot; /* of a PIECE: of the thread in its run; of a RUN: 0, or the gw_error_kind that ended it */
+    int64_t run;  /* a number that no other run of the process has */
+    int64_t id;   /* PIECE, OPEN, CLOSE: the task; RUN, PLAN: the plan's serial */
+    int64_t a, b; /* of a RUN: bytes of the arena, and threads */
+    int64_t processor; /* PIECE: ns that the thread had a processor, where somebody asks for it; or 0 */
+    int64_t counted[GW_MOST_COUNTERS]; /* PIECE: by the recording's counters, where somebody asks; or 0 */
+} gw_event;
+
+/* What a reader asks for. */
+typedef struct {
+    int64_t capacity;                              /* events that a thread keeps */
+    bool processor;                                /* processor times */
+    int counter_count, counters[GW_MOST_COUNTERS]; /* see gw_counter */
+} gw_recording_request;
+
+typedef struct gw_recording gw_recording;
+typedef struct gw_event_buffer gw_event_buffer;
+
+/* ---- who records ---- */
+
+extern gw_recording *gw_current_recording; /* or NULL; gw_recording_take has it safely */
+
+static inline bool gw_is_recording(void) {
+    return __atomic_load_n(&gw_current_recording, __ATOMIC_RELAXED) != NULL;
+}
+
+/* A reference to the recording of the process, or NULL; whoever writes holds one. */
+gw_recording *gw_recording_take(void);
+void gw_recording_release(gw_recording *recording);
+/* Whether processor times are asked for. */
+bool gw_wants_processor_time(const gw_recording *recording);
+/* Whether counters are asked for. */
+bool gw_wants_counters(const gw_recording *recording);
+/* The recording's counters of this thread; 0 where it has none. */
+void gw_count(gw_recording *recording, int64_t values[GW_MOST_COUNTERS]);
+
+/* Adds an event of this thread. */
+void gw_record(gw_recording *recording, const gw_event *event);
+/* The same for who holds no reference: nothing unless somebody records. */
+void gw_note(const gw_event *event);
+int64_t gw_next_run(void);
+
+/* ---- who reads ---- */
+
+/* Begins a recording, or takes part in the one that there is. NULL if there is no memory, or `*clash`:
+   another reader asks for other counters. */
+gw_recording *gw_recording_start(const gw_recording_request *request, bool *clash);
+/* Ends it with the last reader; its memory goes with the last reference. */
+void gw_recording_stop(gw_recording *recording, const gw_recording_request *request);
+
+/* The buffers so far; each has one before it, or NULL. */
+gw_event_buffer *gw_last_buffer(gw_recording *recording);
+gw_event_buffer *gw_buffer_before(const gw_event_buffer *buffer);
+int64_t gw_buffer_thread(const gw_event_buffer *buffer); /* as the system numbers it */
+const char *gw_buffer_name(const gw_event_buffer *buffer);
+int64_t gw_buffer_count(const gw_event_buffer *buffer);
+int64_t gw_buffer_lost(const gw_event_buffer *buffer);
+/* Copies events [first, end), which are there. */
+void gw_buffer_copy(const gw_event_buffer *buffer, int64_t first, int64_t end, gw_event *to);
+/* Events of threads that had no memory for a buffer. */
+int64_t gw_recording_lost(const gw_recording *recording);
+
+void gw_events_after_fork(void);

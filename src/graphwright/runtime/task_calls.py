@@ -1,0 +1,183 @@
+"""Calls of tasks, put together from the pieces that threads did of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from graphwright.event_sink import EventKind
+from graphwright.ir.arrays import Array, np
+from graphwright.records import dataclass
+from graphwright.runtime.events import Events, Recording, event_type
+
+if TYPE_CHECKING:
+    from graphwright.lower.tasks import TaskGraph
+
+T = TypeVar("T")
+_CALL: Final = (
+    ("run", "i8"), ("plan", "i8"), ("task", "i8"), ("start", "i8"), ("end", "i8"), ("busy", "i8"),
+    ("processor", "i8"), ("pieces", "i8"), ("slot", "i8"), ("thread", "i8"), ("first_thread", "i8"),
+    ("last_start", "i8"), ("is_block", "?"), ("counted", "i8", (4,)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskTime:
+    """One call of a task; times in nanoseconds on the monotonic clock. ``predicted``: what the cost model
+    says that it takes one core, in nanoseconds; 0 where it says nothing. ``processor``: nanoseconds that its
+    threads had a processor, where they were recorded.
+    """
+
+    task: int
+    name: str
+    kernel: str
+    start: int
+    end: int
+    thread: int
+    predicted: int = 0
+    processor: int = 0
+
+
+def task_calls(events: Events) -> Array:
+    """Each call of a task in :meth:`Events.whole_runs`, in the order of their starts.
+
+    An array with the fields ``run``, ``task``, ``plan`` (its serial), ``start``, ``end``, ``busy`` (time
+    of all threads together), ``processor``, the number of ``pieces``, the ``slot`` and ``thread`` that ended
+    last, the ``first_thread``, when the piece that ended last began (``last_start``), whether it
+    ``is_block``: a branch or a loop, which contains other calls, and what counters ``counted``.
+    """
+    runs = events.whole_runs()
+    plans = dict(zip(runs["run"].tolist(), runs["id"].tolist(), strict=True))
+    pieces = _with_threads(events, EventKind.PIECE)
+    found = [_blocks(events), _merged(pieces, events, plans)]
+    calls = np.concatenate(found)
+    calls = calls[np.isin(calls["run"], list(plans))]
+    calls["plan"] = [plans[run] for run in calls["run"].tolist()]
+    ordered: Array = calls[np.lexsort((calls["task"], calls["start"]))]
+    return ordered
+
+
+def _with_threads(events: Events, *kinds: EventKind) -> Array:
+    """The events of ``kinds``, with the field ``thread``, by run, task and start."""
+    found = []
+    for each in events.threads:
+        chosen = each.events[np.isin(each.events["kind"], kinds)]
+        wide = np.empty(len(chosen), [*chosen.dtype.descr, ("thread", "i8")])
+        for name in chosen.dtype.names:
+            wide[name] = chosen[name]
+        wide["thread"] = each.thread
+        found.append(wide)
+    if not found:
+        return np.empty(0, [*event_type().descr, ("thread", "i8")])
+    every = np.concatenate(found)
+    ordered: Array = every[np.lexsort((every["start"], every["id"], every["run"]))]
+    return ordered
+
+
+def _equal(events: Array, *names: str) -> Array:
+    """Whether each event but the first has the same fields ``names`` as the one before it."""
+    same = np.ones(max(len(events) - 1, 0), bool)
+    for name in names:
+        same &= events[name][1:] == events[name][:-1]
+    return same
+
+
+def _merged(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
+    """A call for each set of pieces that makes all units of a task once: a task's calls in a run follow each
+    other."""
+    units = pieces["b"] - pieces["a"]
+    is_first = np.ones(len(pieces), bool)
+    is_first[1:] = ~_equal(pieces, "run", "id")
+    before = np.cumsum(units) - units
+    firsts = np.flatnonzero(is_first)
+    own = before - np.repeat(before[firsts], np.diff([*firsts, len(pieces)]))
+    grids = _grids(pieces, events, plans)
+    starts = is_first | (own % np.maximum(grids, 1) == 0) | (units == 0)
+    at = np.flatnonzero(starts)
+    calls = np.zeros(len(at), list(_CALL))
+    if len(at) == 0:
+        return calls
+    ends = np.diff([*at, len(pieces)])
+    calls["run"], calls["task"], calls["start"] = pieces["run"][at], pieces["id"][at], pieces["start"][at]
+    calls["end"] = np.maximum.reduceat(pieces["end"], at)
+    calls["busy"] = np.add.reduceat(pieces["end"] - pieces["start"], at)
+    calls["processor"] = np.add.reduceat(pieces["processor"], at)
+    calls["pieces"] = ends
+    calls["counted"] = np.add.reduceat(pieces["counted"], at)
+    is_last = pieces["end"] == np.repeat(calls["end"], ends)
+    last = np.maximum.reduceat(np.where(is_last, np.arange(len(pieces)), -1), at)
+    calls["slot"], calls["thread"] = pieces["slot"][last], pieces["thread"][last]
+    calls["first_thread"], calls["last_start"] = pieces["thread"][at], pieces["start"][last]
+    return calls
+
+
+def _grids(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
+    """Of each piece, the units of its task; 1 where the plan is not known."""
+    grids = np.ones(len(pieces), np.int64)
+    for run in np.unique(pieces["run"]).tolist():
+        plan = events.plans.get(plans.get(run, 0))
+        if plan is not None:
+            first, end = np.searchsorted(pieces["run"], [run, run + 1])
+            grids[first:end] = np.array(plan.numbers["grids"])[pieces["id"][first:end]]
+    return grids
+
+
+def _blocks(events: Events) -> Array:
+    """A call for each branch and loop that has ended: a task's ends follow its beginnings in turn."""
+    edges = _with_threads(events, EventKind.OPEN, EventKind.CLOSE)
+    edges = edges[np.lexsort((edges["start"], edges["kind"], edges["id"], edges["run"]))]
+    is_first = np.ones(len(edges), bool)
+    is_first[1:] = ~_equal(edges, "run", "id", "kind")
+    firsts = np.flatnonzero(is_first)
+    number = np.arange(len(edges)) - np.repeat(firsts, np.diff([*firsts, len(edges)]))
+    order = np.lexsort((edges["kind"], number, edges["id"], edges["run"]))
+    edges, number = edges[order], number[order]
+    pairs = np.flatnonzero(_equal(edges, "run", "id") & (number[1:] == number[:-1]))
+    opened, closed = edges[pairs], edges[pairs + 1]
+    calls = np.zeros(len(pairs), list(_CALL))
+    calls["run"], calls["task"] = opened["run"], opened["id"]
+    calls["start"], calls["end"] = opened["start"], closed["end"]
+    calls["slot"], calls["thread"] = closed["slot"], closed["thread"]
+    calls["is_block"] = True
+    return calls
+
+
+def record_tasks(run: Callable[[], T], processor: bool = False) -> tuple[T, list[TaskTime]]:
+    """What ``run`` gives, and the calls of tasks and nodes that it made on this thread, in order."""
+    with Recording(processor=processor) as recording:
+        result = run()
+    return result, task_times(recording.events(), threading.get_native_id())
+
+
+def task_times(events: Events, thread: int) -> list[TaskTime]:
+    """Calls of tasks in runs that ``thread`` began, and of nodes that it ran in Python, in order."""
+    own = [each.events for each in events.threads if each.thread == thread]
+    runs = [run for each in own for run in each["run"][each["kind"] == EventKind.RUN].tolist()]
+    calls = task_calls(events)
+    times = [_time(events, call) for call in calls[np.isin(calls["run"], runs)].tolist()]
+    for each in own:
+        times += [_node(events, node) for node in each[each["kind"] == EventKind.NODE]]
+    return sorted(times, key=lambda time: time.start)
+
+
+def _time(events: Events, call: tuple[Any, ...]) -> TaskTime:
+    _, serial, task, start, end, _, processor, _, slot, *_ = call
+    plan = events.plans.get(serial)
+    if plan is None or plan.target is None:
+        return TaskTime(task, "", "", start, end, slot, 0, processor)
+    graph = plan.target.task_graph
+    name, work = graph.tasks[task].name, graph.tasks[task].work
+    predicted = plan.numbers["registers"][work] if work >= 0 else 0
+    return TaskTime(task, name, kernel_name(graph, task), start, end, slot, predicted, processor)
+
+
+def _node(events: Events, node: Any) -> TaskTime:
+    op, _, name = events.texts[node["id"]].partition(" ")
+    return TaskTime(int(node["id"]), name, op, int(node["start"]), int(node["end"]), 0)
+
+
+def kernel_name(graph: TaskGraph, task: int) -> str:
+    """The kernel that a launch calls; of other tasks, what they are."""
+    kind, number = graph.tasks[task].kind.name, graph.tasks[task].kernel
+    return graph.kernels[number].symbol if kind == "LAUNCH" else kind.lower()

@@ -1,0 +1,123 @@
+"""``graphwright profile``."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphwright.config import Options
+from graphwright.profiling.profile import Profile
+from graphwright.tools.arguments import (
+    Constants,
+    EntryName,
+    Feeds,
+    Seed,
+    Shapes,
+    parse_shapes,
+    require_folder,
+    with_options,
+)
+from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.console import note, progress, say
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.models import open_model
+from graphwright.tools.progress import Watch, stages
+
+app = typer.Typer(add_completion=False)
+
+
+class Group(enum.StrEnum):
+    """What makes a row."""
+
+    KERNEL = "kernel"
+    SOURCE = "source"
+    OP = "op"
+
+
+class Sort(enum.StrEnum):
+    """What rows are sorted by."""
+
+    SELF = "self"
+    TOTAL = "total"
+    CALLS = "calls"
+    NAME = "name"
+    OPERATIONS = "operations"
+    BYTES = "bytes"
+    ROOFLINE = "roofline"
+
+
+@app.command()
+@with_options
+def profile(
+    model: ModelPath,
+    input: Feeds = None,
+    shape: Shapes = None,
+    const: Constants = None,
+    entry: EntryName = None,
+    runs: Annotated[int, typer.Option(help="Number of runs, after one that is not counted.", min=1)] = 10,
+    group: Annotated[Group, typer.Option(help="What makes a row.")] = Group.KERNEL,
+    sort: Annotated[Sort, typer.Option(help="What the rows are sorted by, the largest first.")] = Sort.SELF,
+    top: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 30,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a trace that https://ui.perfetto.dev opens.", show_default=False
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page that a browser shows offline.", show_default=False),
+    ] = None,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters",
+            help="Show cycles, instructions and misses of caches, if the machine counts them.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print all rows as JSON, with keys that are stable."),
+    ] = False,
+    seed: Seed = 0,
+    *,
+    options: Options,
+) -> None:
+    """Show where the time of a run goes: kernels, nodes of the model, or ops.
+
+    The columns: GFLOP/s of products and convolutions, GB/s of what tasks read and write, and the share of the
+    roofline, the least time that the machine's rates allow for both.
+
+    \b
+    [bold]Examples[/bold]
+
+    \b
+      graphwright profile model.om
+      graphwright profile model.onnx --shape x:1,3,224,224 --threads 1 --runs 100
+      graphwright profile model.om --group source --sort roofline --top 10
+      graphwright profile model.om --trace trace.json --html profile.html
+    """
+    require_folder(trace, "--trace")
+    require_folder(html, "--html")
+    sizes = parse_shapes(shape)
+    with stages(Watch()) as observe:
+        opened = open_model(model, options, shapes=sizes, constants=const, entry=entry, observe=observe)
+    feeds = make_feeds(opened.inputs, input, sizes, seed)
+    opened.run(feeds)  # plans, and memory that is new
+    with progress("running"), Profile(counters=counters) as recorded:
+        for _ in range(runs):
+            opened.run(feeds)
+    table = recorded.table(sort.value, group.value, top)
+    say(_json(table.facts(), model, runs) if as_json else str(table))
+    for path, write in ((trace, recorded.chrome_trace), (html, recorded.html)):
+        if path is not None:
+            write(path)
+            note(f"wrote {path}")
+
+
+def _json(facts: dict[str, Any], model: Path, runs: int) -> str:
+    return json.dumps({"format": 1, "model": str(model), "runs": runs, **facts}, indent=2)

@@ -7,6 +7,7 @@ says where that is, and is plain text otherwise.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import graphwright
+from graphwright.config import table
 from graphwright.tools.cli import VERBS, app
 
 ROOT: Final = Path(__file__).parents[1]
@@ -76,11 +78,21 @@ def relinked(text: str, page: str, repository: str = "") -> str:
 
 
 def reference() -> str:
-    """A page of all public names, with their signatures and docstrings."""
-    names = {name: ".".join(part for part in home if part) for name, home in graphwright._HOMES.items()}
-    lines = ["# Reference\n", "Names of `import graphwright as gw`.\n"]
-    lines += [f"::: {home}\n" for name, home in sorted(names.items())]
-    return "\n".join(lines)
+    """A page of all public names, with their signatures and docstrings, and of all options."""
+    lines = ["# Reference", "Names of `import graphwright as gw`."]
+    for name, home in sorted(graphwright._HOMES.items()):
+        about = {"options": {"heading": f"gw.{name}", "toc_label": name}}
+        lines.append(f"::: {'.'.join(filter(None, home))}\n    {json.dumps(about)[1:-1]}")
+    lines += ["## Options", "Of `gw.CompileOptions`, and variables of the environment.", options_table()]
+    return "\n\n".join(lines)
+
+
+def options_table() -> str:
+    """A row of each option: its name, its variable, what it is by default, and what it means."""
+    rows = ["| option | variable | default | |", "| --- | --- | --- | --- |"]
+    for option, (default, variable, help_text) in table().items():
+        rows.append(f"| `{option}` | `{variable}` | {_cell(default)} | {_cell(help_text)} |")
+    return "\n".join(rows)
 
 
 def verb_page(verb: str) -> str:

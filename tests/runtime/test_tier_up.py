@@ -356,7 +356,8 @@ def test_processes_end_and_fork_during_a_build(how: str, package_path: Path, opt
         "GRAPHWRIGHT_KEY_DIR": str(options.key_dir),
         "GRAPHWRIGHT_CACHE_DIR": str(options.cache_dir),
     }
-    command = [sys.executable, "-c", _SCRIPT, str(package_path), how]
+    quiet = "ignore::DeprecationWarning"  # Python 3.12 warns of every fork of a process with threads
+    command = [sys.executable, "-W", quiet, "-c", _SCRIPT, str(package_path), how]
     ended = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
     )

@@ -90,3 +90,15 @@ def test_names_of_a_hostile_model_end_in_no_script(tmp_path: Path) -> None:
     assert result.exit_code == 1 and all(c.isprintable() or c == "\n" for c in result.output)
     assert "evil" not in Path("out/reproduce.py").read_text()
     assert script_status(Path("out")) == 0, "without the fault"
+
+
+def test_a_package_is_made_smaller_as_well(tmp_path: Path) -> None:
+    fault = NAMED["generated kernel: a mean divides by 39"]
+    onnx.save(MODELS[fault.model](), "m.onnx")
+    assert graphwright("compile", "m.onnx", "-o", "m.om", "--isa", "v3").exit_code == 0
+    with fault.plant():
+        result = graphwright("debug", "bisect", "m.om", "-o", "out", "--isa", "v3")
+    assert result.exit_code == 1 and "kernel mean_" in result.stdout, result.output
+    nodes = onnx.load("out/reduced.onnx").graph.node
+    assert len(nodes) < len(onnx.load("m.onnx").graph.node)
+    assert script_status(Path("out")) == 0, "without the fault"

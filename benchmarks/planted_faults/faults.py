@@ -282,6 +282,12 @@ MEMORIES: Final = (
     _tasks("movement", "e_node", changes_task("e_node", Moved(0, "c_node", 4)), "a slice begins too early"),
     _tasks("movement", "joined_node", changes_task("joined_node", with_number(512, 0)), "a copy is left out"),
     _tasks("copied_output", "", changes_task("", with_number(512, 0)), "an output is not copied", MEMORY),
+    _tasks(
+        "branches",
+        "yes_node",
+        changes_task("yes_node", Moved(1, "no_node", 1)),
+        "a branch has the weights of the other",
+    ),
     _tasks("branches", "c_node", exchanged_blocks, "branches are exchanged"),
     _tasks("loops", "last_node", changes_task("last_node", with_number(3, 1)), "a loop ends too early"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
@@ -45,8 +46,8 @@ Order = Callable[[Sequence[Step], Assignment], Sequence[Step]]
 class Lowered:
     """The tasks of a program, and what of its graph they compute: debuggers read values where they lie.
 
-    ``steps``: the step of each task of the entry block; None for copies to outputs at the end. ``places``:
-    where tasks read and write a value.
+    ``steps``: the step of each task; None for copies at the end of a block. ``places``: where tasks read and
+    write a value.
     """
 
     tasks: TaskGraph
@@ -142,8 +143,8 @@ class _Lowering:
         self.buffers: list[Buffer] = []
         self.numbers: dict[Memory, int] = {}
         self.operands: dict[Value, Operand] = {}
-        self.steps: list[Step | None] = []
-        """The step of each task of the entry block."""
+        self.steps: list[list[Step | None]] = []
+        """The step of each task, by block."""
         self.kernels: dict[KernelRef, int] = {}
         self.hosts: list[HostFunction] = []
         self.blocks: list[list[Task]] = []
@@ -169,7 +170,7 @@ class _Lowering:
             kernels=tuple(self.kernels),
             hosts=tuple(self.hosts),
         )
-        return Lowered(graph, tuple(self.steps), self.operands)
+        return Lowered(graph, tuple(chain.from_iterable(self.steps)), self.operands)
 
     def _with_conflicts(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> tuple[Buffer, ...]:
         planned = [i for i, b in enumerate(self.buffers) if b.storage in (Storage.ARENA, Storage.SCRATCH)]
@@ -215,20 +216,23 @@ class _Lowering:
         was_inner, self._is_inner = self._is_inner, index > 0
         draft = _Draft([], Hazards())
         self.blocks.append(draft.tasks)
+        made: list[Step | None] = []
+        self.steps.append(made)
         streams = assign_streams(steps, self.streams)
         self._add_rows(draft, moves, None, number)
+        made += [None] * len(draft.tasks)
         for step in steps:
             for task in self._described(step, self._tasks(step)):
                 self._add(draft, task, streams[step.node], step.place)
-                if index == 0:
-                    self.steps.append(step)
+                made.append(step)
             self._add_rows(draft, moves, step.node, number)
+            made += [None] * (len(draft.tasks) - len(made))
         for move in moves.end:
             self._add(draft, self._move(move))
         if index == 0:
             for move in self.assignment.end_moves:
                 self._add(draft, self._move(move))
-                self.steps.append(None)
+        made += [None] * (len(draft.tasks) - len(made))
         self._is_inner = was_inner
         return index
 

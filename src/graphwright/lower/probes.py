@@ -6,8 +6,7 @@ The memory plan, the kernels and the order of the tasks stay as they are, and wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 from graphwright.ir.types import U8
 from graphwright.lower.tasks import (
@@ -24,15 +23,22 @@ from graphwright.lower.tasks import (
 )
 from graphwright.records import dataclass, replace
 
-BEFORE_ALL: Final = -1
-"""Stands for the place in front of the first task."""
+
+@dataclass(frozen=True)
+class Moment:
+    """Right behind the task of that number, or right ``before`` it."""
+
+    task: int
+    before: bool = False
 
 
 @dataclass(frozen=True)
 class Probe:
-    """``size`` bytes at ``operand``, as they are behind the task of that number of the entry block."""
+    """``size`` bytes at ``operand``, as they are at a moment. Those in a block that does not run have no
+    meaning, those in a loop are of its last run.
+    """
 
-    task: int
+    moment: Moment
     operand: Operand
     size: int
 
@@ -41,25 +47,25 @@ def with_probes(graph: TaskGraph, probes: Sequence[Probe]) -> TaskGraph:
     """``graph``, whose tasks are of one stream, with an output of bytes for each of ``probes``."""
     sizes = [Instruction(Code.CONST, probe.size) for probe in probes]
     zero, first_size = len(graph.shape), len(graph.shape) + 1
-    shape = (*graph.shape, Instruction(Code.CONST, 0), *sizes)
     first_buffer, first_output = len(graph.buffers), len(graph.outputs)
-    behind: dict[int, list[Task]] = defaultdict(list)
+    copies: dict[Moment, list[Task]] = defaultdict(list)
     for number, probe in enumerate(probes):
         operands = Operand(first_buffer + number, zero), probe.operand
-        behind[probe.task].append(
+        copies[probe.moment].append(
             Task(TaskKind.COPY, operands, (0,), args=(first_size + number,), name=_name(number))
         )
     outputs = [Binding(_name(n), U8, (first_size + n,)) for n in range(len(probes))]
     buffers = [
         Buffer(Storage.OUTPUT, first_size + n, first_output + n, name=_name(n)) for n in range(len(probes))
     ]
+    tasks, blocks = _with_copies(graph, copies)
     return replace(
         graph,
-        shape=shape,
+        shape=(*graph.shape, Instruction(Code.CONST, 0), *sizes),
         outputs=(*graph.outputs, *outputs),
         buffers=(*graph.buffers, *buffers),
-        tasks=(*_entry(graph, behind), *_inner(graph, len(probes))),
-        blocks=_blocks(graph.blocks, len(probes)),
+        tasks=tasks,
+        blocks=blocks,
     )
 
 
@@ -67,23 +73,17 @@ def _name(number: int) -> str:
     return f"probe {number}"
 
 
-def _entry(graph: TaskGraph, behind: dict[int, list[Task]]) -> list[Task]:
-    """The tasks of the entry block with copies between them: each waits for the one before it."""
-    made: list[Task] = []
-    for number in range(BEFORE_ALL, graph.blocks[0].count):
-        here = behind.get(number, ())
-        for task in here if number == BEFORE_ALL else (graph.tasks[number], *here):
-            made.append(replace(task, after=(len(made) - 1,) if made else ()))
-    return made
-
-
-def _inner(graph: TaskGraph, added: int) -> list[Task]:
-    """The tasks of branches and loops, which stand behind those of the entry block."""
-    tasks = graph.tasks[graph.blocks[0].count :]
-    return [replace(task, after=tuple(number + added for number in task.after)) for task in tasks]
-
-
-def _blocks(blocks: Sequence[Block], added: int) -> tuple[Block, ...]:
-    entry, *others = blocks
-    moved = [replace(block, first=block.first + added) for block in others]
-    return (replace(entry, count=entry.count + added), *moved)
+def _with_copies(
+    graph: TaskGraph, copies: Mapping[Moment, Sequence[Task]]
+) -> tuple[tuple[Task, ...], tuple[Block, ...]]:
+    """The tasks of each block with ``copies`` between them: each waits for the one before it."""
+    tasks: list[Task] = []
+    blocks: list[Block] = []
+    for block in graph.blocks:
+        first = len(tasks)
+        for number in range(block.first, block.first + block.count):
+            here = copies.get(Moment(number, before=True), ()), copies.get(Moment(number), ())
+            for task in (*here[0], graph.tasks[number], *here[1]):
+                tasks.append(replace(task, after=(len(tasks) - 1,) if len(tasks) > first else ()))
+        blocks.append(Block(first, len(tasks) - first))
+    return tuple(tasks), tuple(blocks)

@@ -58,3 +58,20 @@ def test_open_sizes_are_those_of_the_feeds(tmp_path: Path, model: Path) -> None:
     np.testing.assert_allclose(
         values_of_subject(subject).arrays["y"], np.maximum(x @ weights, 0), rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_branch_that_ran_is_read(sign: int, tmp_path: Path) -> None:
+    proto = MODELS["branches"]()
+    onnx.save(proto, tmp_path / "m.onnx")
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    direction = sign * np.linalg.inv(weights["w1"].astype(np.float64)).sum(axis=0)  # a is of this sign
+    x = np.tile(direction, (8, 1)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    subject = open_subject(tmp_path / "m.onnx", Options(), [f"x={tmp_path / 'x.npy'}"])
+    results = {result.node.place: result.got for result in StepWalk(subject.programs[0])}
+    taken, other = ("yes_node", "no_node") if sign > 0 else ("no_node", "yes_node")
+    chosen = weights["w1" if sign > 0 else "w2"]
+    wanted = x.astype(np.float64) @ weights["w1"] @ chosen
+    assert other not in results
+    np.testing.assert_allclose(results[taken], wanted, rtol=1e-3, atol=1e-3)

@@ -10,6 +10,7 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
 from graphwright.ir.types import BF16, F16
+from graphwright.lower.probes import Moment
 from graphwright.records import dataclass, replace
 from graphwright.tools.check import Distance, distance
 from graphwright.tools.debugging.passes import WrongPass, evaluated, farthest, first_wrong
@@ -169,7 +170,7 @@ def _wrong_output(program: DebuggedProgram, walk: StepWalk, limit: float) -> Wro
 
 def _changed_by(run: ProgramRun, walk: StepWalk, value: Value) -> int | None:
     """The number of the task that changed ``value`` behind the step that made it; None where none did."""
-    last = replace(walk.native[value], task=len(run.lowered.steps) - 1)
+    last = replace(walk.native[value], moment=Moment(run.lowered.tasks.blocks[0].count - 1))
     ((array,), _) = run.read([last])
     return None if same_elements(array, walk.known[value]) else who_changed(run, last, walk.known[value])
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
+from graphwright.kernels.launch import Branch
 from graphwright.kernels.select import Selection
 from graphwright.lower.lower import Lowered
+from graphwright.memory.steps import all_steps
 from graphwright.records import dataclass, field
 
 
@@ -24,8 +26,8 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """A graph that became one program. ``values``: what of the last snapshot each value of the steps is; of
-    constants that kernels packed there is nothing.
+    """A graph that became one program. ``values`` and ``nodes``: what of the last snapshot those of the steps
+    are, branches included and bodies of loops not; of constants that kernels packed there is nothing.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -70,11 +72,28 @@ class History:
     def _select(self, selection: Selection) -> None:
         graph = selection.steps[0].node.graph if selection.steps else None
         module, snapshots = next((m, s) for m, s in self._passes.values() if graph is None or m.main is graph)
-        nodes = dict(zip(_computing(module.main), _computing(snapshots[-1].module.main), strict=True))
-        values = dict(zip(module.main.inputs, snapshots[-1].module.main.inputs, strict=True))
-        for node, copy in nodes.items():
-            values |= dict(zip(node.outputs, copy.outputs, strict=True))
-        self._selected.append((tuple(snapshots), values, nodes))
+        pairs = _Pairs({step.node for step in all_steps(selection.steps) if isinstance(step.action, Branch)})
+        pairs.add(module.main, snapshots[-1].module.main)
+        self._selected.append((tuple(snapshots), pairs.values, pairs.nodes))
+
+
+class _Pairs:
+    """Nodes and values of a graph and of its copy, those of the branches of ``choices`` too."""
+
+    def __init__(self, choices: Collection[Node]) -> None:
+        self._choices = choices
+        self.values: dict[Value, Value] = {}
+        self.nodes: dict[Node, Node] = {}
+
+    def add(self, graph: Graph, copy: Graph) -> None:
+        """Those of ``graph``, which may have further constants."""
+        self.values |= dict(zip(graph.inputs, copy.inputs, strict=True))
+        for node, same in zip(_computing(graph), _computing(copy), strict=True):
+            self.nodes[node] = same
+            self.values |= dict(zip(node.outputs, same.outputs, strict=True))
+            if node in self._choices:
+                for region, other in zip(node.regions, same.regions, strict=True):
+                    self.add(region, other)
 
 
 def _computing(graph: Graph) -> Iterator[Node]:

@@ -16,7 +16,7 @@ from graphwright.ir.op import Array
 from graphwright.ir.types import U8
 from graphwright.layout.transform import packed_shape, unpack
 from graphwright.lower.lower import Lowered
-from graphwright.lower.probes import Probe, with_probes
+from graphwright.lower.probes import Moment, Probe, with_probes
 from graphwright.package.package import Package
 from graphwright.records import dataclass, replace
 from graphwright.runtime.bindings import Bindings
@@ -31,9 +31,9 @@ THREADS: Final = 1
 
 @dataclass(frozen=True)
 class Reading:
-    """``value``, which has ``shape`` in this run, as it is behind the task of that number."""
+    """``value``, which has ``shape`` in this run, as it is at a moment."""
 
-    task: int
+    moment: Moment
     value: Value
     shape: tuple[int, ...]
 
@@ -71,7 +71,7 @@ class ProgramRun:
         found: list[Array] = []
         outputs: list[Array] = []
         for part in _parts(readings):
-            probes = [Probe(each.task, self.lowered.places[each.value], each.bytes) for each in part]
+            probes = [Probe(each.moment, self.lowered.places[each.value], each.bytes) for each in part]
             results = self.run(self._probed(probes))
             outputs, data = results[: len(results) - len(part)], results[len(results) - len(part) :]
             found += [each.array(held) for each, held in zip(part, data, strict=True)]
@@ -82,13 +82,21 @@ class ProgramRun:
 
         Memory that no task has written holds NaN: a first run leaves it so, wherever a value ends.
         """
+        executor = self._executor(program)
+        executor.run(self._copies(), None, THREADS, poison=True)
+        return executor.run(self._copies(), None, THREADS, poison=True)
+
+    def tasks_that_ran(self) -> set[int]:
+        """The numbers of the tasks that a run reaches: others are in branches that it does not take."""
+        return {each.task for each in self._executor(self.program).traced(self._copies(), THREADS)[1]}
+
+    def _executor(self, program: Program) -> Cpu:
         (target,) = program.targets.values()
-        executor = Cpu(program, target, self.package.weights_of(target.name))
-        results: list[Array] = []
-        for _ in range(2):
-            arrays = [a.copy() if k in program.states else a for k, a in enumerate(self.arrays)]
-            results = executor.run(arrays, None, THREADS, poison=True)
-        return results
+        return Cpu(program, target, self.package.weights_of(target.name))
+
+    def _copies(self) -> list[Array]:
+        """The arrays of a run, which updates states."""
+        return [a.copy() if k in self.program.states else a for k, a in enumerate(self.arrays)]
 
     def _probed(self, probes: Sequence[Probe]) -> Program:
         (target,) = self.program.targets.values()

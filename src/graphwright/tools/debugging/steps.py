@@ -5,17 +5,19 @@ What an earlier step did wrong is in the operands of both, so every step that is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
 
 from graphwright.ir.evaluate import Evaluator, evaluate_module, input_sizes, widened
-from graphwright.ir.graph import Node, Value
+from graphwright.ir.graph import Graph, Node, Value
+from graphwright.ir.infer import fact_of
 from graphwright.ir.op import Array
+from graphwright.ir.region_op import region_op
 from graphwright.kernels.launch import Step
-from graphwright.lower.probes import BEFORE_ALL
-from graphwright.lower.tasks import FunctionOperand, Operand, Task, TaskKind
+from graphwright.lower.probes import Moment
+from graphwright.lower.tasks import FunctionOperand, Operand, Task, TaskGraph, TaskKind
 from graphwright.memory.steps import step_values
 from graphwright.records import dataclass, field
 from graphwright.tools.check import Distance, distance
@@ -71,15 +73,14 @@ class StepWalk:
     """Where values of the run were read."""
 
     def __iter__(self) -> Iterator[StepResult]:
-        """The outputs of all steps whose tasks leave them in memory."""
+        """The outputs of all steps whose tasks leave them in memory; of branches, those that are taken."""
         graph, run = self.program.graph, self.program.run
         module, wide = graph.module, [widened(array) for array in run.arrays]
-        spans = {graph.nodes[node]: span for node, span in task_spans(run.lowered.steps).items()}
+        spans = {graph.nodes[node]: span for node, span in task_spans(graph, run.lowered.steps).items()}
         native, written = self._read(spans), self._written()
         evaluator = Evaluator(module, input_sizes(module.main, wide), wide=True)
         self.known |= dict(zip(module.main.inputs, wide, strict=True))
-        for node in module.main:
-            results = evaluator.node(node, [None if v is None else self.known[v] for v in node.inputs])
+        for node, results in self._walk(module.main, evaluator, self._branches_that_ran(spans)):
             for value, expected in zip(node.outputs, results, strict=True):
                 evaluator.learn(value, expected)
                 got = native.get(value)
@@ -89,12 +90,41 @@ class StepWalk:
                     named = _operands(graph, spans[node].step, self.known)
                     yield StepResult(spans[node], node, value, *pair, named)
 
+    def _walk(
+        self, graph: Graph, evaluator: Evaluator, ran: Collection[Graph]
+    ) -> Iterator[tuple[Node, Sequence[Array]]]:
+        """The nodes of ``graph`` and of branches that are taken and ``ran``, which come before the node that
+        chooses, and what they give on what is known when they are reached.
+        """
+        for node in graph:
+            operands = [None if v is None else self.known[v] for v in node.inputs]
+            region = _taken(node, operands) if any(each in ran for each in node.regions) else None
+            if region is None or region not in ran:
+                yield node, evaluator.node(node, operands)
+                continue
+            given = operands[len(operands) - len(region.inputs) :]
+            for value, array in zip(region.inputs, given, strict=True):
+                evaluator.learn(value, array)
+                if array is not None:
+                    self.known[value] = array
+            yield from self._walk(region, evaluator, ran)
+            yield node, [self.known[value] for value in region.outputs]
+
+    def _branches_that_ran(self, spans: Mapping[Node, Span]) -> set[Graph]:
+        """The branches of the snapshot with a task that ran."""
+        main = self.program.graph.module.main
+        if all(node.graph is main for node in spans):
+            return set()
+        ran = self.program.run.tasks_that_ran()
+        found = {node.graph for node, span in spans.items() if span.first in ran}
+        return {graph for graph in found if graph is not None and graph is not main}
+
     def _read(self, spans: Mapping[Node, Span]) -> dict[Value, Array]:
         """The values that the steps leave in memory, by the values of the snapshot."""
         graph, run = self.program.graph, self.program.run
         shapes, values = shapes_of(graph, run.arrays), graph.values
         self.native = {
-            values[value]: Reading(span.last, value, shapes[values[value]])
+            values[value]: Reading(Moment(span.last), value, shapes[values[value]])
             for span in spans.values()
             for value in span.step.node.outputs
             if is_readable(value, run.lowered.places) and values[value] in shapes
@@ -118,12 +148,18 @@ def _first_elements(got: Array, expected: Array, count: int | None) -> tuple[Arr
     return got.ravel()[:count], expected.ravel()[:count]
 
 
+def _taken(node: Node, operands: Sequence[Array | None]) -> Graph | None:
+    """The branch that ``node`` takes."""
+    number = region_op(node.op).selected_region(*map(fact_of, operands))
+    return None if number is None else node.regions[number]
+
+
 def shapes_of(graph: CompiledGraph, arrays: Sequence[Array]) -> dict[Value, tuple[int, ...]]:
     """The shapes of the values of a snapshot that are arrays, for inputs ``arrays``: those of an evaluation
     where types leave sizes open.
     """
     module = graph.module
-    values = [v for node in module.main for v in node.outputs]
+    values = list(graph.values.values())
     if all(value.type.is_static for value in values):
         return {value: value.type.sizes for value in values}
     shapes: dict[Value, tuple[int, ...]] = {}
@@ -136,11 +172,11 @@ def shapes_of(graph: CompiledGraph, arrays: Sequence[Array]) -> dict[Value, tupl
     return shapes
 
 
-def task_spans(steps: Sequence[Step | None]) -> dict[Node, Span]:
-    """The tasks of each step, by its node, in the order of the tasks."""
+def task_spans(graph: CompiledGraph, steps: Sequence[Step | None]) -> dict[Node, Span]:
+    """The tasks of each step of ``graph``, by its node, in the order of the tasks."""
     spans: dict[Node, Span] = {}
     for number, step in enumerate(steps):
-        if step is not None:
+        if step is not None and step.node in graph.nodes:
             first = spans[step.node].first if step.node in spans else number
             spans[step.node] = Span(step, first, number)
     return spans
@@ -170,28 +206,28 @@ def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
     """The first operand of the step of ``found`` that was not what its own step gave, right before the step;
     or that the step changed in memory which it does not write.
     """
-    graph, run = walk.program.graph, walk.program.run
+    graph, run, span = walk.program.graph, walk.program.run, found.span
     wanted = [
         value
-        for value in dict.fromkeys(step_values(found.span.step))
+        for value in dict.fromkeys(step_values(span.step))
         if is_readable(value, run.lowered.places) and graph.values.get(value) in walk.known
     ]
     made = [walk.known[graph.values[value]] for value in wanted]
-    moments = found.span.first - 1, found.span.last
     readings = [
-        Reading(task, value, array.shape)
-        for task in moments
+        Reading(moment, value, array.shape)
+        for moment in (Moment(span.first, before=True), Moment(span.last))
         for value, array in zip(wanted, made, strict=True)
     ]
     if not readings:
         return None
     arrays, _ = run.read(readings)
-    written = _written_buffers(run, found.span)
+    written = _written_buffers(run, span)
     for reading, array, right in zip(readings, arrays, made * 2, strict=True):
-        copy, is_behind = graph.values[reading.value], reading.task == found.span.last
-        if same_elements(array, right) or (is_behind and run.lowered.places[reading.value].buffer in written):
+        is_own = not reading.moment.before and run.lowered.places[reading.value].buffer in written
+        if same_elements(array, right) or is_own:
             continue
-        return Overwritten(copy, reading.task if is_behind else who_changed(run, reading, right))
+        by = who_changed(run, reading, right) if reading.moment.before else span.last
+        return Overwritten(graph.values[reading.value], by)
     return None
 
 
@@ -210,13 +246,28 @@ def _written_buffers(run: ProgramRun, span: Span) -> set[int]:
 
 def who_changed(run: ProgramRun, reading: Reading, made: Array) -> int | None:
     """The number of the task behind which a value that was ``made`` is another, of those before a reading."""
-    tasks = range(BEFORE_ALL, reading.task + 1)
-    arrays, _ = run.read([Reading(task, reading.value, reading.shape) for task in tasks])
+    tasks = _tasks_before(run.lowered.tasks, reading.moment)
+    arrays, _ = run.read([Reading(Moment(task), reading.value, reading.shape) for task in tasks])
     right = [same_elements(array, made) for array in arrays]
     if True not in right:
         return None
     last = len(right) - 1 - right[::-1].index(True)
-    return tasks[last + 1]
+    return tasks[last + 1] if last + 1 < len(tasks) else None
+
+
+def _tasks_before(graph: TaskGraph, moment: Moment) -> list[int]:
+    """The numbers of the tasks that run before a moment, without those of other blocks: first to last."""
+    holders = {block: number for number, task in enumerate(graph.tasks) for block in task.blocks}
+    tasks: list[int] = []
+    task, is_in = moment.task, not moment.before
+    while True:
+        number, block = next(
+            (k, b) for k, b in enumerate(graph.blocks) if b.first <= task < b.first + b.count
+        )
+        tasks = [*range(block.first, task + is_in), *tasks]
+        if number not in holders:
+            return tasks
+        task, is_in = holders[number], False
 
 
 def same_elements(array: Array, made: Array) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from graphwright.compiler import modules
+from graphwright.compiler import memory_budget, modules
 from graphwright.compiler.pipeline import STAGES, passes_of
 from graphwright.config import Options
 from graphwright.ir.constant import Constant
@@ -237,13 +238,13 @@ def in_tasks(change: Callable[[TaskGraph], TaskGraph]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = modules.lower
+        original = modules.lower_within
 
-        def lower(*arguments: Any, **named: Any) -> Lowered:
-            made = original(*arguments, **named)
+        def lower_within(*arguments: Any) -> Lowered:
+            made = original(*arguments)
             return replace(made, tasks=change(made.tasks))
 
-        with mock.patch.object(modules, "lower", lower):
+        with mock.patch.object(modules, "lower_within", lower_within):
             yield
 
     return planted
@@ -314,7 +315,7 @@ def in_order(first: str, second: str) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = "graphwright.lower.lower.order_steps"
+        original = memory_budget.lower
 
         def order(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]:
             made = list(steps)
@@ -326,7 +327,7 @@ def in_order(first: str, second: str) -> Plant:
                 made[k], made[m] = made[m], made[k]
             return made
 
-        with mock.patch(original, order):
+        with mock.patch.object(memory_budget, "lower", partial(original, order=order)):
             yield
 
     return planted

@@ -22,6 +22,7 @@ from graphwright.records import dataclass, replace
 from graphwright.runtime.bindings import Bindings
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
+from graphwright.runtime.task_calls import record_tasks
 
 _MOST_BYTES: Final = 1 << 30
 """Of the values that one run reads."""
@@ -88,7 +89,9 @@ class ProgramRun:
 
     def tasks_that_ran(self) -> set[int]:
         """The numbers of the tasks that a run reaches: others are in branches that it does not take."""
-        return {each.task for each in self._executor(self.program).traced(self._copies(), THREADS)[1]}
+        executor = self._executor(self.program)
+        _, calls = record_tasks(lambda: executor.run(self._copies(), None, THREADS))
+        return {call.task for call in calls}
 
     def _executor(self, program: Program) -> Cpu:
         (target,) = program.targets.values()

@@ -10,7 +10,7 @@
 #   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has, and hostile numbers
 #   make conformance   all of ONNX's own tests on the cpu, as a table
 #   make sanitize      the native runtime and the C interface under the address, undefined-behaviour and thread sanitizers
-#   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time; and
+#   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time, FUZZ / 50 in C; and
 #                      GRAPHS small random graphs beside ONNX Runtime, GRAPHS / 2 partitions of others beside NumPy
 #   make wheel         a wheel in dist for every Linux with this machine's glibc or a later one (manylinux)
 #   make test-wheel    installs that wheel in a bare environment without a compiler, and runs a package there
@@ -100,6 +100,7 @@ sanitize: $(VENV)/.test
 
 fuzz: $(VENV)/.test
 	@$(BIN)/python -m tests.fuzz.run $(FUZZ)
+	@$(BIN)/python -m tests.c_api.hostile $$(($(FUZZ) / 50))
 	@$(BIN)/python -m tests.fuzz.differential --count $(GRAPHS) --jobs $(JOBS) --device reference
 	@$(BIN)/python -m tests.fuzz.differential --count $$(($(GRAPHS) / 10)) --jobs $(JOBS)
 	@$(BIN)/python -m tests.fuzz.partitions --graphs $$(($(GRAPHS) / 16)) --jobs $(JOBS)

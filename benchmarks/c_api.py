@@ -2,10 +2,13 @@
 
     python -m benchmarks.c_api [MODEL ...] [--threads 1] [--rounds 12] [--json FILE]
 
-Models have one input and a first output of f32. In each round both are processes of their own, which open the
-package and print the median time of their runs on the same input. They take turns of some runs, in which
-the other is stopped, so that what else the machine does meets both alike. Shown are the median
-milliseconds of Python's, and C's time over Python's within a round: the median, and the quartiles.
+Models have one input and a first output of f32. Shown are Python's milliseconds, and C's time over Python's,
+the median and the quartiles, in two ways:
+
+- processes: the example and a script in Python open the package, and print the median time of their runs.
+  They take turns of some runs, in which the other is stopped, so that what else the machine does meets both
+  alike. A ratio is that of one round.
+- runs: one process calls the library and Python in turns, run by run. A ratio is that of two runs.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ctypes import CDLL, byref, c_int64, c_size_t, c_void_p
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,11 +30,12 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from graphwright.native import compiler_flags, linker_flags
+from graphwright.native import LIBRARY_FOLDER, compiler_flags, linker_flags
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "native" / "classify.c"
 DEFAULT = ("ppocr_cls", "mobilenet_v2", "ppocr_rec", "light_squeezenet", "light_resnet50")
-SECONDS = 1.0
+KINDS = ("C", "Python")
+SECONDS = 2.0
 """Of one process of a round, about."""
 TURN = 0.02
 """Seconds at least."""
@@ -52,20 +57,38 @@ print(f"{1e3 * statistics.median_high(seconds):.4f} ms")
 
 
 @dataclass(frozen=True)
+class Ratio:
+    """C's time over Python's: the median of the rounds, and the quartiles."""
+
+    median: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.3f} ({self.lower:.3f}-{self.upper:.3f})"
+
+
+@dataclass(frozen=True)
 class Figures:
-    """Of one model: milliseconds of a run in Python, and C's time over it, with quartiles."""
+    """Of one model: milliseconds of a run in Python, and both ratios."""
 
     model: str
     threads: int
     python_ms: float
-    ratio: float
-    lower: float
-    upper: float
+    processes: Ratio
+    runs: Ratio
 
     def row(self) -> str:
         """Of a table in Markdown."""
-        ratio = f"{self.ratio:.3f} ({self.lower:.3f}-{self.upper:.3f})"
-        return f"| `{self.model}` | {self.threads} | {self.python_ms:.3g} ms | {ratio} |"
+        return (
+            f"| `{self.model}` | {self.threads} | {self.python_ms:.3g} ms | {self.processes} | {self.runs} |"
+        )
+
+
+def ratio_of(ratios: Iterable[float]) -> Ratio:
+    """The ratio that ``ratios`` are samples of."""
+    lower, middle, upper = statistics.quantiles(ratios, n=4)
+    return Ratio(middle, lower, upper)
 
 
 def build(folder: Path) -> Path:
@@ -86,19 +109,44 @@ class Pair:
         gw.compile(model.path()).save(self._package)
         x.tofile(self._raw)
         np.save(self._array, x)
-        self._shape, self._threads, self._program = ",".join(map(str, x.shape)), str(threads), str(program)
-        self._runs = "5"
-        once = in_turns({"Python": self.commands()["Python"]}, "Python", TURN)["Python"] / 1e3
-        self._runs = str(max(3 * RUNS_OF_A_TURN, int(SECONDS / once)))
-        self.turn = max(TURN, RUNS_OF_A_TURN * once)
+        self._shape, self._threads, self._program = ",".join(map(str, x.shape)), threads, str(program)
+        once = self.in_processes(5, TURN)["Python"] / 1e3
+        self._runs, self._turn = (
+            max(3 * RUNS_OF_A_TURN, int(SECONDS / once)),
+            max(TURN, RUNS_OF_A_TURN * once),
+        )
 
-    def commands(self) -> dict[str, list[str]]:
-        """What runs the model, in C and in Python."""
-        limits = [self._runs, self._threads]
-        return {
-            "C": [self._program, str(self._package), str(self._raw), self._shape, *limits],
-            "Python": [sys.executable, "-c", _IN_PYTHON, str(self._package), str(self._array), *limits],
-        }
+    def round(self, first: str) -> dict[str, float]:
+        """Milliseconds of a run of each."""
+        return self.in_processes(self._runs, self._turn, first)
+
+    def in_processes(self, runs: int, turn: float, first: str = "C") -> dict[str, float]:
+        """Of a process each that runs the model so many times."""
+        limits = [str(runs), str(self._threads)]
+        in_c = [self._program, str(self._package), str(self._raw), self._shape, *limits]
+        in_python = [sys.executable, "-c", _IN_PYTHON, str(self._package), str(self._array), *limits]
+        return in_turns({"C": in_c, "Python": in_python}, first, turn)
+
+    def run_by_run(self) -> Iterator[float]:
+        """Ratios of two runs that follow one another in this process."""
+        x, model = np.load(self._array), gw.load(self._package)
+        library, opened, request = CDLL(str(LIBRARY_FOLDER / "libgraphwright.so")), c_void_p(), c_void_p()
+        shape = (c_int64 * x.ndim)(*x.shape)
+        gw.set_threads(self._threads)
+        library.gw_set_threads(self._threads)
+        library.gw_open(bytes(self._package), None, byref(opened))
+        library.gw_request_create(opened, byref(request))
+        library.gw_request_set_input(
+            request, c_size_t(0), c_void_p(x.ctypes.data), c_size_t(x.nbytes), shape, x.ndim
+        )
+        for _ in range(2 * self._runs):
+            start = time.perf_counter()
+            failed = library.gw_request_run(request)
+            between = time.perf_counter()
+            model(x)
+            end = time.perf_counter()
+            assert not failed
+            yield (between - start) / (end - between)
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], first: str, turn: float) -> dict[str, float]:
@@ -107,12 +155,11 @@ def in_turns(commands: Mapping[str, Sequence[str]], first: str, turn: float) -> 
     started = {name: subprocess.Popen(commands[name], stdout=subprocess.PIPE, text=True) for name in order}
     for process in started.values():
         process.send_signal(signal.SIGSTOP)
-    while any(process.poll() is None for process in started.values()):
-        for process in started.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                time.sleep(turn)
-                process.send_signal(signal.SIGSTOP)
+    while running := [process for process in started.values() if process.poll() is None]:
+        for process in running:
+            process.send_signal(signal.SIGCONT)
+            time.sleep(turn)
+            process.send_signal(signal.SIGSTOP)
     return {name: _milliseconds(process) for name, process in started.items()}
 
 
@@ -124,14 +171,12 @@ def _milliseconds(process: subprocess.Popen[str]) -> float:
 
 
 def figures(name: str, threads: int, rounds: int, program: Path, folder: Path) -> Figures:
-    """Both programs in turns."""
-    pair, ratios, times = Pair(name, threads, program, folder), [], []
-    for number in range(rounds):
-        found = in_turns(pair.commands(), "C" if number % 2 else "Python", pair.turn)
-        ratios.append(found["C"] / found["Python"])
-        times.append(found["Python"])
-    lower, middle, upper = statistics.quantiles(ratios, n=4)
-    return Figures(name, threads, statistics.median(times), middle, lower, upper)
+    """Both, in both ways."""
+    pair = Pair(name, threads, program, folder)
+    found = [pair.round(KINDS[number % 2]) for number in range(rounds)]
+    processes = ratio_of(each["C"] / each["Python"] for each in found)
+    milliseconds = statistics.median(each["Python"] for each in found)
+    return Figures(name, threads, milliseconds, processes, ratio_of(pair.run_by_run()))
 
 
 def main() -> None:
@@ -144,7 +189,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    print("| model | threads | Python | C / Python |\n| --- | ---: | ---: | ---: |")
+    print("| model | threads | Python | C / Python, processes | runs |")
+    print("| --- | ---: | ---: | ---: | ---: |")
     found = []
     with tempfile.TemporaryDirectory() as made:
         program = build(Path(made))

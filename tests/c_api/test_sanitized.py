@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import graphwright as gw
 from tests.c_api.build import EXAMPLES, SANITIZERS, program, sanitized_library, sanitizer_flags
+from tests.c_api.hostile import Hostile
 from tests.c_api.library import Model
 from tests.c_api.models import CLASSES, FEATURES, classified, rows
-from tests.fuzz.packages import KINDS, SEEDS, Workshop, damaged_json
-from tests.host_programs.models import MODELS
-from tests.package.damage import entry_of, manifest_of, members_of, put_together
+from tests.fuzz.packages import KINDS, SEEDS
 
 HERE = Path(__file__).parent
 COUNT = 50
@@ -31,12 +27,12 @@ class Sanitized:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
-        self._libraries = sanitized_library(folder, name)
+        self.libraries = sanitized_library(folder, name)
 
     def run(self, source: Path, arguments: Sequence[object]) -> bytes:
         target = self.folder / source.stem
         if not target.exists():
-            program(source, target, sanitizer_flags(self.name), self._libraries)
+            program(source, target, sanitizer_flags(self.name), self.libraries)
         command = [str(target), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, timeout=240, env={**os.environ, **OPTIONS})
         assert done.returncode == 0, done.stderr[-4000:].decode()
@@ -69,40 +65,14 @@ def test_examples(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, classified(x)[0], rtol=1e-5, atol=1e-7)
 
 
-def test_damaged_host_programs(sanitized: Sanitized, tmp_path: Path) -> None:
-    """Their steps, which are run: calls, and sizes that these bind."""
-    if sanitized.name == "thread":
-        return
-    paths = []
-    for name in ("resized", "two_in_a_row"):
-        path = tmp_path / f"{name}.om"
-        gw.compile(MODELS[name]().model).save(path)
-        paths += [mutant(path, number) for number in range(MUTANTS // 4)]
-    found = Counter(sanitized.run(HERE / "hostile.c", ["run", *paths]).decode().split())
-    assert found.total() == len(paths)
-    assert found["package"] > len(paths) // 2 and found["ok"] + found["run"] > 0, found
-
-
-def mutant(path: Path, number: int) -> Path:
-    """``path`` with a damaged executable."""
-    own = ("signature", "manifest.json")
-    members = {name: data for name, data in members_of(path).items() if name not in own}
-    manifest = manifest_of(path)
-    executable = json.dumps(entry_of(manifest)["executable"]).encode()
-    entry_of(manifest)["executable"] = json.loads(damaged_json(executable, np.random.default_rng(number)))
-    return put_together(path.with_name(f"{path.stem}{number}.om"), manifest, members, None)
-
-
 def test_damaged_packages(sanitized: Sanitized, tmp_path: Path) -> None:
-    """Of those of ``make fuzz``: bytes, manifests, graphs and tasks, with all hashes set right."""
+    """A part of ``python -m tests.c_api.hostile``."""
     if sanitized.name == "thread":  # one thread opens them
         return
-    shop = Workshop(tmp_path)
-    paths = []
-    for number in range(MUTANTS):
-        path, _ = shop.mutant(number)
-        paths.append(path.rename(tmp_path / f"{number}.om"))
-    statuses = sanitized.run(HERE / "hostile.c", ["plan", *paths]).decode().split()
-    found = Counter(statuses)
-    assert len(statuses) == MUTANTS
-    assert found["package"] > MUTANTS // 10 and found["ok"] > MUTANTS // 10 and len(found) > 2, found
+    hostile = Hostile(tmp_path, sanitized.libraries)
+    found = hostile.packages(0, MUTANTS)
+    assert found.total() == MUTANTS and len(found) > 2
+    assert found["package"] > MUTANTS // 10 and found["ok"] > MUTANTS // 10, found
+    found = hostile.steps(0, MUTANTS // 2)
+    assert found.total() == MUTANTS // 2
+    assert found["package"] > MUTANTS // 4 and found["ok"] + found["run"] > 0, found

@@ -147,6 +147,16 @@ def test_open_sizes_decide_when_they_are_known() -> None:
         np.testing.assert_array_equal(either(x)[0], whole(x)[0])
 
 
+def test_whole_inner_images_take_memory_only_where_stages_run_apart() -> None:
+    """Bands pay at 160 x 160, and leave no room for an image of 96 channels; at 24 x 24 there are two."""
+    either = gw.compile(chain(INVERTED, 16, ("N", "H", "W")))
+    inner = 96 * 160 * 160 * 4
+    banded = either.memory({"x": (1, 16, 160, 160)}, threads=1)
+    assert all(buffer.bytes < inner for buffer in banded.programs[0].buffers)
+    apart = either.memory({"x": (2, 16, 24, 24)}, threads=1)
+    assert sum(buffer.bytes == 2 * 96 * 24 * 24 * 4 for buffer in apart.programs[0].buffers) == 2
+
+
 def test_only_large_images_are_worth_it() -> None:
     small, large = (chain(INVERTED, 16, (1, side, side)) for side in (28, 160))
     assert not is_banded(gw.compile(small))

@@ -78,6 +78,8 @@ class Run:
     """Positions of Copies in ``launches`` that need not run if their source is made in its slot at once."""
     temporaries: tuple[Value, ...] = ()
     """Values of no graph that the launches hand to each other; their memory is the node's alone."""
+    uses_temporaries: Dim = 1
+    """1, or 0 at sizes at which no launch has anything to do with them: they take no memory then."""
 
 
 @dataclass(frozen=True)

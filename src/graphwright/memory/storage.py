@@ -195,8 +195,11 @@ class _Assigner:
         for value in step.node.outputs:
             shared = None if value in self.preset else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
-        for value in step.action.temporaries if isinstance(step.action, Run) else ():
-            self._put(value, Place(Memory(Storage.ARENA, value.bytes, f"{step.node.place} {value.name}")))
+        if not isinstance(step.action, Run):
+            return
+        for value in step.action.temporaries:
+            size = value.bytes * step.action.uses_temporaries
+            self._put(value, Place(Memory(Storage.ARENA, size, f"{step.node.place} {value.name}")))
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
         """The memory of an input that ends with this step and may be overwritten by ``value``."""

@@ -243,11 +243,15 @@ def _mapped(file: BinaryIO) -> memoryview:
 def _copied(file: int, later: Chosen) -> tuple[memoryview, dict[str, _Span]]:
     """The file in memory, but for holes where the members of ``later`` lie: pages that are never touched."""
     size = os.fstat(file).st_size
-    memory = aligned_memory(size)
+    pages = _new_pages(size)
+    memory = memoryview(pages)[:size]
     holes = _find_holes(file, memory, later) if later is not _no_member else {}
     done = 0
     for start, stop in (*sorted(holes.values()), (size, size)):
-        fill_in_parts(max(0, start - done), partial(_fill, file, memory[done:], done))
+        if start > done:
+            first = done - done % mmap.PAGESIZE
+            pages.madvise(mmap.MADV_HUGEPAGE, first, start - first)  # none that reaches into a hole
+            fill_in_parts(start - done, partial(_fill, file, memory[done:], done))
         done = max(done, stop)
     return memory.toreadonly(), holes
 
@@ -282,9 +286,13 @@ def _holes(entries: Sequence[_Entry], later: Chosen, size: int) -> dict[str, _Sp
 
 def aligned_memory(size: int) -> memoryview:
     """New memory of ``size`` bytes; its start is aligned."""
-    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = _new_pages(size)
     memory.madvise(mmap.MADV_HUGEPAGE)  # it is filled at once: fewer pages to wait for
     return memoryview(memory)[:size]
+
+
+def _new_pages(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def reserved_memory(size: int) -> memoryview:

@@ -32,8 +32,10 @@ NOT_COUNTED: Final = (
     "values between programs, and nodes that run in Python",
 )
 """What :attr:`Memory.process` leaves out."""
-_COPIES_OF_TASKS: Final = 3
-"""Tasks are there as text of the file, as words, and decoded by the native runtime."""
+_COPIES_OF_TASKS: Final = 5
+"""Tasks are there as text of the file, as words, and decoded by the native runtime; Python's integers, which
+stand between text and words, take two more.
+"""
 _RELOCATED: Final = 8192
 """Bytes of a shared object that are written when it is loaded: its tables of addresses, in two pages."""
 _RECORD: Final = 512

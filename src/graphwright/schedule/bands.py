@@ -284,7 +284,7 @@ def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Step:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
     apart = [only_where(1 - pays, link.launch) for link in chain]
     inner = tuple(link.result for link in chain[:-1])
-    both = Run((*apart, only_where(pays, launch)), temporaries=inner)
+    both = Run((*apart, only_where(pays, launch)), temporaries=inner, uses_temporaries=1 - pays)
     return replace(chain[-1].step, action=both, before=before)
 
 

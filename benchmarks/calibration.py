@@ -30,9 +30,9 @@ from graphwright.runtime.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core
 from graphwright.targets.cpu.toolchain import find_toolchain
-from graphwright.tools.bench import paired_ratio
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.machine import machine
+from graphwright.tools.measuring.bench import paired_ratio
 
 ROUNDS = 31
 SECONDS = 0.02

@@ -24,7 +24,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import graphwright as gw
-from graphwright.tools.engines import start
+from graphwright.tools.measuring.engines import start
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]

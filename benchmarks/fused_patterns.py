@@ -30,8 +30,8 @@ from onnx import numpy_helper, parser
 
 import graphwright as gw
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
-from graphwright.tools.engines import OURS, start
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS, start
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]

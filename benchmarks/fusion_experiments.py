@@ -24,8 +24,8 @@ from benchmarks.fusion.paired import TIE
 from benchmarks.fusion.patterns import PATTERNS, Pattern, Size
 from benchmarks.fusion.results import FILE, Case, Measured, read, write
 from graphwright.config import Options
-from graphwright.tools.engines import OURS
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS
 
 CONTROLS: Final = 20
 """One candidate of so many is a control."""

@@ -26,8 +26,8 @@ import graphwright as gw
 from benchmarks.fusion.paired import Blocks, Estimate, estimate
 from benchmarks.models import MODELS, DevModel
 from graphwright.records import dataclass
-from graphwright.tools.engines import OURS
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS
 
 FILE: Final = Path(__file__).parent / "results" / "fusion" / "models.json"
 SIDES: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -31,9 +31,9 @@ from graphwright.ir.graph import Node
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.conv import Conv
-from graphwright.tools.bench import measure, ratio
-from graphwright.tools.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.bench import measure, ratio
+from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 
 OPSET: Final = 17
 ROUND_SECONDS: Final = 0.02

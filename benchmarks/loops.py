@@ -23,7 +23,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from graphwright.tools.engines import start
+from graphwright.tools.measuring.engines import start
 
 Array = np.ndarray[Any, Any]
 Case = tuple[onnx.GraphProto, dict[str, Array]]

@@ -4,8 +4,8 @@
 
 ``arena`` is that of one run; ``live`` the largest sum of what is live at once, which none can beat. The peaks
 are anonymous memory, at most, of a process that loads the model and runs it once, less what it had before it
-imported the engine (see ``graphwright/tools/footprint.py``): graphwright's with the weights copied into
-memory and with them mapped. The smallest of three processes counts.
+imported the engine (see ``graphwright/tools/measuring/footprint.py``): graphwright's with the weights
+copied into memory and with them mapped. The smallest of three processes counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import graphwright as gw
 from benchmarks.models import MODELS
 from graphwright.runtime.cpu import Cpu
-from graphwright.tools.footprint import measure
+from graphwright.tools.measuring.footprint import measure
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 3

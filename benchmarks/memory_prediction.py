@@ -20,9 +20,9 @@ from typing import Any, Final
 import graphwright as gw
 from benchmarks.models import MODELS, DevModel
 from graphwright.records import dataclass
-from graphwright.tools.engines import OURS
-from graphwright.tools.footprint import measure
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS
+from graphwright.tools.measuring.footprint import measure
 
 FILE: Final = Path(__file__).parent / "results" / "memory" / "prediction.json"
 ROUNDS: Final = 3

@@ -28,8 +28,8 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from graphwright.tools.bench import Ratio, measure, ratio
-from graphwright.tools.engines import LIBRARY, OURS, start
+from graphwright.tools.measuring.bench import Ratio, measure, ratio
+from graphwright.tools.measuring.engines import LIBRARY, OURS, start
 
 Array = np.ndarray[Any, Any]
 PLAIN = "onnxruntime"

@@ -32,9 +32,9 @@ from benchmarks.op_cases.case import Case
 from benchmarks.peers import RESULTS
 from graphwright.errors import GraphwrightError
 from graphwright.tools.arrays import read_npz
-from graphwright.tools.bench import Worker, paired_ratio, take_turns, worker_process
-from graphwright.tools.engines import ENGINES, ONNX_PEERS, OURS, EngineError, is_installed
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.bench import Worker, paired_ratio, take_turns, worker_process
+from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, EngineError, is_installed
 
 Array = np.ndarray[Any, Any]
 ROUND_SECONDS: Final = 0.01

@@ -19,9 +19,9 @@ from benchmarks.figures import memory_plan, work
 from benchmarks.models import MODELS, DevModel
 from benchmarks.neighbour import busy
 from benchmarks.roofline import Roofline
-from graphwright.tools.bench import ROUND_SECONDS, measure, record
-from graphwright.tools.engines import ENGINES, OURS, PEERS, is_installed
 from graphwright.tools.machine import machine, usable_cores, versions
+from graphwright.tools.measuring.bench import ROUND_SECONDS, measure, record
+from graphwright.tools.measuring.engines import ENGINES, OURS, PEERS, is_installed
 
 RESULTS = Path(__file__).with_name("results")
 

@@ -28,8 +28,8 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from graphwright.tools.bench import paired_ratio
 from graphwright.tools.machine import machine
+from graphwright.tools.measuring.bench import paired_ratio
 
 ROUNDS: Final = 30
 SECONDS: Final = 0.4

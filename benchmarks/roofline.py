@@ -16,8 +16,8 @@ from benchmarks.figures import Work
 from benchmarks.limits import fma_gflops, read_gbps
 from graphwright import _native
 from graphwright.targets.cpu.isa import ISAS
-from graphwright.tools.bench import Measured, paired_ratio
 from graphwright.tools.machine import usable_cores
+from graphwright.tools.measuring.bench import Measured, paired_ratio
 
 LEAST_READ = 1 << 20
 """Bytes: the call itself would count where there are fewer."""

@@ -27,7 +27,7 @@ import graphwright as gw
 from benchmarks.models import MODELS, audio, normal, page
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.tier_up import TierUp
-from graphwright.tools.engines import start
+from graphwright.tools.measuring.engines import start
 
 Array = np.ndarray[Any, Any]
 Feeds = dict[str, Array]

@@ -34,8 +34,8 @@ from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.records import dataclass
-from graphwright.tools.engines import OURS
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS
 
 FILE: Final = Path(__file__).parent / "results" / "fusion" / "traffic.json"
 TOKENS: Final = (512, 2048)

@@ -32,7 +32,7 @@ from graphwright.package.write import write_package
 from graphwright.passes.base import Record
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.task_calls import record_tasks
-from graphwright.tools.pipeline_table import pipeline_text
+from graphwright.tools.reports.pipeline_table import pipeline_text
 
 PAGE = Path(__file__).with_name("path_of_a_model.md")
 ISA = "v3"

@@ -34,8 +34,8 @@ IMPORTS_BY_NAME = {
 }
 """Files that import modules of this package or of users by name, which no contract of pyproject.toml sees."""
 BENCHMARKED = {
-    "tools/engines.py": ("onnxruntime", "openvino", "torch"),
-    "tools/one_run.py": ("onnxruntime",),
+    "tools/measuring/engines.py": ("onnxruntime", "openvino", "torch"),
+    "tools/measuring/one_run.py": ("onnxruntime",),
 }
 """Files that run other engines beside this one, for those who ask for it."""
 SERVES_PYTORCH = ("frontends/torch/", "torch/")

@@ -12,8 +12,8 @@ import numpy as np
 import graphwright as gw
 from benchmarks.demo import detect, picture, recognise
 from benchmarks.models import MODELS
-from graphwright.tools.bench import measure, ratio
-from graphwright.tools.engines import OURS
+from graphwright.tools.measuring.bench import measure, ratio
+from graphwright.tools.measuring.engines import OURS
 
 Array = np.ndarray[Any, Any]
 PEER = "onnxruntime"

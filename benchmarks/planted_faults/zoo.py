@@ -12,7 +12,7 @@ from graphwright.ir.graph import Module, Node
 from graphwright.ir.types import F32
 from graphwright.kernels.launch import Launch
 from graphwright.records import replace
-from graphwright.tools.debug_bisect import reduced
+from graphwright.tools.commands.debug_bisect import reduced
 from graphwright.tools.debugging.bisection import bisect
 from graphwright.tools.debugging.ddmin import Budget
 from graphwright.tools.debugging.subject import Subject, divisible, open_subject

@@ -31,7 +31,7 @@ def autofusion() -> None:
     """Run the command ``graph-autofusion``, as :func:`main` does."""
 
     def command() -> None:
-        from graphwright.tools.autofusion import app
+        from graphwright.tools.graph_autofusion import app
 
         app(prog_name="graph-autofusion")
 

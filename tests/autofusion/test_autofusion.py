@@ -17,7 +17,7 @@ from graphwright.autofusion.autofuse import DUPLICATE, autofuse
 from graphwright.errors import ModelError
 from graphwright.export.onnx import FUNCTION_DOMAIN
 from graphwright.layout import channels_last, channels_last_forms
-from graphwright.tools.autofusion import app
+from graphwright.tools.graph_autofusion import app
 from tests.export.peers import session
 from tests.tools.support import HOSTILE, write_model
 

@@ -23,10 +23,10 @@ from graphwright.config import Options
 from graphwright.errors import ToolchainError
 from graphwright.export.onnx import OnnxModel, save_model
 from graphwright.targets.cpu.isa import ISAS
-from graphwright.tools import autofusion
-from graphwright.tools.autofusion import app
-from graphwright.tools.bench import Ratio
-from graphwright.tools.library_measurement import measure_programs, slower_programs
+from graphwright.tools import graph_autofusion
+from graphwright.tools.graph_autofusion import app
+from graphwright.tools.measuring.bench import Ratio
+from graphwright.tools.measuring.library_measurement import measure_programs, slower_programs
 from tests.export.peers import session
 
 RNG = np.random.default_rng(0)
@@ -356,7 +356,7 @@ def test_the_command_leaves_what_is_slower_and_says_so(
         slow, *others = (each.name for each in library.operators)
         return {slow: Ratio(1.3, 1.1, 1.5), **dict.fromkeys(others, Ratio(0.4, 0.3, 0.5))}
 
-    monkeypatch.setattr(autofusion, "measure_programs", measured)
+    monkeypatch.setattr(graph_autofusion, "measure_programs", measured)
     path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(model_of_three_programs(), path)
     done = CliRunner().invoke(app, ["-i", str(path), "-o", str(target), "--library", "--measure"])

@@ -16,8 +16,8 @@ from benchmarks.models import MODELS
 from benchmarks.neighbour import busy
 from benchmarks.peers import compare, summary
 from benchmarks.roofline import Roofline
-from graphwright.tools.bench import Measured
 from graphwright.tools.machine import usable_cores
+from graphwright.tools.measuring.bench import Measured
 
 
 @pytest.fixture(scope="module")

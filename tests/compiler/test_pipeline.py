@@ -11,7 +11,7 @@ import graphwright as gw
 from graphwright.compiler.pipeline import PARTITION, STAGES
 from graphwright.ir.graph import Module
 from graphwright.passes.after_stage import AfterStage
-from graphwright.tools.pipeline_table import pass_names
+from graphwright.tools.reports.pipeline_table import pass_names
 
 OPTIONS = gw.CompileOptions(device="cpu", threads=1)
 PASSES = [name for stage in STAGES for name in pass_names(stage)]

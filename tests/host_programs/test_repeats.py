@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import graphwright as gw
 from graphwright.executable.nodes import CallHost, HostProgram
 from graphwright.runtime.executor import RunError
-from graphwright.tools.host_program_table import show_host_program
+from graphwright.tools.reports.host_program_table import show_host_program
 from tests.executables import host_program
 from tests.ops.loops import GOES_ON, NUMBER, body, compiled, const, info, model, node
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import graphwright as gw
-from graphwright.tools import bench
-from graphwright.tools.bench import Measured, Ratio, measure, paired_ratio, ratio
-from graphwright.tools.engines import ENGINES, ONNX_PEERS, EngineError, is_installed
 from graphwright.tools.machine import usable_cores
+from graphwright.tools.measuring import bench
+from graphwright.tools.measuring.bench import Measured, Ratio, measure, paired_ratio, ratio
+from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, EngineError, is_installed
 from tests.tools.support import write_model
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
@@ -119,7 +119,7 @@ def test_inductor_runs_what_torch_export_saved(tmp_path: Path) -> None:
     weights = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
     torch.export.save(torch.export.export(Model(), (torch.from_numpy(X),)), tmp_path / "model.pt2")
     script = (  # a process of its own: torch's settings are global
-        "import sys, numpy, pathlib; from graphwright.tools.engines import start\n"
+        "import sys, numpy, pathlib; from graphwright.tools.measuring.engines import start\n"
         "x = numpy.linspace(-1, 1, 8, dtype=numpy.float32).reshape(2, 4)\n"
         "run = start('inductor', pathlib.Path('model.pt2'), 1)\n"
         "numpy.save('y.npy', run({'x': x})['output_0'])\n"

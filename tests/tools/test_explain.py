@@ -16,7 +16,7 @@ import graphwright as gw
 from graphwright.compiler.recompile import unpacked_module
 from graphwright.ir.fused import Fused
 from graphwright.runtime.cpu import Cpu
-from graphwright.tools.measurement import region_model
+from graphwright.tools.measuring.measurement import region_model
 from tests.plugins.support import graphwright
 
 HOSTILE = '<script>alert("\x1b[31m")</script>'

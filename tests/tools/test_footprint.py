@@ -9,7 +9,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.ops.core.matmul import MatMul
-from graphwright.tools.footprint import FootprintError, measure
+from graphwright.tools.measuring.footprint import FootprintError, measure
 
 from .support import graphwright
 

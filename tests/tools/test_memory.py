@@ -13,8 +13,8 @@ import pytest
 
 import graphwright as gw
 from graphwright.memory.timeline import PlacedBuffer
-from graphwright.tools.memory_advice import sources_text
-from graphwright.tools.memory_html import scopes_of
+from graphwright.tools.reports.memory_advice import sources_text
+from graphwright.tools.reports.memory_html import scopes_of
 
 from .support import HOSTILE, graphwright, write_model
 

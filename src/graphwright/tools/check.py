@@ -12,7 +12,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
 from graphwright.records import dataclass
 from graphwright.tools.arguments import as_array
-from graphwright.tools.engines import first_line
+from graphwright.tools.measuring.engines import first_line
 
 Array = np.ndarray[Any, Any]
 

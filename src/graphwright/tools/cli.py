@@ -46,7 +46,8 @@ class Verbs(TyperGroup):
         """The command of a verb, whose module is imported now; None where there is no such verb."""
         if cmd_name not in VERBS:
             return None
-        command = typer.main.get_command(importlib.import_module(f"graphwright.tools.{cmd_name}_command").app)
+        module = importlib.import_module(f"graphwright.tools.commands.{cmd_name}")
+        command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
 
@@ -72,7 +73,7 @@ def show_version(wanted: bool) -> None:
 def show_stages(wanted: bool) -> None:
     """Show the stages of a compilation and end, if that is ``wanted``."""
     if wanted:
-        from graphwright.tools.pipeline_table import pipeline_text  # with it comes the compiler
+        from graphwright.tools.reports.pipeline_table import pipeline_text  # with it comes the compiler
 
         say(pipeline_text())
         raise typer.Exit()

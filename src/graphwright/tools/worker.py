@@ -20,8 +20,8 @@ from typing import Any, TextIO
 from graphwright.errors import GraphwrightError
 from graphwright.records import dataclass
 from graphwright.tools.arrays import read_npz, write_npz
-from graphwright.tools.engines import Run, counters, first_line, start
 from graphwright.tools.machine import die_with_parent, peak_bytes
+from graphwright.tools.measuring.engines import Run, counters, first_line, start
 
 
 def serve(orders: TextIO, answers: TextIO) -> None:

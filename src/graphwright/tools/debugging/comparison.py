@@ -18,7 +18,7 @@ from graphwright.tools.debugging.program_values import is_number
 from graphwright.tools.debugging.steps import StepWalk
 from graphwright.tools.debugging.subject import Subject, evaluated
 from graphwright.tools.debugging.submodel import read_onnx
-from graphwright.tools.engines import start
+from graphwright.tools.measuring.engines import start
 
 OURS: Final = "graphwright"
 ONNXRUNTIME: Final = "onnxruntime"

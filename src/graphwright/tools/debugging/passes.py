@@ -13,7 +13,7 @@ from graphwright.records import dataclass
 from graphwright.tools.check import Distance, distance
 from graphwright.tools.debugging.history import Snapshot
 from graphwright.tools.debugging.program_values import is_number
-from graphwright.tools.engines import first_line
+from graphwright.tools.measuring.engines import first_line
 
 
 @dataclass(frozen=True)

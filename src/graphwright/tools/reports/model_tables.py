@@ -15,7 +15,7 @@ from graphwright.report import dynamic_lines
 from graphwright.runtime.model import Model
 from graphwright.spelling import counted
 from graphwright.tools.console import bytes_text, say, table
-from graphwright.tools.facts import (
+from graphwright.tools.reports.facts import (
     constraint_texts,
     guard_texts,
     has_all_plugins,

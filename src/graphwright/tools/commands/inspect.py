@@ -46,10 +46,6 @@ from graphwright.tools.arguments import (
 )
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import say
-from graphwright.tools.facts import (
-    has_all_plugins,
-    model_facts,
-)
 from graphwright.tools.feeds import input_sizes
 from graphwright.tools.gear_arguments import (
     Batches,
@@ -61,10 +57,16 @@ from graphwright.tools.gear_arguments import (
     Others,
     parse_gears,
 )
-from graphwright.tools.gear_table import show_gears
-from graphwright.tools.host_program_table import show_host_program
-from graphwright.tools.memory_tables import is_sized, show_footprint, show_memory
-from graphwright.tools.model_tables import (
+from graphwright.tools.models import is_package, open_model
+from graphwright.tools.progress import Watch, stages
+from graphwright.tools.reports.facts import (
+    has_all_plugins,
+    model_facts,
+)
+from graphwright.tools.reports.gear_table import show_gears
+from graphwright.tools.reports.host_program_table import show_host_program
+from graphwright.tools.reports.memory_tables import is_sized, show_footprint, show_memory
+from graphwright.tools.reports.model_tables import (
     graph_of,
     show_dynamic,
     show_file,
@@ -73,8 +75,6 @@ from graphwright.tools.model_tables import (
     show_target,
     show_traffic,
 )
-from graphwright.tools.models import is_package, open_model
-from graphwright.tools.progress import Watch, stages
 
 app = typer.Typer(add_completion=False)
 

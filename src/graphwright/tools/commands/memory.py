@@ -30,12 +30,12 @@ from graphwright.tools.arguments import (
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
-from graphwright.tools.footprint import Footprint, measure
-from graphwright.tools.memory_advice import Advice, advice_for, sources_text
-from graphwright.tools.memory_html import page
-from graphwright.tools.memory_tables import is_sized, shapes_text, totals
+from graphwright.tools.measuring.footprint import Footprint, measure
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
+from graphwright.tools.reports.memory_advice import Advice, advice_for, sources_text
+from graphwright.tools.reports.memory_html import page
+from graphwright.tools.reports.memory_tables import is_sized, shapes_text, totals
 from graphwright.whole_file import whole_file
 
 MOST_BUFFERS: Final = 8

@@ -1,4 +1,4 @@
-"""The script of a process that loads a model and runs it once; ``tools/footprint.py`` watches its memory.
+"""The script of a process that loads a model and runs it once; ``footprint.py`` watches its memory.
 
 Arguments: engine, model, feeds (an .npz), threads, whether the weights are mapped, and what of graphwright
 is imported first: nothing, the ``runtime``, or that and the ``ops``, which nodes in Python take. It says

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from graphwright.tools.debug_bisect import bisect
-from graphwright.tools.debug_compare import compare
-from graphwright.tools.debug_nan import nan
-from graphwright.tools.debug_reduce import reduce
+from graphwright.tools.commands.debug_bisect import bisect
+from graphwright.tools.commands.debug_compare import compare
+from graphwright.tools.commands.debug_nan import nan
+from graphwright.tools.commands.debug_reduce import reduce
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 

@@ -16,7 +16,7 @@ from graphwright.ir.graph import Module
 from graphwright.package.package import Package
 from graphwright.records import dataclass
 from graphwright.spelling import did_you_mean, listed
-from graphwright.tools.facts import sides
+from graphwright.tools.reports.facts import sides
 
 FORMAT: Final = 1
 

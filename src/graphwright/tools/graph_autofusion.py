@@ -26,13 +26,13 @@ from graphwright.tools.arguments import (
     require_new_folder,
     with_options_of,
 )
-from graphwright.tools.bench import Ratio
 from graphwright.tools.console import bytes_text, note, progress, say, table
 from graphwright.tools.ending import end_with
-from graphwright.tools.engines import LIBRARY, is_installed
 from graphwright.tools.feeds import make_feeds
-from graphwright.tools.library_measurement import measure_programs, ratio_text, slower_programs
 from graphwright.tools.machine import versions
+from graphwright.tools.measuring.bench import Ratio
+from graphwright.tools.measuring.engines import LIBRARY, is_installed
+from graphwright.tools.measuring.library_measurement import measure_programs, ratio_text, slower_programs
 from graphwright.whole_file import whole_file
 from graphwright.whole_folder import write_folder
 

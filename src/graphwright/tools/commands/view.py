@@ -32,9 +32,9 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.bench import task_times
 from graphwright.tools.console import bytes_text, note
 from graphwright.tools.feeds import input_sizes, make_feeds
+from graphwright.tools.measuring.bench import task_times
 from graphwright.tools.models import entry_named, is_package, open_model
 from graphwright.tools.progress import Watch, stages
 from graphwright.tools.value_errors import value_errors

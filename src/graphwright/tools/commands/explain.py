@@ -29,13 +29,13 @@ from graphwright.tools.arguments import (
 )
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, duration_text, note, say, table
-from graphwright.tools.explain_html import page
-from graphwright.tools.explanation import Explanation, changes
 from graphwright.tools.feeds import make_feeds
-from graphwright.tools.measurement import Measurement, MergeTime, measure
-from graphwright.tools.model_tables import traffic_line
+from graphwright.tools.measuring.measurement import Measurement, MergeTime, measure
 from graphwright.tools.models import entry_named, is_package, open_model
 from graphwright.tools.progress import Watch, stages
+from graphwright.tools.reports.explain_html import page
+from graphwright.tools.reports.explanation import Explanation, changes
+from graphwright.tools.reports.model_tables import traffic_line
 from graphwright.whole_file import whole_file
 
 GAINS: Final = 4

@@ -35,9 +35,9 @@ from graphwright.tools.gear_arguments import (
     Others,
     parse_gears,
 )
-from graphwright.tools.host_program_table import host_program_text
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
+from graphwright.tools.reports.host_program_table import host_program_text
 
 STANDARD_OUTPUT: Final = Path("-")
 app = typer.Typer(add_completion=False)

@@ -19,7 +19,7 @@ from graphwright.spelling import counted
 from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
-from graphwright.tools.footprint import measure
+from graphwright.tools.measuring.footprint import measure
 
 _UNSIZED = "memory: depends on open sizes; give --shape for each input"
 

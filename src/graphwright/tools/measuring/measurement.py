@@ -22,8 +22,8 @@ from graphwright.package.package import Package
 from graphwright.passes.bind_sizes import shape_all_inputs
 from graphwright.records import dataclass, replace
 from graphwright.runtime.model import Model
-from graphwright.tools.bench import Ratio, TaskRow, paired_ratio, task_times
 from graphwright.tools.feeds import make_feeds
+from graphwright.tools.measuring.bench import Ratio, TaskRow, paired_ratio, task_times
 
 RUNS: Final = 21
 """Traced runs, at most: the median of each task counts."""

@@ -19,8 +19,8 @@ from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, save_model
 from graphwright.export.onnx.functions import all_nodes
-from graphwright.tools.bench import ROUND_SECONDS, Ratio, Worker, ratio, take_turns, worker_process
-from graphwright.tools.engines import LIBRARY
+from graphwright.tools.measuring.bench import ROUND_SECONDS, Ratio, Worker, ratio, take_turns, worker_process
+from graphwright.tools.measuring.engines import LIBRARY
 
 _UNSERVED: Final = "_unserved"
 """Behind the name of a function that the library has no operator for."""

@@ -10,7 +10,7 @@ from graphwright.fusion.traffic import NodeTraffic
 from graphwright.ir.names import html_text
 from graphwright.ir.refusal import Code
 from graphwright.tools.console import bytes_text
-from graphwright.tools.explanation import Explanation
+from graphwright.tools.reports.explanation import Explanation
 
 _STYLE: Final = """
 body { font: 14px/1.4 sans-serif; margin: 2em; color: #222 }

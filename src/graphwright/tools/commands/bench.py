@@ -29,12 +29,12 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.bench import Measured, TaskRow, measure, ratio, record, task_times
 from graphwright.tools.check import all_feeds
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
-from graphwright.tools.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.bench import Measured, TaskRow, measure, ratio, record, task_times
+from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
 from graphwright.whole_file import whole_file

@@ -29,8 +29,8 @@ from graphwright.errors import Diagnostic
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
 from graphwright.tools.arrays import write_npz
-from graphwright.tools.engines import ENGINES, OURS, EngineError
 from graphwright.tools.machine import usable_cores, versions
+from graphwright.tools.measuring.engines import ENGINES, OURS, EngineError
 
 Array = np.ndarray[Any, Any]
 ROUND_SECONDS = 0.1

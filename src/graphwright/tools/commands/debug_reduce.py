@@ -31,7 +31,7 @@ from graphwright.tools.debugging.ddmin import Budget
 from graphwright.tools.debugging.reduction import Reducer
 from graphwright.tools.debugging.subject import evaluated, random_feeds
 from graphwright.tools.debugging.submodel import Candidate, Divisible, read_onnx
-from graphwright.tools.engines import first_line
+from graphwright.tools.measuring.engines import first_line
 from graphwright.whole_file import whole_file
 
 SECONDS: Final = 600.0

@@ -10,8 +10,8 @@ from graphwright.ir.names import html_text
 from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.runtime.memory_use import Memory, ProgramMemory
 from graphwright.tools.console import bytes_text
-from graphwright.tools.memory_advice import Advice, peak_without, sources_text
-from graphwright.tools.memory_tables import shapes_text, totals
+from graphwright.tools.reports.memory_advice import Advice, peak_without, sources_text
+from graphwright.tools.reports.memory_tables import shapes_text, totals
 
 _WIDTH: Final = 1100
 _HEIGHT: Final = 420

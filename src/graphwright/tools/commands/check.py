@@ -31,8 +31,8 @@ from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described
 from graphwright.tools.check import EvaluationError, all_feeds, distance, reference_outputs
 from graphwright.tools.console import note, say, table
-from graphwright.tools.engines import EngineError, is_installed, start
 from graphwright.tools.feeds import make_feeds
+from graphwright.tools.measuring.engines import EngineError, is_installed, start
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
 

@@ -1,0 +1,1 @@
+"""Times and memory of models, alone and beside other engines."""

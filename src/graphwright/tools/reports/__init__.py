@@ -1,0 +1,1 @@
+"""What commands show of a model: tables, facts as JSON, pages."""

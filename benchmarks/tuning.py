@@ -27,10 +27,10 @@ from benchmarks.calibration import tasks
 from benchmarks.fusion.paired import Blocks, estimate
 from benchmarks.models import MODELS
 from graphwright.compiler.tuning import STAGE
-from graphwright.rate_files import cpu_model
+from graphwright.option_files.rate_files import cpu_model
+from graphwright.option_files.tuning_records import Workloads, parsed
 from graphwright.tools.machine import machine
 from graphwright.tuning import store
-from graphwright.tuning_records import Workloads, parsed
 
 NAMES: Final = (
     *("mobilenet_v2", "ppocr_cls", "ppocr_rec", "ppocr_det", "resnet50", "bert_base", "light_squeezenet"),

@@ -14,9 +14,9 @@ import pytest
 
 import graphwright as gw
 from graphwright.errors import OptionError
+from graphwright.support.whole_folder import new_folder_fault, write_folder
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import CODE_FLAGS
-from graphwright.whole_folder import new_folder_fault, write_folder
 from tests.tools.support import HOSTILE, graphwright, write_model
 
 TEXT = """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from graphwright.gc_pause import gc_paused
+from graphwright.support.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from graphwright import plugins as plugins

@@ -21,12 +21,9 @@ from graphwright.compiler.modules import Observer
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError, OptionError
-from graphwright.event_sink import now, record_stage
-from graphwright.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, file_id, kind_of_file
 from graphwright.frontends.onnx import Opened, open_model
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.frontends.onnx.read import Source
-from graphwright.gc_pause import gc_paused
 from graphwright.gears import Gears
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
@@ -41,6 +38,9 @@ from graphwright.passes.bind_sizes import shape_inputs
 from graphwright.passes.interface import bind_constants, keep_outputs, keep_states
 from graphwright.records import replace
 from graphwright.runtime.model import Model
+from graphwright.support.event_sink import now, record_stage
+from graphwright.support.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, file_id, kind_of_file
+from graphwright.support.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from graphwright.frontends.torch.source import TorchSource

@@ -12,7 +12,7 @@ from graphwright.ir.sizes import Size
 from graphwright.package.package import MAIN
 from graphwright.passes.bind_sizes import Shapes
 from graphwright.records import dataclass
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.spelling import did_you_mean, listed
 
 AnyShapes: TypeAlias = Mapping[str, Sequence[Size] | str] | Sequence[Size] | Sequence[Sequence[Size]]
 """Sizes by input; the sizes of the only input; or those of each input, in the order of the model."""

@@ -30,7 +30,7 @@ from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
 from graphwright.ops.core.reshape import Reshape
 from graphwright.runtime.model import Model
-from graphwright.spelling import did_you_mean
+from graphwright.support.spelling import did_you_mean
 
 Operand = Value | np.ndarray[Any, Any] | float | bool | None
 _OWN = ("input", "state", "update", "on", "constant", "if_", "loop", "output", "build", "compile")

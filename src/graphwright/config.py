@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from graphwright.errors import Collector, Diagnostic, OptionError
 from graphwright.log import warn
-from graphwright.rate_files import USERS_RATES, read_calibration
+from graphwright.option_files.rate_files import USERS_RATES, read_calibration
+from graphwright.option_files.rule_lists import read_rules
+from graphwright.option_files.tuning_records import USERS_RECORD, read_tuning
 from graphwright.records import dataclass, field, fields, replace
-from graphwright.rule_lists import read_rules
-from graphwright.spelling import close_names, did_you_mean
-from graphwright.tuning_records import USERS_RECORD, read_tuning
+from graphwright.support.spelling import close_names, did_you_mean
 
 NUMERICS: Final = ("default", "strict")
 PRECISIONS: Final = ("default", "bf16")

@@ -16,10 +16,10 @@ from graphwright.lower.tasks import FunctionOperand, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.model import Model
+from graphwright.support.whole_folder import new_folder_fault, write_folder
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.standalone import standalone_commands, standalone_source
 from graphwright.targets.cpu.toolchain import BUILD_SCRIPT, build_script
-from graphwright.whole_folder import new_folder_fault, write_folder
 
 
 def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 from graphwright.compiling import load_plugins, recompile, recompiler, use_plugins
 from graphwright.config import DEVICES, Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
-from graphwright.file_kinds import FileId, file_id
 from graphwright.log import info, warn_once
 from graphwright.package.archive import shown
 from graphwright.package.package import Package
@@ -22,6 +21,7 @@ from graphwright.runtime.executor import Executor
 from graphwright.runtime.instantiate import NATIVE, instantiate
 from graphwright.runtime.model import Model, make_models
 from graphwright.runtime.target import Shared, target_isa
+from graphwright.support.file_kinds import FileId, file_id
 
 Key = bytes | str | os.PathLike[str]
 """A key, or the file that holds it."""

@@ -22,7 +22,6 @@ from weakref import WeakSet
 import graphwright
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
-from graphwright.event_sink import now, record_cache
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Module
 from graphwright.ir.printer import print_module
@@ -31,6 +30,7 @@ from graphwright.log import debug
 from graphwright.records import dataclass, fields, replace
 from graphwright.runtime.model import Model
 from graphwright.runtime.target import for_this_cpu, library_digest
+from graphwright.support.event_sink import now, record_cache
 from graphwright.targets.cpu.private import PrivateFolder
 from graphwright.tuning.store import with_record
 

@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, Final
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.specs import TensorSpec
-from graphwright.file_kinds import HEAD, is_package
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
 from graphwright.loading import Key
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.model import Model
+from graphwright.support.file_kinds import HEAD, is_package
 
 _TYPES: Final = {
     "f16": "float16", "f32": "float", "f64": "double", "c64": "complex64", "c128": "complex128",

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from docs.fusion_tables import PAGE, filled
-from graphwright.rule_lists import read_rules
+from graphwright.option_files.rule_lists import read_rules
 
 
 def test_the_tables_are_those_of_the_code() -> None:

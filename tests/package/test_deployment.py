@@ -226,7 +226,7 @@ def test_a_full_disk_leaves_no_half_package(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("graphwright.whole_file.os.fsync", full)
+    monkeypatch.setattr("graphwright.support.whole_file.os.fsync", full)
     with pytest.raises(OSError, match="No space") as caught:
         model.save(tmp_path / "model.om")
     assert caught.value.filename == str(tmp_path / "model.om")
@@ -255,7 +255,7 @@ def test_compilers_work_in_memory_where_the_disk_is_full(
     monkeypatch.setattr(tempfile, "gettempdir", full)
     options = Options(key_dir=tmp_path / "keys", cache_dir=tmp_path / "cache")
     check(gw.compile(classifier.onnx(), options=options), classifier)
-    monkeypatch.setattr("graphwright.temporary._IN_MEMORY", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("graphwright.support.temporary._IN_MEMORY", str(tmp_path / "nowhere"))
     with pytest.raises(gw.ToolchainError, match="TMPDIR"):
         gw.compile(classifier.onnx(), options=replace(options, cache_dir=tmp_path / "other"))
 

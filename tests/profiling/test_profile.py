@@ -15,7 +15,6 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright import _native
 from graphwright.config import Options
-from graphwright.event_sink import EventKind
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
@@ -23,6 +22,7 @@ from graphwright.ops.core.unary import Relu
 from graphwright.profiling.profile import Profile
 from graphwright.profiling.rows import BETWEEN, SORTS, Span, own_times
 from graphwright.runtime.counters import HARDWARE
+from graphwright.support.event_sink import EventKind
 from tests.executables import targets
 from tests.package.models import Classifier, onnx_model
 from tests.tools.support import HOSTILE

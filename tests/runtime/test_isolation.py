@@ -30,11 +30,11 @@ ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.compiling "
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
     "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.conversion graphwright.ir.mapped "
-    "graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.gc_pause graphwright.log "
-    "graphwright.spelling graphwright.rule_lists graphwright.rate_files graphwright.tuning_records "
-    "graphwright.file_kinds graphwright.fork_lock graphwright.event_sink"
+    "graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.log "
+    "graphwright.option_files graphwright.support.gc_pause graphwright.support.spelling "
+    "graphwright.support.file_kinds graphwright.support.fork_lock graphwright.support.event_sink"
 ).split()
-PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower"}
+PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower", "graphwright.support"}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}
 
 

@@ -17,7 +17,7 @@ from graphwright.cost.calibration import machine_of, rates_of, with_rates
 from graphwright.cost.machine import MACHINES
 from graphwright.cost.predict import Work, predict
 from graphwright.errors import OptionError
-from graphwright.rate_files import MOST, RATES, cpu_model, parsed, rates_text, resolved
+from graphwright.option_files.rate_files import MOST, RATES, cpu_model, parsed, rates_text, resolved
 from graphwright.runtime.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS
 from tests.tools.support import graphwright

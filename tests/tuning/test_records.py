@@ -16,9 +16,8 @@ import graphwright
 from graphwright import log
 from graphwright.config import Options
 from graphwright.errors import OptionError
-from graphwright.rate_files import cpu_model
-from graphwright.tuning import store
-from graphwright.tuning_records import (
+from graphwright.option_files.rate_files import cpu_model
+from graphwright.option_files.tuning_records import (
     MOST_WORKLOADS,
     NO_RECORD,
     Measured,
@@ -28,6 +27,7 @@ from graphwright.tuning_records import (
     parsed,
     read_tuning,
 )
+from graphwright.tuning import store
 
 HALF = Measured("direct", {"winograd 2x2": Times(0.5, 0.4, 0.6), "winograd 4x4": None}, "winograd 2x2")
 

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphwright.cost.choices import Choice
+from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.runtime.executor import NoFastPath
 from graphwright.tuning.interval import LOOKS, interval, rank
 from graphwright.tuning.pair import Part, Timed, compare, is_gain
 from graphwright.tuning.search import Search
 from graphwright.tuning.trial import Trial, closure, number_nodes, numbers_in
-from graphwright.tuning_records import Measured, Times, Workloads
 from tests.fusion.support import module_of
 
 MINUTE = 60.0

@@ -27,9 +27,9 @@ from graphwright.frontends.onnx import load, open_model
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
 from graphwright.ir.refusal import Code
+from graphwright.option_files.tuning_records import Measured, Record, Times, parsed
 from graphwright.runtime.target import for_this_cpu
 from graphwright.tuning import store
-from graphwright.tuning_records import Measured, Record, Times, parsed
 from tests.tools.support import graphwright
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,6 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel, write_model
 from graphwright.frontends.onnx import Opened, load, open_model
 from graphwright.frontends.onnx.read import Source
-from graphwright.gc_pause import gc_paused
 from graphwright.ir.constant import Constant
 from graphwright.ir.foreign import Foreign
 from graphwright.ir.fused import region_of
@@ -34,6 +33,7 @@ from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.records import dataclass
 from graphwright.runtime.target import for_this_cpu
+from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.registry import target_of
 
 METADATA: Final = "graphwright.fused"

@@ -12,7 +12,6 @@ from graphwright.compiler.pipeline import shape_passes
 from graphwright.compiler.ranks import RankVariants, is_only, lacks_ranks, ranked
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.event_sink import recording_stages
 from graphwright.ir.clone import clone_module
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module
@@ -22,6 +21,7 @@ from graphwright.package.weights import Weights
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
 from graphwright.runtime.target import for_this_cpu
+from graphwright.support.event_sink import recording_stages
 from graphwright.tuning.store import with_record
 
 Source = Module | BucketModules

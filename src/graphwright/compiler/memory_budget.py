@@ -24,7 +24,7 @@ from graphwright.memory.storage import Weights, assign_storage
 from graphwright.memory.timeline import PlacedBuffer, Timeline, planned_sizes, timeline
 from graphwright.records import dataclass
 from graphwright.runtime.description import bytes_text
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 
 WORK_SHARE: Final = 8
 """One part in so many of the predicted time may be spent again."""

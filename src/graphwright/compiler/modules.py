@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from graphwright.background import BackgroundTask
 from graphwright.compiler.generated import compile_sources, sources_of
 from graphwright.compiler.memory_budget import Budget, lower_within
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
@@ -37,6 +36,7 @@ from graphwright.records import dataclass, replace
 from graphwright.report import compile_report
 from graphwright.runtime.target import library_digest
 from graphwright.schedule.bands import with_bands
+from graphwright.support.background import BackgroundTask
 from graphwright.targets.base import Target
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.registry import target_of

@@ -20,6 +20,7 @@ from graphwright.ir.symbols import evaluate, names_in
 from graphwright.ir.types import TensorType
 from graphwright.kernels.candidates.registry import load
 from graphwright.lower.lower import refuse_unknown_ranks
+from graphwright.option_files.tuning_records import NO_RECORD, Measured, Workloads, parsed
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled
 from graphwright.records import replace
@@ -31,7 +32,6 @@ from graphwright.tuning.pair import Timed
 from graphwright.tuning.search import Search
 from graphwright.tuning.store import keep, record_of
 from graphwright.tuning.trial import Trial, number_nodes, numbers_in
-from graphwright.tuning_records import NO_RECORD, Measured, Workloads, parsed
 
 STAGE: Final = "tune"
 """What observers are told while something is measured, with a text."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from graphwright.cost.machine import MACHINES, Level, Machine
-from graphwright.rate_files import parsed
+from graphwright.option_files.rate_files import parsed
 from graphwright.records import replace
 
 

@@ -14,8 +14,15 @@ from typing import Final
 
 from graphwright.config import Options
 from graphwright.ir.graph import Node
+from graphwright.option_files.tuning_records import (
+    NO_RECORD,
+    USERS_RECORD,
+    Measured,
+    Times,
+    Workloads,
+    parsed,
+)
 from graphwright.records import dataclass, field
-from graphwright.tuning_records import NO_RECORD, USERS_RECORD, Measured, Times, Workloads, parsed
 
 
 @dataclass(frozen=True, eq=False)

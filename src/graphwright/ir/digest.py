@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from graphwright._native import condense_all
-from graphwright.background import BackgroundTask
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.mapped import mapped_file
+from graphwright.support.background import BackgroundTask
 
 _WHOLE = 1 << 16
 """Bytes of content that are hashed as they are; more are condensed first."""

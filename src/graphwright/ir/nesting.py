@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.fork_lock import ForkLock
 from graphwright.ir.graph import Graph, Module
+from graphwright.support.fork_lock import ForkLock
 
 MAX_DEPTH: Final = 512
 """Levels of regions, and of functions that call each other: a stack of 8 MiB holds what they take."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
-from graphwright.fork_lock import ForkLock
 from graphwright.runtime.task_calls import TaskTime
+from graphwright.support.fork_lock import ForkLock
 
 
 class Profile:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 from graphwright.package.parts import fill_in_parts
+from graphwright.support.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 
 ALIGNMENT = 64
 LOCAL_HEADER = struct.Struct("<4sHHHHHIIIHH")

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from graphwright.package.archive import ALIGNMENT, END, END_64, ENTRY, LARGE, LOCAL_HEADER, LOCATOR_64
 from graphwright.package.hashes import checksum
 from graphwright.package.parts import in_parts
-from graphwright.whole_file import whole_file
+from graphwright.support.whole_file import whole_file
 
 Piece = bytes | memoryview
 

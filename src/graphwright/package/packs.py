@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.dtypes import dtype_of
 from graphwright.package.weights import UnpackedWeights, Weights, pack_weights
+from graphwright.support.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     from graphwright.ir.types import Layout

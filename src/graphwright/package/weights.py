@@ -20,7 +20,6 @@ from math import prod
 from typing import Any
 
 from graphwright._native import condense_all
-from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, is_repeated, np
 from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.dtypes import STRING, dtype_of
@@ -41,6 +40,7 @@ from graphwright.package.header import (
 from graphwright.package.parts import PART, do_side_by_side, thread_count
 from graphwright.package.run_length import fill_jobs, find_runs
 from graphwright.records import dataclass, field
+from graphwright.support.fork_lock import ForkLock
 
 Piece = bytes | memoryview
 _CONDENSED = 1 << 16

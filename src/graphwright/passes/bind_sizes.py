@@ -14,7 +14,7 @@ from graphwright.ir.symbols import RELATIONS, Constraint, Expr, SymbolTable, sub
 from graphwright.ir.symbols import Dim as SymbolicDim
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.spelling import did_you_mean, listed
 
 Shapes = Mapping[str, Sequence[Size]]
 """By input: numbers, names that make a size symbolic (shared by name), ranges, or None for what the model

@@ -14,7 +14,7 @@ from graphwright.ir.user_inputs import constant_for
 from graphwright.passes.base import Record
 from graphwright.passes.bind_sizes import bind_sizes
 from graphwright.passes.dead_code import DeadCode
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.spelling import did_you_mean, listed
 
 
 def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from graphwright.cost.calibration import machine_of
 from graphwright.cost.machine import MACHINES, Machine
 from graphwright.cost.predict import stream_ns
 from graphwright.lower.tasks import Block
-from graphwright.rate_files import resolved
+from graphwright.option_files.rate_files import resolved
 from graphwright.records import dataclass
 from graphwright.runtime.events import Events, Plan
 from graphwright.runtime.task_calls import kernel_name

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from graphwright.event_sink import EventKind
 from graphwright.ir.arrays import np
 from graphwright.ir.names import html_text
 from graphwright.profiling.facts import facts_of
@@ -14,6 +13,7 @@ from graphwright.profiling.table import html_rows, summary
 from graphwright.profiling.totals import totals_of
 from graphwright.runtime.description import duration_text
 from graphwright.runtime.events import Events
+from graphwright.support.event_sink import EventKind
 
 _STYLE: Final = """
 body { font: 14px/1.4 sans-serif; margin: 2em; color: #222 }

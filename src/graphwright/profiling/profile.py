@@ -18,7 +18,7 @@ from graphwright.profiling.trace_events import trace_text
 from graphwright.runtime.counters import HARDWARE, available
 from graphwright.runtime.events import CAPACITY, Events, Recording
 from graphwright.runtime.task_calls import task_calls
-from graphwright.whole_file import whole_file
+from graphwright.support.whole_file import whole_file
 
 
 class Profile:

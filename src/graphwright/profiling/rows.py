@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from graphwright.event_sink import EventKind
 from graphwright.ir.arrays import Array, np
 from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.records import dataclass, field
 from graphwright.runtime.events import Events
 from graphwright.runtime.task_calls import task_calls
+from graphwright.support.event_sink import EventKind
 
 GROUPS: Final = ("kernel", "source", "op")
 SORTS: Final = ("self", "total", "calls", "name", "operations", "bytes", "roofline")

@@ -10,7 +10,7 @@ from graphwright.profiling.rows import Row
 from graphwright.profiling.totals import Totals
 from graphwright.records import dataclass
 from graphwright.runtime.description import bytes_text, duration_text
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 
 HEAD: Final = ("calls", "total", "self", "share", "GFLOP/s", "GB/s", "roofline", "read", "written")
 _NAME: Final = 60

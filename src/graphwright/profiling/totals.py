@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphwright.event_sink import EventKind
 from graphwright.records import dataclass
 from graphwright.runtime.events import Events
 from graphwright.runtime.task_calls import task_calls
+from graphwright.support.event_sink import EventKind
 
 
 @dataclass(frozen=True)

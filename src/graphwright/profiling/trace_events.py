@@ -14,11 +14,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from graphwright.event_sink import EventKind
 from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.profiling.totals import arena_use
 from graphwright.runtime.events import Events, ThreadEvents
 from graphwright.runtime.task_calls import task_calls
+from graphwright.support.event_sink import EventKind
 
 TraceEvent = dict[str, Any]
 _NAMES: Final = {EventKind.STAGE: "compile", EventKind.NODE: "python", EventKind.CACHE: "cache"}

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from graphwright.errors import Diagnostic
-from graphwright.event_sink import now, record_node
 from graphwright.executable.nodes import BindSize
 from graphwright.ops.control.bind_size import first_elements, shape_with
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.host_steps import Run, Step
+from graphwright.support.event_sink import now, record_node
 
 NO_NUMBER: Final = -(2**63)
 """The i64 that a conversion gives for floats that are not finite, or too large."""

@@ -12,7 +12,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType
 from graphwright.runtime.conversion import read_array
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.spelling import did_you_mean, listed
 
 
 class Bindings:

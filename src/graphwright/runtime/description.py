@@ -15,7 +15,7 @@ from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
 from graphwright.package.package import Entry
 from graphwright.runtime.cpu import Cpu
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 
 if TYPE_CHECKING:
     from graphwright.runtime.model import Model

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 from graphwright.errors import Collector, Diagnostic, FeedError, ToolchainError
 from graphwright.executable.nodes import Dispatch, Executable, accepts
 from graphwright.executable.specs import TensorSpec, shapes_text, static_shapes
-from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
 from graphwright.runtime.executor import (
@@ -21,6 +20,7 @@ from graphwright.runtime.executor import (
     shapes_of,
     total,
 )
+from graphwright.support.fork_lock import ForkLock
 
 T = TypeVar("T")
 REMEMBERED: Final = 256

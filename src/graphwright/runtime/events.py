@@ -1,8 +1,8 @@
 """Recordings: what happens in the process while somebody records, as arrays of events.
 
 Native code writes fixed-size events to a buffer for each thread (``native/events.h``), Python adds its own
-(:mod:`graphwright.event_sink`). Any number of recordings may be open, one inside another or beside it: each
-has the events of all threads between its beginning and its end.
+(:mod:`graphwright.support.event_sink`). Any number of recordings may be open, one inside another or beside
+it: each has the events of all threads between its beginning and its end.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from graphwright import _native
-from graphwright.event_sink import EventKind, now
 from graphwright.ir.arrays import Array, np
 from graphwright.records import dataclass
 from graphwright.runtime.counters import numbers_of
+from graphwright.support.event_sink import EventKind, now
 
 if TYPE_CHECKING:
     from graphwright.executable.target_code import TargetCode

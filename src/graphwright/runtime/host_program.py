@@ -10,7 +10,6 @@ from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
 from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram
 from graphwright.executable.nodes import Step as PlannedStep
-from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
@@ -25,6 +24,7 @@ from graphwright.runtime.executor import (
     update,
 )
 from graphwright.runtime.host_steps import CallHostRunner, CallProgramRunner, Run, Spec, Step
+from graphwright.support.fork_lock import ForkLock
 
 Executors = Mapping[int, Executor]
 """What runs the callee of each call, by the call's number."""

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError
-from graphwright.event_sink import now, record_node
 from graphwright.executable.nodes import CallHost, CallProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
@@ -26,6 +25,7 @@ from graphwright.runtime.executor import (
     reference_fault,
 )
 from graphwright.runtime.hostcall import op_of, reference_of
+from graphwright.support.event_sink import now, record_node
 
 Sizes = dict[str, int]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from graphwright.errors import Collector, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.symbols import SymbolError, evaluate, parse_dim
-from graphwright.spelling import did_you_mean
+from graphwright.support.spelling import did_you_mean
 
 
 def input_shapes(

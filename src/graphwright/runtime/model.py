@@ -14,7 +14,6 @@ from graphwright import _native
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError, PackageError
 from graphwright.executable.specs import TensorSpec
-from graphwright.file_kinds import FileId, file_id
 from graphwright.ir.arrays import Array
 from graphwright.ir.pytree import METADATA
 from graphwright.package.package import Package
@@ -24,6 +23,7 @@ from graphwright.runtime.executor import Executor, FastPath
 from graphwright.runtime.forward import forward_call
 from graphwright.runtime.states import StatefulExecutor, States
 from graphwright.runtime.task_calls import TaskTime, record_tasks
+from graphwright.support.file_kinds import FileId, file_id
 
 if TYPE_CHECKING:
     from graphwright.runtime.memory_use import Memory

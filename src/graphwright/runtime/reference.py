@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphwright.errors import Collector, Diagnostic, FeedError, GraphwrightError, ModelError
-from graphwright.event_sink import is_recording, now, record_node
 from graphwright.ir.arrays import Array
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import Observer, evaluate_module, input_sizes
@@ -24,6 +23,7 @@ from graphwright.runtime.executor import (
     reference_fault,
     update,
 )
+from graphwright.support.event_sink import is_recording, now, record_node
 
 
 class Reference(Executor):

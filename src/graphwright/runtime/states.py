@@ -7,11 +7,11 @@ from typing import Any
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
-from graphwright.fork_lock import ForkLock
 from graphwright.ir.arrays import Array, np
 from graphwright.runtime.conversion import read_array
 from graphwright.runtime.executor import Executor, FastPath
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.fork_lock import ForkLock
+from graphwright.support.spelling import did_you_mean, listed
 
 
 class States(Mapping[str, Array]):

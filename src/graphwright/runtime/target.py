@@ -12,8 +12,8 @@ from graphwright.config import DEVICES, Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
+from graphwright.option_files.rate_files import resolved
 from graphwright.package.weights import Weights
-from graphwright.rate_files import resolved
 from graphwright.records import dataclass, field, replace
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"

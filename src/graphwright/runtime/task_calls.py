@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from graphwright.event_sink import EventKind
 from graphwright.ir.arrays import Array, np
 from graphwright.records import dataclass
 from graphwright.runtime.events import Events, Recording, event_type
+from graphwright.support.event_sink import EventKind
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import TaskGraph

@@ -22,9 +22,9 @@ from graphwright.config import Options, variable
 from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
 from graphwright.ir.sizes import Dim, parse_size
 from graphwright.records import fields
+from graphwright.support.whole_folder import new_folder_fault
 from graphwright.tools.arrays import read_npy, read_npz
 from graphwright.tools.console import set_verbosity
-from graphwright.whole_folder import new_folder_fault
 
 Sizes = dict[str, list[int | str | Dim | None]]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.names import UniqueNames, identifier
-from graphwright.whole_file import whole_file
+from graphwright.support.whole_file import whole_file
 
 Array = np.ndarray[Any, Any]
 _UNREADABLE = (

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from graphwright.ir.names import terminal
-from graphwright.spelling import did_you_mean
+from graphwright.support.spelling import did_you_mean
 from graphwright.tools.console import say
 from graphwright.tools.ending import end_with
 from graphwright.tools.machine import versions

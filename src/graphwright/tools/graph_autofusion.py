@@ -15,7 +15,9 @@ from graphwright.autofusion.autofuse import Autofused, autofuse
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FusedFunction, fused_functions, save_model
-from graphwright.spelling import listed
+from graphwright.support.spelling import listed
+from graphwright.support.whole_file import whole_file
+from graphwright.support.whole_folder import write_folder
 from graphwright.tools.arguments import (
     STANDARD_INPUT,
     Seed,
@@ -33,8 +35,6 @@ from graphwright.tools.machine import versions
 from graphwright.tools.measuring.bench import Ratio
 from graphwright.tools.measuring.engines import LIBRARY, is_installed
 from graphwright.tools.measuring.library_measurement import measure_programs, ratio_text, slower_programs
-from graphwright.whole_file import whole_file
-from graphwright.whole_folder import write_folder
 
 SHOWN: Final = 8
 """Operators and functions that are listed."""

@@ -10,10 +10,10 @@ import typer
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.file_kinds import PACKAGE, ZIP, kind_of_file
 from graphwright.gears import Gears
 from graphwright.runtime.model import Model
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.file_kinds import PACKAGE, ZIP, kind_of_file
+from graphwright.support.spelling import did_you_mean, listed
 from graphwright.tools.arguments import Sizes, parse_constants, parse_names, parse_states
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from torch.autograd.graph import increment_version
 from graphwright._native import TensorDispatch, TensorEntry
 from graphwright.api import compile, compile_behind
 from graphwright.config import Options
-from graphwright.fork_lock import ForkLock
 from graphwright.frontends.torch.graph import Reading
 from graphwright.frontends.torch.interface import Input
 from graphwright.frontends.torch.types import dlpack_type, tensor_from
@@ -27,6 +26,7 @@ from graphwright.program_cache import MOST_WEIGHTS, ProgramCache, program_key
 from graphwright.records import dataclass
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.model import Model
+from graphwright.support.fork_lock import ForkLock
 from graphwright.torch.parameters import Snapshot, key_of, sampled_bytes
 from graphwright.torch.released import refuse_released, release
 from graphwright.torch.reports import GraphReport

@@ -15,10 +15,10 @@ from typing import Final
 
 from graphwright.cost.choices import Choice
 from graphwright.ir.arrays import np
+from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import dataclass, field, replace
 from graphwright.tuning.pair import Part, compare, is_gain
 from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
-from graphwright.tuning_records import Measured, Times, Workloads
 
 SHORT: Final = 0.003
 """Workloads that take a smaller share of the model's time are not measured."""

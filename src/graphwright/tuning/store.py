@@ -9,10 +9,17 @@ import graphwright
 from graphwright.config import Options
 from graphwright.errors import ToolchainError
 from graphwright.log import warn_once
-from graphwright.rate_files import cpu_model
+from graphwright.option_files.rate_files import cpu_model
+from graphwright.option_files.tuning_records import (
+    NO_RECORD,
+    USERS_RECORD,
+    Record,
+    Workloads,
+    decoded,
+    parsed,
+)
 from graphwright.records import replace
 from graphwright.targets.cpu.private import PrivateFolder
-from graphwright.tuning_records import NO_RECORD, USERS_RECORD, Record, Workloads, decoded, parsed
 
 FILE: Final = "record.json"
 REMEDY: Final = "a compilation with --tune writes a new one"

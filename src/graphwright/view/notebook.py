@@ -10,10 +10,10 @@ from graphwright.api import compile as compile_model
 from graphwright.ir.names import html_attribute
 from graphwright.records import dataclass, field
 from graphwright.runtime.model import Model
+from graphwright.support.whole_file import whole_file
 from graphwright.view.document import document_of
 from graphwright.view.page import page_of
 from graphwright.view.stages import Watched, compilation_of, pictures_of_package
-from graphwright.whole_file import whole_file
 
 HEIGHT = 640
 """Pixels of the frame that a notebook shows."""

@@ -13,7 +13,7 @@ from graphwright.export.onnx.attributes import raw_bytes, raw_size, tensor_heade
 from graphwright.export.onnx.model import OnnxModel
 from graphwright.ir.op import Array
 from graphwright.ir.types import STRING, dtype_of
-from graphwright.whole_file import whole_file
+from graphwright.support.whole_file import whole_file
 
 ROOM: Final = (1 << 31) - (1 << 27)
 """Bytes of weights that fit into one file of protobuf, beside the graph."""

@@ -30,7 +30,7 @@ from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.user_inputs import constant_for
 from graphwright.records import dataclass
-from graphwright.spelling import did_you_mean, listed
+from graphwright.support.spelling import did_you_mean, listed
 
 __all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.names import terminal
 from graphwright.records import dataclass, field
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 
 NAMED_NODES = 3
 """How many nodes an unsupported op's message names."""

@@ -14,11 +14,11 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 from graphwright.frontends.onnx.tensors import Folder
 from graphwright.frontends.onnx.wire import cut_weights
 from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
+from graphwright.support.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 
 MAX_FILE = 2**31 - 1
 """Protobuf's limit of one message."""

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from graphwright.file_kinds import FileId, file_id
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.types import DTYPES, STRING, DType
 from graphwright.records import dataclass, field, replace
+from graphwright.support.file_kinds import FileId, file_id
 
 MAX_RANK = 64
 """NumPy's limit."""

@@ -17,7 +17,6 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.file_kinds import TORCHSCRIPT, kind_of_file
 from graphwright.frontends.torch.aliases import without_aliases
 from graphwright.frontends.torch.decompositions import export_decompositions
 from graphwright.frontends.torch.dim_names import name_dims
@@ -28,6 +27,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.ir.pytree import Constant, Number, Tensor, forward_from, leaves
+from graphwright.support.file_kinds import TORCHSCRIPT, kind_of_file
 
 TorchSource: TypeAlias = torch.nn.Module | ExportedProgram
 MOST_LINES = 3

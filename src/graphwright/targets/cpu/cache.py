@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from graphwright.config import Options
-from graphwright.event_sink import now, record_cache
 from graphwright.log import debug
 from graphwright.records import dataclass, fields
+from graphwright.support.event_sink import now, record_cache
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.private import PrivateFolder
 from graphwright.targets.cpu.toolchain import Compilers, Toolchain, compile_all

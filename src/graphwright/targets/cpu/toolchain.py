@@ -22,9 +22,9 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.log import debug
 from graphwright.records import dataclass, replace
+from graphwright.support.temporary import temporary_folder
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.private import PrivateFolder
-from graphwright.temporary import temporary_folder
 
 CANDIDATES: Final = ("cc", "gcc", "clang")
 TIME_LIMIT: Final = 120.0

@@ -18,6 +18,7 @@ from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.records import replace
 from graphwright.runtime.model import Model
+from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import (
     Constants,
     Feeds,
@@ -37,7 +38,6 @@ from graphwright.tools.measuring.bench import Measured, TaskRow, measure, ratio,
 from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_installed
 from graphwright.tools.models import is_package, open_model
 from graphwright.tools.progress import Watch, stages
-from graphwright.whole_file import whole_file
 
 app = typer.Typer(add_completion=False)
 

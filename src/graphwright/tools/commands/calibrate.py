@@ -11,14 +11,14 @@ from graphwright.config import Options
 from graphwright.cost.calibration import rates_of
 from graphwright.cost.machine import MACHINES
 from graphwright.errors import Diagnostic, OptionError
-from graphwright.rate_files import RATES, Rates, cpu_model, parsed, rates_text
+from graphwright.option_files.rate_files import RATES, Rates, cpu_model, parsed, rates_text
 from graphwright.runtime.target import usable_isas
+from graphwright.support.whole_file import whole_file
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core
 from graphwright.targets.cpu.toolchain import find_toolchain
 from graphwright.tools.arguments import with_options_of
 from graphwright.tools.console import note, progress, say, table
-from graphwright.whole_file import whole_file
 
 app = typer.Typer(add_completion=False)
 

@@ -13,11 +13,11 @@ import graphwright.ops
 from graphwright.compiler.recompile import source_module
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic
-from graphwright.file_kinds import EXPORTED, kind_of_file
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
 from graphwright.runtime.model import Model
+from graphwright.support.file_kinds import EXPORTED, kind_of_file
 from graphwright.tools.arguments import (
     Constants,
     Feeds,

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from graphwright.config import Options
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 from graphwright.tools.arguments import (
     Constants,
     Feeds,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from graphwright.config import Options
-from graphwright.spelling import counted, listed
+from graphwright.support.spelling import counted, listed
 from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described

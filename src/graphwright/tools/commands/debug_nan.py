@@ -6,7 +6,7 @@ import typer
 
 from graphwright.config import Options
 from graphwright.runtime.first_nan import NAN, first_nan
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described

@@ -15,7 +15,8 @@ import typer
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.op import Array
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
+from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import (
     Feeds,
     Seed,
@@ -32,7 +33,6 @@ from graphwright.tools.debugging.reduction import Reducer
 from graphwright.tools.debugging.subject import evaluated, random_feeds
 from graphwright.tools.debugging.submodel import Candidate, Divisible, read_onnx
 from graphwright.tools.measuring.engines import first_line
-from graphwright.whole_file import whole_file
 
 SECONDS: Final = 600.0
 PLACE: Final = "{}"

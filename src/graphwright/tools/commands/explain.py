@@ -17,6 +17,7 @@ from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
 from graphwright.runtime.model import Model
+from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import (
     Constants,
     EntryName,
@@ -36,7 +37,6 @@ from graphwright.tools.progress import Watch, stages
 from graphwright.tools.reports.explain_html import page
 from graphwright.tools.reports.explanation import Explanation, changes
 from graphwright.tools.reports.model_tables import traffic_line
-from graphwright.whole_file import whole_file
 
 GAINS: Final = 4
 MISSES: Final = 5

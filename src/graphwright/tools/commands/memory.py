@@ -17,6 +17,7 @@ from graphwright.ir.sizes import Dim
 from graphwright.package.write import write_package
 from graphwright.runtime.memory_use import Memory, ProgramMemory
 from graphwright.runtime.model import Model
+from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import (
     Constants,
     EntryName,
@@ -36,7 +37,6 @@ from graphwright.tools.progress import Watch, stages
 from graphwright.tools.reports.memory_advice import Advice, advice_for, sources_text
 from graphwright.tools.reports.memory_html import page
 from graphwright.tools.reports.memory_tables import is_sized, shapes_text, totals
-from graphwright.whole_file import whole_file
 
 MOST_BUFFERS: Final = 8
 """Buffers of the peak that are shown."""

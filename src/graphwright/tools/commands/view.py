@@ -11,13 +11,14 @@ import typer
 import graphwright.ops
 from graphwright.config import Options
 from graphwright.errors import FeedError
-from graphwright.file_kinds import EXPORTED, TORCHSCRIPT, kind_of_file
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
-from graphwright.spelling import did_you_mean
+from graphwright.support.file_kinds import EXPORTED, TORCHSCRIPT, kind_of_file
+from graphwright.support.spelling import did_you_mean
+from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import (
     STANDARD_INPUT,
     Constants,
@@ -43,7 +44,6 @@ from graphwright.view.onnx_file import onnx_model
 from graphwright.view.page import page_of
 from graphwright.view.picture import GraphPicture
 from graphwright.view.stages import NAMES, TASKS, Watched, compilation_of, pictures_of_package
-from graphwright.whole_file import whole_file
 
 if TYPE_CHECKING:
     from graphwright.compiler.modules import Observer

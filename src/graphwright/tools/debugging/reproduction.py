@@ -15,10 +15,10 @@ from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
 from graphwright.records import dataclass, fields
+from graphwright.support.whole_folder import write_folder
 from graphwright.tools.check import distance, reference_outputs
 from graphwright.tools.debugging.program_values import outputs_of
 from graphwright.tools.debugging.submodel import Candidate
-from graphwright.whole_folder import write_folder
 
 MODEL: Final = "reduced.onnx"
 FEEDS: Final = "feeds.npz"

@@ -15,13 +15,13 @@ from graphwright.compiler.recompile import source_module
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, Program
 from graphwright.export.onnx import write_model
-from graphwright.file_kinds import ONNX, kind_of_file
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Array
 from graphwright.records import dataclass, replace
 from graphwright.runtime.bindings import Bindings
 from graphwright.runtime.model import Model
+from graphwright.support.file_kinds import ONNX, kind_of_file
 from graphwright.tools.arguments import Sizes, parse_constants
 from graphwright.tools.check import all_feeds
 from graphwright.tools.debugging.history import History

@@ -15,7 +15,7 @@ from graphwright.package.package import Package
 from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds

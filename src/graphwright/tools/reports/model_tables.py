@@ -13,7 +13,7 @@ from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
 from graphwright.report import dynamic_lines
 from graphwright.runtime.model import Model
-from graphwright.spelling import counted
+from graphwright.support.spelling import counted
 from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.reports.facts import (
     constraint_texts,

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any, Final
 
-from graphwright.spelling import did_you_mean
+from graphwright.support.spelling import did_you_mean
 
 KEYS: Final = ("rules", "off")
 """Of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphwright.whole_file import whole_file
+from graphwright.support.whole_file import whole_file
 
 
 def write(path: Path, data: bytes = b"new") -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from graphwright.background import BackgroundTask
+from graphwright.support.background import BackgroundTask
 
 
 def test_it_runs_while_the_caller_goes_on() -> None:

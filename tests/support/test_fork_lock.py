@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from graphwright.fork_lock import ForkLock
+from graphwright.support.fork_lock import ForkLock
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),

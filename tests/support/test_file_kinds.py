@@ -20,7 +20,7 @@ from PIL import Image
 from safetensors.numpy import save as save_safetensors
 
 import graphwright as gw
-from graphwright.file_kinds import EXPORTED, HEAD, TORCHSCRIPT, kind_of
+from graphwright.support.file_kinds import EXPORTED, HEAD, TORCHSCRIPT, kind_of
 from tests.package.models import Classifier
 from tests.tools.support import graphwright
 

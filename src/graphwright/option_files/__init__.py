@@ -1,0 +1,1 @@
+"""Files that options of a compilation name: fusion rules, measured rates, tuning records."""

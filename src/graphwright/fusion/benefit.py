@@ -10,7 +10,7 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.nest import Nest
 
 ROW_SHARE: Final = 80
 """Percent of the second-level cache that one row's operands may take if they are walked several times."""

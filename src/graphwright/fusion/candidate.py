@@ -12,7 +12,7 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
 from graphwright.loop_nests.analysis import analyse, extended
-from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.nest import Nest
 from graphwright.targets.base import Target
 
 

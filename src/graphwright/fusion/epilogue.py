@@ -9,7 +9,7 @@ from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import F32, I8, I32, U8
-from graphwright.loop_nests.axes import Nest
+from graphwright.loop_nests.nest import Nest
 
 
 def epilogue_refusal(anchor: Node, rest: Sequence[Node], nest: Nest) -> Refusal | None:

@@ -8,7 +8,8 @@ from typing import Final
 from graphwright.ir.graph import Value
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.loop_nests.addresses import terms_of
-from graphwright.loop_nests.axes import Axis, Nest
+from graphwright.loop_nests.axes import Axis
+from graphwright.loop_nests.nest import Nest
 
 SHORTEST_RUN: Final = 16
 """Elements that lie side by side in each access: a cache line of f32. Shorter ones cost more than a copy."""

@@ -8,8 +8,8 @@ from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
-from graphwright.loop_nests.axes import Nest
 from graphwright.loop_nests.moves import is_move
+from graphwright.loop_nests.nest import Nest
 from graphwright.records import dataclass
 
 

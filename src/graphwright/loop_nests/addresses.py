@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from graphwright.ir.fused import Term
 from graphwright.ir.graph import Value
 from graphwright.ir.refusal import Code
-from graphwright.loop_nests.axes import Axis, Nest, NotOneNest
+from graphwright.loop_nests.axes import Axis, NotOneNest
+from graphwright.loop_nests.nest import Nest
 
 
 def terms_of(nest: Nest, value: Value) -> tuple[Value, tuple[Term, ...]] | None:

@@ -8,9 +8,10 @@ from graphwright.ir.graph import Node
 from graphwright.ir.moved_axes import JoinsOperands, MovesAxes
 from graphwright.ir.op import Trait, folding
 from graphwright.ir.refusal import Code
-from graphwright.loop_nests.axes import Axis, Nest, NotOneNest
+from graphwright.loop_nests.axes import Axis, NotOneNest
 from graphwright.loop_nests.concats import join
 from graphwright.loop_nests.moves import move, show
+from graphwright.loop_nests.nest import Nest
 from graphwright.loop_nests.rolls import keep_phases, unify_phases
 
 

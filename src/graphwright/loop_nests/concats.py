@@ -8,8 +8,9 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.moved_axes import JoinsOperands
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code
-from graphwright.loop_nests.axes import Nest, NotOneNest
+from graphwright.loop_nests.axes import NotOneNest
 from graphwright.loop_nests.builder import weight_of_node
+from graphwright.loop_nests.nest import Nest
 
 MOST_JOINED: Final = 4
 """Operands of a concatenation inside a region: each element is chosen among as many."""

@@ -11,7 +11,8 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.moved_axes import Along, JoinsOperands, MovesAxes
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.addresses import with_run
-from graphwright.loop_nests.axes import Axis, Nest, NotOneNest, Place, Window
+from graphwright.loop_nests.axes import Axis, NotOneNest, Place
+from graphwright.loop_nests.nest import Nest, Window
 from graphwright.loop_nests.rolls import roll
 
 

@@ -10,7 +10,8 @@ from graphwright.ir.moved_axes import Along
 from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import Dim
 from graphwright.loop_nests.addresses import find_run
-from graphwright.loop_nests.axes import Axis, Nest, NotOneNest, Phase, Place
+from graphwright.loop_nests.axes import Axis, NotOneNest, Place
+from graphwright.loop_nests.nest import Nest, Phase
 
 
 def roll(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> Place:

@@ -13,8 +13,9 @@ from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, product
 from graphwright.loop_nests.addresses import terms_of
 from graphwright.loop_nests.analysis import analyse
-from graphwright.loop_nests.axes import Axis, Nest, join_axes
+from graphwright.loop_nests.axes import Axis, join_axes
 from graphwright.loop_nests.limits import Limits
+from graphwright.loop_nests.nest import Nest
 from graphwright.records import replace
 
 

@@ -14,8 +14,8 @@ from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.refusal import Refusal
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import DType
-from graphwright.loop_nests.axes import Nest
 from graphwright.loop_nests.limits import Limits
+from graphwright.loop_nests.nest import Nest
 
 
 class Compiler(Protocol):

@@ -14,8 +14,8 @@ from graphwright.ir.op import Trait, folding
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType
-from graphwright.loop_nests.axes import Nest
 from graphwright.loop_nests.limits import Limits
+from graphwright.loop_nests.nest import Nest
 from graphwright.records import dataclass
 from graphwright.targets.registry import register_target
 

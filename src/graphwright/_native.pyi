@@ -145,6 +145,19 @@ class Arenas:
     def __init__(self) -> None: ...
 
 @final
+class CrashRun:
+    """A block in which a crash in a kernel that this thread's runs launch writes a folder."""
+
+    def __init__(self, folder: str, model: str, advice: str, files: list[tuple[str, bytes, Buffer]]) -> None:
+        """``folder``, an absolute path, is where the folders are made, ``model`` a package by its path there.
+        ``advice`` ends the report. ``files``: names, and what they hold: the bytes, and the memory behind
+        them as it is then.
+        """
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+@final
 class Program:
     def __init__(
         self,

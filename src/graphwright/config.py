@@ -273,6 +273,11 @@ class Options:
         _switch,
         True,
     )
+    crash_dir: Path | None = _option(
+        None,
+        "folder where a crash in a kernel writes the model, its inputs and a script that runs it again",
+        _folder,
+    )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names

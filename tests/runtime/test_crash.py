@@ -88,14 +88,23 @@ def crashed(
 
 
 def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    environment = {
+    return subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+        timeout=120,
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Variables of a process that keeps what it writes in ``folder``."""
+    return {
         "GRAPHWRIGHT_CACHE_DIR": str(folder),
         "GRAPHWRIGHT_KEY_DIR": str(folder),
         "PATH": "/usr/bin:/bin",
     }
-    return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, cwd=folder, env=environment, timeout=120
-    )
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -109,6 +118,8 @@ def test_a_crash_names_the_kernel_and_ends_the_process(tmp_path: Path, name: str
     assert re.search(r"task: \d of \d", said)
     assert "kernel: planted of plugin_kernel.c" in said
     assert "nodes: halves" in said
+    assert "  shapes: (x: f32[3, 5]) -> (y: f32[3, 5])\n" in said
+    assert "  operands: x (read, 60 bytes), h (written, 60 bytes)\n" in said
     assert "arguments: 5\n" in said
     assert re.search(r"units: \d to [23] of 3\n", said)
     assert said.count("in a kernel") == 1
@@ -175,6 +186,8 @@ model(x)
     assert "SIGBUS in a kernel, at address 0x" in done.stderr
     assert "model: gate.om (x: f32[n, 4096])" in done.stderr
     assert "kernel: sigmoid_mul_0 of generated.c, for v" in done.stderr
-    assert "loops: sigmoid_mul_0(x: f32[" in done.stderr and "sizes(" in done.stderr
+    assert "loops: sigmoid_mul_0(x: f32[" in done.stderr
+    assert f" sizes(n0 = {64 * 4096})" in done.stderr
+    assert "shapes: (x: f32[64, 4096]) -> (y: f32[64, 4096])" in done.stderr
     assert "nodes: gate + product" in done.stderr
     assert f"arguments: {64 * 4096}\n" in done.stderr

@@ -1,4 +1,8 @@
-"""What a crash in a kernel says of it, made when a program is loaded: a signal handler can only write."""
+"""What a crash in a kernel says of it, made when a program is loaded: a signal handler can only write.
+
+Sizes of the run are not known then: ``\\1aN;`` stands for argument N of the kernel, ``\\1rN;`` for register N
+of the shape program, which the handler fills in.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.names import terminal
 from graphwright.kernels.ref import KernelRef
-from graphwright.lower.tasks import FunctionOperand, Task, TaskKind
+from graphwright.lower.tasks import Binding, FunctionOperand, Operand, Task, TaskGraph, TaskKind
 
 _LINE = 2000
 """Characters of a line."""
@@ -24,6 +28,7 @@ def crash_sites(program: Program, target: TargetCode, model: str) -> list[str]:
     ends = [
         ", ".join(f"{spec.name}: {spec.type_text}" for spec in s) for s in (program.inputs, program.outputs)
     ]
+    shapes = [", ".join(map(_shape_text, each)) for each in (graph.inputs, graph.outputs)]
     found = []
     for number, task in enumerate(graph.tasks):
         kernels = [graph.kernels[k] for k in _kernels_of(task)]
@@ -31,11 +36,46 @@ def crash_sites(program: Program, target: TargetCode, model: str) -> list[str]:
             f"  model: {model} ({ends[0]}) -> ({ends[1]})",
             f"  task: {number} of {len(graph.tasks)}",
             *(f"  kernel: {_kernel_text(kernel, target.name)}" for kernel in kernels),
-            *(f"  loops: {heads[k.module, k.symbol]}" for k in kernels if (k.module, k.symbol) in heads),
             f"  nodes: {task.name}",
         ]
-        found.append("".join(f"{terminal(line, _LINE)}\n" for line in lines))
+        loops = [heads[k.module, k.symbol] for k in kernels if (k.module, k.symbol) in heads]
+        sizes = [
+            *(f"  loops: {_with_sizes(terminal(head, _LINE))}" for head in loops),
+            f"  shapes: ({shapes[0]}) -> ({shapes[1]})",
+            f"  operands: {', '.join(_operand_texts(graph, task)) or 'none'}",
+        ]
+        found.append("".join(f"{line}\n" for line in [*(terminal(line, _LINE) for line in lines), *sizes]))
     return found
+
+
+def _with_sizes(head: str) -> str:
+    """``head`` of generated loops, whose sizes are the arguments of the kernel."""
+    start, named, rest = head.partition(" sizes(")
+    names, end, rest = rest.partition(")")
+    sizes = [f"{name} = \1a{k};" for k, name in enumerate(names.split(", ")) if name]
+    return f"{start}{named}{', '.join(sizes)}{end}{rest}"
+
+
+def _shape_text(binding: Binding) -> str:
+    dims = ", ".join(map(_register, binding.dims))
+    return f"{terminal(binding.name)}: {binding.dtype}[{dims}]"
+
+
+def _operand_texts(graph: TaskGraph, task: Task) -> list[str]:
+    """What the kernel reads and writes: the names of values, and bytes."""
+    texts = []
+    for position, operand in enumerate(task.operands):
+        if isinstance(operand, Operand):
+            buffer = graph.buffers[operand.buffer]
+            kind = "written" if position in task.writes else "read"
+            name = terminal(buffer.name) or buffer.storage.name.lower()
+            texts.append(f"{name} ({kind}, {_register(buffer.size)} bytes)")
+    return texts
+
+
+def _register(number: int) -> str:
+    """What the handler writes the value of a register for."""
+    return f"\1r{number};"
 
 
 def kernel_heads(sources: Mapping[str, str]) -> dict[tuple[str, str], str]:

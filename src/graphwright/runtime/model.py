@@ -26,6 +26,7 @@ from graphwright.runtime.task_calls import TaskTime, record_tasks
 from graphwright.support.file_kinds import FileId, file_id
 
 if TYPE_CHECKING:
+    from graphwright.runtime.crash_folder import CrashFolders
     from graphwright.runtime.memory_use import Memory
 
 
@@ -47,19 +48,25 @@ class Model:
         options: Options | None = None,
         sources: frozenset[FileId] = frozenset(),
         again: Callable[[Options], Model] | None = None,
+        crash_folders: CrashFolders | None = None,
     ) -> None:
         """``executor`` runs the entry ``name`` of ``package``, on ``states`` that all entries share; ``key``
         signs the packages that it saves; ``options`` are those that it runs with; ``sources`` are the files
-        that it was made from; ``again`` makes the model of the first entry once more, for copies.
+        that it was made from; ``again`` makes the model of the first entry once more, for copies;
+        ``crash_folders`` is where crashes in its kernels are written.
         """
         self.package, self.entry, self.executor = package, package.entries[name], executor
         self._name, self._states = name, states
         self._options = options or Options()
         self._key, self._sources, self._again = key, sources, again
         self._entries: dict[str, Model] = {}
-        self._runner: Executor = executor
+        self.recording_executor = executor
+        """``executor``, or what lets crashes write the inputs of its runs."""
+        if crash_folders is not None:
+            self.recording_executor = _recording(executor, crash_folders, package, name, self._options)
+        self._runner: Executor = self.recording_executor
         if kept := self.entry.states:
-            self._runner = StatefulExecutor(executor, self.entry.inputs, kept, states)
+            self._runner = StatefulExecutor(self.recording_executor, self.entry.inputs, kept, states)
         self._bindings = Bindings(self.entry.feeds, self.entry.outputs)
         self._forward = forward_call(self.entry.metadata, self.entry.feeds, self.entry.outputs)
 
@@ -276,11 +283,26 @@ def make_models(
     """A model for each entry of ``package``, which ``executors`` run by name; that of the first."""
     specs = {spec.name: spec for entry in package.entries.values() for spec in entry.states}
     states = States(specs.values(), package.starts())
+    folders = None if options.crash_dir is None else _crash_folders(package, key, options)
     models = {
-        name: Model(package, name, executor, states, key, options, sources, again)
+        name: Model(package, name, executor, states, key, options, sources, again, folders)
         for name, executor in executors.items()
     }
     if len(models) > 1:  # one alone would only refer to itself
         for model in models.values():
             model._entries = models
     return next(iter(models.values()))
+
+
+def _crash_folders(package: Package, key: bytes | None, options: Options) -> CrashFolders | None:
+    from graphwright.runtime.crash_folder import prepared  # imported where crashes are written
+
+    return prepared(package, key, options)
+
+
+def _recording(
+    executor: Executor, folders: CrashFolders, package: Package, name: str, options: Options
+) -> Executor:
+    from graphwright.runtime.crash_folder import RecordingExecutor  # imported where crashes are written
+
+    return RecordingExecutor(executor, folders, package, name, options)

@@ -106,7 +106,7 @@ class CompiledGraph:
         with self._lock:
             model, fed = self._held(arguments).model, self._fed()
         arrays = [each.array(arguments[each.position]) for each in fed]
-        results = model.executor.run(arrays, None, model.threads)
+        results = model.recording_executor.run(arrays, None, model.threads)
         for each, array in zip(fed, arrays, strict=True):
             if each.position in self._interface.changed:
                 each.write(array, arguments[each.position])
@@ -225,7 +225,8 @@ class CompiledGraph:
         return [each.weights for each in found if each.weights.region is not None]
 
     def _entry_of(self, model: Model, arguments: tuple[Any, ...]) -> TensorEntry | None:
-        if not isinstance(model.executor, Cpu):
+        executor = model.recording_executor
+        if not isinstance(executor, Cpu):
             return None
         inputs = [
             (each.position, *dlpack_type(spec.dtype), each.order)
@@ -234,7 +235,7 @@ class CompiledGraph:
         outputs = [dlpack_type(spec.dtype) for spec in model.outputs]
         watched = [(position, sampled_bytes(arguments[position])) for position in self._frozen]
         threads = self._options.threads
-        return model.executor.tensor_path(torch.Tensor, inputs, outputs, watched, arguments, threads)
+        return executor.tensor_path(torch.Tensor, inputs, outputs, watched, arguments, threads)
 
 
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()

@@ -140,6 +140,7 @@ static bool run_once(model *m, const int64_t *dims, const void *input, void *out
                         poison,
                         recording,
                         NULL,
+                        NULL,
                         spread};
         done = gw_execute(&call, &error);
         gw_context_give(&m->contexts, context);

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import graphwright as gw
 from benchmarks.planted_faults.models import MODELS
 from graphwright.tools.debugging.subject import evaluated, random_feeds
 from graphwright.tools.debugging.submodel import Divisible
@@ -50,6 +51,13 @@ def test_only_what_the_command_needs_is_left(model: str, ops: list[str], command
     assert sorted(node.op_type for node in made.graph.node) == sorted(ops)
     feeds = dict(np.load("s.npz"))
     onnxruntime.InferenceSession(made.SerializeToString()).run(None, feeds)
+
+
+def test_a_package_is_refused(command: str) -> None:
+    gw.compile(MODELS["convolutions"]()).save("m.om")
+    result = graphwright("debug", "reduce", "m.om", "--when", f"{command} Softmax")
+    assert result.exit_code == 1
+    assert "give the model that it was compiled from" in result.output
 
 
 def test_a_command_gets_feeds_of_the_part(tmp_path: Path) -> None:

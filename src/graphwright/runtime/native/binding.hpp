@@ -143,6 +143,10 @@ nb::dict plan_info(const Program &p, const gw_plan *plan);
 void note_plan(const Program &p, const gw_plan *plan);
 void define_events(nb::module_ &m);
 
+/* ---- crashes ---- */
+
+void define_crash_run(nb::module_ &m);
+
 /* ---- entries ---- */
 
 void define_dlpack(nb::module_ &m);

@@ -1,93 +1,81 @@
 #include "crash.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SIGNALS = 4, MOST_ARGS = 64, LINE = 256 };
+enum { SIGNALS = 4, MOST_ARGS = 64 };
+enum { PATIENCE_MS = 60000, PAUSE_MS = 10 };
+enum { IDLE, WRITING, DONE };
 
 static const struct {
     int number;
     const char *name;
 } signals[SIGNALS] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}};
 static struct sigaction before[SIGNALS];
+static atomic_int state; /* of the report */
+static _Thread_local volatile bool is_writer __attribute__((tls_model("initial-exec")));
 
 /* Volatile: a handler reads it. Of the process's own block: reading it first in a handler takes no memory. */
 static _Thread_local const gw_site *volatile current __attribute__((tls_model("initial-exec")));
 
 void gw_set_site(const gw_site *site) { current = site; }
 
-/* ---- writing, with nothing but what a handler may call ---- */
+static _Thread_local const gw_crash_run *running;
+
+const gw_crash_run *gw_set_crash_run(const gw_crash_run *run) {
+    const gw_crash_run *before_it = running;
+    running = run;
+    return before_it;
+}
+
+const gw_crash_run *gw_current_crash_run(void) { return running; }
+
+/* ---- the report ---- */
 
 typedef struct {
-    size_t used;
-    char text[LINE];
-} line;
+    int position; /* of the signal */
+    const siginfo_t *info;
+    const gw_site *site;
+} fault;
 
-static void flush(line *to) {
-    for (size_t done = 0; done < to->used;) {
-        ssize_t written = write(STDERR_FILENO, to->text + done, to->used - done);
-        if (written < 0 && errno != EINTR)
-            break;
-        if (written > 0)
-            done += (size_t)written;
-    }
-    to->used = 0;
-}
-
-static void put(line *to, const char *text) {
-    for (; *text; text++) {
-        if (to->used == LINE)
-            flush(to);
-        to->text[to->used++] = *text;
-    }
-}
-
-static void put_unsigned(line *to, uint64_t number, unsigned base) {
-    char digits[24];
-    size_t at = sizeof digits;
-    digits[--at] = 0;
-    do
-        digits[--at] = "0123456789abcdef"[number % base];
-    while ((number /= base) > 0);
-    put(to, digits + at);
-}
-
-static void put_number(line *to, int64_t number) {
-    if (number < 0)
-        put(to, "-");
-    put_unsigned(to, number < 0 ? 0 - (uint64_t)number : (uint64_t)number, 10);
-}
-
-static void report(int position, const siginfo_t *info, const gw_site *site) {
-    line to = {0};
-    put(&to, "graphwright: ");
-    put(&to, signals[position].name);
-    put(&to, " in a kernel");
-    if (info->si_code > 0) {
-        put(&to, ", at address 0x");
-        put_unsigned(&to, (uint64_t)(uintptr_t)info->si_addr, 16);
-    }
-    put(&to, "\n");
-    put(&to, site->text);
-    put(&to, "  arguments:");
+static void put_args(gw_crash_text *to, const gw_site *site) {
+    gw_put(to, "  arguments:");
     const int64_t shown = site->arg_count < MOST_ARGS ? site->arg_count : MOST_ARGS;
     for (int64_t i = 0; i < shown; i++) {
-        put(&to, " ");
-        put_number(&to, site->args[i]);
+        gw_put(to, " ");
+        gw_put_number(to, site->args[i]);
     }
-    put(&to, shown < site->arg_count ? " ...\n" : shown == 0 ? " none\n" : "\n");
-    put(&to, "  units: ");
-    put_number(&to, site->begin);
-    put(&to, " to ");
-    put_number(&to, site->end);
-    put(&to, " of ");
-    put_number(&to, site->grid);
-    put(&to, "\n");
-    flush(&to);
+    gw_put(to, shown < site->arg_count ? " ...\n" : shown == 0 ? " none\n" : "\n");
+}
+
+static void report(gw_crash_text *to, const void *data) {
+    const fault *what = data;
+    const gw_site *site = what->site;
+    gw_put(to, "graphwright: ");
+    gw_put(to, signals[what->position].name);
+    gw_put(to, " in a kernel");
+    if (what->info->si_code > 0) {
+        gw_put(to, ", at address ");
+        gw_put_address(to, what->info->si_addr);
+    }
+    gw_put(to, "\n");
+    gw_put_filled(to, site->text, site->args, site->arg_count, site->registers, site->register_count);
+    put_args(to, site);
+    gw_put(to, "  units: ");
+    gw_put_number(to, site->begin);
+    gw_put(to, " to ");
+    gw_put_number(to, site->end);
+    gw_put(to, " of ");
+    gw_put_number(to, site->grid);
+    gw_put(to, "\n");
+    gw_flush(to);
 }
 
 /* ---- signals ---- */
@@ -110,15 +98,35 @@ static void pass_on(int position, siginfo_t *info, void *context) {
     }
 }
 
+/* Until the report of another thread is written: the process ends when one that has faulted goes on. */
+static void wait_for_report(void) {
+    for (int waited = 0; waited < PATIENCE_MS && atomic_load(&state) == WRITING && !is_writer;
+         waited += PAUSE_MS)
+        poll(NULL, 0, PAUSE_MS);
+}
+
+static void write_all(const fault *what) {
+    gw_crash_text console = {.file = STDERR_FILENO};
+    is_writer = true;
+    report(&console, what);
+    if (what->site->run)
+        gw_write_crash_folder(what->site->run, report, what, &console);
+    is_writer = false;
+}
+
 static void handle(int number, siginfo_t *info, void *context) {
     const int kept = errno;
     const gw_site *site = current;
-    int position = 0;
+    int position = 0, idle = IDLE;
     while (position < SIGNALS - 1 && signals[position].number != number)
         position++;
-    current = NULL; /* it is said once */
-    if (site)
-        report(position, info, site);
+    current = NULL; /* a fault in what follows is no kernel's */
+    if (site && atomic_compare_exchange_strong(&state, &idle, WRITING)) {
+        write_all(&(fault){position, info, site});
+        atomic_store(&state, DONE);
+    } else {
+        wait_for_report();
+    }
     errno = kept;
     pass_on(position, info, context);
 }

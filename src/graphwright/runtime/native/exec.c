@@ -84,8 +84,30 @@ static void *const *operands_of(const run *r, int64_t task) {
     return r->call->context->pointers + r->call->program->tasks[task].first_operand;
 }
 
+/* Its code. Where crashes are watched, one in the kernel says what this launch was. */
+static int32_t call_kernel(const run *r, int64_t task, int64_t begin, int64_t end, void *scratch) {
+    const gw_call *c = r->call;
+    const gw_task *t = &c->program->tasks[task];
+    const gw_kernel kernel = (gw_kernel)(uintptr_t)c->kernels[t->kernel];
+    const int64_t *args = c->plan->args + t->first_arg;
+    if (!c->sites)
+        return kernel(operands_of(r, task), args, begin, end, scratch);
+    const gw_site site = {.text = c->sites[task],
+                          .args = args,
+                          .registers = c->plan->registers,
+                          .arg_count = t->args.count,
+                          .register_count = c->program->shape_count,
+                          .begin = begin,
+                          .end = end,
+                          .grid = c->plan->steps[task].grid,
+                          .run = c->crash_run};
+    gw_set_site(&site);
+    const int32_t code = kernel(operands_of(r, task), args, begin, end, scratch);
+    gw_set_site(NULL);
+    return code;
+}
+
 static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
-    const gw_task *t = &r->call->program->tasks[task];
     const gw_step *s = &r->call->plan->steps[task];
     char *scratch = s->scratch < 0 ? NULL : r->call->context->arena + s->scratch + slot * s->scratch_stride;
     if (r->call->poison && scratch)
@@ -94,17 +116,9 @@ static void launch(run *r, int64_t task, int64_t begin, int64_t end, int slot) {
         fail(r, GW_E_KERNEL, task, GW_REACHES_BEYOND);
         return;
     }
-    gw_kernel kernel = (gw_kernel)(uintptr_t)r->call->kernels[t->kernel];
     int64_t said[3]; /* a kernel without scratch may say there what is wrong with its data */
     memcpy(said, NOTHING_SAID, sizeof said);
-    const int64_t *args = r->call->plan->args + t->first_arg;
-    const gw_site site = {
-        r->call->sites ? r->call->sites[task] : NULL, args, t->args.count, begin, end, s->grid};
-    if (site.text)
-        gw_set_site(&site);
-    int32_t code = kernel(operands_of(r, task), args, begin, end, scratch ? (void *)scratch : said);
-    if (site.text)
-        gw_set_site(NULL);
+    const int32_t code = call_kernel(r, task, begin, end, scratch ? (void *)scratch : said);
     if (code != 0)
         fail_saying(r, GW_E_KERNEL, task, code, scratch ? NOTHING_SAID : said);
 }

@@ -2,6 +2,7 @@
    workers. */
 #pragma once
 #include "arena.h"
+#include "crash_folder.h"
 #include "events.h"
 
 /* Every kernel and hook-taking library kernel. */
@@ -29,10 +30,11 @@ typedef struct {
     gw_host host;
     gw_interrupted interrupted; /* or NULL */
     void *host_data;
-    bool poison;              /* fill memory that no task may read with NaN bytes */
-    gw_recording *recording;  /* where events of the run go, or NULL; the caller has a reference */
-    const char *const *sites; /* of each task, what a crash in its kernel says; or NULL */
-    gw_spread spread;         /* for plans that are `shared`; or NULL: workers of the process help */
+    bool poison;                   /* fill memory that no task may read with NaN bytes */
+    gw_recording *recording;       /* where events of the run go, or NULL; the caller has a reference */
+    const char *const *sites;      /* of each task, what a crash in its kernel says; or NULL */
+    const gw_crash_run *crash_run; /* what such a crash writes; or NULL */
+    gw_spread spread;              /* for plans that are `shared`; or NULL: workers of the process help */
 } gw_call;
 
 bool gw_execute(const gw_call *call, gw_error *error);

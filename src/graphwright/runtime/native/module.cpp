@@ -264,6 +264,7 @@ NB_MODULE(_native, m) {
         .def("stats", &Program::stats)
         .def_prop_ro("states", &Program::states)
         .def("trim", &Program::trim);
+    define_crash_run(m);
     define_dlpack(m);
     define_entry(m);
     define_events(m);

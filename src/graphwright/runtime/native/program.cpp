@@ -409,7 +409,8 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
                     &calls,
                     poison,
                     recording,
-                    p.sites.empty() ? nullptr : p.sites.data()};
+                    p.sites.empty() ? nullptr : p.sites.data(),
+                    p.sites.empty() ? nullptr : gw_current_crash_run()};
     p.runs++;
     bool done;
     if (plan->brief) { /* others wait for less than letting go and asking again may take */

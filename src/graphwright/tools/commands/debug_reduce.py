@@ -33,6 +33,7 @@ from graphwright.tools.debugging.reduction import Reducer
 from graphwright.tools.debugging.subject import evaluated, random_feeds
 from graphwright.tools.debugging.submodel import Candidate, Divisible, read_onnx
 from graphwright.tools.measuring.engines import first_line
+from graphwright.tools.models import is_package
 
 SECONDS: Final = 600.0
 PLACE: Final = "{}"
@@ -87,6 +88,11 @@ def reduce(
     target = output or model.with_name(f"{model.stem}.reduced.onnx")
     require_folder(target, "--output")
     command = _words(when)
+    if is_package(model):
+        hint = "give the model that it was compiled from: nodes of a package are fused"
+        raise ModelError(
+            Diagnostic("reduce", "this is a package; reduce takes ONNX models", str(model), hint)
+        )
     proto = read_onnx(model)
     divisible = Divisible(proto, _values(proto, input, shape, seed))
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:

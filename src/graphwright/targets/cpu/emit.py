@@ -35,6 +35,7 @@ from graphwright.targets.cpu.c.body import Writer
 from graphwright.targets.cpu.c.dims import depends
 from graphwright.targets.cpu.c.extent import HELPERS, extent_text, hook_extent_text
 from graphwright.targets.cpu.c.main import main_text
+from graphwright.targets.cpu.c.prefetch import prefetches
 from graphwright.targets.cpu.c.scope import Variable, c_name
 from graphwright.targets.cpu.c.support import C_TYPES, Support, check_dtype
 from graphwright.targets.cpu.isa import Isa
@@ -188,6 +189,7 @@ def _function(kernel: Kernel, support: Support, naive: bool = False) -> str:
     _bind(writer, kernel, kernel.parameters, kernel.sizes)
     grid = _grid(kernel)
     if grid.axes:
+        writer.ahead = prefetches(grid.body, grid.axes[-1].name)
         _grid_loop(writer, grid)
     else:
         with writer.block("if (begin < end)"):

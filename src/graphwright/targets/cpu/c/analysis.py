@@ -149,7 +149,7 @@ def stores_may_wait(loop: Loop, lane_axis: str) -> bool:
         if any(isinstance(i, Scalar) for i in store.index) or not _is_next(last, lane_axis):
             return False
     names = {s.buffer.name for s in stores}
-    return not any(isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in _all_values(s))
+    return not any(isinstance(v, Load) and v.buffer.name in names for s in loop.body for v in all_values(s))
 
 
 def rows_inside(loop: Loop) -> Loop | None:
@@ -166,7 +166,8 @@ def _is_next(index: Index, axis: str) -> bool:
     return found is not None and found.step == 1
 
 
-def _all_values(statement: Statement) -> Iterator[Scalar]:
+def all_values(statement: Statement) -> Iterator[Scalar]:
+    """The values that ``statement`` itself computes, and what they are made of."""
     stack = parts(statement)
     while stack:
         value = stack.pop()
@@ -202,7 +203,7 @@ def unrolling(loop: Loop, private: set[str], chains: int) -> int:
         return 1
     reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)
     nodes = heavy = 0
-    for node in (value for s in loop.body for value in _all_values(s)):
+    for node in (value for s in loop.body for value in all_values(s)):
         nodes += 1
         heavy += isinstance(node, Apply) and node.function in _HEAVY
         if nodes > 64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from graphwright.errors import Diagnostic, ToolchainError
@@ -30,6 +30,7 @@ from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may
 from graphwright.targets.cpu.c.dims import strides_of
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.matmul import matmul_helper
+from graphwright.targets.cpu.c.prefetch import LINE, Prefetch
 from graphwright.targets.cpu.c.scope import Lanes, Value, Variable, c_name
 from graphwright.targets.cpu.c.support import (
     C_TYPES,
@@ -51,6 +52,8 @@ class Rectangle:
 class Writer(Accumulations):
     """Writes statements as C lines."""
 
+    ahead: tuple[Loop, tuple[Prefetch, ...]] | None = None
+    """A vector loop that asks for later rows, and what it asks for."""
     late_stores: list[tuple[str, str]] | None = None
     """Of unrolled steps under way: declarations of stored vectors, and their stores behind all steps."""
 
@@ -213,10 +216,22 @@ class Writer(Accumulations):
         """The loop over steps of ``copies`` whole vectors."""
         width = count * copies
         late = self.late() if copies > 1 and stores_may_wait(loop, loop.axis) else nullcontext()
+        steps = [f"({axis} + {copy * count})" if copy else axis for copy in range(copies)]
         with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"), late:
-            for copy in range(copies):
-                step = f"({axis} + {copy * count})" if copy else axis
+            self.prefetch(loop, steps, count)
+            for copy, step in enumerate(steps):
                 self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
+
+    def prefetch(self, loop: Loop, steps: Sequence[str], count: int) -> None:
+        """Ask for later rows, a line at a time, where ``loop`` is to do so."""
+        if self.ahead is None or self.ahead[0] is not loop:
+            return
+        for each in self.ahead[1]:
+            for copy, step in enumerate(steps):
+                if copy * count * each.buffer.dtype.bytes % LINE == 0:
+                    self.scope.names[loop.axis] = step
+                    at = self.access(each.buffer, each.index)
+                    self.line(f"__builtin_prefetch({at.pointer}, {int(each.is_written)});")
 
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None

@@ -1,0 +1,92 @@
+"""Rows that generated kernels ask for ahead: which, in which pass, and results beside NumPy's."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from graphwright.ir.loops.text import parse_kernel
+from graphwright.targets.cpu.emit import emit
+from graphwright.targets.cpu.isa import ISAS, Isa
+from tests.kernels.library.harness import RUNNABLE
+from tests.targets.cpu.generated import compiled, run
+
+SOFTMAX = """
+kernel softmax(x: f32[4, 6, 48], m: f32[6, 48], g: f32[48], y: f32[4, 6, 48]) sizes() {
+  parallel b < 4 {
+    parallel i < 6 {
+      most: f32[] register = -inf
+      vector r < 48 {
+        most[] max= x[b, i, r] + m[i, r]
+      }
+      top = most[]
+      total: f32[] register = 0
+      vector s < 48 {
+        e = exp(x[b, i, s] + m[i, s] - top)
+        y[b, i, s] = e
+        total[] add= e
+      }
+      sum = total[]
+      vector t < 48 {
+        y[b, i, t] = y[b, i, t] / sum * g[t]
+      }
+    }
+  }
+}
+"""
+V3 = next(isa for isa in ISAS.values() if isa.name == "v3")
+
+
+def asked_for(text: str) -> list[tuple[str, int]]:
+    """Addresses in the body of the unrolled loop, and whether they are to be written."""
+    found = re.findall(r"__builtin_prefetch\(([^,]+), ([01])\);", emit(parse_kernel(text), V3))
+    return list(dict.fromkeys((address, int(written)) for address, written in found))
+
+
+def test_the_costly_pass_asks_for_the_next_row() -> None:
+    assert sorted(asked_for(SOFTMAX)) == [
+        ("m + 48 * i + s + 48", 0),
+        ("x + 288 * b + 48 * i + s + 48", 0),
+        ("y + 288 * b + 48 * i + s + 48", 1),
+    ]
+
+
+def test_a_prefetch_is_for_a_line() -> None:
+    """Sixteen f32, which are two vectors: each step of two asks once."""
+    text = emit(parse_kernel(SOFTMAX), V3)
+    loop = re.search(r"for \(; s \+ 16 <= 48; s \+= 16\) \{(.*?)\n {16}\}", text, re.DOTALL)
+    assert loop is not None and loop[1].count("__builtin_prefetch(x ") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SOFTMAX.replace("exp(x[b, i, s] + m[i, s] - top)", "x[b, i, s] + m[i, s] - top"),
+        "kernel k(x: f32[4, 48], y: f32[4, 48]) sizes() {\n"
+        "  parallel i < 4 {\n    vector r < 48 {\n      y[i, r] = exp(x[i, r])\n    }\n  }\n}",
+    ],
+    ids=["cheap passes", "one pass"],
+)
+def test_nothing_is_asked_for(text: str) -> None:
+    assert asked_for(text) == []
+
+
+def test_columns_are_not_rows() -> None:
+    """Neighbours along the pass that lie apart in memory."""
+    turned = SOFTMAX.replace("x: f32[4, 6, 48]", "x: f32[4, 48, 6]")
+    turned = turned.replace("x[b, i, r]", "x[b, r, i]").replace("x[b, i, s]", "x[b, s, i]")
+    assert [address.split()[0] for address, _ in asked_for(turned)] == ["m", "y"]
+
+
+@pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
+def test_results_beside_numpy(isa: Isa) -> None:
+    """Operands end at pages that cannot be read: rows behind them are asked for, and not touched."""
+    rng = np.random.default_rng(0)
+    x, m = rng.standard_normal((4, 6, 48), np.float32), rng.standard_normal((6, 48), np.float32)
+    g = rng.standard_normal(48).astype(np.float32)
+    kernel, y = parse_kernel(SOFTMAX), np.zeros_like(x)
+    run(compiled((kernel,), isa), kernel, {"x": x, "m": m, "g": g, "y": y}, {}, pieces=3)
+    e = np.exp((x + m - (x + m).max(-1, keepdims=True)).astype(np.float64))
+    np.testing.assert_allclose(y, e / e.sum(-1, keepdims=True) * g, rtol=2e-6, atol=1e-7)

@@ -68,6 +68,14 @@ class Recomputed(nn.Module):
         return checkpoint(self.block, x, use_reentrant=False) * 2
 
 
+def test_a_backward_graph_is_compiled_once() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    run = compiled(model)
+    for _ in range(4):
+        run(torch.randn(3, 4)).sum().backward()
+    assert {graph.kind: graph.compilations for graph in report(run)} == {"forward": 1, "backward": 1}
+
+
 @pytest.mark.parametrize(
     ("model", "operators"),
     [
@@ -182,6 +190,23 @@ def test_missing_operators_that_change_arguments_have_their_own_name() -> None:
     assert [each.operator for each in report()[-1].missing] == ["graphwright_tests.fill.default"]
 
 
+@library.custom_op("graphwright_tests::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x.double() * 2
+
+
+@doubled.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_an_operator_that_gives_another_type_than_it_states() -> None:
+    x = torch.randn(3)
+    result = compiled(lambda t: doubled(t).sin() + 1)(x)
+    assert result.dtype == torch.float64
+    close(result, (x.double() * 2).sin() + 1)
+
+
 def test_strict_lists_them() -> None:
     with pytest.raises(Exception, match=r"aten\.linalg_cholesky_ex"):
         compiled(torch.linalg.cholesky, options={"strict": True})(torch.eye(3))
@@ -197,6 +222,10 @@ def test_modes_of_pytorch_are_taken(mode: str) -> None:
     ("arguments", "message"),
     [
         ({"options": {"thread": 2}}, "there is no option thread"),
+        (
+            {"options": {"max_autotune": True, "triton.cudagraphs": True}},
+            r"(?s)autotune is.*cudagraphs is an",
+        ),
         ({"mode": "fastest"}, "the modes are default"),
         ({"options": {"strict": 1}}, "neither True nor False"),
     ],

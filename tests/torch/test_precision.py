@@ -69,6 +69,23 @@ def test_autocast_is_no_farther_from_f32_than_eager(block: Block) -> None:
         assert relative(made, wanted) <= 1.2 * relative(run(x), wanted)
 
 
+@pytest.mark.parametrize("norm", [nn.LayerNorm(8), nn.LayerNorm(8, bias=False), nn.RMSNorm(8)])
+def test_norms_with_parameters_of_f32_train_under_autocast(norm: nn.Module) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), norm, nn.Linear(8, 4)), torch.randn(5, 8)
+
+    def gradients(run: Callable[..., Any], dtype: torch.dtype | None) -> torch.Tensor:
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
+            made = run(x)
+        made.float().square().sum().backward()
+        return torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
+
+    wanted, run = gradients(model, None), compiled(model)
+    made = gradients(run, torch.bfloat16)
+    assert relative(made, wanted) <= 1.2 * relative(gradients(model, torch.bfloat16), wanted)
+    assert not gw.torch.report(run).missing
+
+
 @pytest.mark.parametrize(
     ("options", "most"),
     [({"precision": "bf16"}, 4e-3), ({"weights": "int8"}, 6e-3), ({"weights": "int4"}, 8e-2)],

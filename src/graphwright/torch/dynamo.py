@@ -76,8 +76,10 @@ def _executor(
         hooks = (*checks, *(() if settings.hook is None else (settings.hook,)))
         return EagerGraph(graph, settings.options, report, hooks)
     if not reading.missing:
+        # AOTAutograd tells which inputs of the forward graph are parameters, a backward graph has others
+        frozen = parameters() if report.kind == "inference" else frozenset()
         releases = settings.release_weights
-        return CompiledGraph(graph, reading, settings.options, parameters(), report, releases).call
+        return CompiledGraph(graph, reading, settings.options, frozen, report, releases).call
     names = partition(graph, reading.missing)
     report.parts = len(names)
     parts: dict[str, Any] = {name: graph.get_submodule(name) for name in names}

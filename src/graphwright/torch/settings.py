@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from torch import _inductor as inductor
+
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError
-from graphwright.records import dataclass
+from graphwright.records import dataclass, fields
 
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
@@ -57,7 +59,19 @@ class Settings:
             )
         eager = mode == _EAGER
         _check(own, eager)
+        _refuse_inductor(given)
         return cls(Options.of({**MODES.get(mode, {}), **given}), eager=eager, **own)
+
+
+def _refuse_inductor(given: Mapping[str, Any]) -> None:
+    """Raise OptionError that has all options of PyTorch's own backend among ``given``."""
+    unknown = given.keys() - {option.name for option in fields(Options)}
+    theirs = [name for name in given if name in unknown and name in inductor.list_options()]
+    if theirs:
+        hint = "leave it out: this backend takes the options of graphwright.compile"
+        raise OptionError(
+            *(Diagnostic("option", f"{name} is an option of Inductor", hint=hint) for name in theirs)
+        )
 
 
 def _check(own: Mapping[str, Any], eager: bool) -> None:

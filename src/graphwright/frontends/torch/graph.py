@@ -114,7 +114,7 @@ class _GraphReader:
             self._note_symbol(dim, position, axis)
             self._note_range(size)
         lies = TensorType(type.dtype, tuple(type.dims[axis] for axis in order))
-        self._interface.inputs.append(Input(position, node.name, order))
+        self._interface.inputs.append(Input(position, node.name, order, fake.dtype))
         self._inputs[node] = self._builder.graph.add_input(lies, node.name)
         return self._ordered(self._inputs[node], inverse(order))
 
@@ -147,7 +147,7 @@ class _GraphReader:
             if isinstance(dim, Expr) and dim not in known:
                 name = f"size_{position}"
                 graph.add_input(TensorType(U8, (dim, 0)), name)
-                self._interface.inputs.append(Input(position, name, None))
+                self._interface.inputs.append(Input(position, name, None, None))
 
     def _set_results(self, node: fx.Node) -> None:
         results: Any = node.args[0]

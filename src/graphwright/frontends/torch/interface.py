@@ -29,12 +29,16 @@ class Input:
     position: int
     name: str
     order: tuple[int, ...] | None
+    dtype: torch.dtype | None
+    """Of the argument; None for a number."""
 
     def takes(self, argument: Any) -> bool:
-        """Whether the module can be fed ``argument``: a number that is no size, or a tensor without elements
-        of its own, cannot be fed.
+        """Whether the module can be fed ``argument``: a number that is no size, a tensor without elements of
+        its own, or one of another type than PyTorch states (what an operator that it runs gives) cannot be.
         """
-        return argument >= 0 if self.order is None else has_elements(argument)
+        if self.order is None:
+            return bool(argument >= 0)
+        return has_elements(argument) and argument.dtype == self.dtype
 
     def array(self, argument: Any) -> Array:
         """What the module is fed for ``argument``."""

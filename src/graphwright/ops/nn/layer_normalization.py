@@ -189,13 +189,17 @@ RMSNormalization.samples = (
 
 
 def _layer(i: AtenImporter) -> Any:
-    """The result, mean and inverse deviation."""
-    shape = i.attr("normalized_shape")
-    x, dtype = i.input(0), i.input(0).type.dtype
-    scale = i.optional(2) or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
-    y, *statistics = i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, i.optional(3))
-    wanted = (type.dtype for type in i.results[1:])
-    return y, *(as_dtype(i.builder, value, dtype) for value, dtype in zip(statistics, wanted, strict=True))
+    """The result, mean and inverse deviation, computed in the type of scale and bias: under autocast these
+    have 32 bits, and the input has 16.
+    """
+    shape, scale, bias = i.attr("normalized_shape"), i.optional(2), i.optional(3)
+    given = next((each for each in (scale, bias) if each is not None), i.input(0))
+    dtype = given.type.dtype
+    scale = scale or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
+    x = as_dtype(i.builder, i.input(0), dtype)
+    made = i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, bias)
+    wanted = (type.dtype for type in i.results)
+    return tuple(as_dtype(i.builder, value, dtype) for value, dtype in zip(made, wanted, strict=True))
 
 
 def _rms(i: AtenImporter) -> Any:

@@ -36,10 +36,14 @@ from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 from onnxruntime import LoraAdapter, SparseTensor
 from onnxruntime.capi import _pybind_state as C
 from onnxruntime.capi._pybind_state import Fail
+from onnxruntime.backend import prepare
+from onnxruntime.backend.backend import OnnxRuntimeBackend
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.capi.onnxruntime_inference_collection import OrtValue
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
 
 assert ort.__name__ == "graphwright.onnxruntime", ort
+assert prepare == OnnxRuntimeBackend.prepare
 assert importlib.util.find_spec("onnxruntime") is not None
 assert ort.capi.onnxruntime_pybind11_state.Fail is Fail is C.Fail is state.Fail
 assert OrtValue is ort.OrtValue and C.get_available_providers() == get_available_providers()
@@ -47,7 +51,7 @@ try:
     InferenceSession("/nowhere.onnx")
 except NoSuchFile as error:
     print("caught", error)
-parts = ("quantization", "transformers", "tools", "training", "datasets", "backend")
+parts = ("quantization", "transformers", "tools", "training", "datasets")
 for part in (*parts, "quantization.calibrate"):
     try:
         __import__(f"onnxruntime.{part}")

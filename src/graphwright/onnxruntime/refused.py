@@ -65,7 +65,7 @@ REFUSED: Final[dict[str, str]] = {
     "quantize_qdq_matmul_4bits": _WEIGHTS,
 }
 """Reasons by name."""
-PARTS: Final = ("backend", "datasets", "quantization", "tools", "training", "transformers")
+PARTS: Final = ("datasets", "quantization", "tools", "training", "transformers")
 """Parts of ONNX Runtime that do more than run models."""
 
 

@@ -1,5 +1,13 @@
-"""Not here: says so when it is imported."""
+"""ONNX's backend interface by module, as ``onnx.backend.test.BackendTest`` takes it.
 
-from graphwright.onnxruntime.refused import missing_part
+Its modules may be imported a second time, as ``onnxruntime.backend``, and so define nothing.
+"""
 
-raise missing_part("backend")
+from graphwright.onnxruntime.onnx_backend import OnnxRuntimeBackend
+
+is_compatible = OnnxRuntimeBackend.is_compatible
+prepare = OnnxRuntimeBackend.prepare
+run = OnnxRuntimeBackend.run_model
+run_model = OnnxRuntimeBackend.run_model
+run_node = OnnxRuntimeBackend.run_node
+supports_device = OnnxRuntimeBackend.supports_device

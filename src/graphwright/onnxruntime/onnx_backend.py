@@ -25,8 +25,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
 
-    def run(self, inputs: Any, **kwargs: Any) -> list[Any]:
-        """All outputs, in order. ``inputs`` are a list in the order of the model's, a dict by name, or the
+    def run(self, inputs: Any, **kwargs: Any) -> Any:
+        """A list of all outputs, in order. ``inputs`` are a list in the order of the model's, a dict by name, or the
         one input of a model that has no other; ``kwargs`` are fields of RunOptions.
 
         Raises RuntimeError for a list of another length, and as ``InferenceSession.run``.
@@ -73,7 +73,7 @@ class OnnxRuntimeBackend(Backend):
         return OnnxRuntimeBackendRep(InferenceSession(source, options, kwargs.get("providers")))
 
     @classmethod
-    def run_model(cls, model: Any, inputs: Any, device: str | None = None, **kwargs: Any) -> list[Any]:
+    def run_model(cls, model: Any, inputs: Any, device: str | None = None, **kwargs: Any) -> Any:
         """``prepare(model).run(inputs)``."""
         return cls.prepare(model, device, **kwargs).run(inputs, **kwargs)
 
@@ -85,7 +85,7 @@ class OnnxRuntimeBackend(Backend):
         device: str | None = None,
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
-    ) -> list[Any]:
+    ) -> Any:
         """The outputs of one node, in the newest version of its op or at ``opset_version``; types of outputs
         are inferred. Raises as :meth:`run_model`.
         """

@@ -87,7 +87,8 @@ def _draft_module(module: Module, options: Options, observe: Observer, assume_fo
         return Single(module)
     if module.symbols.undecided or _lacks_ranks(module):
         return _draft_assuming(module, options, observe, assume_found)
-    module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
+    module.symbols.assume_of(None)
+    module.symbols.demands_all = True  # only what a decomposition adds
     return Single(module)
 
 
@@ -96,7 +97,7 @@ def _draft_assuming(module: Module, options: Options, observe: Observer, assume_
     the general graph, which is compiled for other shapes.
     """
     general, inputs = clone_module(module), [value.type for value in module.main.inputs]
-    module.symbols.assumable = None if assume_found else frozenset(symbols_in(inputs))
+    module.symbols.assume_of(None if assume_found else frozenset(symbols_in(inputs)))
     run_passes(module, shape_passes(module, options), options, observe)
     if _lacks_ranks(general):
         ranks = ranked(module)

@@ -27,6 +27,11 @@ def symbols_named(op: Op) -> set[str]:
     return set(_named(tuple(op.attributes().values())))
 
 
+def sizes_named(op: Op) -> list[str]:
+    """The symbols of :func:`symbols_named`, in the order in which a call of the host receives their sizes."""
+    return sorted(symbols_named(op))
+
+
 def symbols_of_graph(graph: Graph) -> set[str]:
     """Symbols of the inputs and nodes of ``graph``."""
     return symbols_in(value.type for value in graph.inputs).union(*map(symbols_of, graph))

@@ -122,7 +122,11 @@ class Inference:
         """Assume ``a == b`` where the type does not show it: demanded where it may not be assumed, as no host
         node can decide it.
         """
-        if not self.symbols.proves_equal(a, b) and not self.assumes("==", a, b) and self.symbols.assumable:
+        if (
+            not self.symbols.proves_equal(a, b)
+            and not self.assumes("==", a, b)
+            and not self.symbols.is_general
+        ):
             self.equal(a, b, what)
 
     def differs(self, dim: Dim, number: int) -> bool:
@@ -162,8 +166,8 @@ class Inference:
         if isinstance(a, int) or isinstance(b, int):
             known, open_ = (a, b) if isinstance(a, int) else (b, a)
             if not self.symbols.refutes_equal(known, open_):
-                decided = self.assumes("==", open_, known) or not self.symbols.assumable
-                return known if decided else self.symbols.fresh("broadcast")  # for the host to decide
+                decided = self.assumes("==", open_, known) or self.symbols.is_general
+                return known if decided else self.symbols.fresh_for_host("broadcast")
             self.equal(open_, 1, what)
             return known
         return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")

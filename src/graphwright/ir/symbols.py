@@ -73,8 +73,13 @@ class SymbolTable:
     guards: dict[Constraint, None] = field(default_factory=dict)
     assumable: frozenset[str] | None = frozenset()
     """Symbols of which inference may assume what it cannot prove; None is all of them."""
+    is_general: bool = True
+    """Whether inference only finds what it leaves open: nothing is assumed, demanded or left to the host in
+    place of an assumption."""
     undecided: bool = False
     """Whether inference left a size open, or a rank, that an assumption would have decided."""
+    host_sizes: set[str] = field(default_factory=set)
+    """Symbols of sizes that the host finds by running the node: no program may rest on what is likely."""
     demands_all: bool = False
     """Whether there is no other form of the module for sizes that break a guard, so that what is assumed has
     to be demanded."""
@@ -82,6 +87,13 @@ class SymbolTable:
     def assume_nothing(self) -> None:
         """Let the module be general again, for inference to find what it leaves open."""
         self.guards, self.assumable, self.undecided, self.demands_all = {}, frozenset(), False, False
+        self.is_general = True
+
+    def assume_of(self, names: frozenset[str] | None) -> None:
+        """Let inference assume what is likely of ``names``, or of all symbols; what it may not assume of
+        others it demands, or leaves to the host.
+        """
+        self.assumable, self.is_general = names, False
 
     def copy(self) -> SymbolTable:
         """A table of its own with the same content."""
@@ -91,6 +103,7 @@ class SymbolTable:
             multiples=dict(self.multiples),
             constraints=dict(self.constraints),
             guards=dict(self.guards),
+            host_sizes=set(self.host_sizes),
         )
 
     def fresh(self, hint: str = "s") -> Expr:
@@ -103,6 +116,12 @@ class SymbolTable:
             name = f"{stem}_{count}"
         self.ranges[name] = Range()
         return symbol(name)
+
+    def fresh_for_host(self, hint: str) -> Expr:
+        """A symbol not used before, for a size that the host decides."""
+        made = self.fresh(hint)
+        self.host_sizes |= names_in(made)
+        return made
 
     def range_of(self, dim: Dim) -> Range:
         """Bounds of ``dim``, from the ranges of symbols and the demands on each."""

@@ -10,11 +10,12 @@ from graphwright.cost.nominal import nominal
 from graphwright.cost.predict import Work, predict
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.arithmetic import operations_of
+from graphwright.ir.free_symbols import sizes_named
 from graphwright.ir.fused import op_names
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.symbols import Dim, SymbolTable, maximum
+from graphwright.ir.symbols import Dim, SymbolTable, maximum, symbol
 from graphwright.ir.text import print_op
-from graphwright.ir.types import BOOL, STRING, TensorType
+from graphwright.ir.types import BOOL, STRING, U8, TensorType
 from graphwright.kernels.launch import Alias, Branch, ByteRange, Copy, Host, Launch, NativeLoop, Run, Step
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
@@ -371,9 +372,14 @@ class _Lowering:
         node = step.node
         types = [None if v is None else (v.type.dtype, self._registers(v.type)) for v in node.inputs]
         results = tuple((v.type.dtype, self._registers(v.type)) for v in node.outputs)
+        inputs = [None if v is None else self._operand(v) for v in node.inputs]
+        outputs = [self._operand(v) for v in node.outputs]
+        if names := sizes_named(node.op):
+            types.append((U8, self._registers(TensorType(U8, (0, *map(symbol, names))))))
+            inputs.append(next(filter(None, inputs), outputs[0]))  # no byte of it is read
         self.hosts.append(HostFunction(print_op(node.op), tuple(types), results))
-        operands = tuple(None if v is None else self._operand(v) for v in (*node.inputs, *node.outputs))
-        writes = tuple(range(len(node.inputs), len(operands)))
+        operands = (*inputs, *outputs)
+        writes = tuple(range(len(inputs), len(operands)))
         return Task(TaskKind.HOSTCALL, operands, writes, kernel=len(self.hosts) - 1)
 
 

@@ -169,7 +169,11 @@ class Block:
 @dataclass(frozen=True)
 class HostFunction:
     """An op run on its reference, in Python: ``op`` as the graph text prints it, and types with sizes in
-    registers."""
+    registers.
+
+    Where attributes of the op speak of sizes, there is one more input: an empty array of shape [0, sizes...],
+    in the order of their names.
+    """
 
     op: str
     inputs: tuple[tuple[DType, tuple[Reg, ...]] | None, ...]

@@ -26,8 +26,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._session = session
 
     def run(self, inputs: Any, **kwargs: Any) -> Any:
-        """A list of all outputs, in order. ``inputs`` are a list in the order of the model's, a dict by name, or the
-        one input of a model that has no other; ``kwargs`` are fields of RunOptions.
+        """A list of all outputs, in order. ``inputs`` are a list in the order of the model's, a dict by name,
+        or the one input of a model that has no other; ``kwargs`` are fields of RunOptions.
 
         Raises RuntimeError for a list of another length, and as ``InferenceSession.run``.
         """

@@ -64,13 +64,19 @@ def _settle_sizes(module: Module, settled: Mapping[str, Dim]) -> None:
     bind_sizes(module, {name: number for name, number in demanded.items() if name in told})
 
 
-def _demanded_number(constraint: Constraint) -> tuple[str, int] | None:
-    """The symbol that has to be a number, where a constraint says so."""
+def _demanded(constraint: Constraint) -> tuple[Dim, int] | None:
+    """The size that has to be a number, where a constraint says so."""
     sides = constraint.left, constraint.right
     for dim, number in (sides, sides[::-1]):
-        if constraint.relation == "==" and isinstance(number, int) and str(dim).isidentifier():
-            return str(dim), number
+        if constraint.relation == "==" and isinstance(number, int) and isinstance(dim, Expr):
+            return dim, number
     return None
+
+
+def _demanded_number(constraint: Constraint) -> tuple[str, int] | None:
+    """The symbol that has to be a number, where a constraint says so."""
+    dim, number = _demanded(constraint) or (0, 0)
+    return (str(dim), number) if str(dim).isidentifier() else None
 
 
 @dataclass
@@ -92,7 +98,28 @@ class Walk:
             self.learn(value, given or Fact(value.type))
         for node in graph:
             self.node(node)
+        self.settle_numbers(graph)
         return [self.facts.get(value) or Fact(value.type) for value in graph.outputs]
+
+    def settle_numbers(self, graph: Graph) -> None:
+        """Let sizes of inputs of which a number is demanded be that number in the types of ``graph``.
+
+        Kernels know by a size of 1 that an axis is stretched.
+        """
+        numbers = dict(filter(None, map(_demanded, self.module.symbols.constraints)))
+        if not numbers:
+            return
+        told = symbols_in(v.type for entry in self.module.graphs.values() for v in entry.inputs)
+        numbers = {dim: number for dim, number in numbers.items() if names_in(dim) <= told}
+        for value in (v for node in graph for v in node.outputs):
+            shape = value.type.shape
+            if shape is None or numbers.keys().isdisjoint(shape):
+                continue
+            fact = self.fact(value)
+            value.type = TensorType(value.type.dtype, tuple(numbers.get(dim, dim) for dim in shape))
+            self.facts[value] = Fact(value.type, fact.elements, fact.data, fact.held, fact.partly)
+            self.modified = True
+            self.record.did("types refined")
 
     def node(self, node: Node) -> None:
         if isinstance(node.op, Constant):
@@ -288,7 +315,7 @@ class Walk:
             self.facts[value] = fact
             return
         if compatible(known, fact.type, self.module.symbols):
-            better = _merged(known, fact.type, fresh)
+            better = _merged(known, fact.type, fresh, fresh & self.module.symbols.host_sizes)
             self.settled |= settled_sizes(known, better)
         if better != known:
             value.type = better
@@ -329,18 +356,22 @@ def settled_sizes(known: TensorType, better: TensorType) -> dict[str, Dim]:
     return {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
 
 
-def _merged(old: TensorType, new: TensorType, fresh: frozenset[str]) -> TensorType:
+def _merged(
+    old: TensorType, new: TensorType, fresh: frozenset[str], host: frozenset[str] = frozenset()
+) -> TensorType:
     """The better known of two compatible types."""
     if new.shape is None or old.shape is None:
         return old if new.shape is None else new
-    return TensorType(
-        new.dtype, tuple(_better(a, b, fresh) for a, b in zip(old.shape, new.shape, strict=True))
-    )
+    pairs = zip(old.shape, new.shape, strict=True)
+    return TensorType(new.dtype, tuple(_better(a, b, fresh, host) for a, b in pairs))
 
 
-def _better(old: Dim, new: Dim, fresh: frozenset[str]) -> Dim:
-    """Numbers before expressions, and a symbol made earlier before one made just now."""
-    if not isinstance(new, Expr):
+def _better(old: Dim, new: Dim, fresh: frozenset[str], host: frozenset[str]) -> Dim:
+    """Numbers before expressions, and a symbol made earlier before one made just now.
+
+    A number that was likely gives way to a size of ``host``, so that the host runs the node.
+    """
+    if not isinstance(new, Expr) or (isinstance(old, int) and not host.isdisjoint(names_in(new))):
         return new
     if not isinstance(old, Expr) or not fresh.isdisjoint(names_in(new)):
         return old

@@ -10,11 +10,11 @@ from graphwright.errors import Diagnostic, FeedError, GraphwrightError
 from graphwright.executable.nodes import CallHost, CallProgram
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
+from graphwright.ir.free_symbols import sizes_named
 from graphwright.ir.infer import fact_of
-from graphwright.ir.op import Op
 from graphwright.ir.region_op import LoopCarried, LoopOp, RegionOp, region_op
 from graphwright.ir.sizes import scaled_symbol
-from graphwright.ir.symbols import Dim, Expr, parse_dim, substitute
+from graphwright.ir.symbols import Dim, parse_dim, substitute
 from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 from graphwright.runtime.executor import (
@@ -24,7 +24,7 @@ from graphwright.runtime.executor import (
     RunError,
     reference_fault,
 )
-from graphwright.runtime.hostcall import op_of, reference_of
+from graphwright.runtime.hostcall import op_of, reference_of, type_with_sizes, with_sizes
 from graphwright.support.event_sink import now, record_node
 
 Sizes = dict[str, int]
@@ -126,7 +126,7 @@ class CallHostRunner(Step):
         self._inputs, self._repeats = host.inputs, host.repeats
         self._outputs = [(number, values[number]) for number in host.outputs]
         self._bodies = bodies
-        self._has_sizes = _has_sizes(self._op)
+        self._has_sizes = bool(sizes_named(self._op))
         self._reference = None if bodies or self._has_sizes else reference_of(self._op, host.node)
 
     def run(self, run: Run) -> None:
@@ -143,7 +143,7 @@ class CallHostRunner(Step):
     def _made(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         op = self._op
         if self._has_sizes:
-            op = op.with_attributes(lambda value: _bound(value, run.sizes))
+            op = with_sizes(op, run.sizes)
         if not self._bodies:
             return reference_of(op, self._node)(arrays)
         try:
@@ -193,34 +193,6 @@ class CallHostRunner(Step):
         return array
 
 
-def _has_sizes(op: Op) -> bool:
-    """Whether attributes of ``op`` speak of sizes that a run decides."""
-    return op.with_attributes(lambda value: _bound(value, {})) is not op or any(
-        _is_open(value) for value in op.attributes().values()
-    )
-
-
-def _is_open(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_is_open, value))
-    return isinstance(value, Expr) or (isinstance(value, TensorType) and not value.is_static)
-
-
-def _bound(value: Any, sizes: Sizes) -> Any:
-    """``value`` with numbers for the sizes that are known."""
-    if isinstance(value, Expr):
-        return substitute(value, sizes)
-    if isinstance(value, TensorType):
-        return _bound_type(value, sizes)
-    return tuple(_bound(part, sizes) for part in value) if isinstance(value, tuple) else value
-
-
-def _bound_type(type: TensorType, sizes: Sizes) -> TensorType:
-    if type.shape is None:
-        return type
-    return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
-
-
 class Spec:
     """What is known of a value before a run, and what its array tells of sizes."""
 
@@ -249,7 +221,7 @@ class Spec:
 
     def type(self, sizes: Sizes) -> TensorType:
         """The type, with numbers for the sizes that are known."""
-        return _bound_type(self._type, sizes)
+        return type_with_sizes(self._type, sizes)
 
     def _wrong(self, what: str, fault: str) -> FeedError:
         return FeedError(Diagnostic("feed-shape", f"{what} {self.name!r} {fault}"))

@@ -5,14 +5,16 @@ With this module come the ops and the IR: it is imported when a program that nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import graphwright.ops
 from graphwright.errors import GraphwrightError, ModelError
 from graphwright.ir.arrays import Array, np
+from graphwright.ir.free_symbols import sizes_named
 from graphwright.ir.infer import check_results, evaluate
 from graphwright.ir.op import Op
+from graphwright.ir.symbols import Expr, substitute
 from graphwright.ir.text import parse_op
 from graphwright.ir.types import TensorType
 from graphwright.lower.tasks import HostFunction
@@ -45,9 +47,13 @@ def reference_of(op: Op, place: str) -> Callable[[Sequence[Any]], tuple[Any, ...
 
 
 def host_callable(host: HostFunction) -> Callable[[list[Operand | None], list[Operand]], None]:
-    """What the executor calls: reads the inputs' memory, runs the op's reference, fills the outputs'."""
+    """What the executor calls: reads the inputs' memory, runs the op's reference, fills the outputs'.
+
+    Where attributes of the op speak of sizes, these are the axes of one more input (``HostFunction``).
+    """
     op = op_of(host.op)
-    reference = reference_of(op, op.name)
+    names = sizes_named(op)
+    reference = _sized(op, names) if names else reference_of(op, op.name)
     input_types = [None if typed is None else typed[0].numpy for typed in host.inputs]
     dtypes = [typed[0] for typed in host.outputs]
     output_types = [dtype.numpy for dtype in dtypes]
@@ -63,6 +69,37 @@ def host_callable(host: HostFunction) -> Callable[[list[Operand | None], list[Op
             raise reference_fault(error, op.name) from error
 
     return call
+
+
+def _sized(op: Op, names: Sequence[str]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """The reference of ``op`` on arrays of which the last has the sizes of ``names`` behind its first."""
+
+    def call(arrays: list[Any]) -> tuple[Any, ...]:
+        *operands, empty = arrays
+        sizes = dict(zip(names, empty.shape[1:], strict=True))
+        return reference_of(with_sizes(op, sizes), op.name)(operands)
+
+    return call
+
+
+def with_sizes(op: Op, sizes: Mapping[str, int]) -> Op:
+    """``op`` with numbers for the sizes that are known."""
+    return op.with_attributes(lambda value: _bound(value, sizes))
+
+
+def type_with_sizes(type: TensorType, sizes: Mapping[str, int]) -> TensorType:
+    """``type`` with numbers for the sizes that are known."""
+    if type.shape is None:
+        return type
+    return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))
+
+
+def _bound(value: Any, sizes: Mapping[str, int]) -> Any:
+    if isinstance(value, Expr):
+        return substitute(value, sizes)
+    if isinstance(value, TensorType):
+        return type_with_sizes(value, sizes)
+    return tuple(_bound(part, sizes) for part in value) if isinstance(value, tuple) else value
 
 
 def _array(operand: Operand, dtype: Any) -> Array:

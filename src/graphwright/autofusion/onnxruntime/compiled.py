@@ -60,7 +60,8 @@ def prepare(module: Module, isa: str, options: Options) -> list[Record]:
     run_passes(module, shape_passes(module, options), options)
     if module.symbols.undecided:
         raise NotServed("what its operators do depends on sizes that are open")
-    module.symbols.assumable, module.symbols.demands_all = None, True  # only what a decomposition adds
+    module.symbols.assume_of(None)
+    module.symbols.demands_all = True  # only what a decomposition adds
     passes = (*graph_passes(options), *kernel_passes(TARGETS[isa], options))
     records = run_passes(module, passes, options)
     refuse_unknown_ranks(module.main)

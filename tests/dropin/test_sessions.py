@@ -476,3 +476,40 @@ def test_texts_of_bytes_are_utf8() -> None:
     session = ours.InferenceSession(copied(TensorProto.STRING))
     (found,) = session.run(None, {"x": np.array(["\u00e9".encode(), b"ab"])})
     assert plain(found)[1:] == ((2,), ["\u00e9", "ab"])
+
+
+@pytest.mark.parametrize("rate", [[16000], np.array(16000), np.array([16000]), np.array([[8000]]), [1, 2]])
+def test_inputs_without_axes_take_arrays_with_some(rate: Any) -> None:
+    """As scripts feed the sampling rate of silero-vad; results have the axes of the feed."""
+    nodes = [
+        helper.make_node("Cast", ["rate"], ["number"], to=F32),
+        helper.make_node("Mul", ["number", "x"], ["y"]),
+    ]
+    inputs, outputs = [("rate", I64, []), ("x", F32, [1])], [("y", F32, ["N"])]
+    data = built(nodes, inputs, outputs).SerializeToString()
+    found = same(
+        lambda ort: ort.InferenceSession(data).run(None, {"rate": rate, "x": np.ones(1, np.float32)})
+    )
+    assert found[0][1] == (np.shape(rate) or (1,))
+
+
+def test_an_om_without_axes_says_what_it_takes(tmp_path: Path) -> None:
+    path = tmp_path / "m.om"
+    gw.compile(copied(F32, [])).save(path)
+    with pytest.raises(state.InvalidArgument, match="'x' has 1 axes, expected 0"):
+        ours.InferenceSession(str(path)).run(None, {"x": ROW})
+
+
+def test_optionals_have_the_shape_of_their_tensor() -> None:
+    element = helper.make_tensor_type_proto(F32, ["N", 3])
+    value = helper.make_value_info("x", helper.make_optional_type_proto(element))
+    node = helper.make_node("OptionalHasElement", ["x"], ["y"])
+    model = built([node], [], [("y", TensorProto.BOOL, [])], opset=18)
+    model.graph.input.append(value)
+    found = same(
+        lambda ort: [
+            (arg.name, arg.type, arg.shape)
+            for arg in ort.InferenceSession(model.SerializeToString()).get_inputs()
+        ]
+    )
+    assert found == [["x", "optional(tensor(float))", ["N", 3]]]

@@ -94,6 +94,22 @@ def breaks_names(args: Sequence[NodeArg], shapes: Mapping[str, Sequence[int]]) -
     return any(known.setdefault(name, size) != size for name, size in pairs if isinstance(name, str))
 
 
+def has_scalars(inputs: Sequence[TensorSpec]) -> bool:
+    """Whether an input has no axes: ONNX Runtime checks the shape of such a feed as little as of one whose
+    rank is not known.
+    """
+    return any(_is_scalar(spec) for spec in inputs)
+
+
+def fed_axes(inputs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int]]) -> frozenset[str]:
+    """Inputs without axes that have some in ``shapes``."""
+    return frozenset(spec.name for spec in inputs if _is_scalar(spec) and shapes.get(spec.name))
+
+
+def _is_scalar(spec: TensorSpec) -> bool:
+    return spec.shape == () and spec.dtype.element is None
+
+
 def defaults_of(proto: onnx.ModelProto) -> set[str]:
     """Names of inputs that have an initializer, which a feed may replace."""
     if proto.ir_version < 4:  # before, all initializers had to be listed as inputs
@@ -117,7 +133,8 @@ def _arg(spec: TensorSpec, names: Mapping[str, Size], declared: Sequence[Size] |
 
 
 def _declared(info: onnx.ValueInfoProto) -> list[Size] | None:
-    tensor = info.type.tensor_type
+    kind = info.type.optional_type.elem_type if info.type.HasField("optional_type") else info.type
+    tensor = kind.tensor_type
     return [_size(dim) for dim in tensor.shape.dim] if tensor.HasField("shape") else None
 
 

@@ -19,6 +19,7 @@ from graphwright.onnxruntime import signature
 from graphwright.onnxruntime.errors import InvalidArgument, Unsupported
 from graphwright.onnxruntime.options import Overrides, SessionOptions
 from graphwright.onnxruntime.signature import Signature
+from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.session import holds_package
 
@@ -26,6 +27,18 @@ Source = str | bytes
 _ORT_FORMAT = b"ORTM"
 """Bytes 4 to 8 of a model in ONNX Runtime's own format."""
 _PROTOBUF_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What ONNX Runtime allows in a feed and the model does not say."""
+
+    fed: frozenset[str] = frozenset()
+    """Initializers that the feed replaces."""
+    apart: bool = False
+    """Sizes of one name that differ."""
+    with_axes: frozenset[str] = frozenset()
+    """Inputs with axes that the model declares as scalars."""
 
 
 class Served:
@@ -36,31 +49,36 @@ class Served:
     ) -> None:
         self.model, self.about = model, about
         self._options, self._opened = options, opened
-        self._forms: dict[tuple[frozenset[str], bool], Model] = {(frozenset(), False): model}
+        self._forms: dict[_Form, Model] = {_Form(): model}
 
     def form(self, given: Collection[str], shapes: Mapping[str, Sequence[int]]) -> Model:
         """The model for a feed of inputs and initializers ``given``; compiled if it is the first of its kind.
 
         Raises NotImplemented for initializers of an .om.
         """
-        fed = frozenset(arg.name for arg in self.about.overridable if arg.name in given)
-        apart = self._opened is not None and signature.breaks_names(self.about.inputs, shapes)
-        if (fed, apart) not in self._forms:
-            self._forms[fed, apart] = self._compiled(fed, apart)
-        return self._forms[fed, apart]
+        form = _Form(
+            frozenset(arg.name for arg in self.about.overridable if arg.name in given),
+            self._opened is not None and signature.breaks_names(self.about.inputs, shapes),
+            frozenset() if self._opened is None else signature.fed_axes(self.model.inputs, shapes),
+        )
+        if form not in self._forms:
+            self._forms[form] = self._compiled(form)
+        return self._forms[form]
 
-    def _compiled(self, fed: frozenset[str], apart: bool) -> Model:
-        """With ``fed`` as inputs; ``apart``: equal names of sizes mean nothing, as in ONNX Runtime."""
+    def _compiled(self, form: _Form) -> Model:
         if self._opened is None:
             raise Unsupported("an .om file has its initializers inside: make the session from the ONNX file")
         proto = onnx.ModelProto()
         proto.CopyFrom(self._opened.model)
-        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in fed]
+        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in form.fed]
         del proto.graph.initializer[:]
         proto.graph.initializer.extend(kept)
-        for info in proto.graph.input if apart else ():
+        for info in proto.graph.input if form.apart else ():
             for dim in info.type.tensor_type.shape.dim:
                 dim.ClearField("dim_param")
+        for info in proto.graph.input if form.with_axes else ():
+            if info.name in form.with_axes:
+                info.type.tensor_type.ClearField("shape")
         return gw.compile(Opened(proto, self._opened.folder, Module()), options=self._options)
 
 
@@ -77,7 +95,7 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
     about = signature.of_file(model, opened.model)
     if given.optimized_model_filepath:
         _write(source, given)
-    needed = about.overridable or signature.shares_names(about.inputs)
+    needed = about.overridable or signature.shares_names(about.inputs) or signature.has_scalars(model.inputs)
     return Served(model, about, options, opened if needed else None)
 
 

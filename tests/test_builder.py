@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import graphwright as gw
+import graphwright.plugins as gp
 from graphwright.building.calls import op_classes
 from graphwright.errors import FeedError, ModelError
 from graphwright.ir.text import print_module
@@ -21,6 +22,7 @@ from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.split import Split
 from graphwright.ops.nn.softmax import Softmax
+from tests.plugins.support import isolated
 
 
 def test_a_layer_in_a_few_lines() -> None:
@@ -109,6 +111,28 @@ def test_ops_are_listed_and_described() -> None:
     assert "Cross-correlation" in str(b.conv.__doc__)
     for name in method_names():
         assert callable(getattr(b, name))
+
+
+def test_an_op_that_is_defined_again_is_the_one_that_is_called() -> None:
+    with isolated():
+        for slope in (2.0, 3.0):  # as a cell of a notebook that runs twice
+            leak(slope)
+            b = gw.GraphBuilder()
+            b.output("y", b.leak(b.input("x", "f32", (2,))))
+            (y,) = b.compile()(np.ones(2, np.float32))
+            np.testing.assert_array_equal(y, slope)
+
+
+def leak(slope: float) -> None:
+    @gp.op("Leak")
+    class Leak(gp.Pointwise):
+        def reference(self, x: gp.Array) -> gp.Array:
+            return np.asarray(x * np.float32(slope))
+
+        def expression(self, x: gp.Scalar) -> gp.Scalar:
+            return x * slope
+
+        onnx = gp.FromNode("Leak", 1, "test")
 
 
 def method_names() -> list[str]:

@@ -7,7 +7,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,17 +26,18 @@ from graphwright.support.spelling import did_you_mean
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@cache
-def _classes(count: int) -> Mapping[str, type[Op]]:
-    """Ops that can be called, by :func:`method_name`; ``count`` of all that are registered."""
-    made = {method_name(name): cls for name, cls in registered_ops().items() if _is_public(cls)}
+@lru_cache(maxsize=1)
+def _classes(names: tuple[str, ...], classes: tuple[type[Op], ...]) -> Mapping[str, type[Op]]:
+    """Those of the ops ``names`` that can be called, by :func:`method_name`."""
+    made = {method_name(name): cls for name, cls in zip(names, classes, strict=True) if _is_public(cls)}
     return dict(sorted(made.items()))
 
 
 def op_classes() -> Mapping[str, type[Op]]:
     """Ops that can be called, by :func:`method_name`: those of ONNX, and those of plugins."""
     graphwright.ops.load()
-    return _classes(len(registered_ops()))
+    known = registered_ops()
+    return _classes(tuple(known), tuple(known.values()))
 
 
 def _is_public(cls: type[Op]) -> bool:

@@ -1,8 +1,11 @@
-"""Each tutorial runs from top to bottom in an empty folder, as a reader runs it."""
+"""Each tutorial runs from top to bottom in an empty folder, as a reader runs it, and its commands print what
+the page says: numbers and units may differ, and lines may come in another order.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,26 +18,42 @@ from tests.plugins.support import isolated
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 PROGRAMS = {"python": [], "graphwright": ["-m", "graphwright"]}
+NUMBER = re.compile(r"-?\d[\d.,]*(e[+-]\d+)?( (ns|us|ms|s|B|KiB|MiB|GiB)\b)?")
+STATUS = re.compile(r"# exit status (\d+)$")
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = [(kind, text) for kind, text in FENCED.findall(page.read_text()) if kind in ("python", "sh")]
+    blocks = FENCED.findall(page.read_text())
     assert any(kind == "python" for kind, _ in blocks)
     names: dict[str, object] = {}
+    printed = ""
     with isolated():
         for kind, text in blocks:
             if kind == "python":
                 exec(compile(text, page.name, "exec"), names)
-            else:
-                run(text)
+            elif kind == "sh":
+                printed = run(text)
+            elif kind == "text":
+                assert shown(printed) == shown(text), printed
 
 
-def run(lines: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def run(lines: str) -> str:
+    """What the last of ``lines`` prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+    printed = ""
     for line in lines.splitlines():
         program, *arguments = shlex.split(line, comments=True)
         command = [sys.executable, *PROGRAMS[program], *arguments]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        status = STATUS.search(line)
+        assert done.returncode == (int(status[1]) if status else 0), f"{line}\n{done.stderr}"
+        printed = done.stdout
+    return printed
+
+
+def shown(text: str) -> list[str]:
+    """The lines of ``text`` without their numbers and spaces."""
+    lines = (" ".join(NUMBER.sub("#", line).split()) for line in text.splitlines())
+    return sorted(line for line in lines if line)

@@ -1,6 +1,6 @@
 """What open sizes cost: runs of a program for all sizes beside runs of one that was compiled for these sizes.
 
-    python -m benchmarks.open_sizes                      # writes benchmarks/results/open_sizes.json
+    python -m benchmarks.open_sizes                      # writes benchmarks/results/shapes/open_sizes.json
     python -m benchmarks.open_sizes encoder ppocr_rec    # these alone
 
 Both run in one process on one thread, in turns (open, static, static, open); times are those of the
@@ -29,7 +29,7 @@ from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import paired_ratio
 from graphwright.tools.measuring.engines import OURS
 
-FILE: Final = Path(__file__).parent / "results" / "open_sizes.json"
+FILE: Final = Path(__file__).parent / "results" / "shapes" / "open_sizes.json"
 HIDDEN, HEADS, FEATURES, LAYERS = 768, 12, 3072, 2
 LENGTHS: Final = (1, 16, 128, 384, 512)
 IMAGES: Final = ((320, 320), (480, 640), (640, 640), (960, 960))

@@ -15,7 +15,7 @@ from graphwright.ir.inferred import recalled, remember, state_of
 from graphwright.ir.loop_types import settle
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
-from graphwright.ir.symbols import Constraint, Dim, Expr, names_in
+from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.passes.base import graphs as all_graphs
@@ -58,10 +58,22 @@ def _settle_sizes(module: Module, settled: Mapping[str, Dim]) -> None:
     if not settled and not demanded:
         return
     told = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
-    for name, dim in settled.items():
-        if name not in told and name not in names_in(dim):
+    found = {name: dim for name, dim in settled.items() if name not in told}
+    for name in found:
+        dim = _resolved(name, found)
+        if name not in names_in(dim):
             bind_sizes(module, {name: dim})
     bind_sizes(module, {name: number for name, number in demanded.items() if name in told})
+
+
+def _resolved(name: str, settled: Mapping[str, Dim]) -> Dim:
+    """What ``name`` is in symbols that are not settled themselves."""
+    dim = settled[name]
+    for _ in settled:
+        if names_in(dim).isdisjoint(settled):
+            break
+        dim = substitute(dim, settled)
+    return dim
 
 
 def _demanded(constraint: Constraint) -> tuple[Dim, int] | None:

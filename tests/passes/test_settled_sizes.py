@@ -1,0 +1,44 @@
+"""Sizes that become known one by one: each stands for what the last of them is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import graphwright as gw
+
+MODEL = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[B, S, 4] x, float[C, T, 4] m, float[C, 1, T, 1] mask) => (float[p, q, r] y)
+    <int64[1] first = {0}, int64[1] second = {1}, int64[2] heads = {2, 2}, int64[1] rest = {-1}> {
+    h = Add (x, m)
+    sizes = Shape (h)
+    b = Gather (sizes, first)
+    s = Gather (sizes, second)
+    split = Concat <axis = 0> (b, s, heads)
+    apart = Reshape (x, split)
+    turned = Transpose <perm = [0, 2, 1, 3]> (apart)
+    masked = Add (turned, mask)
+    found = Shape (masked)
+    again = Gather (found, first)
+    flat = Concat <axis = 0> (again, rest, heads)
+    rows = Reshape (masked, flat)
+    other = Concat <axis = 0> (b, s, rest)
+    y = Reshape (rows, other)
+}
+"""
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("length", [1, 5])
+def test_a_size_is_settled_by_one_that_is_settled_later(batch: int, length: int) -> None:
+    """``masked`` has the size of ``h``, of which only the guards say that it is that of ``x``."""
+    model = gw.compile(parser.parse_model(MODEL))
+    rng = np.random.default_rng(0)
+    x, m = (rng.standard_normal((batch, length, 4), np.float32) for _ in range(2))
+    mask = rng.standard_normal((batch, 1, length, 1), np.float32)
+    (y,) = model(x, m, mask)
+    turned = x.reshape(batch, length, 2, 2).transpose(0, 2, 1, 3)
+    np.testing.assert_array_equal(y, (turned + mask).reshape(batch, length, -1))
+    assert model.stats()["host_calls"] == 0

@@ -348,6 +348,9 @@ def test_profiles(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
     run, *nodes = events
     assert run["name"] == "model_run" and {event["cat"] for event in nodes} == {"Node"}
     assert all(run["ts"] <= event["ts"] and event["dur"] >= 0 for event in nodes)
+    assert all(event["name"].endswith("_kernel_time") for event in nodes)
+    assert {op for event in nodes for op in event["args"]["op_name"].split(" + ")} == {"Add", "Neg"}
+    assert {event["args"]["provider"] for event in nodes} == {"CPUExecutionProvider"}
     assert session.end_profiling() == "" == pair[theirs].end_profiling() == pair[ours].end_profiling()
 
 

@@ -25,12 +25,8 @@ class Profile:
     def add(self, begin: int, times: Sequence[TaskTime]) -> None:
         """One run, which began at ``begin`` nanoseconds of the monotonic clock."""
         run = self._event("model_run", "Session", begin, time.monotonic_ns(), 0, {})
-        tasks = [
-            self._event(task.name, "Node", task.start, task.end, task.thread, {"kernel": task.kernel})
-            for task in times
-        ]
         with self._lock:
-            self._events += [run, *tasks]
+            self._events += [run, *map(self._task, times)]
 
     def write(self) -> str:
         """Write a new file; its path. Raises OSError."""
@@ -38,6 +34,15 @@ class Profile:
         with self._lock, _new_file(f"{self._prefix}_{stamp}") as file:
             json.dump(self._events, file)
         return file.name
+
+    def _task(self, task: TaskTime) -> dict[str, Any]:
+        """With the keys of ONNX Runtime's that scripts sum up; ``kernel`` is graphwright's own."""
+        details = {
+            "op_name": task.ops or task.kernel,
+            "provider": "CPUExecutionProvider",
+            "kernel": task.kernel,
+        }
+        return self._event(f"{task.name}_kernel_time", "Node", task.start, task.end, task.thread, details)
 
     def _event(
         self, name: str, kind: str, begin: int, end: int, thread: int, details: dict[str, str]

@@ -26,7 +26,7 @@ _CALL: Final = (
 class TaskTime:
     """One call of a task; times in nanoseconds on the monotonic clock. ``predicted``: what the cost model
     says that it takes one core, in nanoseconds; 0 where it says nothing. ``processor``: nanoseconds that its
-    threads had a processor, where they were recorded.
+    threads had a processor, where they were recorded. ``ops``: what it computes, as ``Conv + Relu``.
     """
 
     task: int
@@ -37,6 +37,7 @@ class TaskTime:
     thread: int
     predicted: int = 0
     processor: int = 0
+    ops: str = ""
 
 
 def task_calls(events: Events) -> Array:
@@ -167,14 +168,14 @@ def _time(events: Events, call: tuple[Any, ...]) -> TaskTime:
     if plan is None or plan.target is None:
         return TaskTime(task, "", "", start, end, slot, 0, processor)
     graph = plan.target.task_graph
-    name, work = graph.tasks[task].name, graph.tasks[task].work
+    name, work, ops = graph.tasks[task].name, graph.tasks[task].work, graph.tasks[task].ops
     predicted = plan.numbers["registers"][work] if work >= 0 else 0
-    return TaskTime(task, name, kernel_name(graph, task), start, end, slot, predicted, processor)
+    return TaskTime(task, name, kernel_name(graph, task), start, end, slot, predicted, processor, ops)
 
 
 def _node(events: Events, node: Any) -> TaskTime:
     op, _, name = events.texts[node["id"]].partition(" ")
-    return TaskTime(int(node["id"]), name, op, int(node["start"]), int(node["end"]), 0)
+    return TaskTime(int(node["id"]), name, op, int(node["start"]), int(node["end"]), 0, ops=op)
 
 
 def kernel_name(graph: TaskGraph, task: int) -> str:

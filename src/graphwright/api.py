@@ -205,6 +205,10 @@ def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
 
         ops.load()
         return read_source(file or source, examples.inputs, examples.kwargs, examples.dynamic_shapes)
+    if callable(source):
+        message = f"a model cannot be read from {type(source).__name__}"
+        hint = "let it be the forward of a torch.nn.Module, or call torch.compile(it, backend='graphwright')"
+        raise ModelError(Diagnostic("source", message, hint=hint))
     if examples.are_given and not _is_pickled(source):
         message = "example_inputs, example_kwargs and dynamic_shapes are for modules of PyTorch"
         raise OptionError(

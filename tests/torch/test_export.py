@@ -313,8 +313,11 @@ def test_what_cannot_be_exported_is_an_error_with_the_line() -> None:
         gw.compile(Random(), (x,))
     assert len(missing.value.diagnostics) == 2
     assert line_of(Random, "dropout") in str(missing.value) and line_of(Random, "svd") in str(missing.value)
-    with pytest.raises(gw.ModelError, match=r"(?s)Constraints violated.*fixes a size"):
+    assert str(missing.value).count("call module.eval() before") == 1
+    with pytest.raises(gw.ModelError, match=r"(?s)Constraints violated.*fixes a size.*suggests columns = 3"):
         gw.compile(nn.Linear(3, 2), (x,), dynamic_shapes={"input": {1: Dim("columns")}})
+    with pytest.raises(gw.ModelError, match=r"(?s)cannot be read from function.*torch\.compile"):
+        gw.compile(lambda t: t + 1, (x,))
     with pytest.raises(gw.ModelError, match="none are given"):
         gw.compile(nn.ReLU())
     with pytest.raises(gw.OptionError, match="are for modules of PyTorch"):

@@ -15,6 +15,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.nodes import Foreign, NodeReader
 from graphwright.frontends.torch.numbers import scalar
+from graphwright.frontends.torch.random_numbers import is_random
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.frontends.torch.stand_ins import stand_ins
 from graphwright.frontends.torch.trees import tree_from
@@ -32,6 +33,11 @@ NOT_CHECKED = 2
 _IN_PLACE = (
     "a model never writes to its arguments: let forward change a copy and return it, or keep the tensor as a "
     "buffer of the module, which becomes a state of the model"
+)
+
+_RANDOM = (
+    "an exported model draws no random numbers: call module.eval() before if they are for training, or let "
+    "them be an argument of forward"
 )
 
 
@@ -200,14 +206,15 @@ class _ProgramReader:
         """Raise a ModelError with all that is missing, each operator once."""
         if not self._missing:
             return
-        lines: dict[tuple[str, str], dict[str, None]] = {}
+        lines: dict[tuple[str, str, str], dict[str, None]] = {}
         for node, reason in self._missing.items():
             what = str(node.target) if node.op == "call_function" else node.name
-            lines.setdefault((what, reason), {}).update(dict.fromkeys(user_line(node)))
+            hint = _RANDOM if is_random(node) else ""
+            lines.setdefault((what, reason, hint), {}).update(dict.fromkeys(user_line(node)))
         raise ModelError(
             *(
-                Diagnostic("unsupported-op", f"{what}: {reason}", ", ".join(where))
-                for (what, reason), where in lines.items()
+                Diagnostic("unsupported-op", f"{what}: {reason}", ", ".join(where), hint)
+                for (what, reason, hint), where in lines.items()
             )
         )
 

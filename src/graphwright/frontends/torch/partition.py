@@ -14,6 +14,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from graphwright.frontends.torch.graph import WRITES
+from graphwright.frontends.torch.random_numbers import is_random
 
 _AFTER: Final = "graphwright_after"
 """An argument that stands for a dependence, while a graph is parted."""
@@ -45,12 +46,6 @@ def _gives_tensors(made: Any) -> bool:
     return any(isinstance(one, torch.Tensor) for one in each)
 
 
-def _is_random(node: fx.Node) -> bool:
-    if isinstance(node.target, HigherOrderOperator):
-        return "rng_state" in str(node.target)
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-
-
 def _order(nodes: Sequence[fx.Node]) -> None:
     """Let each of ``nodes`` depend on the one before it: the partitioner keeps dependences, not the order."""
     for before, node in pairwise(nodes):
@@ -63,7 +58,7 @@ def partition(module: fx.GraphModule, missing: Collection[fx.Node]) -> list[str]
     Arguments are changed at the end, behind all that reads them. Operators that draw random numbers keep
     their order, so that a seed gives each what it gives in eager mode.
     """
-    _order([node for node in module.graph.nodes if node in missing and _is_random(node)])
+    _order([node for node in module.graph.nodes if node in missing and is_random(node)])
     parted = CapabilityBasedPartitioner(
         module, _Compiled(missing), allows_single_node_partition=True
     ).partition_and_fuse()

@@ -45,8 +45,8 @@ _HINTS = (
     ),
     (
         "Constraints violated",
-        "the module fixes a size that dynamic_shapes says varies: leave it out, or take the bounds that the "
-        "error gives",
+        "the module fixes a size that dynamic_shapes says varies: leave it out there; sizes of 0 and 1 in "
+        "the examples are fixed as well",
     ),
     (
         "dynamic_shapes",
@@ -216,9 +216,13 @@ def _refusals(name: str) -> Iterator[None]:
 
 
 def _refusal(error: Exception, name: str) -> Diagnostic:
-    text = str(error).strip()
-    lines = [line.strip() for line in text.partition("The error above")[0].splitlines()]
-    said = " ".join([line for line in lines if line][:MOST_LINES])
+    text, _, fixes = str(error).partition("The error above")[0].partition("Suggested fixes:")
+    said = " ".join(_lines(text)[:MOST_LINES])
     hint = next((hint for word, hint in _HINTS if word in text), "the error above says more")
+    hint += f"; PyTorch suggests {', '.join(_lines(fixes))}" if fixes else ""
     message = f"torch.export refuses {name}: {type(error).__name__}: {said}"
     return Diagnostic("export", message, user_line_of(error), hint)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

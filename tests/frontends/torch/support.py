@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.common_utils import SEED
 
 import graphwright as gw
 from graphwright.frontends.torch.decompositions import decompositions
@@ -24,6 +26,25 @@ def captured(function: Callable[..., Any], *tensors: torch.Tensor) -> torch.fx.G
 
     trace = make_fx(functionalize(listed), decomposition_table=decompositions(), tracing_mode="fake")
     return trace(*tensors)
+
+
+def samples_of(operator: Any, dtype: torch.dtype, count: int | None = None) -> list[Any]:
+    """The first ``count`` sample calls of an operator in PyTorch's database, or all.
+
+    They are those of its own ``sample_inputs``, which reads the source of every frame of the stack for each.
+    """
+    return list(islice(_seeded(operator.sample_inputs_func(operator, "cpu", dtype, False)), count))
+
+
+def _seeded(samples: Iterable[Any]) -> Iterator[Any]:
+    """``samples``, each of the same seed as PyTorch's."""
+    left = iter(samples)
+    while True:
+        torch.default_generator.manual_seed(SEED)
+        try:
+            yield next(left)
+        except StopIteration:
+            return
 
 
 def reading(function: Callable[..., Any], *tensors: torch.Tensor) -> Reading:

@@ -22,7 +22,7 @@ from graphwright.frontends.torch.call import WITHOUT_MEANING, Call
 from graphwright.frontends.torch.catalogue import import_functions
 from graphwright.frontends.torch.graph import read_graph
 from graphwright.frontends.torch.types import Unsupported
-from tests.frontends.torch.support import reading
+from tests.frontends.torch.support import reading, samples_of
 
 aten = torch.ops.aten
 X, ROWS, COUNTS = torch.randn(3, 5), torch.randn(2, 4, 6), torch.arange(15).reshape(3, 5)
@@ -156,7 +156,7 @@ def samples() -> Iterator[tuple[Callable[..., Any], list[torch.Tensor]]]:
         if not names & {info.aten_name, f"_{info.aten_name}", info.name.replace(".", "_")}:
             continue
         dtype = torch.float32 if torch.float32 in info.dtypes else torch.int64
-        given = list(info.sample_inputs("cpu", dtype, requires_grad=False))
+        given = samples_of(info, dtype)
         sample = given[len(given) // 2]
         leaves, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]

@@ -15,7 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from graphwright.frontends.torch.catalogue import import_functions
 from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.types import Unsupported
-from tests.frontends.torch.support import reading, run
+from tests.frontends.torch.support import reading, run, samples_of
 
 SAMPLES = 2
 """Of each operator and dtype."""
@@ -72,7 +72,7 @@ def test_equal_pytorch(info: Any) -> None:
     for dtype in TOLERANCES:
         if dtype not in info.dtypes or dtype in ROUGH.get(info.name, ()):
             continue
-        for sample in list(info.sample_inputs("cpu", dtype, requires_grad=False))[:SAMPLES]:
+        for sample in samples_of(info, dtype, SAMPLES):
             done += _check(info, sample)
     assert done or _name(info).startswith(NOTHING_TAKEN)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,9 @@ def pytest_configure() -> None:
     """Let programs that tests interrupt see it: a shell has its jobs in the background ignore interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Hundreds of tests start Python: it compiles the sources once, where the environment forbids that too.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)

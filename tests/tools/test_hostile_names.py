@@ -29,6 +29,8 @@ VERBS = {
         *("--trace", "out.json", "--html", "out.html"),
     ),
     "explain": ("cache", "explain", "m.onnx"),
+    "passes": ("explain", "m.onnx", "--passes"),
+    "kernels": ("explain", "m.onnx", "--kernels"),
     "bisect": ("debug", "bisect", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "nan": ("debug", "nan", "m.onnx", "--shape", f"x{HOSTILE}:2,4"),
     "compare": ("debug", "compare", "m.onnx", "m.onnx", "--shape", f"x{HOSTILE}:2,4", "--with", "fp64"),

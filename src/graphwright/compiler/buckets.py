@@ -117,7 +117,8 @@ class Buckets:
         main = Dispatch(input_specs(joined), output_specs(joined), cases)
         largest = _largest(self._made)
         report = _report(self._made, largest, compiled[largest].report)
-        return Finished(joined, Compiled(main, report, compiled[largest].decisions))
+        stands = compiled[largest]
+        return Finished(joined, Compiled(main, report, stands.decisions, records=stands.records))
 
 
 def _largest(made: BucketModules) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphwright.compiler.buckets import Buckets
 from graphwright.compiler.entries import EntryDraft, Single, compile_entries
@@ -18,6 +18,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.symbols import SymbolError
 from graphwright.package.package import MAIN, Package
 from graphwright.package.weights import Weights
+from graphwright.passes.base import Record
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
 from graphwright.runtime.target import for_this_cpu
@@ -80,32 +81,35 @@ def _draft(source: Source, options: Options, observe: Observer, assume_found: bo
 
 
 def _draft_module(module: Module, options: Options, observe: Observer, assume_found: bool) -> EntryDraft:
+    records: list[Record] = []
     if options.device == "reference" or module.symbols.undecided or not _is_static(module):
         module.symbols.assume_nothing()
-        run_passes(module, shape_passes(module, options), options, observe)
+        records = run_passes(module, shape_passes(module, options), options, observe)
     if options.device == "reference":
-        return Single(module)
+        return Single(module, records=records)
     if module.symbols.undecided or _lacks_ranks(module):
-        return _draft_assuming(module, options, observe, assume_found)
+        return _draft_assuming(module, records, options, observe, assume_found)
     module.symbols.assume_of(None)
     module.symbols.demands_all = True  # only what a decomposition adds
-    return Single(module)
+    return Single(module, records=records)
 
 
-def _draft_assuming(module: Module, options: Options, observe: Observer, assume_found: bool) -> EntryDraft:
+def _draft_assuming(
+    module: Module, records: Sequence[Record], options: Options, observe: Observer, assume_found: bool
+) -> EntryDraft:
     """Programs for what is likely, or for each rank, where inference left something of ``module`` open, and
     the general graph, which is compiled for other shapes.
     """
     general, inputs = clone_module(module), [value.type for value in module.main.inputs]
     module.symbols.assume_of(None if assume_found else frozenset(symbols_in(inputs)))
-    run_passes(module, shape_passes(module, options), options, observe)
+    records = [*records, *run_passes(module, shape_passes(module, options), options, observe)]
     if _lacks_ranks(general):
         ranks = ranked(module)
         if is_only(ranks):
             (module,) = ranks
         elif all(partition(each.main).is_whole for each in ranks):
             return RankVariants(general, ranks)
-    return Single(module, general)
+    return Single(module, general, records)
 
 
 def _is_static(module: Module) -> bool:

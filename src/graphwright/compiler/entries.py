@@ -8,6 +8,8 @@ from typing import Protocol
 
 from graphwright.compiler.executables import Compiled, compile_executables, interpreted_executables
 from graphwright.compiler.modules import Observer, constraint_texts, input_specs, output_specs, starts, states
+from graphwright.compiler.remark_text import encode_remarks
+from graphwright.compiler.remarks import remarks_of
 from graphwright.config import Options
 from graphwright.cost.choices import digest_of
 from graphwright.errors import Collector, ModelError
@@ -20,6 +22,7 @@ from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_module
 from graphwright.package.package import Entry, Package
 from graphwright.package.weights import UnpackedWeights, Weights
+from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
 
 Constants = dict[str, Array | Deferred]
@@ -46,6 +49,7 @@ class Finished:
             metadata=dict(self.graph.metadata),
             report=self.compiled.report,
             decisions=encode_decisions(self.compiled.decisions),
+            remarks=encode_remarks(remarks_of(self.compiled.records)),
             starts=starts(self.graph),
         )
 
@@ -79,6 +83,8 @@ class Single:
 
     module: Module
     general: Module | None = None
+    records: Sequence[Record] = ()
+    """What passes did to the module so far."""
 
     @property
     def modules(self) -> Sequence[Module]:
@@ -88,6 +94,7 @@ class Single:
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
         """A program, behind a dispatch where it assumes something of sizes."""
         (made,) = compiled
+        made = replace(made, records=(*self.records, *made.records))
         if self.general is None or not self.module.symbols.guards:
             return Finished(self.module, made)
         guarded = replace(made, executable=jit_dispatch(self.general, (made.executable,)))

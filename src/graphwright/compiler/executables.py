@@ -33,6 +33,8 @@ class Compiled:
     """About fusion."""
     choices: Sequence[Choice] = ()
     """Between kernels and fusions that a tuning record knows, or may come to know."""
+    records: Sequence[Record] = ()
+    """What passes and stages did to it, and to its subgraphs."""
 
 
 def compile_executables(
@@ -44,7 +46,7 @@ def compile_executables(
     records = [_simplified(module, options, observe) for module in modules]
     dynamic = [what_stays_dynamic(module) for module in modules]
     numbers = count()
-    drafts = [_draft(module, numbers, options, observe) for module in modules]
+    drafts = [_draft(m, numbers, options, observe, done) for m, done in zip(modules, records, strict=True)]
     hosts = [draft for draft in drafts if draft is not None]
     whole = [_Unit(m, done) for m, draft, done in zip(modules, drafts, records, strict=True) if draft is None]
     calls = [_Unit(m, None, draft.device(n)) for draft in hosts for n, m in draft.modules.items()]
@@ -55,7 +57,10 @@ def compile_executables(
     before = pack_weights(read, shared) if read else shared
     compiled, weights = _compile([*whole, *calls], options, observe, before)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
-    made = [_whole(next(programs)) if draft is None else _hosted(draft, called) for draft in drafts]
+    made = [
+        _whole(next(programs)) if draft is None else _hosted(draft, called, done or ())
+        for draft, done in zip(drafts, records, strict=True)
+    ]
     reported = [
         replace(each, report=with_dynamic(each.report, stays))
         for each, stays in zip(made, dynamic, strict=True)
@@ -107,26 +112,36 @@ def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], 
     return compiled, weights
 
 
-def _draft(module: Module, numbers: count[int], options: Options, observe: Observer) -> Draft | None:
-    """The draft of a host program; None where one program runs it all."""
+def _draft(
+    module: Module, numbers: count[int], options: Options, observe: Observer, done: list[Record] | None
+) -> Draft | None:
+    """The draft of a host program; None where one program runs it all. What is done for it goes to ``done``,
+    unless that is None.
+    """
     if partition(module.main).is_whole:
         return None
-    run_passes(module, partition_passes(options), options, observe)
+    prepared = run_passes(module, partition_passes(options), options, observe)
+    if done is not None:
+        done += prepared
     found = partition(module.main)
     return None if found.is_whole else Draft(module, found, numbers)
 
 
 def _whole(made: Compilation) -> Compiled:
-    return Compiled(made.program, made.report, decisions_of(made.records), _choices(made.records))
+    return _compiled(made.program, made.report, made.records, made.records)
 
 
-def _hosted(draft: Draft, compiled: Iterator[Compilation]) -> Compiled:
+def _hosted(draft: Draft, compiled: Iterator[Compilation], done: Sequence[Record]) -> Compiled:
     calls = {number: next(compiled) for number in draft.modules}
     program = draft.completed(calls)
     report = host_program_report(program, {n: made.report for n, made in calls.items()})
     records = [record for made in calls.values() for record in made.records]
-    return Compiled(program, report, decisions_of(records), _choices(records))
+    return _compiled(program, report, records, (*done, *records))
 
 
-def _choices(records: Sequence[Record]) -> list[Choice]:
-    return choices_in(note for record in records for note in record.notes)
+def _compiled(
+    executable: Executable, report: str, records: Sequence[Record], whole: Sequence[Record]
+) -> Compiled:
+    """``records`` are those of programs, ``whole`` has those of the module before its partition as well."""
+    choices = choices_in(note for record in records for note in record.notes)
+    return Compiled(executable, report, decisions_of(records), choices, whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -23,7 +24,7 @@ from graphwright.ir.op import ConstRef
 from graphwright.ir.symbols import Constraint
 from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.candidates.registry import load
-from graphwright.kernels.launch import Step
+from graphwright.kernels.launch import Host, Run, Step
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.lower.lower import refuse_unknown_ranks
 from graphwright.memory.steps import all_steps, step_values
@@ -114,7 +115,7 @@ def generate_code(
     ]
     for selection in selections:
         observe("select", selection)
-    chosen = [Record("select", notes=list(selection.chosen)) for selection in selections]
+    chosen = [_selected(selection) for selection in selections]
     banded = [_in_bands(m, s, target, options, choices) for m, s in zip(modules, selections, strict=True)]
     selections = [selection for selection, _ in banded]
     records = [
@@ -148,6 +149,14 @@ def generate_code(
             Compilation(module, program_of(module, {target.name: code}), report, weights, generated, noted)
         )
     return made
+
+
+def _selected(selection: Selection) -> Record:
+    """What was chosen for the nodes of one module."""
+    done = {Run: "nodes done by kernels", Host: "nodes run on the host"}
+    kinds = (done.get(type(step.action)) for step in all_steps(selection.steps))
+    counts = Counter(kind for kind in kinds if kind is not None)
+    return Record("select", counts, notes=list(selection.chosen), stage="select")
 
 
 def program_of(
@@ -207,7 +216,7 @@ def _in_bands(
     module: Module, selection: Selection, target: Target, options: Options, choices: Choices
 ) -> tuple[Selection, Record]:
     """``selection`` with chains of library kernels that run band by band, and what was decided about them."""
-    record = Record("bands")
+    record = Record("bands", stage="bands")
     if not target.library or BANDS.name in rule_set(options).off:
         return selection, record
     isa, generated = ISAS[target.library], selection.generated

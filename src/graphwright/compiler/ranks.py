@@ -91,4 +91,5 @@ class RankVariants:
         """A dispatch by rank."""
         cases = [made.executable for made in compiled]
         report = with_dynamic("", what_stays_dynamic(self.general))
-        return Finished(self.general, Compiled(jit_dispatch(self.general, cases), report))
+        records = [record for made in compiled for record in made.records]
+        return Finished(self.general, Compiled(jit_dispatch(self.general, cases), report, records=records))

@@ -30,7 +30,8 @@ class Selection:
     steps: tuple[Step, ...]
     generated: GeneratedKernels
     chosen: Sequence[object] = ()
-    """The choices between kernels that a tuning record knows, or may come to know."""
+    """The choices between kernels that a tuning record knows, or may come to know, and for each node what its
+    kernels were chosen from: a :class:`KernelChoice`."""
 
 
 def select_kernels(
@@ -78,6 +79,8 @@ def _step(node: Node, context: Context) -> Step:
     if Trait.VIEW in node.op.traits:
         return Step(node, Alias(node.operand(0)))
     choice = choose(node, context)
+    if (remark := choice.remark(node)) is not None:
+        context.chosen.append(remark)
     if choice.made is not None:
         return Step(node, choice.made, choice.alternatives)
     values = (*node.inputs, *node.outputs)

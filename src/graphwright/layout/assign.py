@@ -12,7 +12,7 @@ from graphwright.cost.machine import Machine
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.types import Layout
-from graphwright.layout.blocks import channel_blocks, is_blocked
+from graphwright.layout.blocks import blocks_name, channel_blocks, is_blocked, lies_alike
 from graphwright.layout.choose import LayoutChoice, choose_nodes
 from graphwright.layout.forms import (
     Blocks,
@@ -22,6 +22,7 @@ from graphwright.layout.forms import (
     transfer_ns,
     walked_values,
 )
+from graphwright.layout.remarks import ROWS, CopyReasons, LayoutCopy, requests, value_name
 from graphwright.layout.trans_data import TransData
 from graphwright.passes.base import Known, Pass, Record
 from graphwright.records import dataclass
@@ -45,9 +46,12 @@ class AssignLayouts(Pass):
             if any(isinstance(node.op, TransData) for node in graph):
                 continue  # it has its layouts
             blocks = Blocks(self.lanes, self.machine, module.symbols)
-            forms = _forms(graph, blocks, record)
-            chosen = choose_nodes(graph, forms, partial(transfer_ns, blocks=blocks))
-            _Rewrite(graph, self.lanes, record).run({node: forms[node] for node in forms if node in chosen})
+            forms, refused = _forms(graph, blocks, record)
+            nodes = choose_nodes(graph, forms, partial(transfer_ns, blocks=blocks))
+            chosen = {node: form for node, form in forms.items() if node in nodes}
+            reasons = CopyReasons(forms, chosen, refused)
+            _Rewrite(graph, self.lanes, record, reasons).run(chosen)
+            record.notes += requests(chosen, blocks_name(self.lanes))
         return record.counts["nodes on channel blocks"] > before
 
 
@@ -69,23 +73,25 @@ def _sequences(graph: Graph) -> Iterator[Graph]:
                 yield from _sequences(region)
 
 
-def _forms(graph: Graph, blocks: Blocks, record: Record) -> dict[Node, LayoutChoice]:
-    """The nodes of ``graph`` that can work on blocks."""
+def _forms(graph: Graph, blocks: Blocks, record: Record) -> tuple[dict[Node, LayoutChoice], dict[Node, str]]:
+    """The nodes of ``graph`` that can work on blocks, and why others cannot."""
     forms: dict[Node, LayoutChoice] = {}
+    refused: dict[Node, str] = {}
     for node in graph:
         form = form_of(node, blocks)
         if isinstance(form, LayoutChoice):
             forms[node] = form
         elif node.inputs:
+            refused[node] = form
             record.refused(node, "channel blocks", form)
-    return forms
+    return forms, refused
 
 
 class _Rewrite:
     """Sets the layouts of one graph, in order of its nodes."""
 
-    def __init__(self, graph: Graph, lanes: int, record: Record) -> None:
-        self.graph, self.lanes, self.record = graph, lanes, record
+    def __init__(self, graph: Graph, lanes: int, record: Record, reasons: CopyReasons) -> None:
+        self.graph, self.lanes, self.record, self.reasons = graph, lanes, record, reasons
         self.others: dict[Value, Value] = {}
         """What a value was brought into the other layout as."""
 
@@ -117,6 +123,16 @@ class _Rewrite:
             node.output.layout = layout
             self.others[value] = self.graph.insert(node, before).output
             self.record.did(TransData.name)
+            moved = 0 if lies_alike(value, self.lanes) else value.bytes + node.output.bytes
+            self.record.notes.append(
+                LayoutCopy(
+                    value_name(value),
+                    ROWS if layout is None else blocks_name(self.lanes),
+                    "an output" if before is None else before.place,
+                    self.reasons.into_rows(before) if layout is None else self.reasons.into_other(value),
+                    moved,
+                )
+            )
         return self.others[value]
 
 

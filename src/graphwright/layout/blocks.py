@@ -6,7 +6,7 @@ from functools import cache
 
 from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Value
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import Layout
 
 
@@ -30,3 +30,14 @@ def lanes_of(layout: Layout) -> int:
 def stored_shape(value: Value) -> tuple[Dim, ...]:
     """The sizes of ``value`` as it lies in memory: [N, C / lanes, ..., lanes] in channel blocks."""
     return value.type.dims if value.layout is None else value.layout.physical_shape(value.type.dims)
+
+
+def lies_alike(value: Value, lanes: int) -> bool:
+    """Whether an image is the same bytes in rows and in blocks: one pixel of whole blocks."""
+    _, channels, *pixels = value.type.dims
+    return product(tuple(pixels)) == 1 and channels % lanes == 0
+
+
+def blocks_name(lanes: int) -> str:
+    """What reports call the layout."""
+    return f"blocks of {lanes} channels"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from graphwright.cost.machine import Machine
 from graphwright.ir.build import Builder
@@ -18,9 +19,13 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.layout.channels_last_forms import ChannelsLast, channels_last_form
 from graphwright.layout.choose import choose_nodes
 from graphwright.layout.forms import Blocks, transfer_ns
+from graphwright.layout.remarks import ROWS, CopyReasons, LayoutCopy, requests, value_name
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Pass, Record, graphs
 from graphwright.records import dataclass, field
+
+CHANNELS_LAST: Final = "channels last"
+"""What reports call the order of rows of channels."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +42,28 @@ class AssignChannelsLast(Pass):
     def run(self, module: Module, record: Record) -> bool:
         blocks = Blocks(self.lanes, self.machine, module.symbols)
         for graph in list(graphs(module)):
-            forms = _forms(graph, blocks)
+            forms, refused = _forms(graph, blocks)
             choices = {node: form.choice for node, form in forms.items()}
             chosen = choose_nodes(graph, choices, partial(transfer_ns, blocks=blocks))
             if chosen:
-                _Rewrite(module, graph, record).run({n: forms[n] for n in graph if n in chosen})
+                made = {node: choices[node] for node in graph if node in chosen}
+                record.notes += requests(made, CHANNELS_LAST)
+                reasons = CopyReasons(choices, made, refused)
+                _Rewrite(module, graph, record, reasons).run({node: forms[node] for node in made})
         return bool(record.counts)
 
 
-def _forms(graph: Graph, blocks: Blocks) -> dict[Node, ChannelsLast]:
-    """The nodes of ``graph`` that can work with channels last."""
+def _forms(graph: Graph, blocks: Blocks) -> tuple[dict[Node, ChannelsLast], dict[Node, str]]:
+    """The nodes of ``graph`` that can work with channels last, and why others cannot."""
     forms: dict[Node, ChannelsLast] = {}
+    refused: dict[Node, str] = {}
     for node in graph:
         form = channels_last_form(node, blocks)
         if isinstance(form, ChannelsLast):
             forms[node] = form
-    return forms
+        else:
+            refused[node] = form
+    return forms, refused
 
 
 @dataclass
@@ -62,6 +73,7 @@ class _Rewrite:
     module: Module
     graph: Graph
     record: Record
+    reasons: CopyReasons
     last: dict[Value, Value] = field(default_factory=dict)
     """Images with their channels last."""
     made: set[Value] = field(default_factory=set)
@@ -104,6 +116,7 @@ class _Rewrite:
     def _channels_last(self, value: Value, before: Node) -> Value:
         if value not in self.last:
             self.last[value] = self._transposed(value, to_last(len(value.type.dims)), before)
+            self._note(value, CHANNELS_LAST, before, self.reasons.into_other(value))
         return self.last[value]
 
     def _planes(self, value: Value, before: Node | None) -> Value:
@@ -113,7 +126,12 @@ class _Rewrite:
         if value not in self.planes:
             perm = to_first(len(value.type.dims))
             self.planes[value] = self._transposed(self.last[value], perm, before)
+            self._note(value, ROWS, before, self.reasons.into_rows(before))
         return self.planes[value]
+
+    def _note(self, value: Value, layout: str, before: Node | None, why: str) -> None:
+        reader = "an output" if before is None else before.place
+        self.record.notes.append(LayoutCopy(value_name(value), layout, reader, why, 2 * value.bytes))
 
     def _transposed(self, value: Value, perm: tuple[int, ...], before: Node | None) -> Value:
         sources = value.producer.sources if value.producer is not None else ()

@@ -17,7 +17,8 @@ FORMAT = 8
 """Of the file; others are refused."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
-GRAPH, GENERAL, REPORT, DECISIONS = "graph.txt", "general.txt", "report.txt", "decisions.json"
+GRAPH, GENERAL, REPORT = "graph.txt", "general.txt", "report.txt"
+DECISIONS, REMARKS = "decisions.json", "remarks.json"
 """Texts in the folder of an entry."""
 MAIN = "main"
 """What the entry of a model with one is called."""
@@ -54,6 +55,9 @@ class Entry:
     """What the compiler did, in plain text."""
     decisions: str = ""
     """What was decided about fusion, and why: see ``fusion/decision_text.py``."""
+    remarks: str = ""
+    """What passes did and declined, and what layouts and kernels were chosen from: see
+    ``compiler/remark_text.py``."""
     starts: Mapping[str, str] = field(default_factory=dict)
     """States that do not start as zeros, and what they start as: a tensor of the weights, by digest."""
 

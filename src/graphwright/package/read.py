@@ -21,6 +21,7 @@ from graphwright.package.package import (
     FORMAT,
     GENERAL,
     GRAPH,
+    REMARKS,
     REPORT,
     SPARE,
     WEIGHTS,
@@ -193,6 +194,7 @@ def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where:
         metadata={str(k): str(v) for k, v in plain["metadata"].items()},
         report=_text(members, plain, REPORT),
         decisions=_text(members, plain, DECISIONS),
+        remarks=_text(members, plain, REMARKS),
         starts={str(name): str(digest) for name, digest in plain["starts"].items()},
     )
     if not entry.graph:

@@ -17,6 +17,7 @@ from graphwright.package.package import (
     FORMAT,
     GENERAL,
     GRAPH,
+    REMARKS,
     REPORT,
     SPARE,
     WEIGHTS,
@@ -40,6 +41,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
             GENERAL: entry.general,
             REPORT: entry.report,
             DECISIONS: entry.decisions,
+            REMARKS: entry.remarks,
         }
         members |= {f"{folder_of(name)}/{file}": [text.encode()] for file, text in texts.items() if text}
     members[WEIGHTS] = package.weights.pieces()

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from graphwright.ir.build import Builder
+from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.match import Rule, match
@@ -67,6 +68,16 @@ class Replacement:
     sources: tuple[str, ...]
 
 
+NodeKey = tuple[str, tuple[str, ...]]
+"""What a node is known by from pass to pass: the name of its op, and its source nodes."""
+
+
+def node_keys(module: Module) -> Counter[NodeKey]:
+    """The nodes of ``module``, regions included, without constants."""
+    nodes = (node for node in module.walk() if not isinstance(node.op, Constant))
+    return Counter((node.op.name, node.sources or (node.name,)) for node in nodes)
+
+
 @dataclass
 class Record:
     """What one run of a pass did: counts by kind of change, and reasons for what it left alone."""
@@ -80,6 +91,12 @@ class Record:
     seconds: float = 0.0
     nodes_before: int = 0
     nodes_after: int = 0
+    stage: str = ""
+    """The stage of the pipeline that ran the pass; empty outside of one."""
+    removed: Counter[NodeKey] = field(default_factory=Counter)
+    """Nodes that are not there any more, without constants."""
+    added: Counter[NodeKey] = field(default_factory=Counter)
+    """Nodes that were not there before."""
 
     def did(self, change: str, times: int = 1) -> None:
         """Count a change."""

@@ -23,7 +23,7 @@ MOST_LINES = 100
 
 def what_stays_dynamic(module: Module) -> list[str]:
     """A line for each, first those that the inputs' own shapes decide. None for a module of numbers alone."""
-    lines = list(_of_inputs(module.main))
+    lines = list(open_inputs(module.main))
     if _decided_by_elements(module):
         facts = _Facts()
         infer_module(module, Record("dynamic"), facts)
@@ -33,7 +33,7 @@ def what_stays_dynamic(module: Module) -> list[str]:
     return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} more"]
 
 
-def _of_inputs(graph: Graph) -> Iterator[str]:
+def open_inputs(graph: Graph) -> Iterator[str]:
     """Sizes and ranks that a feed's shapes tell."""
     places: dict[str, list[str]] = {}
     for value in graph.inputs:

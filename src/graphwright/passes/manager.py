@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from graphwright.ir.graph import Module
 from graphwright.ir.verify import verify
-from graphwright.passes.base import Known, Pass, Record
+from graphwright.passes.base import Known, NodeKey, Pass, Record, node_keys
 from graphwright.passes.plugin_passes import Point, passes_at
 from graphwright.records import dataclass, field
 
@@ -52,16 +53,22 @@ class PassManager:
     records: list[Record] = field(default_factory=list)
     _known: Known = Known.NOTHING
     _nodes: int = 0
+    _keys: Counter[NodeKey] = field(default_factory=Counter)
+    _of_stage: int = 0
+    """The first record of the stage that runs."""
 
     def run(self, module: Module) -> bool:
         """Run all stages; whether any modified the module. A VerifyError names the pass at fault."""
-        self._known, self._nodes = Known.NOTHING, _count(module)
+        self._known, self._nodes, self._keys = Known.NOTHING, _count(module), node_keys(module)
         return any([self._stage(stage, module) for stage in self.stages])
 
     def _stage(self, stage: Scheduled, module: Module) -> bool:
         if isinstance(stage, Point):
             return any([self._pass(each, module) for each in passes_at(stage)])
         if isinstance(stage, StageEnd):
+            for record in self.records[self._of_stage :]:
+                record.stage = stage.name
+            self._of_stage = len(self.records)
             if self.after_stage is not None:
                 self.after_stage(stage.name, module)
             return False
@@ -88,7 +95,7 @@ class PassManager:
         record.modified = each.run(module, record)
         record.seconds = time.perf_counter() - start
         if record.modified:
-            self._nodes = _count(module)
+            self._count_changes(module, record)
         record.nodes_after = self._nodes
         self.records.append(record)
         self._known |= each.ensures
@@ -97,6 +104,11 @@ class PassManager:
         if self.verify_each:
             verify(module, f"after {each.name}")
         return record.modified
+
+    def _count_changes(self, module: Module, record: Record) -> None:
+        keys = node_keys(module)
+        record.removed, record.added = self._keys - keys, keys - self._keys
+        self._nodes, self._keys = _count(module), keys
 
 
 def _count(module: Module) -> int:

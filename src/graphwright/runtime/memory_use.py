@@ -291,7 +291,7 @@ def _package_bytes(package: Package) -> int:
     """What is held of texts, tasks and kernels, and of the copy of the file that these were read from."""
     entries = package.entries.values()
     targets = [target for program in package.programs() for target in program.targets.values()]
-    texts = [text for e in entries for text in (e.graph, e.general, e.report, e.decisions)]
+    texts = [text for e in entries for text in (e.graph, e.general, e.report, e.decisions, e.remarks)]
     texts += {id(text): text for target in targets for text in target.sources.values()}.values()
     objects = {id(data): data for target in targets for data in target.objects.values()}.values()
     words = sum(len(target.stored.words) for target in targets)

@@ -11,6 +11,7 @@ from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.generated import GENERATED, Addition
 from graphwright.kernels.candidates.registry import Candidate, Context, candidates_of
+from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
 from graphwright.kernels.launch import Alias, Alternative, Copy, Launch, Run
 from graphwright.records import dataclass, replace
 
@@ -23,6 +24,8 @@ class Offer:
     additions: Sequence[Addition]
     ns: int = 0
     """Predicted nanoseconds of one core, where it is not the only offer."""
+    weighed: tuple[NotTaken, ...] = ()
+    """What the candidate itself chose from."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,34 @@ class Choice:
     """None where no candidate applies."""
     offers: tuple[Offer, ...]
     """Of all that apply, the one that was taken first."""
-    reasons: tuple[str, ...]
-    """Why others do not apply."""
+    refused: tuple[NotTaken, ...]
+    """Those that do not apply, or that were not asked."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why others do not apply."""
+        return tuple(each.why for each in self.refused if each.code is WhyNot.ILLEGAL)
+
+    @property
+    def others(self) -> tuple[NotTaken, ...]:
+        """All that was not taken, the fastest first."""
+        weighed = [each for offer in self.offers[:1] for each in offer.weighed]
+        slower = [each for each in map(self._slower, self.offers[1:]) if each is not None]
+        return tuple(dict.fromkeys((*slower, *weighed, *self.refused)))
+
+    def _slower(self, offer: Offer) -> NotTaken | None:
+        taken, names = self.offers[0], _names(offer.made, kept=False)
+        code = WhyNot.COST if offer.ns >= taken.ns else WhyNot.MEASURED
+        return NotTaken(" + ".join(names), code, ns=offer.ns) if names else None
+
+    def remark(self, node: Node) -> KernelChoice | None:
+        """What reports say of it; None where nothing else was possible."""
+        if not self.others:
+            return None
+        taken = self.offers[0] if self.offers else None
+        compared = taken is not None and any(each.ns is not None for each in self.others)
+        names = () if taken is None else _names(taken.made)
+        return KernelChoice(node.place, names, taken.ns if taken and compared else None, self.others)
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -51,25 +80,43 @@ def choose(node: Node, context: Context) -> Choice:
 
     Users' own candidates come before graphwright's: these are asked where none of theirs applies.
     """
-    offered: list[Offer] = []
-    reasons: list[str] = []
     candidates = candidates_of(node)
-    for own in (True, False):
-        for candidate in candidates:
-            if is_plugin_op(candidate) == own:
-                found = _offer(candidate, node, context)
-                if isinstance(found, str):
-                    reasons.append(found)
-                else:
-                    offered.append(found)
-        if offered:
-            break
-    if len(offered) > 1:
+    own = [each for each in candidates if is_plugin_op(each)]
+    others = [each for each in candidates if not is_plugin_op(each)]
+    offered, refused = _offers(own, node, context)
+    if offered:
+        refused += [NotTaken(_candidate_name(each), WhyNot.PLUGIN) for each in others]
+    else:
+        offered, more = _offers(others, node, context)
+        refused += more
+    if len(offered) > 1 or any(offer.weighed for offer in offered):
         offered = [replace(offer, ns=predicted_ns(offer.made, context)) for offer in offered]
     offers = _in_order(node, sorted(offered, key=lambda offer: offer.ns), context)
     if offers:
         context.generated.put_back(offers[0].additions)
-    return Choice(offers[0].made if offers else None, offers, tuple(reasons))
+    return Choice(offers[0].made if offers else None, offers, tuple(refused))
+
+
+def _offers(
+    candidates: Sequence[Candidate], node: Node, context: Context
+) -> tuple[list[Offer], list[NotTaken]]:
+    """What ``candidates`` make of ``node``, and those that make nothing of it."""
+    offered: list[Offer] = []
+    refused: list[NotTaken] = []
+    for candidate in candidates:
+        found = _offer(candidate, node, context)
+        if isinstance(found, str):
+            refused.append(NotTaken(_candidate_name(candidate), WhyNot.ILLEGAL, found))
+        else:
+            offered.append(found)
+    return offered, refused
+
+
+def _candidate_name(candidate: Candidate) -> str:
+    """``gemm.product_of_matrices``: the family and the function."""
+    *_, folder, module = ["", *candidate.__module__.split(".")]
+    family = module if folder == "candidates" else folder
+    return f"{family}.{getattr(candidate, '__name__', 'candidate')}"
 
 
 def _in_order(node: Node, offers: Sequence[Offer], context: Context) -> tuple[Offer, ...]:
@@ -97,10 +144,12 @@ def _name(launch: Launch | Copy, kept: bool) -> str:
 
 def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
     """What ``candidate`` makes of ``node``, whose additions are taken back."""
-    mark = context.generated.mark()
+    mark, outer = context.generated.mark(), context.weighed
+    context.weighed = []
     found = context.attempt(candidate, node)
+    weighed, context.weighed = tuple(context.weighed), outer
     additions = context.generated.take_back(mark)
-    return found if isinstance(found, str) else Offer(found, additions)
+    return found if isinstance(found, str) else Offer(found, additions, weighed=weighed)
 
 
 def predicted_ns(made: Run | Alias, context: Context) -> int:

@@ -62,6 +62,7 @@ def _in_turn(
         choice = choose(alone, context)
         if not isinstance(choice.made, Run):
             return "; ".join(choice.reasons)
+        context.weighed += choice.others
         runs.append(choice.made)
         results.append(alone.output)
     inside = anchors_of(walked)

@@ -25,6 +25,7 @@ from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
 from graphwright.kernels.candidates.truth_bytes import on_bytes
 from graphwright.kernels.checks import checked_candidate
+from graphwright.kernels.kernel_choice import NotTaken
 from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.layout.transform import pack_jobs, packed_shape
@@ -53,7 +54,9 @@ class Context:
     generated: GeneratedKernels = field(default_factory=GeneratedKernels)
     choices: Choices = NOTHING_MEASURED
     chosen: list[object] = field(default_factory=list)
-    """The choices that were made, for the report and for tuning."""
+    """The choices that were made, for the report and for tuning, and what they were made from."""
+    weighed: list[NotTaken] = field(default_factory=list)
+    """What the candidate at hand considered and did not take."""
     _packed: dict[Value, dict[Layout, Value]] = field(default_factory=dict)
     _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
     _prepared: list[Launch] = field(default_factory=list)

@@ -46,8 +46,14 @@ def through_rounded_f32(node: Node[MatMul | Conv], context: Context) -> Run | st
     inputs = [*factors, *node.inputs[2:]]
     wide = Node(replace(node.op, precision=None), inputs, [node.output.type], name=node.name)
     wide.sources, wide.outputs = node.sources, node.outputs
-    found = choose(wide, context).made
-    return found if isinstance(found, Run) else f"{node.op.name} has no kernel for f32 either"
+    return _chosen(wide, context) or f"{node.op.name} has no kernel for f32 either"
+
+
+def _chosen(wide: Node, context: Context) -> Run | None:
+    """How ``wide`` is done; None where it has no kernel."""
+    choice = choose(wide, context)
+    context.weighed += choice.others
+    return choice.made if isinstance(choice.made, Run) else None
 
 
 def _rounded(value: Value, precision: DType, node: Node, context: Context) -> Value:
@@ -71,8 +77,8 @@ def through_f32(node: Node, context: Context) -> Run | str:
     outputs = [_narrow_later(v, context) if v.type.dtype == dtype else v for v in node.outputs]
     wide = Node(node.op, inputs, [v.type for v in outputs], name=node.name, sources=node.sources)
     wide.outputs = tuple(outputs)
-    found = choose(wide, context).made
-    if not isinstance(found, Run):
+    found = _chosen(wide, context)
+    if found is None:
         return f"{node.op.name} has no kernel for f32 either"
     pairs = zip(outputs, node.outputs, strict=True)
     narrowed = (_cast(source, target, node, context) for source, target in pairs if source is not target)

@@ -21,6 +21,7 @@ from graphwright.kernels.conv import (
     winograd_transforms,
 )
 from graphwright.kernels.conv.sliding import Sliding, sliding
+from graphwright.kernels.kernel_choice import NotTaken, WhyNot
 from graphwright.kernels.launch import Launch, Run, only_where
 from graphwright.kernels.library.abi import Abi
 from graphwright.layout.blocks import is_blocked
@@ -46,6 +47,11 @@ class Form:
         """Tiles of a block and groups of a unit, of those that are ``predicted``."""
         tiles, groups = predicted
         return (ceildiv(tiles, 2) if self.halved else tiles), groups
+
+
+def _form_name(form: Form | None) -> str:
+    """As records of tuning call it; None is the direct kernel."""
+    return "direct" if form is None else str(form)
 
 
 _SHORT_ROW = 8
@@ -87,18 +93,15 @@ class BlockedConvolution:
         if form is None:
             return self._direct(context)
         winograd, pays = self._winograd(form, context)
-        if all(isinstance(size, int) for size in self._sizes):  # of several images it pays all the more
+        if not self._has_both:  # of several images it pays all the more
             return winograd
         return Run((only_where(1 - pays, self._direct(context)), only_where(pays, winograd)))
 
     def _winograd_form(self, context: Context) -> Form | None:
         """That of Winograd's which should be, or was measured to be, faster than the direct kernel."""
-        window, pads = self.window, self.window.pads
-        usual = (window.kernel, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
-        blocked = is_blocked(self.x) and is_blocked(self.call.node.output)
-        if not usual or self.group > 1 or not blocked or context.numerics == "strict":
-            return None
-        if not all(isinstance(pad, int) and pad <= 2 for pad in pads):
+        refusal = self._winograd_refusal(context)
+        if refusal is not None:
+            context.weighed.append(refusal)
             return None
         cout, cin = self.w.type.sizes[:2]
         images = self.x.type.dims[0]
@@ -107,12 +110,38 @@ class BlockedConvolution:
         count = images if isinstance(images, int) else 1
         ranked = winograd_cost.ranked(context.isa, count, cin, cout, oh, ow, self.in_bf16)
         forms = [None if form == "direct" else Form(form) for form in ranked]
-        return self._chosen(forms, context) if self._is_static else forms[0]
+        chosen = self._chosen(forms, context) if self._is_static else forms[0]
+        for form, ns in zip(forms, ranked.values(), strict=True):
+            if form != chosen and not (form is None and self._has_both):
+                code = WhyNot.COST if form != forms[0] else WhyNot.MEASURED
+                why = "" if self._is_static else f"{ns / 1000:.1f} us for an image of {oh} x {ow}"
+                context.weighed.append(NotTaken(_form_name(form), code, why, None if why else ns))
+        return chosen
+
+    @property
+    def _has_both(self) -> bool:
+        """Whether the sizes of a run choose between a form of Winograd's and the direct kernel."""
+        return not all(isinstance(size, int) for size in self._sizes)
+
+    def _winograd_refusal(self, context: Context) -> NotTaken | None:
+        """Why no form of Winograd's does the convolution."""
+        window = self.window
+        if (window.kernel, window.strides, window.dilations) != ((3, 3), (1, 1), (1, 1)) or self.group > 1:
+            why = "it does 3 x 3 windows of stride and dilation 1, in one group"
+        elif not (is_blocked(self.x) and is_blocked(self.call.node.output)):
+            why = "it reads and writes channel blocks"
+        elif not all(isinstance(pad, int) and pad <= 2 for pad in window.pads):
+            why = "it takes pads of at most 2 pixels"
+        elif context.numerics == "strict":
+            return NotTaken("winograd", WhyNot.NUMERICS, "numerics=strict keeps it out")
+        else:
+            return None
+        return NotTaken("winograd", WhyNot.ILLEGAL, why)
 
     def _chosen(self, forms: Sequence[Form | None], context: Context) -> Form | None:
         """The one that is taken of ``forms``, the predicted one first; None is the direct kernel."""
         halved = [Form(form.tile, halved=True) for form in forms if form is not None]
-        names = {"direct" if form is None else str(form): form for form in (*forms, *halved)}
+        names = {_form_name(form): form for form in (*forms, *halved)}
         epilogue, hook = self.call.epilogue, self.call.hook
         details = epilogue.args, epilogue.residual is not None, self.bias is not None, hook is not None
         return names[context.choose("convolution", self.call.node, list(names), *details)]

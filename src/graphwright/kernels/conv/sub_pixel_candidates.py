@@ -51,6 +51,7 @@ def sub_pixel(node: Node[ConvTranspose], context: Context) -> Run | str:
     choice = choose(conv, context)
     if not isinstance(choice.made, Run):
         return "; ".join(choice.reasons)
+    context.weighed += choice.others
     whole = TensorType(F32, (images, features, *(n * s for n, s in zip(sizes, window.strides, strict=True))))
     full = y if whole.dims == y.type.dims else context.temporary(whole, "uncropped")
     launches = [*choice.made.launches, _interleaved(made, full, window, context)]

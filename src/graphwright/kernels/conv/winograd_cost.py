@@ -84,14 +84,14 @@ def choose(
     isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
 ) -> Literal["direct", 2, 4]:
     """The first of :func:`ranked`."""
-    return ranked(isa, images, cin, cout, oh, ow, in_bf16)[0]
+    return next(iter(ranked(isa, images, cin, cout, oh, ow, in_bf16)))
 
 
 def ranked(
     isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
-) -> list[Literal["direct", 2, 4]]:
-    """Direct convolution and Winograd's with tiles of 2 x 2 and of 4 x 4 on dense blocked images, the one
-    first that takes least.
+) -> dict[Literal["direct", 2, 4], int]:
+    """Nanoseconds of direct convolution and of Winograd's with tiles of 2 x 2 and of 4 x 4 on dense blocked
+    images, the one first that takes least.
 
     ``in_bf16``: the direct one is.
     """
@@ -101,4 +101,5 @@ def ranked(
     forms: tuple[Literal[2, 4], ...] = (2, 4)
     for m in forms:
         costs[m] = work_ns(m, isa, dense_args(m, isa, images, cin, cout, oh, ow, pads=(1, 1, 1, 1)))
-    return sorted(costs, key=lambda form: evaluate(costs[form], {}))
+    known = {form: evaluate(cost, {}) for form, cost in costs.items()}
+    return {form: known[form] for form in sorted(known, key=known.__getitem__)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Node
-from graphwright.ir.symbols import product
 from graphwright.kernels.candidates.blocks import block_strides, image_size
 from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.movement import reblock
 from graphwright.kernels.ref import KernelRef
-from graphwright.layout.blocks import is_blocked
+from graphwright.layout.blocks import is_blocked, lies_alike
 from graphwright.layout.trans_data import TransData
 
 
@@ -21,9 +20,9 @@ def trans_data(node: Node, context: Context) -> Run | Alias | str:
     if is_blocked(x) == is_blocked(y):
         return f"no kernel between {x.layout} and {y.layout}"
     blocked, plain = (x, y) if is_blocked(x) else (y, x)
-    images, channels, *pixels = plain.type.dims
-    if product(tuple(pixels)) == 1 and channels % lanes == 0:
-        return Alias(x)  # one pixel of whole blocks lies alike
+    if lies_alike(plain, lanes):
+        return Alias(x)
+    images, channels, *_ = plain.type.dims
     h, w = image_size(plain)
     plain_strides = row_major_strides((images, channels, h, w))[:3]
     made = reblock.ReblockArgs._make((images, channels, h, w, *plain_strides, *block_strides(blocked)))

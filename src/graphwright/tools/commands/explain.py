@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -35,8 +35,12 @@ from graphwright.tools.measuring.measurement import Measurement, MergeTime, meas
 from graphwright.tools.models import entry_named, is_package, open_model
 from graphwright.tools.progress import Watch, stages
 from graphwright.tools.reports.explain_html import page
-from graphwright.tools.reports.explanation import Explanation, changes
+from graphwright.tools.reports.explanation import FORMAT, Explanation, changes
+from graphwright.tools.reports.kernel_table import kernel_facts, show_kernels
+from graphwright.tools.reports.layout_table import layout_facts, show_layouts
 from graphwright.tools.reports.model_tables import traffic_line
+from graphwright.tools.reports.pass_table import pass_facts, show_passes
+from graphwright.tools.reports.shape_table import shape_facts, show_shapes
 
 GAINS: Final = 4
 MISSES: Final = 5
@@ -77,6 +81,24 @@ def explain(
         ),
     ] = False,
     input: Feeds = None,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Show what each pass did, and what stopped it.")
+    ] = False,
+    layouts: Annotated[
+        bool,
+        typer.Option(
+            "--layouts", help="Show which values are in which layout, who asked for it, and copies between."
+        ),
+    ] = False,
+    shapes: Annotated[
+        bool, typer.Option("--shapes", help="Show which sizes stayed open, and who decides them.")
+    ] = False,
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels", help="Show each task's candidates with predicted times, and why one was taken."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as JSON, with keys that stay.")
     ] = False,
@@ -89,11 +111,11 @@ def explain(
     *,
     options: Options,
 ) -> None:
-    """Explain which nodes of a model one kernel computes, which not, and why.
+    """Explain what was made of a model, and why: which nodes one kernel computes, and which not.
 
     Ten lines: bytes that kernels read and write, the largest gains by rule, and the largest misses by the
     code of the refusal. A line counts the bytes of each edit by itself. Open sizes count as a guess: --shape
-    gives them.
+    gives them. --passes, --layouts, --shapes and --kernels show the other decisions, each on one screen.
 
     \b
     [bold]Examples[/bold]
@@ -102,6 +124,8 @@ def explain(
       graphwright explain model.om
       graphwright explain model.onnx --why-not Conv_4 Add_7
       graphwright explain model.onnx --measure --shape x:1,3,224,224
+      graphwright explain model.om --passes
+      graphwright explain model.om --kernels --json
       graphwright explain model.om --json
       graphwright explain model.om --html fusion.html
       graphwright explain old.om new.om --diff
@@ -116,6 +140,12 @@ def explain(
         raise typer.BadParameter("it goes with --json, or alone", param_hint="--measure")
     if input and not measured:
         raise typer.BadParameter("the model is run with --measure alone", param_hint="--input")
+    flags = {"passes": passes, "layouts": layouts, "shapes": shapes, "kernels": kernels}
+    chosen = [name for name, is_asked in flags.items() if is_asked]
+    if len(chosen) + (why_not is not None) + diff + (html is not None) + measured > 1:
+        raise typer.BadParameter(
+            "--passes, --layouts, --shapes and --kernels go one at a time, alone or with --json"
+        )
     require_folder(html, "--html")
     graphwright.ops.load()
 
@@ -123,22 +153,53 @@ def explain(
         _show_measured(_opened(model, shape, const, outputs, entry, options), shape, input, as_json, options)
         return
 
-    def read(path: Path) -> Explanation:
-        return Explanation.of(_package(path, shape, const, outputs, entry, options))
+    def opened(path: Path) -> Package:
+        return _package(path, shape, const, outputs, entry, options)
 
+    if chosen:
+        _show_section(opened(model), chosen[0], as_json=as_json)
+        return
+
+    def read(path: Path) -> Explanation:
+        return Explanation.of(opened(path))
+
+    if as_json:
+        package = opened(model)
+        sections = {name: facts(package) for name, (facts, _) in _SECTIONS.items()}
+        say(json.dumps({**Explanation.of(package).facts(), **sections}, indent=2))
+        return
     explained = read(model)
     if new is not None:
         _show_changes(explained, read(new))
     elif why_not is not None:
         _show_why_not(explained, *why_not)
-    elif as_json:
-        say(json.dumps(explained.facts(), indent=2))
     elif html is not None:
         with whole_file(html) as file:
             file.write(page(model.name, explained).encode())
         note(f"wrote {html}")
     else:
         _show_summary(explained)
+
+
+_SECTIONS: Final[Mapping[str, tuple[Callable[[Package], Any], Callable[[Package], None]]]] = {
+    "passes": (pass_facts, show_passes),
+    "layouts": (layout_facts, show_layouts),
+    "shapes": (shape_facts, show_shapes),
+    "kernels": (kernel_facts, show_kernels),
+}
+"""What else is explained than fusion: the facts of a package, and what shows them."""
+
+
+def _show_section(package: Package, name: str, *, as_json: bool) -> None:
+    facts, show = _SECTIONS[name]
+    if as_json:
+        say(json.dumps({"format": FORMAT, name: facts(package)}, indent=2))
+        return
+    show(package)
+    if not package.trusted and name in ("shapes", "kernels"):
+        note("the package is not trusted, so that its tasks are not read: --trust reads them")
+    if not package.main.remarks and name != "shapes":
+        note("the package keeps no remarks of its compilation: compile the model again")
 
 
 def _package(

@@ -1,0 +1,52 @@
+"""What a node's kernels were chosen from, and why others were not taken: packages keep it."""
+
+from __future__ import annotations
+
+import enum
+
+from graphwright.records import dataclass
+
+
+class WhyNot(enum.StrEnum):
+    """Why a kernel was not taken. Codes are stable: programs may compare them."""
+
+    means: str
+    """One sentence for users."""
+
+    def __new__(cls, text: str, means: str) -> WhyNot:
+        made = str.__new__(cls, text)
+        made._value_, made.means = text, means
+        return made
+
+    COST = "KERNEL_COST", "it is predicted to take longer"
+    MEASURED = "KERNEL_MEASURED", "measured on this machine, it takes longer than was predicted"
+    ILLEGAL = "KERNEL_ILLEGAL", "it does not do this node: the reason says what it lacks"
+    NUMERICS = "KERNEL_NUMERICS", "its errors are larger than the option numerics allows"
+    PLUGIN = "KERNEL_PLUGIN", "a user's own kernel does the node, and goes before graphwright's"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class NotTaken:
+    """A kernel, or a way of a kernel, that was considered. ``ns``: nanoseconds of one core that it is
+    predicted to take; None where none are known.
+    """
+
+    name: str
+    code: WhyNot
+    why: str = ""
+    ns: int | None = None
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """The kernels that do the node at ``place``, and the others. ``taken`` is empty where the host does it.
+    ``ns`` is None where nothing is compared with it.
+    """
+
+    place: str
+    taken: tuple[str, ...]
+    ns: int | None
+    others: tuple[NotTaken, ...]

@@ -1,0 +1,139 @@
+"""``explain --kernels``: the candidates of each task, the choice, and why the others were not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from graphwright.compiler.remark_text import decode_remarks
+from graphwright.cost.nominal import NOMINAL_SIZES
+from graphwright.executable.target_code import TargetCode
+from graphwright.ir.names import terminal
+from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
+from graphwright.lower.shape_values import register_values
+from graphwright.lower.tasks import FunctionOperand, Task, TaskGraph, TaskKind
+from graphwright.package.package import Package
+from graphwright.records import dataclass
+from graphwright.tools.console import duration_text, note, say
+
+MOST_TASKS: Final = 12
+"""Kinds of tasks that are shown: those that are predicted to take longest."""
+MOST_OTHERS: Final = 2
+"""Candidates that are shown of a task beside the one that was taken."""
+WIDTH: Final = 110
+
+
+@dataclass(frozen=True)
+class ExplainedTask:
+    """A task of program ``program`` for ``isa``, and the choices of the nodes that it does. ``number`` is -1
+    where the tasks are not known.
+    """
+
+    program: int
+    isa: str
+    number: int
+    name: str
+    kernels: tuple[str, ...]
+    predicted_ns: int | None
+    choices: tuple[KernelChoice, ...]
+
+    @property
+    def others(self) -> list[NotTaken]:
+        """What was not taken: first what is legal."""
+        found = dict.fromkeys(other for choice in self.choices for other in choice.others)
+        return sorted(found, key=lambda other: (other.ns is None, other.ns or 0))
+
+
+def explained_tasks(package: Package) -> list[ExplainedTask]:
+    """The tasks of the main entry, in their order; open sizes count as a guess. Of a package that is not
+    trusted, the nodes that kernels were chosen for. Raises PackageError.
+    """
+    known: dict[str, KernelChoice] = {}
+    for choice in decode_remarks(package.main.remarks).kernels:
+        known.setdefault(choice.place, choice)
+    if not package.trusted:
+        return [ExplainedTask(0, "", -1, each.place, each.taken, each.ns, (each,)) for each in known.values()]
+    return [
+        each
+        for number, program in enumerate(package.main.programs())
+        for target in program.targets.values()
+        for each in _tasks(number, target, known)
+    ]
+
+
+def _tasks(number: int, target: TargetCode, known: Mapping[str, KernelChoice]) -> Iterator[ExplainedTask]:
+    graph = target.task_graph
+    registers = register_values(graph, {}, NOMINAL_SIZES[0])
+    for index, task in enumerate(graph.tasks):
+        places = (task.name, *task.name.split(", "))
+        choices = tuple(known[place] for place in dict.fromkeys(places) if place in known)
+        ns = registers[task.work] if task.work >= 0 else None
+        yield ExplainedTask(number, target.name, index, task.name, _kernels(graph, task), ns, choices)
+
+
+def _kernels(graph: TaskGraph, task: Task) -> tuple[str, ...]:
+    if task.kind is TaskKind.HOSTCALL:
+        return (f"host: {graph.hosts[task.kernel].op.partition('[')[0]}",)
+    if task.kind is not TaskKind.LAUNCH:
+        return (task.kind.name.lower(),)
+    hooks = [operand.kernel for operand in task.operands if isinstance(operand, FunctionOperand)]
+    return tuple(graph.kernels[kernel].symbol for kernel in (task.kernel, *hooks))
+
+
+def kernel_facts(package: Package) -> dict[str, Any]:
+    """Every task, and what the codes mean. Raises PackageError."""
+    return {
+        "codes": {code.value: code.means for code in WhyNot},
+        "tasks": [
+            {
+                "program": task.program,
+                "isa": task.isa,
+                "task": task.number if task.number >= 0 else None,
+                "nodes": task.name,
+                "kernels": list(task.kernels),
+                "predicted_ns": task.predicted_ns,
+                "not_taken": [
+                    {
+                        "kernel": o.name,
+                        "code": o.code.value,
+                        "why": o.why or o.code.means,
+                        "predicted_ns": o.ns,
+                    }
+                    for o in task.others
+                ],
+            }
+            for task in explained_tasks(package)
+        ],
+    }
+
+
+def show_kernels(package: Package) -> None:
+    """Tasks that are predicted to take longest, each with what else could do it; equal ones are one."""
+    equal: dict[tuple[object, ...], list[ExplainedTask]] = {}
+    for task in explained_tasks(package):
+        key = task.isa, task.kernels, task.predicted_ns, tuple(task.others)
+        equal.setdefault(key, []).append(task)
+    groups = sorted(equal.values(), key=lambda tasks: -len(tasks) * (tasks[0].predicted_ns or 0))
+    for tasks in groups[:MOST_TASKS]:
+        say("\n".join(terminal(line, WIDTH) for line in _lines(tasks)))
+    if left := sum(map(len, groups[MOST_TASKS:])):
+        note(f"{left} tasks that take less are not shown: --json has all")
+
+
+def _lines(tasks: Sequence[ExplainedTask]) -> Iterator[str]:
+    """Of tasks that are equal but for their nodes."""
+    first, count = tasks[0], f"{len(tasks)} x " if len(tasks) > 1 else ""
+    names = ", ".join(task.name for task in tasks)
+    yield f"{_time(first.predicted_ns)}  {count}{' with '.join(first.kernels)}: {names}"
+    others = first.others
+    for other in others[:MOST_OTHERS]:
+        why = f": {other.why}" if other.why else ""
+        yield f"{_time(other.ns)}    not {terminal(other.name)} [{other.code.value}]{why}"
+    if not others:
+        yield f"{'':>9}    the only candidate"
+    elif len(others) > MOST_OTHERS:
+        yield f"{'':>9}    and {len(others) - MOST_OTHERS} more"
+
+
+def _time(ns: int | None) -> str:
+    return f"{'-' if ns is None else duration_text(ns):>9}"

@@ -1,0 +1,99 @@
+"""``explain --passes``: what each pass did, and what stopped it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from graphwright.compiler.remark_text import decode_remarks
+from graphwright.compiler.remarks import Declined, NodeCount, PassRemark
+from graphwright.ir.names import terminal
+from graphwright.package.package import Package
+from graphwright.support.spelling import counted
+from graphwright.tools.console import say
+
+MOST_PASSES: Final = 9
+"""Passes that are shown with what they changed: those that changed most."""
+MOST_REASONS: Final = 1
+"""Reasons of a pass that are shown: those of most nodes."""
+MOST_STOPPED: Final = 5
+"""Passes without changes that are shown with what stopped them."""
+WIDTH: Final = 110
+_NAME: Final = 40
+
+
+def pass_facts(package: Package) -> list[dict[str, Any]]:
+    """All of it, in the order in which passes ran. Raises PackageError."""
+    return [
+        {
+            "stage": each.stage,
+            "pass": each.name,
+            "runs": each.runs,
+            "changes": dict(each.changes),
+            "removed": _nodes_facts(each.removed),
+            "added": _nodes_facts(each.added),
+            "declined": [
+                {"code": d.code or None, "rule": d.rule or None, "why": d.why, **_nodes_facts(d.nodes)}
+                for d in each.declined
+            ],
+        }
+        for each in decode_remarks(package.main.remarks).passes
+    ]
+
+
+def _nodes_facts(nodes: NodeCount) -> dict[str, Any]:
+    return {"nodes": nodes.count, "first": list(nodes.first)}
+
+
+def show_passes(package: Package) -> None:
+    """Those that changed most first, then those that were stopped, and the names of the others."""
+    passes = decode_remarks(package.main.remarks).passes
+    changed = sorted((p for p in passes if any(p.size)), key=lambda p: p.size, reverse=True)
+    idle = [each for each in passes if not any(each.size)]
+    stopped = sorted((p for p in idle if p.declined), key=lambda p: -p.declined[0].nodes.count)
+    for each in changed[:MOST_PASSES]:
+        say("\n".join(_changed_lines(each)))
+    for each in stopped[:MOST_STOPPED]:
+        say(_clipped(f"{_title(each)}: nothing; {_reason(each.declined[0])}"))
+    shown = {id(each) for each in (*changed[:MOST_PASSES], *stopped[:MOST_STOPPED])}
+    _show_names("also changed the graph: ", [each for each in changed if id(each) not in shown])
+    _show_names("nothing to do: ", [each for each in idle if id(each) not in shown])
+
+
+def _changed_lines(each: PassRemark) -> Iterator[str]:
+    done = ", ".join(f"{terminal(kind, _NAME)} {count}" for kind, count in each.changes.items())
+    yield _clipped(f"{_title(each)}: {done or 'changed'}")
+    for word, nodes in (("went", each.removed), ("came", each.added)):
+        if nodes.count:
+            yield _clipped(f"    {counted(nodes.count, 'node')} {word}: {_names(nodes)}")
+    for declined in each.declined[:MOST_REASONS]:
+        yield _clipped(f"    {_reason(declined)}")
+    if len(each.declined) > MOST_REASONS:
+        yield f"    and {counted(len(each.declined) - MOST_REASONS, 'other reason')}"
+
+
+def _title(each: PassRemark) -> str:
+    stage = "" if each.stage in ("", each.name) else f" in {terminal(each.stage, _NAME)}"
+    return f"{terminal(each.name, _NAME)}{stage}"
+
+
+def _reason(declined: Declined) -> str:
+    code = f"[{declined.code}] " if declined.code else f"{terminal(declined.rule, _NAME)}: "
+    return f"left {declined.nodes.count}: {code}{terminal(declined.why)}: {_names(declined.nodes)}"
+
+
+def _names(nodes: NodeCount) -> str:
+    more = ", ..." if nodes.count > len(nodes.first) else ""
+    return ", ".join(terminal(name, _NAME) for name in nodes.first) + more
+
+
+def _show_names(head: str, passes: Sequence[PassRemark]) -> None:
+    """The names of ``passes``, each once, on as many lines as they take."""
+    names = ", ".join(dict.fromkeys(terminal(each.name, _NAME) for each in passes))
+    if names:
+        say("\n".join(textwrap.wrap(head + names, WIDTH, subsequent_indent="    ")))
+
+
+def _clipped(line: str) -> str:
+    return terminal(line, WIDTH)

@@ -54,7 +54,7 @@ def commands_of(program: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where ``model.onnx`` and ``model.om`` are, the examples of plugins, and a model for each."""
+    """Where ``model.onnx``, a small one, and ``model.om`` are, examples of plugins, and a model for each."""
     made = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / "examples", made / "examples")
     for name, nodes in PLUGIN_MODELS.items():
@@ -64,13 +64,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             gw.plugins.load(made / "examples" / "plugins" / f"{name}.py")
             gw.compile(made / f"{name}.onnx").save(made / f"{name}.om")
     (made / "recurrent.onnx").write_bytes(recurrent())
-    shutil.copy(MODELS["ppocr_rec"].path(), made / "model.onnx")
+    shutil.copy(MODELS["ppocr_cls"].path(), made / "model.onnx")
     gw.compile(made / "model.onnx").save(made / "model.om")
     return made
 
 
-def test_the_readmes_snippets_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
+def test_the_readmes_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(MODELS["ppocr_rec"].path(), tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
     threads = _native.threads()
     names: dict[str, object] = {}
     for snippet in snippets(ROOT / "README.md", "python"):

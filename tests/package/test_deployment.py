@@ -275,3 +275,12 @@ def test_the_command_goes_on(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     for folder in ("/proc/none/.cache/graphwright", "/proc/none/.config/graphwright"):
         assert made.stderr.count(folder) == 1
+
+
+def test_a_device_that_is_not_known_is_named(package_path: Path, options: Options, tmp_path: Path) -> None:
+    manifest, members = manifest_of(package_path), members_of(package_path)
+    kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
+    entry_of(manifest)["executable"]["device"] = "tpu"
+    key = user_key(options.key_folder, create=False)
+    with pytest.raises(gw.PackageError, match="device 'tpu', which is not known here"):
+        gw.load(put_together(tmp_path / "other.om", manifest, kept, key), options=options)

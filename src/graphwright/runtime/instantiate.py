@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from graphwright.config import Options, add_device
+from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import (
     COMPILE,
     Dispatch,
@@ -108,6 +109,10 @@ class _Assembler:
             return self._reference(program)
         if device in _OTHERS:
             return _OTHERS[device](program, self._package, options)
+        if device not in NATIVE:
+            message = f"a program is for the device {device[:40]!r}, which is not known here"
+            hint = "load the plugin that brings the device, or compile the model again"
+            raise PackageError(Diagnostic("device", message, hint=hint))
         target = best_target(program.targets, options)
         if target is None:
             return None

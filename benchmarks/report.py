@@ -1,6 +1,6 @@
-"""Writes the results in benchmarks/results as tables into README.md and benchmarks/README.md.
+"""Writes benchmarks/results as tables: a summary in README.md, all results in benchmarks/README.md.
 
-``python -m benchmarks.report`` changes the files; ``--check`` only says whether they are up to date.
+``python -m benchmarks.report`` changes the files; ``--check`` only reports whether they are up to date.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from benchmarks.pages import Part, table, threads_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 PART = Part("results", "python -m benchmarks.report")
 OURS = "graphwright"
 TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "inductor": "Inductor"}
 Result = Mapping[str, Any]
 DEFINITIONS = """\
-The engines take turns, round by round, on the same cores. `graphwright` is the median time of one run. A
-peer's column is its time divided by graphwright's, taken within each round: the median over the rounds, and
-the quartiles in parentheses. Above 1, graphwright is faster. `limit` is the share of the machine's limit
-(its roofline) that graphwright reaches, taken in the same way; it is above 100 % where Winograd's
-convolutions save multiplications that the limit counts. `compile` is the time from the ONNX file to
-the `.om` file. The columns of memory are the most that a process which loads and runs the model had
-resident. The last row has geometric means of the ratios.
+The engines take turns on the same cores, round by round. `graphwright` is the median time of one run. The
+other engines' columns are their time divided by graphwright's in the same round: the median over all rounds,
+with the quartiles in parentheses. Above 1, graphwright is faster. `limit` is the percentage of the roofline
+that graphwright reaches; it can exceed 100 %, because the roofline counts multiplications that Winograd
+convolutions avoid. `compile` is the time from the ONNX file to the `.om` file. `memory` is the peak resident
+memory of a process that loads and runs the model. The last row has the geometric means of the ratios.
+"""
+SUMMARY = """\
+Time of the other engine divided by graphwright's time, in the same round on the same cores: above 1,
+graphwright is faster. `memory` is the same ratio of the peak resident memory; both means are geometric.
 """
 
 
@@ -83,6 +85,35 @@ def _table(results: Sequence[Result], title: str) -> str:
     return f"{title}:\n\n{table(head, rows)}"
 
 
+def summary(results: Sequence[Result]) -> str:
+    """For each setting and peer the mean, the least and the greatest ratio, as Markdown."""
+    if not results:
+        return report(results)
+    head = ["threads", "compared with", "models", "mean", "least", "greatest", "memory"]
+    rows = [
+        _summary_row([r for r in results if setting(r) == key and peer in r["ratios"]], key, peer)
+        for key in sorted({setting(result) for result in results})
+        for peer in TITLES
+        if any(setting(r) == key and peer in r["ratios"] for r in results)
+    ]
+    return "\n".join([SUMMARY, table(head, rows, texts=(0, 1)), _origin(results, commands=False)])
+
+
+def _summary_row(results: Sequence[Result], key: tuple[int, bool], peer: str) -> list[str]:
+    ratios = sorted((r["ratios"][peer]["median"], _name(r)) for r in results)
+    memory = [r["engines"][peer]["peak_bytes"] / r["engines"][OURS]["peak_bytes"] for r in results]
+    (least, slowest), (greatest, fastest) = ratios[0], ratios[-1]
+    return [
+        f"{key[0]}{', one of their cores busy' * key[1]}",
+        TITLES[peer],
+        str(len(ratios)),
+        _mean([ratio for ratio, _ in ratios]),
+        f"{least:.2f} {slowest}",
+        f"{greatest:.2f} {fastest}",
+        _mean(memory),
+    ]
+
+
 def _name(result: Result) -> str:
     return f"`{result['model'].split('.')[0]}`"
 
@@ -117,16 +148,13 @@ def _memory(result: Result, engine: str) -> str:
     return f"{result['engines'][engine]['peak_bytes'] / 2**20:.0f} MiB"
 
 
-def _origin(results: Sequence[Result]) -> str:
-    """Machines, versions and commands."""
+def _origin(results: Sequence[Result], commands: bool = True) -> str:
+    """Machines, versions and, on request, commands."""
     machines = sorted({f"{r['machine']['cpu']}, {r['machine']['usable_cores']} cores" for r in results})
     versions = sorted({f"{TITLES.get(n, n)} {v}" for r in results for n, v in r["versions"].items()})
-    commands = sorted({command_text(r["command"]) for r in results})
-    return (
-        f"On {'; '.join(machines)}. {', '.join(versions)}. Commands: "
-        + "; ".join(f"`{command}`" for command in commands)
-        + ".\n"
-    )
+    lines = sorted({command_text(r["command"]) for r in results}) if commands else []
+    text = f" Commands: {'; '.join(f'`{line}`' for line in lines)}." if lines else ""
+    return f"On {'; '.join(machines)}. {', '.join(versions)}.{text}\n"
 
 
 def command_text(command: Sequence[str]) -> str:
@@ -134,16 +162,21 @@ def command_text(command: Sequence[str]) -> str:
     return " ".join([*command[:3], "MODEL", *command[4:]])
 
 
+PAGES = {ROOT / "README.md": summary, ROOT / "benchmarks" / "README.md": report}
+"""The pages with results, and what writes them."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
     check = parser.parse_args().check
-    text = report(read_results())
-    stale = [page for page in PAGES if PART.filled(page.read_text(), text) != page.read_text()]
+    results = read_results()
+    texts = {page: PART.filled(page.read_text(), write(results)) for page, write in PAGES.items()}
+    stale = [page for page, text in texts.items() if page.read_text() != text]
     for page in stale:
-        print(f"{page.relative_to(ROOT)} {'is out of date: make docs' if check else 'is written anew'}")
+        print(f"{page.relative_to(ROOT)} {'is out of date: make docs' if check else 'was rewritten'}")
         if not check:
-            page.write_text(PART.filled(page.read_text(), text))
+            page.write_text(texts[page])
     sys.exit(check and bool(stale))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.report import PART, report
+from benchmarks.report import PART, report, summary
 
 
 def result(model: str, threads: int, peers: dict[str, float]) -> dict[str, Any]:
@@ -65,3 +65,9 @@ def test_filling_a_page_again_changes_nothing() -> None:
     assert PART.filled(once, "table\n") == once
     with pytest.raises(ValueError, match="results"):
         PART.filled("nothing", "table\n")
+
+
+def test_the_summary_has_the_mean_and_both_extremes() -> None:
+    text = summary([result("a", 1, {"onnxruntime": 1.0}), result("b", 1, {"onnxruntime": 4.0})])
+    assert "| 1 | ONNX Runtime | 2 | 2.00 | 1.00 `a` | 4.00 `b` | 1.00 |\n" in text
+    assert text.endswith("On A CPU, 2 cores. graphwright 0.1.0.\n")

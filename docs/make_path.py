@@ -43,7 +43,7 @@ TIME = re.compile(r" *\d+\.\d us")
 
 
 def tiny() -> onnx.ModelProto:
-    """Convolution, normalisation, activation, a residual, and a classifier."""
+    """Convolution, normalization, activation, a residual, and a classifier."""
     weights = {
         "w1": wave(32, 3, 3, 3),
         **{name: wave(32) for name in ("shift", "mean")},

@@ -1,4 +1,4 @@
-"""A fusion rule: keeps tanh out of the stores of matrix products and convolutions."""
+"""A fusion rule: keeps tanh out of the epilogues of matrix multiplications and convolutions."""
 
 import graphwright.plugins as gp
 from graphwright.ops.core.unary import Tanh
@@ -11,7 +11,7 @@ def is_about(candidate: gp.Candidate) -> bool:
 
 
 def check(candidate: gp.Candidate) -> str | None:
-    """Why not to merge; None lets it happen."""
+    """The reason against the merge, or None to allow it."""
     return "tanh is computed in a loop of its own" if len(candidate.nodes) > 1 else None
 
 

@@ -83,7 +83,7 @@ def test_why_not(folder: Path) -> None:
     reduction = said(package, "--why-not", "relu", "sum")
     assert reduction.splitlines() == [
         "relu -> sum: a reduction needs whole rows, the contraction writes tiles [FUSE_EPILOGUE_REDUCTION]",
-        "  a reduction needs whole rows, and the contraction writes tiles",
+        "  a reduction needs whole rows, but the contraction writes tiles",
         "  a merge would save 512 B in a run",
     ]
     assert said(package, "--why-not", "sum", "relu") == reduction

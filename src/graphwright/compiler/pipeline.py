@@ -103,21 +103,23 @@ _ALL_REQUESTS: Final = Options(weights="int4", precision="bf16")
 PARTITION: Final = "partition"
 CHANNELS: Final = "channels"
 STAGES: Final = (
-    Stage("import", "translates the model's nodes to ops, and binds the sizes that the caller gives"),
+    Stage("import", "translates the nodes of the model to ops, and binds the sizes given by the caller"),
     Stage(
         "quantized",
-        "recognises products of quantized and of packed weights, before constants are folded to floats",
+        "recognizes quantized matrix multiplications, before their weights are folded to floats",
         (INTEGER_PRODUCTS, WEIGHT_ONLY_QUANTIZATION),
         level=1,
     ),
     Stage(
-        "shapes", "infers types, folds constants, and inlines branches and loops that they decide", (SHAPES,)
+        "shapes",
+        "infers types, folds constants, and inlines branches and loops whose condition is known",
+        (SHAPES,),
     ),
     Stage("imported", "runs users' passes on the model's own ops", (Point.IMPORTED,)),
-    Stage("simplify", "rewrites to less work until nothing changes", (SIMPLIFY,), level=1),
+    Stage("simplify", "applies simplifications until nothing changes", (SIMPLIFY,), level=1),
     Stage(
         "replace",
-        "replaces several ops by one that has a kernel (attention), or by others that take less",
+        "replaces several ops by one with a kernel (attention), or by cheaper ops",
         for_options=_replacements,
     ),
     Stage(
@@ -130,44 +132,46 @@ STAGES: Final = (
     ),
     Stage(
         PARTITION,
-        "splits what no one program can run into programs and nodes that the host runs",
+        "splits a model that one program cannot run into programs and host nodes",
         (BoundSizes(),),
     ),
     Stage(
         "decompose",
-        "replaces ops without a kernel of their own by ops that have one",
+        "replaces ops without a kernel by ops that have one",
         (Decompose(has_kernel), SHAPES, CommonSubexpressions(), DeadCode()),
     ),
     Stage(
         "precision",
-        "sums products of 16-bit floats in f32; rounds weights, or all factors, to fewer bits on request",
+        "accumulates 16-bit floats in f32; lowers the precision of weights or operands on request",
         (CommonSubexpressions(),),
         for_options=_precision,
     ),
-    Stage("decomposed", "runs users' passes on the ops that get kernels", (Point.DECOMPOSED,)),
+    Stage("decomposed", "runs users' passes on the decomposed graph", (Point.DECOMPOSED,)),
     Stage(
         CHANNELS,
-        "lets nodes on images work with channels last, where that saves transposes",
+        "uses the channels-last layout where this removes transposes",
         for_target=_channels_last,
         level=1,
     ),
-    Stage("fuse", "groups nodes that one kernel computes", for_target=_fuse),
+    Stage("fuse", "groups nodes that one kernel can compute", for_target=_fuse),
     Stage(
         "conversions",
-        "drops conversions between the nodes of a kernel",
+        "removes conversions between the nodes of a kernel",
         (FOLD_REQUANTIZE, KEEP_EXCESS_PRECISION),
         level=1,
     ),
     Stage("layouts", "chooses memory layouts of images", for_target=_layouts, level=1),
     Stage(
         "schedule",
-        "chooses how the loops of each region are arranged",
+        "chooses the loop schedule of each region",
         for_target=_schedule,
     ),
-    Stage("select", "picks a kernel of the library for each node, or generates its loops"),
-    Stage("bands", "runs chains of convolutions band by band, where what lies between them leaves the cache"),
-    Stage("lower", "orders launches, plans memory, and writes tasks and the shape program"),
-    Stage("emit", "writes the C of the generated loops"),
+    Stage("select", "chooses a library kernel for each node, or generates loops"),
+    Stage(
+        "bands", "runs chains of convolutions on bands of rows when the images between them exceed the cache"
+    ),
+    Stage("lower", "orders launches, plans memory, and creates the tasks and the shape program"),
+    Stage("emit", "generates C for the loops"),
     Stage("kernels", "compiles the C to shared objects"),
 )
 _NAMES: Final = [stage.name for stage in STAGES]

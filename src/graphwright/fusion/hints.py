@@ -16,7 +16,7 @@ from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.records import dataclass
 
-_REMEDY: Final = "change or drop the hint graphwright.fuse of one of the nodes"
+_REMEDY: Final = "change or remove the hint graphwright.fuse of one of the nodes"
 
 
 @dataclass(frozen=True)

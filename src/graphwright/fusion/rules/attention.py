@@ -7,6 +7,6 @@ from graphwright.passes.fuse_attention import FUSE_ATTENTION
 
 ATTENTION = ReplaceRule(
     "attention",
-    "computes softmax(Q K) V, with scale, mask and layouts of heads, without a buffer of scores",
+    "computes softmax(Q K) V with scale, mask and head layouts, without storing the scores",
     FUSE_ATTENTION,
 )

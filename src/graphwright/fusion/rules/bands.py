@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from graphwright.fusion.rules.base import KernelRule
 
-BANDS = KernelRule(
-    "bands", "runs chains of convolutions for some rows at a time, where their images leave the cache"
-)
+BANDS = KernelRule("bands", "runs chains of convolutions on bands of rows when their images exceed the cache")

@@ -12,7 +12,7 @@ def _has_contraction(candidate: Candidate) -> bool:
 
 EPILOGUE = FusionRule(
     "epilogue",
-    "computes bias, activation, scale and residual while a matrix product or convolution stores its tiles",
+    "computes bias, activation, scale and residual in the epilogue of a matrix multiplication or convolution",
     _has_contraction,
     level=ALL,
 )

@@ -12,6 +12,6 @@ def _folds_what_is_computed(candidate: Candidate) -> bool:
 
 REDUCTION_INPUT = FusionRule(
     "reduction_input",
-    "computes the elements that a reduction folds as it reads them",
+    "computes the input of a reduction while the reduction reads it",
     _folds_what_is_computed,
 )

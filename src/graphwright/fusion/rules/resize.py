@@ -7,6 +7,6 @@ from graphwright.passes.sink_resizes import SINK_RESIZES
 
 RESIZE = ReplaceRule(
     "resize",
-    "computes convolutions of single pixels in front of a Resize, and of joined images without joining them",
+    "moves 1x1 convolutions before a Resize, and splits them over a Concat",
     SINK_RESIZES,
 )

@@ -11,5 +11,7 @@ def _continues_rows(candidate: Candidate) -> bool:
 
 
 ROW = FusionRule(
-    "row", "computes on rows behind a reduction over them, as softmax and normalizations do", _continues_rows
+    "row",
+    "fuses ops on rows with a reduction over these rows, as in softmax and normalizations",
+    _continues_rows,
 )

@@ -7,7 +7,7 @@ from graphwright.passes.scale_weights import SCALE_WEIGHTS
 
 SCALE = ReplaceRule(
     "scale",
-    "scales the weights of convolutions of single pixels in place of their images (squeeze and excitation)",
+    "scales the weights of a 1x1 convolution instead of its input (squeeze-and-excitation)",
     SCALE_WEIGHTS,
     stage=FUSE,
 )

@@ -12,7 +12,7 @@ def _joins_two_products(candidate: Candidate) -> bool:
 
 SIBLINGS = FusionRule(
     "siblings",
-    "computes two products of one left factor side by side, and combines their tiles (gated MLPs)",
+    "computes two matrix multiplications with the same left operand in one kernel (gated MLPs)",
     _joins_two_products,
     level=ALL,
 )

@@ -7,7 +7,7 @@ from graphwright.passes.split_products import SPLIT_PRODUCTS
 
 SPLIT = ReplaceRule(
     "split",
-    "splits the weights of a product in place of its result, where something combines the parts (GLU)",
+    "splits the weights of a matrix multiplication instead of its result (GLU)",
     SPLIT_PRODUCTS,
     stage=FUSE,
 )

@@ -10,4 +10,4 @@ def _joins_views(candidate: Candidate) -> bool:
     return candidate.producer.is_only_views or candidate.consumer.is_only_views
 
 
-VIEW = FusionRule("view", "reads through reshapes, so that the loops on both sides meet", _joins_views)
+VIEW = FusionRule("view", "fuses across reshapes when one loop nest fits both sides", _joins_views)

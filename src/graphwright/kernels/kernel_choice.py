@@ -18,11 +18,11 @@ class WhyNot(enum.StrEnum):
         made._value_, made.means = text, means
         return made
 
-    COST = "KERNEL_COST", "it is predicted to take longer"
-    MEASURED = "KERNEL_MEASURED", "measured on this machine, it takes longer than was predicted"
-    ILLEGAL = "KERNEL_ILLEGAL", "it does not do this node: the reason says what it lacks"
-    NUMERICS = "KERNEL_NUMERICS", "its errors are larger than the option numerics allows"
-    PLUGIN = "KERNEL_PLUGIN", "a user's own kernel does the node, and goes before graphwright's"
+    COST = "KERNEL_COST", "its predicted time is longer"
+    MEASURED = "KERNEL_MEASURED", "measured on this machine, it takes longer than predicted"
+    ILLEGAL = "KERNEL_ILLEGAL", "it does not support this node: the reason says why"
+    NUMERICS = "KERNEL_NUMERICS", "its errors exceed what the option numerics allows"
+    PLUGIN = "KERNEL_PLUGIN", "a user's own kernel computes the node and takes precedence"
 
     def __repr__(self) -> str:
         return self.value

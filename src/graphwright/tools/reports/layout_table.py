@@ -122,7 +122,7 @@ def show_layouts(package: Package) -> None:
 def _show_requests(requests: Sequence[LayoutRequest]) -> None:
     if not requests:
         return
-    say(f"asked for by {counted(len(requests), 'node')}; others follow their neighbours")
+    say(f"requested by {counted(len(requests), 'node')}; the others follow their neighbours")
     saves = ["-" if r.saves is None else duration_text(r.saves) for r in requests[:MOST_ROWS]]
     rows = [[r.place, r.layout, saved] for r, saved in zip(requests, saves, strict=False)]
     table(rows, ["node", "layout", "faster by"])
@@ -130,7 +130,7 @@ def _show_requests(requests: Sequence[LayoutRequest]) -> None:
 
 def _show_copies(copies: Sequence[tuple[LayoutCopy, int]]) -> None:
     total = sum(moved for _, moved in copies)
-    say(f"copies between layouts that are left: {len(copies)}, {bytes_text(total)} in a run")
+    say(f"remaining layout conversions: {len(copies)}, {bytes_text(total)} in a run")
     rows = [
         [bytes_text(moved) if moved else "none", f"{copy.value} into {copy.layout}", copy.reader, copy.why]
         for copy, moved in copies[:MOST_ROWS]
@@ -138,7 +138,7 @@ def _show_copies(copies: Sequence[tuple[LayoutCopy, int]]) -> None:
     if rows:
         table(rows, ["moves", "value", "read by", "why"])
     if len(copies) > MOST_ROWS:
-        note(f"{len(copies) - MOST_ROWS} copies that move less are not shown: --json has all")
+        note(f"{len(copies) - MOST_ROWS} conversions that move fewer bytes are not shown: --json lists all")
 
 
 def _names(names: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ def show_passes(package: Package) -> None:
 def _changed_lines(each: PassRemark) -> Iterator[str]:
     done = ", ".join(f"{terminal(kind, _NAME)} {count}" for kind, count in each.changes.items())
     yield _clipped(f"{_title(each)}: {done or 'changed'}")
-    for word, nodes in (("went", each.removed), ("came", each.added)):
+    for word, nodes in (("removed", each.removed), ("added", each.added)):
         if nodes.count:
             yield _clipped(f"    {counted(nodes.count, 'node')} {word}: {_names(nodes)}")
     for declined in each.declined[:MOST_REASONS]:
@@ -80,7 +80,7 @@ def _title(each: PassRemark) -> str:
 
 def _reason(declined: Declined) -> str:
     code = f"[{declined.code}] " if declined.code else f"{terminal(declined.rule, _NAME)}: "
-    return f"left {declined.nodes.count}: {code}{terminal(declined.why)}: {_names(declined.nodes)}"
+    return f"declined {declined.nodes.count}: {code}{terminal(declined.why)}: {_names(declined.nodes)}"
 
 
 def _names(nodes: NodeCount) -> str:

@@ -175,16 +175,16 @@ def show_shapes(package: Package) -> None:
     """Sizes of inputs, then those that elements decide, and what is bound when a run begins."""
     found = Shapes.of(package)
     if not (found.sizes or found.ranks or found.by_data):
-        say("all sizes are numbers: nothing is bound at run time")
+        say("all shapes are static: nothing is computed at run time")
         return
     rows = [[each.size, each.span.words, _axes(each)] for each in found.sizes]
     rows += [["rank", "any", f"input {name}"] for name in found.ranks]
-    _show("sizes that the shapes of inputs decide", rows)
-    _show("decided by elements", [[line] for line in found.by_data])
+    _show("dynamic dimensions of inputs", rows)
+    _show("data-dependent dimensions", [[line] for line in found.by_data])
     _show("bound between programs", [[size, by] for size, by in found.bound])
-    _show("bound when shapes are new, by the shape program", [[_text(each)] for each in found.programs])
-    _show("inputs must satisfy", [[line] for line in found.constraints])
-    _show("assumed; other sizes are compiled again", [[line] for line in found.guards])
+    _show("computed by the shape program for each new shape", [[_text(each)] for each in found.programs])
+    _show("constraints on the inputs", [[line] for line in found.constraints])
+    _show("guards; shapes that violate one are compiled again", [[line] for line in found.guards])
 
 
 def _show(title: str, rows: list[list[str]]) -> None:
@@ -193,7 +193,7 @@ def _show(title: str, rows: list[list[str]]) -> None:
     say(title)
     table(rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
-        note(f"{len(rows) - MOST_ROWS} more: --json has all")
+        note(f"{len(rows) - MOST_ROWS} more: --json lists all")
 
 
 def _axes(each: InputSize) -> str:

@@ -154,7 +154,7 @@ def test_a_right_program_has_no_faults() -> None:
 def test_scratch_may_share_with_what_begins_later() -> None:
     assert check_plan(small(), placed(S=64), 1) == []
     assert check_plan(small(), placed(S=64), 3) == [
-        "buffer 5 (scratch '') lies at 64, 192 bytes, in an arena of 192"
+        "buffer 5 (scratch '') of 192 bytes is at 64 in an arena of 192"
     ]
 
 
@@ -172,11 +172,11 @@ def test_a_buffer_of_one_branch_may_share_with_one_of_the_other() -> None:
 
 
 PLANS = {
-    "outside the arena": (placed(arena=128), "lies at 128, 64 bytes, in an arena of 128"),
-    "not aligned": (placed(A=32, arena=500), "lies at 32"),
-    "without a place": (placed(B=-1), "lies at -1"),
-    "two live buffers": (placed(B=0), "share bytes, and tasks 3 and 3 may run at once"),
-    "scratch over an operand": (placed(S=0), "share bytes, and tasks 0 and 0 may run at once"),
+    "outside the arena": (placed(arena=128), "of 64 bytes is at 128 in an arena of 128"),
+    "not aligned": (placed(A=32, arena=500), "is at 32 in"),
+    "without a place": (placed(B=-1), "is at -1 in"),
+    "two live buffers": (placed(B=0), "share bytes, and tasks 3 and 3 may run at the same time"),
+    "scratch over an operand": (placed(S=0), "share bytes, and tasks 0 and 0 may run at the same time"),
     "partly": (placed(A=64, B=64, arena=500), "share bytes"),
 }
 
@@ -199,14 +199,14 @@ def broken(index: int, **changes: Any) -> TaskGraph:
 
 
 PROGRAMS = {
-    "an If that does not wait": (broken(1, after=()), "tasks 0 and 3 may touch buffer 3"),
+    "an If that does not wait": (broken(1, after=()), "tasks 0 and 3 may access buffer 3"),
     "a read that does not wait": (
         broken(2, after=(0,)),
         "task 2 reads buffer 4 (arena ''), which may not have been",
     ),
     "a write that does not wait for readers": (
         broken(2, operands=(at(A), at(Y)), after=(0,)),
-        "tasks 2 and 3 may touch buffer 3",
+        "tasks 2 and 3 may access buffer 3",
     ),
     "a branch that does not write": (broken(4, operands=(at(W), at(A))), "task 2 reads buffer 4"),
     "an output that is not written": (
@@ -221,13 +221,16 @@ PROGRAMS = {
         broken(0, operands=(at(X), at(W), at(A)), writes=(1, 2)),
         "writes buffer 2 (weight '')",
     ),
-    "an operand beyond its buffer": (broken(0, operands=(at(X), at(W, 2), at(A))), "reaches beyond buffer 2"),
-    "a copy beyond its buffer": (broken(2, args=(2,)), "reaches beyond buffer 4"),
-    "scratch that is none": (broken(0, scratch=B), "has buffer 4 (arena '') for scratch"),
-    "a buffer that is not there": (broken(0, operands=(at(9),), writes=()), "touches buffer 9"),
+    "an operand beyond its buffer": (
+        broken(0, operands=(at(X), at(W, 2), at(A))),
+        "accesses memory outside buffer 2",
+    ),
+    "a copy beyond its buffer": (broken(2, args=(2,)), "accesses memory outside buffer 4"),
+    "scratch that is none": (broken(0, scratch=B), "uses buffer 4 (arena '') as scratch"),
+    "a buffer that is not there": (broken(0, operands=(at(9),), writes=()), "accesses buffer 9"),
     "a kernel that is not there": (
         broken(0, operands=(at(X), FunctionOperand(3), at(A)), writes=(2,)),
-        "is handed kernel 3 of 1",
+        "takes kernel 3 of 1",
     ),
     "a written operand that is not there": (broken(0, writes=(2, 5)), "task 0 writes operand 5 of 3"),
     "an edge forward": (broken(0, after=(1,)), "task 0 waits for task 1"),
@@ -243,10 +246,10 @@ PROGRAMS = {
     ),
     "an output without a buffer": (
         with_buffer(small(), Y, storage=Storage.ARENA),
-        "the outputs' buffers stand for",
+        "the output buffers belong to",
     ),
-    "an output of another port": (with_buffer(small(), Y, index=1), "stands for port 1 of 1"),
-    "an output of another size": (with_buffer(small(), Y, size=2), "has 1000 bytes, its port 64"),
+    "an output of another port": (with_buffer(small(), Y, index=1), "belongs to output 1 of 1"),
+    "an output of another size": (with_buffer(small(), Y, size=2), "has 1000 bytes, its output 64"),
 }
 
 
@@ -305,7 +308,7 @@ LOOPS = {
     "a body that writes the number": (
         with_loop(2, operands=(at(A), at(B), at(S)), writes=(1, 2)),
         looped(),
-        "task 2 writes buffer 5 (arena ''), which counts the runs of 1",
+        "task 2 writes buffer 5 (arena ''), which controls the loop of task 1",
     ),
     "more rows than there is room": (with_loop(1, args=(1,)), looped(), "task 3 copies to more rows"),
     "rows of any number": (with_loop(1, args=()), looped(), "task 3 copies to more rows"),
@@ -317,19 +320,19 @@ LOOPS = {
     "rows that nothing counts": (
         with_loop(3, operands=(at(Y), at(B), at(W))),
         looped(),
-        "rows that the loop around it does not count",
+        "rows, but not by the index of the loop around it",
     ),
     "a limit beyond its buffer": (
         with_loop(1, operands=(at(S), at(W, 1), None)),
         looped(),
-        "task 1 reaches beyond buffer 2",
+        "task 1 accesses memory outside buffer 2",
     ),
     "a value that no run has made yet": (
         with_loop(2, operands=(at(B), at(B)), writes=(1,)),
         looped(),
         "task 2 reads buffer 4",
     ),
-    "a loop that does not wait": (with_loop(1, after=()), looped(), "tasks 0 and 2 may touch buffer 3"),
+    "a loop that does not wait": (with_loop(1, after=()), looped(), "tasks 0 and 2 may access buffer 3"),
 }
 
 

@@ -125,7 +125,7 @@ class NativeLoop:
 
     steps: tuple[Step, ...]
     number: Value
-    handed: tuple[CarriedValue, ...]
+    carried: tuple[CarriedValue, ...]
     rows: tuple[tuple[Value, Value], ...]
     shared: tuple[tuple[Value, Value], ...]
     trips: Dim | None = None

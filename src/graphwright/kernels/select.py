@@ -75,7 +75,7 @@ def _step(node: Node, context: Context) -> Step:
     if isinstance(node.op, If | Case):
         return Step(node, Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions)))
     if isinstance(node.op, Loop):
-        return Step(node, _repeat(node, node.op, context))
+        return Step(node, _native_loop(node, node.op, context))
     if Trait.VIEW in node.op.traits:
         return Step(node, Alias(node.operand(0)))
     choice = choose(node, context)
@@ -97,15 +97,15 @@ def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
     return PluginError(Diagnostic("plugin-layout", f"{message} (node {node.place})", defined_at(op), hint))
 
 
-def _repeat(node: Node, loop: Loop, context: Context) -> NativeLoop:
+def _native_loop(node: Node, loop: Loop, context: Context) -> NativeLoop:
     where, region = loop.loop_carried(), node.regions[0]
     first, last = where.start, where.start + where.count
     starts = [node.operand(k) for k in range(first, last)]
     received = region.inputs[where.receive : where.receive + where.count]
-    handed = list(map(CarriedValue, starts, received, region.outputs[where.result :], node.outputs))
+    carried = list(map(CarriedValue, starts, received, region.outputs[where.result :], node.outputs))
     condition = Value(CONDITION, "condition") if loop.conditional else None
-    if condition is not None:  # nothing in the body reads it, and nothing behind the loop
-        handed.append(CarriedValue(node.operand(loop.counted), condition, region.outputs[0], condition))
+    if condition is not None:  # read neither in the body nor after the loop
+        carried.append(CarriedValue(node.operand(loop.counted), condition, region.outputs[0], condition))
     scanned = region.outputs[where.result + where.count :]
     count = node.operand(0) if loop.counted else None
     vector = count is not None and count.type.rank == 1
@@ -113,7 +113,7 @@ def _repeat(node: Node, loop: Loop, context: Context) -> NativeLoop:
     return NativeLoop(
         _steps(region, context),
         region.inputs[0],
-        tuple(handed),
+        tuple(carried),
         tuple(zip(scanned, node.outputs[where.count :], strict=True)),
         tuple((outer, inner) for outer, inner in shared if outer is not None),
         count.type.dims[0] if count is not None and vector else loop.trips,

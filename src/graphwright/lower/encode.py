@@ -1,4 +1,4 @@
-"""Programs as the native runtime reads them."""
+"""Encodes programs for the native runtime."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ from graphwright.lower.wire import words_of
 
 
 def encode(program: TaskGraph) -> bytes:
-    """See :mod:`graphwright.lower.wire`. Raises OverflowError for a number beyond int64."""
+    """``program`` in the format of :mod:`graphwright.lower.wire`. Raises OverflowError for a number beyond
+    int64.
+    """
     return words_of(to_plain(program))

@@ -1,4 +1,6 @@
-"""From chosen kernels to tasks: places become operands, sizes become registers, hazards become edges."""
+"""Lowers scheduled steps to tasks: memory locations become operands, sizes registers, hazards
+dependencies.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,15 @@ from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
 Order = Callable[[Sequence[Step], Assignment], Sequence[Step]]
-"""Another order of steps, which have places; the same steps where theirs is kept."""
+"""Chooses an order of steps, given their storage assignment; returns the same sequence to keep the order."""
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """The tasks of a program, and what of its graph they compute: debuggers read values where they lie.
+    """The tasks of a program, with the mapping back to its graph, which debuggers need.
 
-    ``steps``: the step of each task; None for copies at the end of a block. ``places``: where tasks read and
-    write a value.
+    ``steps`` has the step of each task, None for copies at the end of a block; ``places`` the operand through
+    which tasks access each value.
     """
 
     tasks: TaskGraph
@@ -66,15 +68,14 @@ def lower(
     updates: Mapping[int, int] | None = None,
     order: Order = order_steps,
 ) -> Lowered:
-    """The program of one entry graph, whose ranks are all known. Raises ModelError for texts.
+    """Lowers one entry graph, whose ranks must all be known. Raises ModelError if tensors hold strings.
 
-    ``order`` chooses the order of the steps of one stream.
-
-    ``machine``: what the times of copies are predicted for.
-    ``updates``: by position, the outputs that are the next value of a state, and the input that is the state.
-    The program has no such outputs: it updates the inputs in place.
+    ``machine`` is the cost model that predicts the times of copies. ``updates`` maps the position of each
+    output that is the next value of a state to the input that is this state; the program updates these inputs
+    in place and does not return such outputs. ``order`` chooses the order of the steps if there is one
+    stream.
     """
-    _refuse_texts(graph)
+    _refuse_strings(graph)
     shape = ShapeProgramBuilder()
     shape.bind_inputs(graph.inputs, symbols)
     assignment = assign_storage(graph, steps, weights, updates)
@@ -87,7 +88,7 @@ def lower(
 
 
 def refuse_unknown_ranks(graph: Graph) -> None:
-    """A ModelError where the shapes of the inputs leave a rank open."""
+    """Raises ModelError if the rank of a value is unknown, though the shapes of the inputs are known."""
     unknown = [v for n in graph.walk() for v in n.outputs if v.type.shape is None]
     unknown += [v for v in graph.inputs if v.type.shape is None]
     if unknown:
@@ -95,7 +96,7 @@ def refuse_unknown_ranks(graph: Graph) -> None:
             *(
                 Diagnostic(
                     "unknown-rank",
-                    f"the rank of {v.name or '?'} is not known",
+                    f"the rank of {v.name or '?'} is unknown",
                     v.producer.place if v.producer else "",
                 )
                 for v in unknown[:20]
@@ -103,25 +104,27 @@ def refuse_unknown_ranks(graph: Graph) -> None:
         )
 
 
-def _refuse_texts(graph: Graph) -> None:
-    """A ModelError where tensors hold strings, which have no bytes of their own in an array."""
+def _refuse_strings(graph: Graph) -> None:
+    """Raises ModelError if tensors hold strings: their arrays hold Python objects, which native code cannot
+    read.
+    """
     values = [*graph.inputs, *(v for n in graph.walk() for v in n.outputs)]
-    texts = [v for v in values if v.type.dtype is STRING]
+    strings = [v for v in values if v.type.dtype is STRING]
     hint = "the reference device runs it: CompileOptions(device='reference')"
-    if texts:
+    if strings:
         raise ModelError(
             *(
                 Diagnostic(
                     "text", f"{v.name or '?'} holds strings", v.producer.place if v.producer else "", hint
                 )
-                for v in texts[:20]
+                for v in strings[:20]
             )
         )
 
 
 @dataclass
 class _Draft:
-    """A block whose tasks are numbered once all blocks are known."""
+    """The tasks of a block under construction, numbered within the block."""
 
     tasks: list[Task]
     hazards: Hazards
@@ -140,7 +143,7 @@ class _Lowering:
         self.graph, self.shape, self.symbols, self.machine = graph, shape, symbols, machine
         self.assignment, self.streams = assignment, streams
         self._is_inner = False
-        """Whether the block at hand is that of a branch or a loop."""
+        """Whether the current block belongs to a branch or a loop."""
         self.buffers: list[Buffer] = []
         self.numbers: dict[Memory, int] = {}
         self.operands: dict[Value, Operand] = {}
@@ -151,7 +154,7 @@ class _Lowering:
         self.blocks: list[list[Task]] = []
 
     def run(self, steps: Sequence[Step], results: Sequence[int]) -> Lowered:
-        """The tasks of ``steps``; ``results`` are the positions of the graph's outputs that they give."""
+        """Lowers ``steps``; ``results`` are the positions of the graph's outputs that the program returns."""
         for value in self.graph.inputs:
             self._number(self.assignment.places[value].memory)
         for memory in self.assignment.outputs:
@@ -189,7 +192,7 @@ class _Lowering:
             self.numbers[memory] = len(self.buffers)
             size = memory.size
             if self._is_inner and not self.symbols.proves_at_least(size, 0):
-                size = maximum(size, 0)  # of a branch that is not taken at sizes that make it negative
+                size = maximum(size, 0)  # may be negative for sizes with which the branch is not taken
             self.buffers.append(
                 Buffer(memory.storage, self.shape.register(size), memory.index, (), memory.name)
             )
@@ -203,7 +206,7 @@ class _Lowering:
             self.operands[value] = operand
         return operand
 
-    def _passed(self, item: Value | ByteRange | KernelRef) -> Operand | FunctionOperand:
+    def _kernel_operand(self, item: Value | ByteRange | KernelRef) -> Operand | FunctionOperand:
         return FunctionOperand(self._kernel(item)) if isinstance(item, KernelRef) else self._operand(item)
 
     def _kernel(self, ref: KernelRef) -> int:
@@ -212,7 +215,9 @@ class _Lowering:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def _block(self, steps: Sequence[Step], moves: LoopMoves, number: Value | None = None) -> int:
-        """Tasks of ``steps``, with what is moved between and behind them; ``number`` counts a loop's runs."""
+        """Lowers ``steps`` to a block, with the copies ``moves`` between and after them; returns its index.
+        ``number`` is the iteration counter if the block is the body of a loop.
+        """
         index = len(self.blocks)
         was_inner, self._is_inner = self._is_inner, index > 0
         draft = _Draft([], Hazards())
@@ -237,9 +242,10 @@ class _Lowering:
         self._is_inner = was_inner
         return index
 
-    def _add_rows(self, draft: _Draft, moves: LoopMoves, behind: Node | None, number: Value | None) -> None:
-        for move in moves.rows.get(behind, ()):
-            assert number is not None  # only loops make rows
+    def _add_rows(self, draft: _Draft, moves: LoopMoves, after: Node | None, number: Value | None) -> None:
+        """Adds the copies of scan outputs that follow the step of node ``after``."""
+        for move in moves.rows.get(after, ()):
+            assert number is not None  # only loops have scan outputs
             self._add(draft, self._move(move, self._operand(number)))
 
     def _add(self, draft: _Draft, task: Task, stream: int = 0, name: str = "") -> None:
@@ -255,12 +261,12 @@ class _Lowering:
         return own + [access for block in task.blocks for access in self._touched(block)]
 
     def _touched(self, block: int) -> list[Access]:
-        """What the tasks of a branch read and write, for the hazards of the task that holds it."""
+        """The accesses of all tasks in a block, which count as accesses of the task that contains it."""
         return [access for task in self.blocks[block] for access in self._accesses(task)]
 
     def _described(self, step: Step, tasks: Sequence[Task]) -> list[Task]:
-        """``tasks`` with what profiles say of them: of several, the one that takes longest does the
-        arithmetic of the step.
+        """``tasks`` with the ops and operation counts that profiles show. If a step has several tasks, its
+        operations count for the one that is predicted to take longest.
         """
         nodes = (*step.before, step.node)
         ops = " + ".join(name for node in nodes for name in op_names(node))
@@ -275,7 +281,7 @@ class _Lowering:
         """The number of the launch of ``step`` that is predicted to take longest; -1 if there is none."""
         if not isinstance(step.action, Run):
             return -1
-        items = [item for item in step.action.launches if not self._is_needless(item)]
+        items = [item for item in step.action.launches if not self._is_redundant_copy(item)]
         works = [nominal(i.work, self.symbols) if isinstance(i, Launch) else -1 for i in items]
         return works.index(max(works)) if works else -1
 
@@ -288,13 +294,13 @@ class _Lowering:
         if isinstance(action, Branch):
             return [self._branch(step, action)]
         if isinstance(action, NativeLoop):
-            return self._repeat(step, action)
+            return self._loop(step, action)
         if isinstance(action, Host):
             return [self._host(step)]
-        return [self._launch_or_copy(item) for item in action.launches if not self._is_needless(item)]
+        return [self._launch_or_copy(item) for item in action.launches if not self._is_redundant_copy(item)]
 
-    def _is_needless(self, item: Launch | Copy) -> bool:
-        """Whether it copies what lies there already."""
+    def _is_redundant_copy(self, item: Launch | Copy) -> bool:
+        """Whether it is a copy whose source already is at its target."""
         if not isinstance(item, Copy):
             return False
         source, target = self.assignment.places[item.source], self.assignment.places[item.target]
@@ -305,7 +311,7 @@ class _Lowering:
 
     def _launch(self, launch: Launch) -> Task:
         operands: list[Operand | FunctionOperand | None] = [
-            None if item is None else self._passed(item) for item in launch.operands
+            None if item is None else self._kernel_operand(item) for item in launch.operands
         ]
         writes, args = list(launch.writes), list(launch.args)
         if launch.takes_hook:
@@ -354,17 +360,17 @@ class _Lowering:
         args = () if index.type.dtype is BOOL else (self.shape.register(index.type.dtype.bytes),)
         return Task(TaskKind.IF, (self._operand(index),), args=args, blocks=blocks)
 
-    def _repeat(self, step: Step, repeat: NativeLoop) -> list[Task]:
+    def _loop(self, step: Step, loop: NativeLoop) -> list[Task]:
         moves = self.assignment.loop_moves[step.node]
-        steering = (repeat.number, repeat.limit, repeat.condition)
+        control = (loop.number, loop.limit, loop.condition)
         return [
             *map(self._move, moves.before),
             Task(
                 TaskKind.LOOP,
-                tuple(None if value is None else self._operand(value) for value in steering),
+                tuple(None if value is None else self._operand(value) for value in control),
                 (0,),
-                args=() if repeat.trips is None else (self.shape.register(repeat.trips),),
-                blocks=(self._block(repeat.steps, moves, repeat.number),),
+                args=() if loop.trips is None else (self.shape.register(loop.trips),),
+                blocks=(self._block(loop.steps, moves, loop.number),),
             ),
         ]
 
@@ -376,7 +382,7 @@ class _Lowering:
         outputs = [self._operand(v) for v in node.outputs]
         if names := sizes_named(node.op):
             types.append((U8, self._registers(TensorType(U8, (0, *map(symbol, names))))))
-            inputs.append(next(filter(None, inputs), outputs[0]))  # no byte of it is read
+            inputs.append(next(filter(None, inputs), outputs[0]))  # any memory: the array is empty
         self.hosts.append(HostFunction(print_op(node.op), tuple(types), results))
         operands = (*inputs, *outputs)
         writes = tuple(range(len(inputs), len(operands)))
@@ -384,12 +390,12 @@ class _Lowering:
 
 
 def _fits(count: Dim) -> bool:
-    """Whether a register can hold ``count``, as far as that is known before a run."""
+    """Whether ``count`` fits in an int64 register, as far as known without running."""
     return not isinstance(count, int) or count < 1 << 63
 
 
 def _flatten(drafts: Sequence[Sequence[Task]]) -> tuple[tuple[Task, ...], tuple[Block, ...]]:
-    """Number the tasks of all blocks: each block is contiguous, branches follow the block that holds them."""
+    """Numbers the tasks of all blocks consecutively; inner blocks follow the block that contains them."""
     first = 0
     blocks: list[Block] = []
     for draft in drafts:

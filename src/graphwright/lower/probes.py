@@ -1,6 +1,7 @@
-"""Tasks that read values in the middle of a run: copies to outputs of their own, and nothing else changes.
+"""Inserts probes into a program: tasks that copy values in the middle of a run to additional outputs.
 
-The memory plan, the kernels and the order of the tasks stay as they are, and with them what they do wrong.
+Kernels, memory plan and order of the tasks stay unchanged, so that an error that is being debugged stays as
+well.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from graphwright.records import dataclass, replace
 
 @dataclass(frozen=True)
 class Moment:
-    """Right behind the task of that number, or right ``before`` it."""
+    """The time directly after a task, or directly ``before`` it."""
 
     task: int
     before: bool = False
@@ -34,8 +35,8 @@ class Moment:
 
 @dataclass(frozen=True)
 class Probe:
-    """``size`` bytes at ``operand``, as they are at a moment. Those in a block that does not run have no
-    meaning, those in a loop are of its last run.
+    """Reads ``size`` bytes at ``operand`` at a moment. In a block that does not run, the bytes are undefined;
+    in a loop, they are those of the last iteration.
     """
 
     moment: Moment
@@ -44,7 +45,7 @@ class Probe:
 
 
 def with_probes(graph: TaskGraph, probes: Sequence[Probe]) -> TaskGraph:
-    """``graph``, whose tasks are of one stream, with an output of bytes for each of ``probes``."""
+    """``graph``, which must have one stream, with an additional output of u8 for each of ``probes``."""
     sizes = [Instruction(Code.CONST, probe.size) for probe in probes]
     zero, first_size = len(graph.shape), len(graph.shape) + 1
     first_buffer, first_output = len(graph.buffers), len(graph.outputs)
@@ -76,7 +77,7 @@ def _name(number: int) -> str:
 def _with_copies(
     graph: TaskGraph, copies: Mapping[Moment, Sequence[Task]]
 ) -> tuple[tuple[Task, ...], tuple[Block, ...]]:
-    """The tasks of each block with ``copies`` between them: each waits for the one before it."""
+    """The tasks of each block with ``copies`` inserted; each task depends on the one before it."""
     tasks: list[Task] = []
     blocks: list[Block] = []
     for block in graph.blocks:

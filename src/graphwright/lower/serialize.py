@@ -1,4 +1,4 @@
-"""Programs as plain lists of numbers and texts, for JSON, and back."""
+"""Converts programs to plain lists of numbers and strings, as JSON holds them, and back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from graphwright.lower.tasks import (
 )
 
 Plain = Any
-"""What JSON can hold."""
+"""A value that JSON can represent."""
 
 
 def to_plain(program: TaskGraph) -> dict[str, Plain]:
-    """``from_plain(to_plain(p)) == p``."""
+    """The program as plain lists: ``from_plain(to_plain(p)) == p``."""
     return {
         "inputs": [_port(p) for p in program.inputs],
         "outputs": [_port(p) for p in program.outputs],
@@ -43,7 +43,9 @@ def to_plain(program: TaskGraph) -> dict[str, Plain]:
 
 
 def from_plain(plain: dict[str, Plain]) -> TaskGraph:
-    """The inverse of :func:`to_plain`; KeyError, TypeError, ValueError or IndexError for anything else."""
+    """The inverse of :func:`to_plain`. Raises KeyError, TypeError, ValueError or IndexError for other
+    values.
+    """
     described = plain.get("profile", [["", -1]] * len(plain["tasks"]))
     return TaskGraph(
         inputs=tuple(_read_port(p) for p in plain["inputs"]),

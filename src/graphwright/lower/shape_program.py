@@ -1,4 +1,4 @@
-"""Symbolic sizes compiled to shape programs."""
+"""Compiles symbolic sizes to shape programs, and evaluates these in Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.sizes import Dim as Span
 from graphwright.ir.sizes import scaled_symbol, span_of
 from graphwright.ir.symbols import Dim, Expr, Function, Symbol, SymbolTable
-from graphwright.lower.tasks import Code, Instruction, Reg
+from graphwright.lower.tasks import Code, Instruction, Reg, TaskGraph
 
 _FUNCTIONS = {"floordiv": Code.FLOORDIV, "mod": Code.MOD, "min": Code.MIN, "max": Code.MAX}
 _CHECKS = {"==": Code.CHECK_EQ, "<=": Code.CHECK_LE}
@@ -29,14 +29,19 @@ _COMPUTED: Final[Mapping[Code, Callable[[int, int], int]]] = {
 }
 
 
-def evaluate_shapes(instructions: Sequence[Instruction], inputs: Sequence[Sequence[int]]) -> list[int]:
-    """What each register holds for inputs of these shapes; checks and guards refuse nothing."""
+def evaluate_shapes(
+    instructions: Sequence[Instruction], inputs: Sequence[Sequence[int]], default: int = 0
+) -> list[int]:
+    """The value of each register for inputs of these shapes. Checks and guards are not enforced, and division
+    by zero gives 0. An axis that an input lacks has the size ``default``.
+    """
     registers: list[int] = []
     for each in instructions:
         if each.code is Code.CONST:
             registers.append(each.a)
         elif each.code is Code.DIM:
-            registers.append(inputs[each.a][each.b])
+            shape = inputs[each.a]
+            registers.append(shape[each.b] if each.b < len(shape) else default)
         elif each.code in _COMPUTED:
             registers.append(_COMPUTED[each.code](registers[each.a], registers[each.b]))
         else:
@@ -44,22 +49,29 @@ def evaluate_shapes(instructions: Sequence[Instruction], inputs: Sequence[Sequen
     return registers
 
 
+def register_values(program: TaskGraph, shapes: Mapping[str, Sequence[int]], default: int) -> list[int]:
+    """The value of each register of ``program`` for inputs of ``shapes``, by name; unknown sizes are
+    ``default``.
+    """
+    return evaluate_shapes(program.shape, [shapes.get(each.name, ()) for each in program.inputs], default)
+
+
 class ShapeProgramBuilder:
-    """Appends instructions; equal expressions get one register."""
+    """Appends instructions; equal expressions share one register."""
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
         self._known: dict[object, Reg] = {}
 
     def bind_inputs(self, inputs: Sequence[Value], symbols: SymbolTable) -> None:
-        """Read symbols from the inputs' dims, then check what the module assumes of them, then what it
-        demands: a demand may rest on an assumption.
+        """Binds symbols to dims of the inputs, and checks declared ranges, then the guards of the module, and
+        last its constraints, which may rely on a guard.
         """
         axes = [
             (number, axis, dim) for number, v in enumerate(inputs) for axis, dim in enumerate(v.type.dims)
         ]
         bound = [axis for axis in axes if self._bind(*axis)]
-        declared = SymbolTable(symbols.ranges, symbols.multiples)  # a demand may rest on an assumption
+        declared = SymbolTable(symbols.ranges, symbols.multiples)  # without what guards and constraints imply
         for number, axis, dim in axes:
             given, place = self._add(Code.DIM, number, axis), f"input {inputs[number].name!r}, axis {axis}"
             if (number, axis, dim) in bound:
@@ -72,7 +84,7 @@ class ShapeProgramBuilder:
                 self._check(codes[each.relation], left, right, f"{each} (node {each.node})")
 
     def _bind(self, number: int, axis: int, dim: Dim) -> bool:
-        """Let the size of an axis decide a symbol that none has decided yet; whether it does."""
+        """Binds the symbol of an axis to its size, if the symbol is not bound yet; returns whether it did."""
         scaled = scaled_symbol(dim)
         if scaled is None or Symbol(scaled[0]) in self._known:
             return False
@@ -113,7 +125,7 @@ class ShapeProgramBuilder:
                 message = (
                     f"the size {atom} depends on the elements of a tensor, not on the shapes of the inputs"
                 )
-                hint = "give the inputs that decide it as constants, or prune the outputs that need it"
+                hint = "make the inputs that determine it constants, or remove the outputs that need it"
                 raise ModelError(Diagnostic("data-dependent", message, hint=hint))
             return self._known[atom]
         first, *rest = map(self.register, atom.operands)
@@ -123,11 +135,11 @@ class ShapeProgramBuilder:
 
     def _constant(self, number: int) -> Reg:
         if not -(2**63) <= number < 2**63:
-            raise ModelError(Diagnostic("size", f"a size of {number} (or times that) is beyond 64 bits"))
+            raise ModelError(Diagnostic("size", f"a size or a factor of one exceeds 64 bits: {number}"))
         return self._add(Code.CONST, number)
 
     def _check_span(self, given: Reg, dim: Dim, span: Span, place: str) -> None:
-        """That an axis, whose size decides ``dim``, has one of the sizes of ``span``."""
+        """Checks that an axis to which ``dim`` is bound has one of the sizes of ``span``."""
         note = f"{place} is {span.words}"
         if span.low > 0:
             self._check(Code.CHECK_LE, self.register(span.low), given, note)

@@ -1,8 +1,9 @@
-"""The low IR: buffers, tasks over them, and the shape program that gives every number they need.
+"""The low IR: buffers, tasks that access them, and the shape program that computes their sizes and arguments.
 
-A :class:`TaskGraph` holds for all shapes that its constraints allow. For one concrete set of input shapes the
-shape program is evaluated (checked int64) into registers, the arena is planned from the buffers' sizes, and
-the result, a plan, is what runs. Wherever a field is a ``Reg`` it names the instruction whose value is meant.
+A :class:`TaskGraph` is valid for all shapes that its constraints allow. For concrete input shapes, the
+runtime evaluates the shape program in checked int64 arithmetic, and plans the arena from the sizes of the
+buffers. The result is a plan, which can run. A field of type ``Reg`` is the index of the instruction that
+computes its value.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class Code(enum.IntEnum):
     MIN = 7
     MAX = 8
     CHECK_EQ = 9
-    """register a == register b, or the plan is refused with ``note``; value: a"""
+    """register a == register b, or planning fails with ``note``; value: a"""
     CHECK_LE = 10
-    """register a <= register b, or the plan is refused with ``note``; value: a"""
+    """register a <= register b, or planning fails with ``note``; value: a"""
     GUARD_EQ = 11
-    """register a == register b, or these shapes need another form of the model; value: a"""
+    """register a == register b, or these shapes need another compiled variant of the model; value: a"""
     GUARD_LE = 12
     """register a <= register b, as GUARD_EQ"""
     GUARD_NE = 13
@@ -45,8 +46,8 @@ class Code(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Instruction:
-    """``a`` and ``b`` are registers, but for CONST and DIM. ``note`` says what a failed check means, with
-    the node."""
+    """``a`` and ``b`` are registers, except for CONST and DIM. ``note`` explains a failed check and names the
+    node."""
 
     code: Code
     a: int
@@ -64,25 +65,27 @@ class Binding:
 
 
 class Storage(enum.IntEnum):
-    """Whose memory a buffer is."""
+    """The kind of memory that a buffer is in."""
 
     INPUT = 0
-    """the caller's; ``index`` is the input"""
+    """memory of the caller; ``index`` is the input"""
     OUTPUT = 1
-    """fresh or the caller's; ``index`` is the output"""
+    """new memory or memory of the caller; ``index`` is the output"""
     WEIGHT = 2
-    """``index`` is the byte offset into the weights"""
+    """the weights; ``index`` is the byte offset in them"""
     ARENA = 3
-    """planned; lives with ``conflicts``"""
+    """the arena, at a planned offset"""
     SCRATCH = 4
-    """planned, once per thread: a task's private memory"""
+    """the arena, at a planned offset: private memory of a task, once per thread"""
     STATE = 5
-    """the caller's, read and updated in place; ``index`` is the input"""
+    """memory of the caller that is read and updated in place; ``index`` is the input"""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """``size`` in bytes. ``conflicts``: planned buffers of lower number that may be live at the same time."""
+    """``size`` is in bytes; ``conflicts`` are planned buffers of lower index that may be live at the same
+    time.
+    """
 
     storage: Storage
     size: Reg
@@ -101,7 +104,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class FunctionOperand:
-    """A pointer to the function ``kernels[kernel]``: the hook that a library kernel calls on its tiles."""
+    """A pointer to the function ``kernels[kernel]``: an epilogue that a library kernel calls on its tiles."""
 
     kernel: int
 
@@ -111,56 +114,57 @@ ABSENT: Final = None
 
 
 class TaskKind(enum.IntEnum):
-    """What a task does with its operands and args; the native runtime has the same numbers."""
+    """What a task does with its operands and args. The native runtime uses the same numbers."""
 
     LAUNCH = 0
     """``kernels[kernel](operands, args, begin, end, scratch)`` over chunks of ``[0, grid)``"""
     COPY = 1
-    """memmove of ``args[0]`` bytes from operand 1 to operand 0; with an operand 2, an i64 that counts runs,
-    to that row of operand 0, rows being as large
+    """memmove of ``args[0]`` bytes from operand 1 to operand 0; an optional operand 2, an i64, is the index
+    of a row of that size in operand 0
     """
     IF = 2
-    """operand 0 is one bool: run block ``blocks[0]`` if it is not zero, else ``blocks[1]``; with an arg, it
-    is an index of ``args[0]`` bytes: run the block that it counts from 0, the last one if it counts none
+    """without args, operand 0 is a bool: run ``blocks[0]`` if it is true, else ``blocks[1]``; with an arg, it
+    is an index of ``args[0]`` bytes: run the block of that index, or the last block if it is out of range
     """
     HOSTCALL = 3
-    """call back into Python: host function number ``kernel``"""
+    """call the Python function ``hosts[kernel]``"""
     LOOP = 4
-    """run block ``blocks[0]`` again and again: at most ``args[0]`` times, if there is an arg; at most as
-    often as operand 1 says, an i64; while operand 2, one bool, is not zero. Either may be absent. Operand 0,
-    an i64, is the number of the run: written by the task, read by the block
+    """run ``blocks[0]`` repeatedly: at most ``args[0]`` times if there is an arg, at most as often as operand
+    1 (an i64, optional) says, and while operand 2 (a bool, optional) is true. The task writes the index of
+    the iteration to operand 0 (an i64), which the block reads
     """
 
 
 @dataclass(frozen=True)
 class Task:
-    """One step. ``after``: earlier tasks of the same block that must have ended. ``work``: estimated
-    nanoseconds."""
+    """One task. ``after`` are earlier tasks of the same block that must have finished; ``work`` is the
+    predicted time in nanoseconds.
+    """
 
     kind: TaskKind
     operands: tuple[Operand | FunctionOperand | None, ...] = ()
     writes: tuple[int, ...] = ()
-    """Positions in ``operands`` that the task writes (it may read them as well)."""
+    """Positions in ``operands`` that the task writes, and may read as well."""
     kernel: int = -1
     args: tuple[Reg, ...] = ()
     grid: Reg = -1
     scratch: int = -1
-    """The SCRATCH buffer; -1 if none."""
+    """The index of its SCRATCH buffer; -1 if none."""
     work: Reg = -1
     blocks: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
     stream: int = 0
     name: str = ""
-    """Source nodes, for profiles and errors."""
+    """The names of its source nodes, for profiles and errors."""
     ops: str = ""
-    """The ops that it computes, as in ``Conv + Relu``, for profiles; so is the next."""
+    """The ops that it computes, such as ``Conv + Relu``, for profiles."""
     operations: Reg = -1
-    """Multiplications and additions of products and convolutions among them; -1 if none are known."""
+    """Floating-point operations of its matrix products and convolutions, for profiles; -1 if unknown."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Tasks ``[first, first + count)``: the entry (block 0), a branch or the body of a loop."""
+    """Tasks ``[first, first + count)``: the entry block (block 0), a branch, or the body of a loop."""
 
     first: int
     count: int
@@ -168,11 +172,11 @@ class Block:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """An op run on its reference, in Python: ``op`` as the graph text prints it, and types with sizes in
-    registers.
+    """An op that runs on its reference in Python: its text ``op``, and the types of its operands, whose sizes
+    are registers.
 
-    Where attributes of the op speak of sizes, there is one more input: an empty array of shape [0, sizes...],
-    in the order of their names.
+    If attributes of the op contain symbolic sizes, there is one more input: an empty array of shape
+    [0, sizes...], ordered by the names of the symbols.
     """
 
     op: str
@@ -182,7 +186,7 @@ class HostFunction:
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """The whole of one compiled entry graph."""
+    """The tasks of one compiled graph, and all tables that they index."""
 
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]

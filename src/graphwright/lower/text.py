@@ -1,4 +1,5 @@
-"""Programs as text: every register as the number or expression that it holds, every launch with its loops.
+"""Prints programs as text: each register as a number or expression, and each launch with the loops of its
+kernel.
 
 ::
 
@@ -38,10 +39,10 @@ from graphwright.lower.tasks import (
 )
 
 MAX_EXPRESSION = 60
-"""Characters of an expression; a longer one gets a line and a name of its own."""
+"""The longest expression that is printed inline, in characters; a longer one is printed once and named."""
 
 _SIGNS = {Code.ADD: ("+", 1), Code.SUB: ("-", 1), Code.MUL: ("*", 2)}
-"""Sign and how tightly it binds."""
+"""Operators and their precedence."""
 _CALLS = {Code.FLOORDIV: "floordiv", Code.MOD: "mod", Code.MIN: "min", Code.MAX: "max"}
 _CHECKS = {
     Code.CHECK_EQ: "check {} == {}",
@@ -55,18 +56,22 @@ _KERNEL = re.compile(r"^(?=kernel \w+\()", re.MULTILINE)
 
 
 def print_program(program: TaskGraph, loops: str = "") -> str:
-    """The text of ``program``. ``loops``: the generated kernels' texts, each shown below its first launch."""
+    """The text of ``program``. ``loops`` is the loop IR of its generated kernels; each is shown below its
+    first launch.
+    """
     return "\n".join(["program {", *_Printer(program, _by_kernel(loops)).lines(), "}"]) + "\n"
 
 
 def _by_kernel(loops: str) -> dict[str, list[str]]:
-    """The lines of each kernel by name."""
+    """The lines of each kernel, by its name."""
     texts = _KERNEL.split(loops)[1:]
     return {text[len("kernel ") : text.index("(")]: text.rstrip().split("\n") for text in texts}
 
 
 class _Registers:
-    """What each register holds, as text and how tightly that binds. ``defined``: the lines that name some."""
+    """The expression of each register as text with its precedence; ``defined`` are lines that define
+    names.
+    """
 
     def __init__(self, shape: Sequence[Instruction], inputs: Sequence[Binding]) -> None:
         self.defined: list[str] = []
@@ -119,7 +124,7 @@ class _Printer:
         self.program, self.loops = program, loops
         self.registers = _Registers(program.shape, program.inputs)
         self.shown: dict[str, int] = {}
-        """Kernels whose loops were printed, and at which task."""
+        """For each kernel whose loops were printed, the task where."""
 
     def lines(self) -> Iterator[str]:
         for what, ports in (("input", self.program.inputs), ("output", self.program.outputs)):
@@ -185,7 +190,9 @@ class _Printer:
         return f"b{operand.buffer}" if offset == "0" else f"b{operand.buffer} + {offset}"
 
     def _loops(self, index: int, task: Task, margin: str) -> Iterator[str]:
-        """The loops of the generated kernels that a task runs, below the first of its tasks."""
+        """The loops of the generated kernels that a task launches; later tasks only refer to the
+        first one.
+        """
         if task.kind is not TaskKind.LAUNCH:
             return
         numbers = [task.kernel, *(o.kernel for o in task.operands if isinstance(o, FunctionOperand))]

@@ -1,8 +1,9 @@
-"""A program as flat little-endian int64 words: what ``runtime/native/program.c`` reads. Names stay behind.
+"""The wire format of programs: flat little-endian int64 words, which ``runtime/native/program.c`` decodes.
 
-Layout: magic, version, counts (inputs, outputs, instructions, buffers, tasks, blocks, kernels, hosts),
-then these in this order. A list is its length and its items. Made from the plain lists that a package holds
-(:func:`graphwright.lower.serialize.to_plain`), so that loading one needs nothing else of the low IR.
+Layout: magic, version, counts (inputs, outputs, instructions, buffers, tasks, blocks, kernels, hosts), then
+these tables in this order. A list is encoded as its length and its items; names are left out. The words are
+made from the plain lists in a package (:func:`graphwright.lower.serialize.to_plain`), so that loading a
+package does not import the rest of the low IR.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _NULL, _FUNCTION = -1, -2
 
 
 def words_of(plain: dict[str, Any]) -> bytes:
-    """Raises OverflowError for a number beyond int64, and KeyError, TypeError or ValueError where lists are
-    not as they should be; everything else is checked by who decodes."""
+    """Encodes a program given as plain lists. Raises OverflowError for a number beyond int64, and KeyError,
+    TypeError or ValueError for malformed lists; the decoder checks everything else."""
     words = array("q", (MAGIC, VERSION))
     words.extend(len(plain[section]) for section in SECTIONS)
     for _, dtype, dims in (*plain["inputs"], *plain["outputs"]):

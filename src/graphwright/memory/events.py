@@ -1,9 +1,10 @@
-"""The order of tasks, as the independent checker of plans sees it.
+"""The order of tasks, for the independent checker of plans.
 
-Each task is two events, its start and its end. An edge ``a -> b`` of ``after`` orders a's end before b's
-start; the tasks of a branch lie between the start of their If and its end. Of two branches one alone runs:
-their tasks never meet. The events of a loop's body stand for one run, which is over before the next begins;
-what a run may hand to a later one is in use from the loop's start to its end.
+Each task has two events: its start and its end. A dependency ``a -> b`` orders the end of a before the start
+of b, and the tasks of a branch are between the start and the end of their If. Only one of several branches
+runs, so tasks of different branches exclude each other. The events of a loop's body stand for one iteration,
+which ends before the next begins; a buffer that carries data between iterations is in use from the start of
+the loop to its end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Access:
-    """A task touches ``buffer`` between two events."""
+    """An access of a task to ``buffer`` between two events."""
 
     task: int
     buffer: int
@@ -25,11 +26,11 @@ class Access:
     start: int
     end: int
     position: int = -1
-    """Among the task's operands."""
+    """The position among the task's operands."""
 
 
 class Events:
-    """The events of ``program``, whose blocks and edges are in order."""
+    """The events of ``program``, which must be well formed, and their partial order."""
 
     def __init__(self, program: TaskGraph) -> None:
         self._program = program
@@ -38,11 +39,13 @@ class Events:
         }
         self._parent = {block: index for index, task in enumerate(program.tasks) for block in task.blocks}
         self._before = [0] * (2 * len(program.tasks))
-        """For each event, the set of events that surely came before it, as a bit mask."""
+        """For each event, the set of events that always happen before it, as a bit mask."""
         self._order(0, 0)
 
     def _order(self, number: int, outer: int) -> int:
-        """Fill ``_before`` for the tasks of a block entered after ``outer``; all events up to its end."""
+        """Fills ``_before`` for the tasks of a block entered after ``outer``; returns all events up to its
+        end.
+        """
         block, everything = self._program.blocks[number], 0
         for index in range(block.first, block.first + block.count):
             task, start, end = self._program.tasks[index], 2 * index, 2 * index + 1
@@ -56,11 +59,11 @@ class Events:
         return everything
 
     def is_over(self, a: Access, b: Access) -> bool:
-        """Whether access ``a`` is over before ``b`` begins."""
+        """Whether access ``a`` always ends before ``b`` begins."""
         return bool(self._before[b.start] >> a.end & 1)
 
     def chain(self, task: int) -> Iterator[tuple[int, int]]:
-        """``(block, task in it)`` from the task outwards."""
+        """Pairs (block, task in this block) from the task's own block outwards."""
         while True:
             block = self._block_of[task]
             yield block, task
@@ -69,7 +72,7 @@ class Events:
             task = self._parent[block]
 
     def are_exclusive(self, a: int, b: int) -> bool:
-        """Whether two tasks lie in different branches of one If."""
+        """Whether two tasks are in different branches of the same If."""
         entered = {self._parent.get(block): block for block, _ in self.chain(a)}
         for block, _ in self.chain(b):
             task = self._parent.get(block)
@@ -78,12 +81,12 @@ class Events:
         return False
 
     def loops_around(self, task: int) -> Iterator[int]:
-        """The loops that hold a task, innermost first."""
+        """The loops that contain a task, innermost first."""
         for block, _ in self.chain(task):
             parent = self._parent.get(block)
             if parent is not None and self._program.tasks[parent].kind is TaskKind.LOOP:
                 yield parent
 
     def has_ended(self, earlier: int, task: int) -> bool:
-        """Whether task ``earlier`` has surely ended when ``task`` starts."""
+        """Whether task ``earlier`` has always ended when ``task`` starts."""
         return bool(self._before[2 * task] >> 2 * earlier + 1 & 1)

@@ -1,4 +1,4 @@
-"""When buffers are live: happens-before over the task graph, and from it which buffers may not overlap."""
+"""Liveness of buffers from the happens-before relation of tasks, and the conflicts between buffers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from graphwright.records import dataclass
 
 
 def happens_before(tasks: Sequence[Task], blocks: Sequence[Block]) -> list[int]:
-    """For each task, the set (as a bit mask) of tasks that have surely ended, or will never run, when it
-    starts."""
+    """For each task, the set (as a bit mask) of the tasks that have ended, or will never run, when it
+    starts.
+    """
     before = [0] * len(tasks)
     _visit(tasks, blocks, 0, 0, before)
     return before
 
 
 def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: int, before: list[int]) -> int:
-    """Fill ``before`` for one block, entered when ``outer`` has ended; returns the mask of all its tasks."""
+    """Fills ``before`` for one block, entered when ``outer`` has ended; returns the mask of all its tasks."""
     block, everything = blocks[number], 0
     done: dict[int, int] = {}
     for index in range(block.first, block.first + block.count):
@@ -30,7 +31,7 @@ def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: i
         for earlier in task.after:
             before[index] |= done[earlier]
         inner = 1 << index
-        for branch in task.blocks:  # of several one alone runs: what the first did is past for the second
+        for branch in task.blocks:  # only one branch runs, so each counts as past for the next
             inner |= _visit(tasks, blocks, branch, before[index] | inner, before)
         done[index] = before[index] | inner
         everything |= inner
@@ -38,8 +39,7 @@ def _visit(tasks: Sequence[Task], blocks: Sequence[Block], number: int, outer: i
 
 
 def accesses(tasks: Sequence[Task]) -> dict[int, list[int]]:
-    """For each buffer, the tasks that touch it, ascending. An If touches what it needs for its condition
-    alone."""
+    """For each buffer, the tasks that access it, in ascending order. An If accesses only its condition."""
     touched: dict[int, list[int]] = defaultdict(list)
     for index, task in enumerate(tasks):
         buffers = {operand.buffer for operand in task.operands if isinstance(operand, Operand)}
@@ -51,7 +51,7 @@ def accesses(tasks: Sequence[Task]) -> dict[int, list[int]]:
 
 
 def loop_masks(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, int]:
-    """For each loop, inner ones behind those that hold them, the mask of the tasks of its body."""
+    """For each loop, the mask of the tasks in its body; inner loops follow those that contain them."""
     masks: dict[int, int] = {}
     for index, task in enumerate(tasks):
         if task.kind is TaskKind.LOOP:
@@ -69,10 +69,11 @@ def _mask_of(tasks: Sequence[Task], blocks: Sequence[Block], number: int) -> int
 def conflicts(
     planned: Sequence[int], tasks: Sequence[Task], blocks: Sequence[Block]
 ) -> dict[int, tuple[int, ...]]:
-    """For each planned buffer, those of lower number that may be live at the same time.
+    """For each planned buffer, the buffers of lower index that may be live at the same time.
 
-    Two buffers are apart if every access of one happens before every access of the other. What is touched
-    by a loop, or inside it and outside of it, lives through all of the loop's runs: the next may need it.
+    Two buffers do not conflict if every access to one happens before every access to the other. A buffer that
+    a loop itself accesses, or that is accessed both inside and outside of the loop, is live through all
+    iterations, as a later one may need it.
     """
     if _is_sequential(tasks, blocks):
         return _overlaps(planned, _intervals(tasks, blocks))
@@ -95,7 +96,9 @@ def conflicts(
 
 
 def _is_sequential(tasks: Sequence[Task], blocks: Sequence[Block]) -> bool:
-    """Whether every task waits for the one before it in its block, as in one stream: one runs at a time."""
+    """Whether each task depends on the one before it in its block, as in one stream, so that one runs at a
+    time.
+    """
     return all(
         index - 1 in tasks[index].after
         for block in blocks
@@ -104,9 +107,10 @@ def _is_sequential(tasks: Sequence[Task], blocks: Sequence[Block]) -> bool:
 
 
 def _intervals(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
-    """The places of the first and last access of each buffer, in the order in which tasks run.
+    """The positions of the first and last access to each buffer, in sequential order.
 
-    Branches that exclude each other count as run in turn: what each has for itself is apart so as well.
+    Branches that exclude each other count as if they ran one after the other, so their own buffers do not
+    conflict.
     """
     order = _Order(tasks, blocks)
     intervals: dict[int, tuple[int, int]] = {}
@@ -117,20 +121,24 @@ def _intervals(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, tupl
 
 
 class _Order:
-    """The order in which tasks run one at a time, those of inner blocks behind the task that holds them."""
+    """The sequential order of tasks; those of inner blocks follow the task that contains them."""
 
     def __init__(self, tasks: Sequence[Task], blocks: Sequence[Block]) -> None:
         self.places = [0] * len(tasks)
         self._loops: list[int] = []
-        """By place, that of the innermost loop around it, itself if it is one; -1 if there is none."""
+        """For each position, the position of the innermost loop around it, which may be the task itself; or
+        -1.
+        """
         self._outer: dict[int, int] = {}
         self._last: dict[int, int] = {}
-        """By place of a loop, that of the loop around it, and of the last task of its body."""
+        """For the position of each loop, the position of the loop around it, and of the last task in its
+        body.
+        """
         loop = -1
         pending = _tasks_reversed(blocks, 0)
         while pending:
             task = pending.pop()
-            if task < 0:  # the body of this loop is over
+            if task < 0:  # the end of a loop's body
                 self._last[loop] = len(self._loops) - 1
                 loop = self._outer[loop]
                 continue
@@ -143,7 +151,9 @@ class _Order:
                 pending += _tasks_reversed(blocks, block)
 
     def widened(self, begin: int, end: int) -> tuple[int, int]:
-        """From ``begin`` to ``end``, and all of each loop that is touched there but does not hold both."""
+        """The interval from ``begin`` to ``end``, extended to whole loops that contain only one of
+        the two.
+        """
         for place in (begin, end):
             loop = self._loops[place]
             while loop >= 0 and not (begin > loop and end <= self._last[loop]):
@@ -158,10 +168,9 @@ def _tasks_reversed(blocks: Sequence[Block], number: int) -> list[int]:
 
 
 def _overlaps(planned: Sequence[int], intervals: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, ...]]:
-    """For each of ``planned``, in ascending order, those before it whose intervals meet its own.
+    """For each of ``planned``, in ascending order, the earlier buffers whose intervals overlap its own.
 
-    Takes time for what it finds alone: buffers come in the order in which they begin, and leave it behind
-    their end.
+    A sweep over the starts of intervals: its time is proportional to the number of overlaps.
     """
     found: dict[int, list[int]] = {buffer: [] for buffer in planned}
     live: list[tuple[int, int]] = []  # (end, buffer), a heap
@@ -176,18 +185,18 @@ def _overlaps(planned: Sequence[int], intervals: Mapping[int, tuple[int, int]]) 
 
 @dataclass(frozen=True)
 class Lives:
-    """When buffers are live, where tasks count as run in order, one at a time."""
+    """The lifetimes of buffers if tasks run sequentially."""
 
     order: Sequence[int]
-    """The tasks as they run, those of inner blocks behind the task that holds them."""
+    """The tasks in sequential order; those of inner blocks follow the task that contains them."""
     spans: Mapping[int, tuple[int, int]]
-    """By buffer, its first and its last place in that order."""
+    """For each buffer, its first and last position in that order."""
     live: Sequence[Sequence[int]]
-    """At each place the buffers that are live: none that branches need alone that were not chosen there."""
+    """The live buffers at each position, without those that only other branches need."""
 
 
 def lives(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> Lives:
-    """The lives of the ``planned`` buffers that tasks touch."""
+    """The lifetimes of the ``planned`` buffers that tasks access."""
     order, excluded = _in_order(tasks, blocks, 0)
     place = {task: position for position, task in enumerate(order)}
     touched = {buffer: found for buffer, found in accesses(tasks).items() if buffer in planned}
@@ -211,13 +220,13 @@ def lives(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Bloc
 
 
 def _is_live(position: int, touched: Sequence[int], place: Mapping[int, int], apart: int) -> bool:
-    """Whether a buffer is live where the tasks ``apart`` do not run."""
+    """Whether a buffer is live at ``position`` if the tasks in the mask ``apart`` do not run."""
     here = [place[task] for task in touched if not apart >> task & 1]
     return bool(here) and min(here) <= position <= max(here)
 
 
 def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence[Block]) -> int:
-    """The largest sum of ``sizes`` (by planned buffer) that are live at one task: no arena is smaller."""
+    """The largest sum of ``sizes`` (by planned buffer) live at one task: a lower bound for the arena."""
     found = lives(sizes.keys(), tasks, blocks).live
     return max((sum(sizes[buffer] for buffer in live) for live in found), default=0)
 
@@ -225,8 +234,7 @@ def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence
 def _in_order(
     tasks: Sequence[Task], blocks: Sequence[Block], number: int
 ) -> tuple[list[int], dict[int, int]]:
-    """The tasks of a block, those of branches behind their If, and by task the mask of those that exclude
-    it."""
+    """The tasks of a block in sequential order, and for each task the mask of the tasks in other branches."""
     order: list[int] = []
     excluded: dict[int, int] = {}
     block = blocks[number]

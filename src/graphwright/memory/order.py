@@ -1,4 +1,4 @@
-"""Steps in the order that needs the least memory, by what each of them keeps alive."""
+"""Orders steps so that the peak of live memory is low."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from graphwright.memory.storage import Assignment
 from graphwright.schedule.order import Item, least_memory_order, order_for_memory, peak
 
 SAMPLES = (512, 32)
-"""Sizes that stand for those that are not known: the order is chosen for the first, and no worse for the
-others."""
+"""Values for unknown sizes: the order is chosen for the first, and must not be worse for the others."""
 
 
 def order_steps(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]:
-    """``steps``, which stand in an order that is allowed and have places by it, or another order of them.
+    """Another order of ``steps`` that needs less memory, or ``steps`` itself. ``assignment`` belongs to the
+    given order, which must be valid.
 
-    Steps with effects keep theirs; those of branches stay as they are.
+    Steps with side effects keep their relative order, and steps inside branches are not reordered.
     """
     planner = StepItems(steps, assignment)
     items, sizes = planner.items(_sample(SAMPLES[0]))
@@ -38,23 +38,25 @@ def order_steps(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]
 
 
 def least_memory_steps(steps: Sequence[Step], assignment: Assignment, bytes_of: BytesOf) -> Sequence[Step]:
-    """As :func:`order_steps`, the order that takes the least memory of those that a long search finds."""
+    """As :func:`order_steps`, with a longer search, for the sizes that ``bytes_of`` gives."""
     items, sizes = StepItems(steps, assignment).items(bytes_of)
     order = least_memory_order(items, sizes)
     return [steps[index] for index in order if index < len(steps)]
 
 
 BytesOf = Callable[[Dim], int]
-"""The bytes that a size stands for."""
+"""The value of a symbolic size."""
 
 
 def _sample(sample: int) -> BytesOf:
-    """Every size that is not known is ``sample``."""
+    """Evaluates sizes with ``sample`` for each symbol."""
     return lambda size: max(0, evaluate(size, {symbol.name: sample for symbol in atoms(size)}))
 
 
 class StepItems:
-    """Steps as items of a schedule, and the planned memories that they touch, by number."""
+    """Converts steps to items of the scheduler; ``numbers`` has the planned memory blocks that they
+    access.
+    """
 
     def __init__(self, steps: Sequence[Step], assignment: Assignment) -> None:
         self.steps, self.places = steps, assignment.places
@@ -62,13 +64,13 @@ class StepItems:
         self.copied = [move.source.memory for move in assignment.end_moves]
 
     def items(self, bytes_of: BytesOf) -> tuple[list[Item], dict[int, int]]:
-        """The steps, and bytes by memory."""
+        """An item for each step, and the size in bytes of each memory block by number."""
         items = [self._item(step, bytes_of) for step in self.steps]
         self._order_by_values(items)
         self._order_by_memories(items)
         self._order_by_effects(items)
         copies = frozenset(self.numbers[memory] for memory in self.copied if memory in self.numbers)
-        items.append(Item(copies, after=set(range(len(items)))))  # what is copied to outputs, at the end
+        items.append(Item(copies, after=set(range(len(items)))))  # the copies to outputs at the end
         sizes = {number: bytes_of(memory.size) for memory, number in self.numbers.items()}
         return items, sizes
 
@@ -80,21 +82,23 @@ class StepItems:
         return Item(frozenset(number for number in touched if number is not None), own)
 
     def _number(self, value: Value) -> int | None:
-        """Of the planned memory that a value lies in."""
+        """The number of the planned memory block of a value; None if it is not in the arena."""
         place = self.places.get(value)
         if place is None or place.memory.storage is not Storage.ARENA:
             return None
         return self.numbers.setdefault(place.memory, len(self.numbers))
 
     def _order_by_values(self, items: Sequence[Item]) -> None:
-        """What reads a value comes after what makes it."""
+        """Orders the reader of a value after the step that makes it."""
         makers = {value: index for index, step in enumerate(self.steps) for value in step.node.outputs}
         for index, (step, item) in enumerate(zip(self.steps, items, strict=True)):
             read = {*step.node.inputs, *(v for one in all_steps([step]) for v in step_values(one))}
             item.after |= {makers[value] for value in read if value in makers} - {index}
 
     def _order_by_memories(self, items: Sequence[Item]) -> None:
-        """What writes a memory, as results in place do, comes after all who used it; slots have no order."""
+        """Orders a step that writes a memory block, such as one in place, after all earlier users of the
+        block. Slots of a concatenation are independent.
+        """
         slotted = {number for memory, number in self.numbers.items() if memory.slotted}
         users: dict[int, list[int]] = defaultdict(list)
         for index, (step, item) in enumerate(zip(self.steps, items, strict=True)):
@@ -114,7 +118,9 @@ class StepItems:
 
 
 def _values(step: Step) -> Iterator[Value]:
-    """What a step reads and makes, but for what regions take in, which their tasks read as it is outside."""
+    """The values that a step reads and makes, except inputs of regions, which are the same memory as
+    outside.
+    """
     yield from step_values(step)
     yield from step.node.outputs
     if isinstance(step.action, Run):

@@ -1,4 +1,4 @@
-"""Buffers to be, places in them, and copies between places."""
+"""Memory blocks that become buffers, locations in them, and copies between locations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from graphwright.records import dataclass
 
 @dataclass(eq=False)
 class Memory:
-    """One buffer to be. ``size`` in bytes."""
+    """A memory block that lowering turns into a buffer; ``size`` is in bytes. Compared by identity."""
 
     storage: Storage
     size: Dim
     name: str
     index: int = 0
     slotted: bool = False
-    """Whether parts of it are written by different steps: never reused in place."""
+    """Whether different steps write parts of it, as those of a concatenation: then it is not reused in place.
+    """
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: ``offset`` bytes into ``memory``."""
+    """The location of a value: ``offset`` bytes into ``memory``."""
 
     memory: Memory
     offset: Dim = 0
@@ -31,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Move:
-    """``size`` bytes that must be copied."""
+    """A copy of ``size`` bytes."""
 
     source: Place
     target: Place
@@ -39,8 +40,9 @@ class Move:
 
 
 def in_sequence(moves: Sequence[Move]) -> list[Move]:
-    """``moves``, which are meant to happen at once, one after the other: none overwrites what a later one
-    reads. A circle is cut by a copy (Leroy et al., 2008).
+    """Sequentializes a parallel move: orders ``moves`` so that none overwrites what a later one reads. Cycles
+    are broken by a copy to temporary memory (Rideau, Serpette and Leroy, Tilting at Windmills with Coq,
+    2008).
     """
     pending, ordered = list(moves), list[Move]()
     while pending:

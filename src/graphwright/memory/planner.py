@@ -1,4 +1,6 @@
-"""Offsets in one arena, by the native runtime: a compiled model plans new shapes with the same code."""
+"""Plans offsets in one arena. The native runtime does this, as it plans new shapes at run time in the same
+way.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ from graphwright import _native
 def plan_memory(
     sizes: Sequence[int], conflicts: Sequence[Sequence[int]], often: bool = False
 ) -> tuple[list[int], int]:
-    """Offsets of buffers of ``sizes`` bytes, and the bytes of the arena that holds them; all multiples of 64.
+    """Offsets of buffers of ``sizes`` bytes, and the size of the arena in bytes; all are multiples of 64.
 
-    ``conflicts[i]`` lists the buffers of lower number that may not overlap buffer ``i``. ``often``: as for a
-    program that is planned for each new shape, with a shorter search. Deterministic.
-    Raises ValueError for a conflict that is no lower number, ``_native.PlanError`` for a negative size.
-    Greedy by size with best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
-    Inference, 2020), then a bounded search of orders (iterated greedy: Ruiz and Stuetzle, 2007) while the
-    arena is above the heaviest clique of conflicts.
+    ``conflicts[i]`` lists the buffers of lower index that must not overlap buffer ``i``. ``often`` shortens
+    the search, for programs that are planned for each new shape. The result is deterministic. Raises
+    ValueError for a conflict that is not a lower index, and ``_native.PlanError`` for a negative size.
+
+    Algorithm: greedy by size with best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural
+    Net Inference, 2020), then a bounded search over orders (iterated greedy: Ruiz and Stuetzle, 2007) as long
+    as the arena is larger than the heaviest clique of conflicts that was found.
     """
     offsets, arena = _native.plan_memory(list(sizes), [list(lower) for lower in conflicts], often)
     return offsets, arena

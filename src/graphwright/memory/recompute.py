@@ -1,7 +1,8 @@
-"""Values that are computed again for late readers, so that they need not stay in memory until then.
+"""Rematerialization: computes a value again for its late readers instead of keeping it in memory.
 
-Rematerialization in the sense of Briggs, Cooper and Torczon (1992), on steps in their order: one value at a
-time, the one whose absence lowers the peak most, or makes it rarer.
+The idea is that of Briggs, Cooper and Torczon (Rematerialization, 1992), on steps in a fixed order. It
+selects one value at a time: the one whose recomputation lowers the peak of memory most, or lets fewer steps
+reach the peak.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from graphwright.schedule.order import Item, live_bytes_at
 
 @dataclass(frozen=True)
 class _Candidate:
-    """``value``, made by step ``maker``, is made again in front of the first of ``readers``."""
+    """``value``, which step ``maker`` makes, is recomputed before the first of ``readers``."""
 
     value: Value
     maker: int
@@ -37,8 +38,8 @@ class _Candidate:
 def recompute(
     graph: Graph, steps: Sequence[Step], assignment: Assignment, bytes_of: BytesOf, most_work: int
 ) -> tuple[Sequence[Step], int] | None:
-    """``steps`` of ``graph`` with one value computed again, which lowers the peak, and the nanoseconds that
-    this takes: ``most_work`` at most. None where there is no such value.
+    """``steps`` of ``graph`` with one value recomputed so that the peak is lower, and the predicted time of
+    this in nanoseconds, which is at most ``most_work``. None if there is no such value.
     """
     search = _Search(graph, steps, assignment, bytes_of)
     found = [each for each in search.candidates() if each.work <= most_work]
@@ -83,13 +84,13 @@ class _Search:
                 yield _Candidate(value, maker, tuple(late), cost, self._work(step))
 
     def _own_number(self, value: Value) -> int | None:
-        """Of the memory that holds ``value`` alone: nothing is written over it, or is a view of it."""
+        """The number of the memory block of ``value``; None if the block also holds other values or views."""
         memory = self.places[value].memory
         alone = self.holders[memory] == [value] and not memory.slotted
         return self.numbers.get(memory) if alone and memory.storage is Storage.ARENA else None
 
     def _inputs_stay(self, step: Step, made: int, top: int) -> bool:
-        """Whether all that a step reads is there behind ``top`` in any case, as it was."""
+        """Whether the values that a step reads stay live after ``top`` anyway."""
         late = next((position for position in self.users[made] if position > top), 0)
         for value in step_values(step):
             memory = self.places[value].memory
@@ -101,7 +102,7 @@ class _Search:
         return True
 
     def _readers(self, number: int, maker: int, top: int) -> tuple[list[int], list[int]]:
-        """Those between the maker and the peak, and those behind it; none where the peak reads it too."""
+        """The readers before the peak and those after it; none if the step at the peak is a reader itself."""
         readers = [position for position in self.users[number] if position != maker]
         if top in readers:
             return [], []
@@ -111,7 +112,7 @@ class _Search:
         return position < len(self.steps) and isinstance(self.steps[position].action, Run)
 
     def _without(self, number: int, maker: int, late: Sequence[int]) -> tuple[list[Item], dict[int, int]]:
-        """The items if the memory is made again for its ``late`` readers."""
+        """The items and sizes if the value is recomputed for its ``late`` readers."""
         again = len(self.sizes)
         items = list(self.items)
         for position in late:
@@ -126,13 +127,13 @@ class _Search:
 
 
 def _cost(live: Sequence[int]) -> tuple[int, int]:
-    """The peak, and how often it is reached."""
+    """The peak, and the number of steps that reach it."""
     most = max(live)
     return most, live.count(most)
 
 
 def work_of(steps: Sequence[Step], value_of: BytesOf) -> int:
-    """Predicted nanoseconds of all launches of ``steps``."""
+    """The predicted time of all launches of ``steps``, in nanoseconds."""
     works: list[Dim] = [
         launch.work
         for step in steps
@@ -144,14 +145,14 @@ def work_of(steps: Sequence[Step], value_of: BytesOf) -> int:
 
 
 def _can_run_again(step: Step) -> bool:
-    """Whether it makes one value by launches alone, the same each time."""
+    """Whether a step makes exactly one value, by launches only and without side effects."""
     if not isinstance(step.action, Run) or step.action.slots or step.action.temporaries or step.before:
         return False
     return len(step.node.outputs) == 1 and Trait.EFFECT not in step.node.op.traits
 
 
 def _applied(graph: Graph, steps: Sequence[Step], found: _Candidate) -> list[Step]:
-    """``steps`` with the step of the candidate once more, and its late readers on what that makes."""
+    """``steps`` with the candidate's step repeated, and its late readers using the new value."""
     maker = steps[found.maker]
     copies: dict[Value, Value] = {value: value for value in maker.node.inputs if value is not None}
     again = graph.insert(copy_node(maker.node, copies), maker.node.next)
@@ -167,7 +168,7 @@ def _applied(graph: Graph, steps: Sequence[Step], found: _Candidate) -> list[Ste
 
 
 def _reading(step: Step, old: Value, new: Value) -> Step:
-    """``step`` with ``new`` in the place of ``old``."""
+    """``step`` with ``new`` in place of ``old``."""
     assert isinstance(step.action, Run)
     launches = tuple(_replaced(launch, old, new) for launch in step.action.launches)
     return replace(step, action=replace(step.action, launches=launches))

@@ -1,4 +1,4 @@
-"""What steps read, and which of their operands may share memory."""
+"""The values that steps read, and which of their operands may share memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphwright.ir.graph import Node, Value
 from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, Step
 
 NEVER_ENDS: Final = 2**62
-"""The last use of a value that must outlive all steps."""
+"""The last use of a value that must stay live after all steps."""
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Steps in order, those of regions behind the step that holds them."""
+    """All steps in order; those of regions follow the step that contains them."""
     for step in steps:
         yield step
         for block in step.blocks:
@@ -21,7 +21,7 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def step_values(step: Step) -> Iterator[Value]:
-    """Every value that a step reads: what the launches do, whatever the node's inputs are."""
+    """The values that a step reads: those that its launches read, or else the inputs of its node."""
     if not isinstance(step.action, Run):
         yield from (value for value in step.node.inputs if value is not None)
         return
@@ -30,7 +30,7 @@ def step_values(step: Step) -> Iterator[Value]:
 
 
 def launch_values(launch: Launch | Copy) -> Iterator[Value]:
-    """What a launch is handed, and what a copy reads."""
+    """The values that are operands of a launch, or the source of a copy."""
     if isinstance(launch, Copy):
         yield launch.source
         return
@@ -41,8 +41,8 @@ def launch_values(launch: Launch | Copy) -> Iterator[Value]:
 
 
 def shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
-    """Launches, each with an output and an input that may share memory: it reads each element at its own
-    place before it writes it, or copies all of the input to the output, which later launches change.
+    """Triples (launch, output, input) where output and input may share memory: the launch reads each element
+    before it writes the one at the same location, or it copies the whole input to the output.
     """
     for number, launch in enumerate(run.launches):
         if isinstance(launch, Launch):
@@ -52,7 +52,7 @@ def shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
 
 
 def last_uses(steps: Sequence[Step]) -> dict[Value | Node, int]:
-    """The number of the last step that reads each value, and the number of each node's own step."""
+    """For each value the number of the last step that reads it, and for each node the number of its step."""
     last: dict[Value | Node, int] = {}
     for number, step in enumerate(all_steps(steps)):
         last[step.node] = number

@@ -1,5 +1,6 @@
-"""Which buffer each value lives in: views and in-place results share, slots of a concatenation are written
-directly."""
+"""Assigns values to memory blocks: views and in-place results share a block, and the inputs of a
+concatenation are written directly into their slots of its result.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ from graphwright.memory.steps import NEVER_ENDS, all_steps, last_uses, launch_va
 from graphwright.records import dataclass, field
 
 Weights = Mapping[Value, tuple[int, int]]
-"""Byte offset and size of each constant in the package's weights."""
+"""The byte offset and size of each constant in the weights of the package."""
 
 
 @dataclass
 class LoopMoves:
-    """What is copied for a loop: ``before`` it; rows of outputs, in each run, behind the step that makes them
-    (None: first of all); and at the ``end`` of each run, in this order, what it hands to the next.
+    """The copies of a loop: ``before`` it; in each iteration, ``rows`` of scan outputs after the step that
+    makes them (None: at the start); and at the ``end`` of each iteration, in this order, loop-carried values.
     """
 
     before: list[Move] = field(default_factory=list)
@@ -41,26 +42,27 @@ class LoopMoves:
 
 @dataclass
 class Assignment:
-    """Places of all values, and what must still be copied."""
+    """The locations of all values, and the copies that remain."""
 
     places: dict[Value, Place] = field(default_factory=dict)
     elided: set[Copy] = field(default_factory=set)
-    """Copies into slots that need not run."""
+    """Copies into slots that are redundant."""
     branch_moves: dict[tuple[Node, int], list[Move]] = field(default_factory=dict)
-    """``(node, branch)``: what is copied into the outputs of an If or Case at the branch's end."""
+    """By (node, branch): the copies to the outputs of an If or Case at the end of the branch."""
     loop_moves: dict[Node, LoopMoves] = field(default_factory=dict)
     end_moves: list[Move] = field(default_factory=list)
-    """Outputs and states that live elsewhere (in an input, a weight, another output) are copied at the end,
-    in this order."""
+    """The copies at the end of the program, in this order: of outputs and states that are in other memory,
+    such as an input, a weight or another output.
+    """
     outputs: list[Memory] = field(default_factory=list)
-    """Of the outputs that are no state's next value."""
+    """The memory of the outputs, without those that are the next value of a state."""
 
 
 def assign_storage(
     graph: Graph, steps: Sequence[Step], weights: Weights, updates: Mapping[int, int] | None = None
 ) -> Assignment:
-    """Give every value of ``graph`` a place. ``updates``: by position, the outputs that are the next value of
-    a state, and the input that is the state; they take its place.
+    """Assigns a location to each value of ``graph``. ``updates`` maps the position of each output that is the
+    next value of a state to the input that is this state; such outputs get the location of their state.
     """
     return _Assigner(graph, weights, updates or {}).run(steps)
 
@@ -71,7 +73,7 @@ class _Assigner:
         self.result = Assignment()
         self.places = self.result.places
         self.preset: dict[Value, Place] = {}
-        """Places reserved for values before the step that makes them is reached."""
+        """Locations that are reserved for values before their step is reached."""
         self.holders: dict[Memory, list[Value]] = defaultdict(list)
 
     def run(self, steps: Sequence[Step]) -> Assignment:
@@ -109,11 +111,13 @@ class _Assigner:
         return value, offset
 
     def _is_fresh(self, value: Value) -> bool:
-        """Whether a step makes new memory for ``value``: not an input, a constant or a region's input."""
+        """Whether a step computes ``value``: it is not a constant or the input of a graph or region."""
         return value.producer is not None and not is_constant(value) and value.owner is None
 
     def _preset_outputs(self) -> list[tuple[Value, Place]]:
-        """Let outputs be made in their memory; what must be copied there instead."""
+        """Reserves the memory of outputs for their values; returns the outputs that must be copied
+        instead.
+        """
         copied = []
         values = [value for k, value in enumerate(self.graph.outputs) if k not in self.updates]
         for index, value in enumerate(values):
@@ -126,8 +130,8 @@ class _Assigner:
         return copied
 
     def _preset_states(self, steps: Sequence[Step], late: Sequence[Value]) -> list[tuple[Value, Place]]:
-        """Let the next values of states be made in their memory, where no step reads the old value any more;
-        what must be copied there instead. ``late`` are values that are read when all steps have run.
+        """Reserves the memory of states for their next values, if no later step reads the old value; returns
+        those that must be copied instead. ``late`` are values that are read after all steps.
         """
         changed = []
         for position, source in self.updates.items():
@@ -147,8 +151,8 @@ class _Assigner:
         return copied
 
     def _preset_slots(self, steps: Sequence[Step]) -> None:
-        """Let sources of concatenations be made in their slot, and what a loop carries where it is carried;
-        later ones first, so that slots nest.
+        """Reserves slots of concatenations for their sources, and the memory of loop-carried values for their
+        start values. Later steps come first, so that slots nest.
         """
         for step in reversed(steps):
             if isinstance(step.action, NativeLoop):
@@ -172,7 +176,7 @@ class _Assigner:
                     self.result.elided.add(copy)
 
     def _memory_of(self, value: Value) -> Place:
-        """The place reserved for a value that a step makes."""
+        """The location reserved for a value that a step computes; new memory if there is none."""
         if value not in self.preset:
             self.preset[value] = Place(Memory(Storage.ARENA, value.bytes, value.name))
         return self.preset[value]
@@ -187,7 +191,7 @@ class _Assigner:
             elif isinstance(step.action, Branch):
                 self._branch(step, step.action)
             elif isinstance(step.action, NativeLoop):
-                self._repeat(step, step.action)
+                self._loop(step, step.action)
             else:
                 self._outputs(step)
 
@@ -202,7 +206,9 @@ class _Assigner:
             self._put(value, Place(Memory(Storage.ARENA, size, f"{step.node.place} {value.name}")))
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
-        """The memory of an input that ends with this step and may be overwritten by ``value``."""
+        """The location of an input whose last use is this step, and which ``value`` may overwrite; or
+        None.
+        """
         if not isinstance(step.action, Run):
             return None
         for launch, output, source in shareable(step.action):
@@ -211,14 +217,14 @@ class _Assigner:
                 continue
             readers = [launch] if isinstance(launch, Launch) else step.action.launches
             if sum(v in self.holders[place.memory] for each in readers for v in launch_values(each)) > 1:
-                continue  # read at other places as well
+                continue  # the launch also reads it through other operands
             whole = place.memory.size == value.bytes and place.offset == 0
             if place.memory.storage is Storage.ARENA and whole and self._ends_here(place.memory, step):
                 return place
         return None
 
     def _ends_here(self, memory: Memory, step: Step) -> bool:
-        """Whether no step after ``step`` reads a value that lives in ``memory``."""
+        """Whether no step after ``step`` reads a value in ``memory``."""
         return all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in self.holders[memory])
 
     def _branch(self, step: Step, branch: Branch) -> None:
@@ -241,7 +247,7 @@ class _Assigner:
             self.result.branch_moves[step.node, number] = [self._move(*pair) for pair in copied]
 
     def _fits(self, value: Value, output: Value, region: Graph) -> bool:
-        """Whether a step of ``region`` could make ``value`` where ``output`` lies."""
+        """Whether a step of ``region`` can compute ``value`` directly in the memory of ``output``."""
         root, offset = self._root(value)
         whole = offset == 0 and root.bytes == output.bytes
         return whole and self._is_fresh(root) and root not in self.preset and root.graph is region
@@ -255,38 +261,38 @@ class _Assigner:
 
     # -- loops ----------------------------------------------------------------------------------------------
 
-    def _preset_starts(self, step: Step, repeat: NativeLoop) -> None:
-        """Let what nothing else reads be made where the loop carries it."""
+    def _preset_starts(self, step: Step, loop: NativeLoop) -> None:
+        """Reserves the memory of loop-carried values for their start values, if nothing else reads these."""
         graph = step.node.graph
         assert graph is not None
         roots = [self._root(value)[0] for value in step.node.inputs if value is not None]
-        for each in repeat.handed:
+        for each in loop.carried:
             root = self._root(each.start)[0]
             if roots.count(root) > 1 or not self._fits(each.start, each.output, graph):
                 continue
             if all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in (root, *self.views[root])):
                 self.preset[root] = self._memory_of(each.output)
 
-    def _repeat(self, step: Step, repeat: NativeLoop) -> None:
-        """A carried value has one memory for all runs, and behind the loop; what the body reads from outside
-        is never overwritten in it.
+    def _loop(self, step: Step, loop: NativeLoop) -> None:
+        """Assigns the values of a loop: a loop-carried value has the same memory in all iterations and after
+        the loop. The body never overwrites values that it reads from outside.
         """
         region, moves = step.node.regions[0], LoopMoves()
-        self._put(repeat.number, Place(Memory(Storage.ARENA, repeat.number.bytes, f"{step.node.place} run")))
-        for outer, inner in repeat.shared:
+        self._put(loop.number, Place(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.place} run")))
+        for outer, inner in loop.shared:
             self._put(inner, self.places[outer])
-        for each in repeat.handed:
+        for each in loop.carried:
             for value in dict.fromkeys((each.received, each.output)):
                 self._put(value, self._memory_of(each.output))
             if self.places[each.start] != self.places[each.received]:
                 moves.before.append(self._move(each.start, each.received))
-        for _, output in repeat.rows:
+        for _, output in loop.rows:
             self._put(output, self._memory_of(output))
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), NEVER_ENDS)
-        copied = self._preset_results(repeat, region)
-        self._preset_slots(repeat.steps)
-        self._steps(repeat.steps)
-        for value, output in repeat.rows:
+        copied = self._preset_results(loop, region)
+        self._preset_slots(loop.steps)
+        self._steps(loop.steps)
+        for value, output in loop.rows:
             root = self._root(value)[0]
             first = root.producer if self._is_fresh(root) and root.graph is region else None
             moves.rows[first].append(self._move(value, output))
@@ -294,22 +300,22 @@ class _Assigner:
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), self.last_use[step.node])
         self.result.loop_moves[step.node] = moves
 
-    def _preset_results(self, repeat: NativeLoop, region: Graph) -> list[tuple[Value, Value]]:
-        """Let what a run hands to the next be made in its memory, where nobody needs the old value any more;
-        what must be copied at the end of a run instead.
+    def _preset_results(self, loop: NativeLoop, region: Graph) -> list[tuple[Value, Value]]:
+        """Reserves the memory of loop-carried values for their next values, if no later step of the body
+        reads the old value; returns those that must be copied at the end of an iteration instead.
         """
         fresh: dict[Value, CarriedValue] = {}
-        for each in repeat.handed:
+        for each in loop.carried:
             if self._fits(each.result, each.output, region):
                 fresh.setdefault(self._root(each.result)[0], each)
-        late = {self._root(each.result)[0] for each in repeat.handed if each not in fresh.values()}
+        late = {self._root(each.result)[0] for each in loop.carried if each not in fresh.values()}
         copied: list[tuple[Value, Value]] = []
-        for each in repeat.handed:
+        for each in loop.carried:
             root, offset = self._root(each.result)
             if (
                 fresh.get(root) is each
                 and each.received not in late
-                and self._frees(repeat.steps, each.received, root)
+                and self._frees(loop.steps, each.received, root)
             ):
                 self.preset[root] = self.places[each.received]
             elif root is not each.received or offset != 0:
@@ -317,13 +323,13 @@ class _Assigner:
         return copied
 
     def _frees(self, steps: Sequence[Step], old: Value, new: Value) -> bool:
-        """Whether all of ``steps`` that read ``old`` are over when ``new`` is written, or let it take its
-        place.
+        """Whether ``new`` may be written over ``old``: all readers of ``old`` among ``steps`` come before, or
+        the step that makes ``new`` is the last one and works in place.
         """
         maker = next(k for k, step in enumerate(steps) if step.node is new.producer)
         readers = [k for k, step in enumerate(steps) if self._reads(step, old)]
         step = steps[maker]
-        if isinstance(step.action, Run) and step.action.slots:  # their parts are written by earlier steps
+        if isinstance(step.action, Run) and step.action.slots:  # earlier steps write its slots
             return not readers
         return all(k < maker for k in readers if k != maker) and (
             maker not in readers or self._replaces(step, old, new)
@@ -333,12 +339,14 @@ class _Assigner:
         return not isinstance(step.action, Alias) and any(self._root(v)[0] is root for v in step_values(step))
 
     def _replaces(self, step: Step, old: Value, new: Value) -> bool:
-        """Whether a step may write ``new`` over ``old``, which it reads: in place, or as a loop itself."""
+        """Whether a step may write ``new`` over ``old``, which it reads: in place, or as a loop that carries
+        it.
+        """
         read = [value for value in step_values(step) if self._root(value)[0] is old]
         if len(read) > 1 or self._root(read[0])[1] != 0 or read[0].bytes != new.bytes:
             return False
         if isinstance(step.action, NativeLoop):
-            return any(each.start is read[0] and each.output is new for each in step.action.handed)
+            return any(each.start is read[0] and each.output is new for each in step.action.carried)
         if not isinstance(step.action, Run):
             return False
         return any(

@@ -1,4 +1,4 @@
-"""What lies in an arena, where, and from which task to which."""
+"""The buffers in an arena with their offsets and lifetimes, for reports."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class PlacedBuffer:
-    """A buffer in the arena: ``bytes`` from ``offset`` on, from task ``first`` to task ``last``.
+    """A buffer in the arena: ``bytes`` at ``offset``, live from task ``first`` to task ``last``.
 
-    Of scratch, ``bytes`` are those of all threads.
+    For scratch, ``bytes`` count all threads.
     """
 
     number: int
-    """In the task graph."""
+    """Its index in the task graph."""
     name: str
     nodes: tuple[str, ...]
     """The source nodes whose tasks write it."""
@@ -31,22 +31,22 @@ class PlacedBuffer:
 
     @property
     def title(self) -> str:
-        """What it is called: scratch, the value in it, or what makes that."""
+        """A name for reports: scratch, the name of its value, or the nodes that write it."""
         return "scratch" if self.is_scratch else self.name or f"result of {', '.join(self.nodes)}"
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """An arena over the tasks of a run, which count from 0 as they run one at a time: those of branches and
-    loops behind the task that holds them.
+    """The arena over the tasks of a run. Tasks are numbered from 0 in sequential order; those of branches and
+    loops follow the task that contains them.
     """
 
     arena: int
-    """Bytes of the arena."""
+    """The size of the arena in bytes."""
     tasks: tuple[str, ...]
     """The source nodes of each task."""
     live: tuple[int, ...]
-    """Bytes that are live at each task: of branches that exclude each other, those of one."""
+    """Bytes that are live at each task, without those of branches that exclude the task."""
     buffers: tuple[PlacedBuffer, ...]
     at_peak: tuple[PlacedBuffer, ...]
     """The buffers that are live at the peak, the largest first."""
@@ -58,12 +58,12 @@ class Timeline:
 
     @property
     def peak(self) -> int:
-        """The first task at which so many are live."""
+        """The first task at which :attr:`live_bytes` are live."""
         return self.live.index(self.live_bytes) if self.live else 0
 
 
 def planned_sizes(program: TaskGraph, sizes: Sequence[int], threads: int) -> dict[int, int]:
-    """Bytes in the arena by planned buffer: aligned, and scratch once for each thread."""
+    """The aligned size of each planned buffer in the arena, by index; scratch counts once per thread."""
     copies = {Storage.ARENA: 1, Storage.SCRATCH: threads}
     return {
         number: copies[buffer.storage] * -(-size // ALIGNMENT) * ALIGNMENT
@@ -75,7 +75,7 @@ def planned_sizes(program: TaskGraph, sizes: Sequence[int], threads: int) -> dic
 def timeline(
     program: TaskGraph, sizes: Sequence[int], offsets: Sequence[int], arena: int, threads: int
 ) -> Timeline:
-    """That of a plan: bytes and offset of each buffer of ``program``, and the bytes of the arena."""
+    """The timeline of a plan with these sizes and offsets of the buffers of ``program``, in bytes."""
     planned = {number: size for number, size in planned_sizes(program, sizes, threads).items() if size}
     found, writers = lives(planned.keys(), program.tasks, program.blocks), _writers(program.tasks)
     buffers = {
@@ -107,7 +107,7 @@ def _placed(
 
 
 def _writers(tasks: Sequence[Task]) -> Mapping[int, Sequence[str]]:
-    """By buffer, the names of the tasks that write it, each once."""
+    """For each buffer, the distinct names of the tasks that write it."""
     found: dict[int, dict[str, None]] = defaultdict(dict)
     for task in tasks:
         written = [task.operands[position] for position in task.writes]

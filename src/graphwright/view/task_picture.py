@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from graphwright.cost.nominal import NOMINAL_SIZES
 from graphwright.kernels.launch import Alternative
-from graphwright.lower.shape_values import register_values
+from graphwright.lower.shape_program import register_values
 from graphwright.lower.tasks import FunctionOperand, Storage, Task, TaskGraph, TaskKind
 from graphwright.records import dataclass, field, replace
 from graphwright.view.picture import INPUT, OUTPUT, GraphPicture, Group, PictureEdge, PictureNode

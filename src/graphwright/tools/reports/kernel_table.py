@@ -10,7 +10,7 @@ from graphwright.cost.nominal import NOMINAL_SIZES
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.names import terminal
 from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
-from graphwright.lower.shape_values import register_values
+from graphwright.lower.shape_program import register_values
 from graphwright.lower.tasks import FunctionOperand, Task, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import dataclass

@@ -6,7 +6,7 @@ import pytest
 
 import graphwright as gw
 from docs.make_path import tiny
-from graphwright.lower.shape_values import register_values
+from graphwright.lower.shape_program import register_values
 from graphwright.runtime.cpu import Cpu
 
 

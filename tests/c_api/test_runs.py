@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_refused(package: Path) -> None:
             check(C.gw_request_set_input(request.handle, c_size_t(0), None, c_size_t(0), None, 0))
         with pytest.raises(CError, match="argument: there is no input 1: the model has 1"):
             request.feed(rows(1), rows(1))
-        with pytest.raises(CError, match="is -1, which is no size"):
+        with pytest.raises(CError, match="is -1, which is not a valid size"):
             sizes = (c_int64 * 2)(-1, FEATURES)
             check(C.gw_request_set_input(request.handle, c_size_t(0), None, c_size_t(0), sizes, 2))
         huge = (c_int64 * 2)(2**62, FEATURES)
@@ -162,7 +162,7 @@ def test_gears_take_their_sizes(tmp_path: Path) -> None:
     with Model(saved(model, tmp_path)) as opened:
         for count in (5, 2):
             check_scores(opened.run(rows(count)), rows(count))
-        with pytest.raises(CError, match=r"shape: no gear is for inputs .* x:2,24; x:5,24"):
+        with pytest.raises(CError, match=r"shape: no gear matches inputs .* x:2,24; x:5,24"):
             opened.run(rows(3))
 
 

@@ -49,11 +49,12 @@ static gw_status no_case(const executable *dispatch) {
         add_guards(dispatch->cases[i].guards, text);
     }
     if (dispatch->compiles)
-        return fail(GW_STATUS_UNSUPPORTED,
-                    "no program in the package takes inputs of these sizes, and this interface compiles "
-                    "none: it holds programs for %s. Compile the model with these sizes among its gears",
-                    text);
-    return fail(GW_STATUS_SHAPE, "no gear is for inputs of these sizes: the gears are %s", text);
+        return fail(
+            GW_STATUS_UNSUPPORTED,
+            "no program in the package accepts inputs of these sizes, and this interface compiles "
+            "none: the package has programs for %s. Compile the model with these sizes among its gears",
+            text);
+    return fail(GW_STATUS_SHAPE, "no gear matches inputs of these sizes: the gears are %s", text);
 }
 
 /* ---- programs ---- */

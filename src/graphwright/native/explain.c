@@ -80,7 +80,7 @@ static gw_status explain_feed(const executable *program, const gw_error *error) 
 
 static const char *reason_of(const char *kernel, int64_t code) {
     static const char *const reasons[] = {NULL, "an index is out of range", "it does not take these sizes",
-                                          "it would reach beyond its operands"};
+                                          "it would access memory outside its operands"};
     const char *branches[] = {"gw_fail", "gw_require_equal", "gw_require_at_most"};
     for (size_t i = 0; i < sizeof branches / sizeof *branches; i++)
         if (strcmp(kernel, branches[i]) == 0)
@@ -91,11 +91,11 @@ static const char *reason_of(const char *kernel, int64_t code) {
 
 static gw_status explain_kernel(const executable *program, const gw_error *error) {
     const names found = read_names(program, error);
-    const int64_t *said = error->said;
+    const int64_t *details = error->details;
     char range[TEXT] = "";
-    if (said[1] <= said[2])
-        snprintf(range, sizeof range, ": %lld, which must be from %lld to %lld", (long long)said[0],
-                 (long long)said[1], (long long)said[2]);
+    if (details[1] <= details[2])
+        snprintf(range, sizeof range, ": %lld, which must be from %lld to %lld", (long long)details[0],
+                 (long long)details[1], (long long)details[2]);
     return fail(GW_STATUS_RUN, "node '%s': %s%s (kernel %s, code %lld)", found.node,
                 reason_of(found.kernel, error->b), range, found.kernel, (long long)error->b);
 }

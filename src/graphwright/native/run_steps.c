@@ -76,10 +76,11 @@ static gw_status bind_size(host_run *run, const step *s, int64_t *count) {
     memcpy(count, run->slots[s->inputs.at[0]].value.data, sizeof *count);
     if (*count == NO_NUMBER)
         return fail(GW_STATUS_RUN,
-                    "node '%s': %s is no number: it is not finite, or beyond 64 bits (a step of 0?)", s->node,
-                    name);
+                    "node '%s': %s is not a valid size: it is not finite, or exceeds 64 bits (a step of 0?)",
+                    s->node, name);
     if (*count < 0)
-        return fail(GW_STATUS_RUN, "node '%s': %s is %" PRId64 ", which is no size", s->node, name, *count);
+        return fail(GW_STATUS_RUN, "node '%s': %s is %" PRId64 ", which is not a valid size", s->node, name,
+                    *count);
     if (*known >= 0 && *known != *count)
         return fail(GW_STATUS_RUN, "node '%s': %s is %" PRId64 ", not %" PRId64, s->node, name, *count,
                     *known);
@@ -129,7 +130,7 @@ static gw_status read_operands(host_run *run, const step *s) {
     for (size_t i = 0; i < s->sizes.count; i++) {
         int64_t size = run->sizes[s->sizes.at[i]];
         if (size < 0)
-            return fail(GW_STATUS_RUN, "nothing binds the size %s of a subgraph",
+            return fail(GW_STATUS_RUN, "the size %s of a subgraph was never bound",
                         run->program->symbols[s->sizes.at[i]]);
         run->operands[s->inputs.count + i] = (operand){no_bytes, true, 2, {size, 0}};
     }

@@ -19,7 +19,7 @@ static gw_status given_sizes(const gw_tensor_info *info, const char *what, const
         return fail(GW_STATUS_SHAPE, "%s '%s' has %d axes, expected %d", what, info->name, rank, info->rank);
     for (int axis = 0; axis < rank; axis++) {
         if (shape[axis] < 0)
-            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", which is no size", what,
+            return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", which is not a valid size", what,
                         info->name, axis, shape[axis]);
         if (info->rank >= 0 && info->sizes[axis] >= 0 && info->sizes[axis] != shape[axis])
             return fail(GW_STATUS_SHAPE, "%s '%s': axis %d is %" PRId64 ", not %" PRId64, what, info->name,

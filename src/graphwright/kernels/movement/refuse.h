@@ -1,20 +1,21 @@
-/* What a kernel without scratch returns for an index out of range: its scratch takes three numbers. */
+/* How a kernel without scratch reports an index out of range: its scratch pointer takes three numbers. */
 
 #ifndef GW_REFUSE_H
 #define GW_REFUSE_H
 
 #include "cpu/vector.h"
 
-/* Ends a kernel for the first index of [first, last) that is outside of [least, most]; says which. */
-static int32_t refuse(void *said, const void *indices, int64_t index_size, int64_t first, int64_t last,
+/* Returns INDEX_OUT_OF_RANGE; `details` gets the first of the indices [first, last) that is outside of
+   [least, most], and this range. */
+static int32_t refuse(void *details, const void *indices, int64_t index_size, int64_t first, int64_t last,
                       int64_t least, int64_t most) {
     const int32_t *narrow = indices;
     const int64_t *wide = indices;
-    for (int64_t k = first; said && k < last; k++) {
+    for (int64_t k = first; details && k < last; k++) {
         int64_t index = index_size == 4 ? narrow[k] : wide[k];
         if (index >= least && index <= most)
             continue;
-        memcpy(said, (int64_t[]){index, least, most}, 3 * sizeof index);
+        memcpy(details, (int64_t[]){index, least, most}, 3 * sizeof index);
         break;
     }
     return INDEX_OUT_OF_RANGE;

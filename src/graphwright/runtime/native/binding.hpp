@@ -34,6 +34,8 @@ extern exceptions errors;
 void define_exceptions(nb::module_ &m);
 [[noreturn]] void raise(PyObject *type, nb::object arguments);
 [[noreturn]] void raise(const gw_error &e);
+/* The error for `what` ("input" or "output") number `index`, or of none of them for -1. */
+[[noreturn]] void raise_feed(const char *what, int64_t index, const char *fault);
 
 /* ---- the interpreter's end ---- */
 
@@ -60,7 +62,10 @@ int64_t free_spare_outputs();
 nb::object sequence(nb::handle object, const char *message);
 nb::list list_of(const int64_t *values, int64_t count);
 
-/* 0 is the process's number of threads. */
+/* The shape with these registers as dims. */
+nb::tuple shape_of(gw_list dims, const int64_t *registers);
+
+/* 0 stands for the process's number of threads. */
 int thread_count(int threads);
 
 /* The arenas of one program, or of several that mostly run one at a time. */
@@ -126,6 +131,10 @@ struct Program {
     void make_dtypes();
     void release();
 };
+
+/* Raise a FeedError if an input has another rank, or a sequence another length, than the program needs. */
+void check_rank(const Program &p, int64_t input, int64_t rank);
+void check_count(const char *what, int64_t found, int64_t expected);
 
 /* A new array for output `i`; NULL, and a Python error, if there is no memory. */
 PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i);

@@ -18,7 +18,8 @@ typedef enum {
 typedef struct {
     gw_error_kind kind;
     int64_t a, b, c;
-    int64_t said[3]; /* of GW_E_KERNEL, if said[1] <= said[2]: a number of its data that is outside of them */
+    int64_t
+        details[3]; /* of GW_E_KERNEL, if details[1] <= details[2]: a number in its data outside this range */
     char text[256];
 } gw_error;
 

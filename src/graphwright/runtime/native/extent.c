@@ -157,7 +157,7 @@ static bool check_launch(const gw_program *program, const gw_links *links, const
     return inside;
 }
 
-bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
+bool gw_is_in_bounds(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
                      gw_error *error) {
     return !tells_extent(&program->tasks[task], links) ||
            check_launch(program, links, plan, task, NULL, error);
@@ -198,7 +198,7 @@ bool gw_task_bytes(const gw_program *program, const gw_links *links, const gw_pl
     const gw_task *t = &program->tasks[task];
     const gw_step *s = &plan->steps[task];
     *read = *written = 0;
-    if (t->blocks.count > 0 || s->grid == 0 || s->refused)
+    if (t->blocks.count > 0 || s->grid == 0 || s->out_of_bounds)
         return true;
     int64_t *reach = calloc((size_t)t->operand_count + 1, sizeof *reach);
     if (!reach)

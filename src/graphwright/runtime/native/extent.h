@@ -31,7 +31,7 @@ typedef int32_t (*gw_extent)(const int64_t *arg, int64_t args, int64_t operands,
 
 /* Whether a launch whose arguments and grid are in the plan touches no more than its operands and its scratch
    have, as far as kernels say; those of a plugin need not. */
-bool gw_stays_inside(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
+bool gw_is_in_bounds(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
                      gw_error *error);
 
 /* Bytes that a task reads and writes: how far it reaches in its operands, an operand that is passed twice

@@ -47,11 +47,11 @@ static void fetch_stalled(gw_hosted *hosted) {
     for (int slot = 0; slot < hosted->limit; slot++)
         if (atomic_load(&hosted->awake[slot]))
             before[slot] = gw_thread_time(hosted->threads[slot]);
-    gw_watch();
+    gw_wait_for_progress();
     for (int slot = 0; slot < hosted->limit; slot++)
         if (before[slot] && atomic_load(&hosted->awake[slot]) &&
-            gw_stands_still(hosted->threads[slot], before[slot]))
-            gw_move_here(hosted->threads[slot]);
+            gw_is_stalled(hosted->threads[slot], before[slot]))
+            gw_move_to_this_core(hosted->threads[slot]);
 }
 
 void gw_hosted_wait(gw_hosted *hosted, int slot, atomic_uint *word, unsigned value) {

@@ -57,8 +57,8 @@ void define_exceptions(nb::module_ &m) {
     case GW_E_CHECK: raise(errors.check, nb::make_tuple(e.a, e.b, e.c));
     case GW_E_PLAN: raise(errors.plan, nb::make_tuple(e.text));
     case GW_E_KERNEL:
-        if (e.said[1] <= e.said[2])
-            raise(errors.kernel, nb::make_tuple(e.a, e.b, e.said[0], e.said[1], e.said[2]));
+        if (e.details[1] <= e.details[2])
+            raise(errors.kernel, nb::make_tuple(e.a, e.b, e.details[0], e.details[1], e.details[2]));
         raise(errors.kernel, nb::make_tuple(e.a, e.b));
     case GW_E_LOAD: raise(errors.load, nb::make_tuple(e.text));
     case GW_E_MEMORY: raise(PyExc_MemoryError, nb::make_tuple(e.text));

@@ -136,7 +136,7 @@ static int64_t index_bytes(const maker *m, const gw_task *t) {
 
 /* Bytes that the runtime itself, not a kernel, touches of a task's operand; rows are checked when they are
    copied. */
-static bool touched_bytes(const maker *m, const gw_task *t, int64_t operand, int64_t *bytes) {
+static bool accessed_bytes(const maker *m, const gw_task *t, int64_t operand, int64_t *bytes) {
     const int64_t *registers = m->plan->registers, number = sizeof(int64_t);
     *bytes = 0;
     switch (t->kind) {
@@ -157,7 +157,7 @@ static bool touched_bytes(const maker *m, const gw_task *t, int64_t operand, int
 }
 
 /* Runs of a LOOP at most; rows that a COPY to rows has room for. */
-static int64_t most_of(const maker *m, const gw_task *t) {
+static int64_t limit_of(const maker *m, const gw_task *t) {
     const int64_t *registers = m->plan->registers;
     if (t->kind == GW_LOOP)
         return t->args.count > 0 ? registers[t->args.at[0]] : INT64_MAX;
@@ -171,12 +171,12 @@ static int64_t most_of(const maker *m, const gw_task *t) {
 
 /* Whether a launch stays within its operands. One in a branch, which may never be taken with these sizes, is
    refused when it is launched. */
-static bool stays_inside(const maker *m, int64_t index) {
-    if (gw_stays_inside(m->program, m->links, m->plan, index, m->error))
+static bool check_bounds(const maker *m, int64_t index) {
+    if (gw_is_in_bounds(m->program, m->links, m->plan, index, m->error))
         return true;
     if (m->program->tasks[index].block == 0)
         return false;
-    m->plan->steps[index].refused = true;
+    m->plan->steps[index].out_of_bounds = true;
     *m->error = (gw_error){0};
     return true;
 }
@@ -187,7 +187,7 @@ static bool make_step(const maker *m, int64_t index) {
     gw_step *s = &m->plan->steps[index];
     for (int64_t i = 0; i < t->operand_count; i++) {
         int64_t bytes;
-        if (!touched_bytes(m, t, i, &bytes))
+        if (!accessed_bytes(m, t, i, &bytes))
             return gw_fail(m->error, GW_E_PLAN, "task %lld: the size of operand %lld overflows",
                            (long long)index, (long long)i);
         if (!place_operand(m, index, t->first_operand + i, bytes))
@@ -201,16 +201,16 @@ static bool make_step(const maker *m, int64_t index) {
     if (t->kind == GW_IF && t->args.count > 0 && s->bytes != 4 && s->bytes != 8)
         return gw_fail(m->error, GW_E_PLAN, "task %lld has an index of %lld bytes", (long long)index,
                        (long long)s->bytes);
-    s->most = most_of(m, t);
+    s->limit = limit_of(m, t);
     s->scratch = t->scratch < 0 ? -1 : m->plan->offsets[t->scratch];
     s->scratch_stride = t->scratch < 0 ? 0 : align(m->plan->sizes[t->scratch]);
     s->grid = t->kind == GW_LAUNCH ? size_in(t, registers[t->grid])
-              : t->kind == GW_COPY ? 1 + s->bytes / GW_PIECE
+              : t->kind == GW_COPY ? 1 + s->bytes / GW_COPY_CHUNK
                                    : 1;
     if (s->grid < 0)
         return gw_fail(m->error, GW_E_PLAN, "task %lld has a grid of %lld", (long long)index,
                        (long long)s->grid);
-    if (s->grid > 0 && !stays_inside(m, index))
+    if (s->grid > 0 && !check_bounds(m, index))
         return false;
     int64_t work = t->work < 0 ? INT64_MAX : registers[t->work];
     s->heavy = work >= HEAVY_NS && s->grid > 0 && m->plan->threads > 1 && t->blocks.count == 0;

@@ -7,19 +7,19 @@ enum { GW_MAX_THREADS = 256 };
 enum { GW_MOST_CHUNKS = 4 * GW_MAX_THREADS };
 /* How many chunks a launch has at most on so many threads. */
 int gw_most_chunks(int threads);
-enum { GW_PIECE = 4096 };       /* bytes of a copy that one thread does at least */
-enum { GW_REACHES_BEYOND = 3 }; /* the code of a launch that was refused */
+enum { GW_COPY_CHUNK = 4096 }; /* bytes of a copy that one thread does at least */
+enum { GW_OUT_OF_BOUNDS = 3 }; /* the code of a launch that would access memory outside its operands */
 
 /* A task's numbers. */
 typedef struct {
     int64_t grid;                    /* of a COPY, its pieces */
     int64_t bytes;                   /* COPY; of an IF's index */
-    int64_t most;                    /* runs of a LOOP, rows of a COPY to rows */
+    int64_t limit;                   /* most iterations of a LOOP, rows of a COPY to rows */
     int64_t scratch, scratch_stride; /* offset in the arena; from one thread's to the next; -1 if none */
     int32_t chunks;                  /* that the grid is handed out in */
     bool heavy;                      /* worth waking a thread for */
     bool light;                      /* LOOP: no task of its body is */
-    bool refused;                    /* in a branch or loop: it would reach beyond its operands */
+    bool out_of_bounds;              /* in a branch or loop: it fails when it is launched */
 } gw_step;
 
 typedef struct gw_plan {

@@ -95,15 +95,15 @@ void gw_poison_after(gw_poison *s, int64_t task) {
     leave(s, task, home);
 }
 
-void gw_poison_choice(gw_poison *s, int64_t task, int64_t taken) {
+void gw_poison_choice(gw_poison *s, int64_t task, int64_t selected) {
     const gw_list blocks = s->program->tasks[task].blocks;
     for (int64_t i = 0; i < blocks.count; i++)
-        if (blocks.at[i] != taken)
+        if (blocks.at[i] != selected)
             leave_block(s, blocks.at[i], loop_of(s->program, task));
     gw_poison_after(s, task);
 }
 
-void gw_poison_run(gw_poison *s, int64_t task) {
+void gw_poison_iteration(gw_poison *s, int64_t task) {
     for (int64_t buffer = 0; buffer < s->program->buffer_count; buffer++)
         if (s->uses[buffer] > 0 && s->home[buffer] == task) {
             s->left[buffer] = s->uses[buffer];

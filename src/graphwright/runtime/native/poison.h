@@ -20,9 +20,9 @@ void gw_poison_free(gw_poison *state);
 void gw_poison_before(gw_poison *state, int64_t task);
 /* It has ended; an IF has when it has chosen. */
 void gw_poison_after(gw_poison *state, int64_t task);
-/* Blocks of an IF other than `taken` do not run. */
-void gw_poison_choice(gw_poison *state, int64_t task, int64_t taken);
-/* Another run of a LOOP starts. */
-void gw_poison_run(gw_poison *state, int64_t task);
+/* Blocks of an IF other than `selected` do not run. */
+void gw_poison_choice(gw_poison *state, int64_t task, int64_t selected);
+/* Another iteration of a LOOP starts. */
+void gw_poison_iteration(gw_poison *state, int64_t task);
 /* Fills `bytes`. */
 void gw_poison_fill(void *memory, int64_t bytes);

@@ -138,10 +138,10 @@ static void call_over(const gw_team *team) {
     CPU_SET(core, &here);
     for (int i = 0; i < count; i++)
         before[i] = gw_thread_time(worker_threads[i]);
-    gw_watch();
+    gw_wait_for_progress();
     gw_lock(&lock);
     for (int i = 0; i < count && is_alone(team); i++)
-        if (gw_stands_still(worker_threads[i], before[i])) {
+        if (gw_is_stalled(worker_threads[i], before[i])) {
             pthread_setaffinity_np(worker_threads[i], sizeof here, &here);
             avoided = UNSETTLED;
         }
@@ -157,10 +157,10 @@ static void take_over(void) {
     pthread_mutex_unlock(&lock);
     if (!team)
         return;
-    gw_watch();
+    gw_wait_for_progress();
     gw_lock(&lock);
-    if (teams == team && is_alone(team) && gw_stands_still(team->caller, before) &&
-        gw_move_here(team->caller))
+    if (teams == team && is_alone(team) && gw_is_stalled(team->caller, before) &&
+        gw_move_to_this_core(team->caller))
         avoided = UNSETTLED;
     pthread_mutex_unlock(&lock);
 }

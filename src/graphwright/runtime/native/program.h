@@ -1,4 +1,4 @@
-/* The encoded program (lower/words.py), decoded and checked: after gw_program_decode every index is in
+/* The encoded program (lower/wire.py), decoded and checked: after gw_program_decode every index is in
    range. */
 #pragma once
 #include <stddef.h>

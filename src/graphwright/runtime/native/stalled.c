@@ -5,7 +5,7 @@
 
 #include "clock.h"
 
-enum { WATCH_NS = 10000 };
+enum { WAIT_NS = 10000 };
 
 int64_t gw_thread_time(pthread_t thread) {
     clockid_t clock;
@@ -15,16 +15,14 @@ int64_t gw_thread_time(pthread_t thread) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void gw_watch(void) {
-    for (int64_t start = gw_now(); gw_now() - start < WATCH_NS;)
+void gw_wait_for_progress(void) {
+    for (int64_t start = gw_now(); gw_now() - start < WAIT_NS;)
         __builtin_ia32_pause();
 }
 
-bool gw_stands_still(pthread_t thread, int64_t before) {
-    return gw_thread_time(thread) - before < WATCH_NS / 2;
-}
+bool gw_is_stalled(pthread_t thread, int64_t before) { return gw_thread_time(thread) - before < WAIT_NS / 2; }
 
-bool gw_move_here(pthread_t thread) {
+bool gw_move_to_this_core(pthread_t thread) {
     cpu_set_t here, allowed;
     int core = sched_getcpu();
     if (core < 0 || pthread_getaffinity_np(thread, sizeof allowed, &allowed) != 0 ||

@@ -6,8 +6,9 @@
 
 int64_t gw_thread_time(pthread_t thread);
 /* Waits long enough to see whether threads get on. */
-void gw_watch(void);
-/* Whether a thread did not get on during gw_watch, or sleeps. `before`: its processor time before that. */
-bool gw_stands_still(pthread_t thread, int64_t before);
+void gw_wait_for_progress(void);
+/* Whether a thread did not get on during gw_wait_for_progress, or sleeps. `before`: its processor time before
+ * that. */
+bool gw_is_stalled(pthread_t thread, int64_t before);
 /* Moves a thread to this core, if it may run here; it may move on when it likes. */
-bool gw_move_here(pthread_t thread);
+bool gw_move_to_this_core(pthread_t thread);

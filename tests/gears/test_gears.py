@@ -150,9 +150,9 @@ def test_a_shape_between_is_an_error_that_lists_the_gears(options: Options) -> N
         with pytest.raises(gw.FeedError) as caught:
             run(images(*BETWEEN))
         text = str(caught.value)
-        assert "no gear is for x:3,3,17,19" in text
+        assert "no gear matches x:3,3,17,19" in text
         assert all(f"x:{','.join(map(str, shape))}" in text for shape in SHAPES)
-    with pytest.raises(gw.FeedError, match="no gear is for x:3,8,8"):
+    with pytest.raises(gw.FeedError, match="no gear matches x:3,8,8"):
         model(images(3, 8, 8))
     with pytest.raises(gw.FeedError, match="f32, not float64"):
         model(images(*SHAPES[0]).astype(np.float64))
@@ -223,7 +223,7 @@ def test_several_inputs(options: Options, combine: str) -> None:
         np.testing.assert_allclose(model.run(feeds)["y"], want, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(model(feeds["ids"], feeds["mask"])[0], want, rtol=1e-5, atol=1e-6)
     mixed = {"ids": np.zeros((1, 8), np.int64), "mask": np.zeros((3, 16), np.int64)}
-    with pytest.raises(gw.FeedError, match="no gear is for ids:1,8 mask:3,16"):
+    with pytest.raises(gw.FeedError, match="no gear matches ids:1,8 mask:3,16"):
         model.run(mixed)
 
 
@@ -259,7 +259,7 @@ def test_nodes_that_the_host_runs_do_so_in_the_branch_of_their_gear(
             np.testing.assert_allclose(each(x)[0], want, rtol=1e-6)
             np.testing.assert_allclose(each.run({"x": x})["y"], want, rtol=1e-6)
         if between == "error":
-            with pytest.raises(gw.FeedError, match="no gear is for x:3,2"):
+            with pytest.raises(gw.FeedError, match="no gear matches x:3,2"):
                 each(images(3, 2))
 
 

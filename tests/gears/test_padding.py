@@ -376,7 +376,7 @@ def test_a_model_that_is_cut_pads_in_its_branches(options: Options, tmp_path: An
             np.testing.assert_array_equal(out["y"], y)
             assert each.trace({"x": x, "m": m})
         for shape, words in (
-            ((5, 4), "no gear holds x:5,4 m:4"),
+            ((5, 4), "no gear accepts x:5,4 m:4"),
             ((2, 5), "axis 1 of input 'x' is 4, not 5"),
         ):
             with pytest.raises(gw.FeedError, match=words):
@@ -388,8 +388,11 @@ def test_what_no_gear_holds_is_refused(options: Options) -> None:
     gears = gw.Gears({"x": [(2, 3, 16, 16), (4, 3, 16, 16)]}, between="pad")
     model = gw.compile(cnn(), shapes=shapes, gears=gears, options=options)
     for shape, words in (
-        ((5, 3, 16, 16), "no gear holds x:5,3,16,16"),
-        ((2, 3, 16, 12), "no gear holds x:2,3,16,12"),  # no gear varies the width: nothing is proved of it
+        ((5, 3, 16, 16), "no gear accepts x:5,3,16,16"),
+        (
+            (2, 3, 16, 12),
+            "no gear accepts x:2,3,16,12",
+        ),  # no gear varies the width: nothing is proved of it
         ((2, 4, 16, 16), "axis 1 of input 'x' is 3, not 4"),
         ((2, 3, 16), "3 axes, expected 4"),
     ):

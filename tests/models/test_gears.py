@@ -72,7 +72,7 @@ def test_silero_takes_gears_of_three_inputs() -> None:
         feeds = {"input": 0.1 * normal(batch, 512), "state": 0.1 * normal(2, batch, 128)}
         want = answers(peer, {**feeds, "sr": np.array(16000)})
         assert_close(model.run(feeds), want, path, {**feeds, "sr": np.array(16000)})
-    with pytest.raises(gw.FeedError, match="no gear is for input:2,512 state:2,2,128"):
+    with pytest.raises(gw.FeedError, match="no gear matches input:2,512 state:2,2,128"):
         model.run({"input": normal(2, 512), "state": normal(2, 2, 128)})
 
 

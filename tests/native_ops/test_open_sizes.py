@@ -119,7 +119,7 @@ def test_resize_crops() -> None:
 def test_sizes_that_are_none_are_refused() -> None:
     op = Resize("linear")
     model = compiled(op, [("f32", (1, 4)), None, None, ("i64", (2,))])
-    with pytest.raises(RunError, match="resized_1 is -3, which is no size"):
+    with pytest.raises(RunError, match="resized_1 is -3, which is not a valid size"):
         model(np.ones((1, 4), np.float32), np.array([1, -3]))
     check(op, model, np.ones((1, 4), np.float32), None, None, np.array([1, 2]))
     assert model(np.ones((1, 4), np.float32), np.array([1, 0]))[0].shape == (1, 0)
@@ -201,7 +201,7 @@ def test_numbers_that_elements_say() -> None:
         np.testing.assert_allclose(steps, np.arange(*span), rtol=1e-6)
     assert model.stats()["host_calls"] == 0
     scalars = [np.float32(1)] * 3
-    with pytest.raises(RunError, match="is -1, which is no size"):
+    with pytest.raises(RunError, match="is -1, which is not a valid size"):
         model(array, np.array([-1]), np.array([1, 1]), *scalars)
     with pytest.raises(gw.GraphwrightError):
         model(array, np.array([8]), np.array([1, 1]), *scalars)

@@ -282,5 +282,5 @@ def test_a_device_that_is_not_known_is_named(package_path: Path, options: Option
     kept = {name: data for name, data in members.items() if name not in ("signature", "manifest.json")}
     entry_of(manifest)["executable"]["device"] = "tpu"
     key = user_key(options.key_folder, create=False)
-    with pytest.raises(gw.PackageError, match="device 'tpu', which is not known here"):
+    with pytest.raises(gw.PackageError, match="device 'tpu', which is not registered"):
         gw.load(put_together(tmp_path / "other.om", manifest, kept, key), options=options)

@@ -148,7 +148,7 @@ GOOD = f"{SIGNATURE} {{ return 0; }}"
 C = {
     "mine.py:14: ": f"{SIGNATURE} {{\n    return nothing;\n}}",
     "mine.py:13: ": "int32_t k(void) { return 0; }",
-    "mine.py: there is no function k": "static int unused;",
+    "mine.py: it does not export the function k": "static int unused;",
     "mine.py: it cannot be loaded: ": f"int elsewhere(void); {SIGNATURE} {{ return elsewhere(); }}",
     "Mine:y: kernel k of plugin_mine.c returned 3": f"{SIGNATURE} {{ return 3; }}",
     "mine.py:13:": '#include "absent.h"\n',

@@ -347,5 +347,5 @@ def test_counters_are_columns_or_are_said_to_be_missing(
         model(*operands())
     assert p.missing_counters == HARDWARE and p.events.counters == ()
     assert str(p.table()).endswith("counters that this machine does not have: " + ", ".join(HARDWARE))
-    with pytest.raises(ValueError, match="is none of cycles"):
+    with pytest.raises(ValueError, match="the counters are cycles"):
         gw.profile(counters=("misses",))

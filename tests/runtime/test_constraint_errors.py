@@ -9,7 +9,7 @@ import graphwright as gw
 from graphwright.errors import FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.dtypes import dtype_named
-from graphwright.runtime.misfit import misfits
+from graphwright.runtime.constraint_errors import constraint_errors
 
 SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
 
@@ -28,7 +28,7 @@ SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
     ],
 )
 def test_a_constraint_in_words(constraint: str, expected: str) -> None:
-    (found,) = misfits([constraint], [SPEC], [(2, 3, 8)])
+    (found,) = constraint_errors([constraint], [SPEC], [(2, 3, 8)])
     assert (found.code, found.where) == ("constraint", constraint.partition("(node ")[2].rstrip(")"))
     assert found.message == f"these inputs do not fit the model: {expected}"
     assert found.hint.startswith("the node needs ")
@@ -36,14 +36,14 @@ def test_a_constraint_in_words(constraint: str, expected: str) -> None:
 
 def test_all_that_is_broken_is_listed_once() -> None:
     notes = ["9 <= H (node a)", "N <= 2 (node b)", "N <= 1 (node c)", "9 <= H (node d)"]
-    assert [each.where for each in misfits(notes, [SPEC], [(2, 3, 8)])] == ["a", "c"]
+    assert [each.where for each in constraint_errors(notes, [SPEC], [(2, 3, 8)])] == ["a", "c"]
 
 
 def test_bounds_far_from_zero_are_found_only_nearby() -> None:
     wide = TensorSpec("x", dtype_named("f32"), ("N",))
-    (near,) = misfits(["N <= 1048576 (node a)"], [wide], [(1_050_000,)])
+    (near,) = constraint_errors(["N <= 1048576 (node a)"], [wide], [(1_050_000,)])
     assert near.message.endswith("N must be at most 1048576")
-    (far,) = misfits(["N <= 1048576 (node a)"], [wide], [(3_000_000,)])
+    (far,) = constraint_errors(["N <= 1048576 (node a)"], [wide], [(3_000_000,)])
     assert far.message.endswith("N is 3000000 (axis 0 of input 'x')")
 
 

@@ -258,7 +258,7 @@ def test_what_is_no_array_is_called_by_its_type(doubler: gw.Model, given: Any, k
 def test_masked_elements_have_no_value(doubler: gw.Model) -> None:
     whole = np.ma.masked_array(BASE, mask=np.zeros_like(BASE, bool))
     np.testing.assert_array_equal(doubler(whole)[0], BASE * 2)
-    with pytest.raises(gw.FeedError, match=r"it has masked elements: give them values, as array.filled"):
+    with pytest.raises(gw.FeedError, match=r"masked elements: replace them by values, as array.filled"):
         doubler(np.ma.masked_greater(BASE, 5))
     np.testing.assert_array_equal(doubler(np.ma.masked_greater(BASE, 5).filled(0))[0][0], [0, 2, 4, 6, 8, 10])
 
@@ -266,7 +266,7 @@ def test_masked_elements_have_no_value(doubler: gw.Model) -> None:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ([BASE], "out is a mapping from names to arrays, not list"),
+        ([BASE], "out must be a mapping from names to arrays, not list"),
         ({"y": None}, r"out\['y'\] must be a writable C-contiguous NumPy array of f32, not NoneType"),
         ({"y": torch.zeros(4, 6)}, "not Tensor"),
         ({"y": np.zeros((4, 6))}, "not float64"),
@@ -275,7 +275,7 @@ def test_masked_elements_have_no_value(doubler: gw.Model) -> None:
         ({"y": np.frombuffer(bytes(96), np.float32).reshape(4, 6)}, "not read-only"),
         ({"y": np.zeros((4, 4), np.float32)}, r"output 'y' has shape \(4, 4\), not \(4, 6\)"),
         ({"z": np.zeros((4, 6), np.float32)}, "there is no output 'z'"),
-        (3, "out is a mapping from names to arrays, not int"),
+        (3, "out must be a mapping from names to arrays, not int"),
     ],
 )
 def test_memory_that_takes_no_output_says_why(doubler: gw.Model, out: Any, message: str) -> None:

@@ -108,10 +108,10 @@ def test_sizes_that_inputs_share_follow_from_one() -> None:
         ({"x": (5, 63)}, "axis 1"),
         ({"x": (5,)}, "1 sizes"),
         ({"x": (-1, 64)}, "negative"),
-        ({"x": ("N", 64)}, "whole numbers"),
+        ({"x": ("N", 64)}, "must be sequences of integers"),
         ({"q": (5, 64)}, "no input 'q'"),
         ({}, "not all known"),
-        (7, "whole numbers"),
+        (7, "must be sequences of integers"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(shapes: object, said: str) -> None:

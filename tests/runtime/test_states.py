@@ -231,7 +231,7 @@ def test_a_state_with_open_sizes_is_set_before_the_first_run() -> None:
     b.update(total, b.add(total, x))
     model = b.compile(options())
     x = np.ones((3, 2), np.float32)
-    with pytest.raises(FeedError, match=r"total.*has open sizes and was not set"):
+    with pytest.raises(FeedError, match=r"total.*has symbolic dimensions and was not set"):
         model(x)
     for rows in (3, 1, 0):
         model.reset({"total": np.zeros((rows, 2), np.float32)})
@@ -258,7 +258,7 @@ def test_states_are_reset() -> None:
 @pytest.mark.parametrize(
     ("states", "message"),
     [
-        ([np.zeros(3, np.float32)], "states are a mapping from names to arrays, not list"),
+        ([np.zeros(3, np.float32)], "states must be a mapping from names to arrays, not list"),
         ({"cuont": np.zeros(3, np.float32)}, "no state 'cuont'"),
         ({"count": np.zeros(4, np.float32)}, r"'count' is f32\[3\], not of shape \(4,\)"),
         ({"count": np.zeros(3, np.float64)}, r"'count' takes f32, not float64 .*\s*convert it"),

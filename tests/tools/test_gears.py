@@ -37,7 +37,7 @@ def test_shapes(network: Path) -> None:
     assert gears_of(Path("a.om")) == [(1, 3, 16, 16), (4, 3, 16, 16), (2, 3, 24, 8)]
     model = gw.load("a.om")
     assert model(images(2, 3, 24, 8))[0].shape == (2, 5)
-    with pytest.raises(gw.FeedError, match="no gear is for"):
+    with pytest.raises(gw.FeedError, match="no gear matches"):
         model(images(2, 3, 16, 16))
 
 

@@ -1,4 +1,4 @@
-"""Compiling a package for one set of shapes in another process, so that runs keep the interpreter's lock."""
+"""Compiles a package for one set of shapes in another process, so that runs do not wait for the GIL."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from graphwright.runtime.cpu import Cpu
 from graphwright.runtime.executor import Executor, Shapes
 
 Load = Callable[[Package], Executor | None]
-"""Makes what runs a package, None where it cannot run as it is."""
+"""Makes the executor of a package; None if the package cannot run here as it is."""
 _COMMAND: Final = "graphwright.tools.specialize"
 
 
 class Build:
-    """One compilation in another process, which may be stopped; ``load`` runs what it made."""
+    """One compilation in another process, which can be stopped; ``load`` makes the executor of its result."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -35,7 +35,7 @@ class Build:
         self._stopped = False
 
     def __call__(self, package: Package, shapes: Shapes, options: Options) -> Executor:
-        """The package for ``shapes`` alone. Raises GraphwrightError and OSError."""
+        """Compiles ``package`` for ``shapes`` alone. Raises GraphwrightError and OSError."""
         folder = Path(tempfile.mkdtemp(prefix="graphwright-hot-"))
         try:
             write_package(package, folder / "general.om")
@@ -70,7 +70,7 @@ class Build:
             raise ToolchainError(Diagnostic("specialize", reason))
 
     def stop(self) -> None:
-        """Let it fail soon."""
+        """Ends the process, so that the compilation fails soon."""
         self._stopped = True
         if self._process is not None:
             self._process.kill()

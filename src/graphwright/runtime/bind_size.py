@@ -1,4 +1,4 @@
-"""Binds sizes that programs found: values behind are the first elements of over-allocated buffers."""
+"""Binds data-dependent dimensions at run time, and slices over-allocated buffers to them without a copy."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from graphwright.runtime.host_steps import Run, Step
 from graphwright.support.event_sink import now, record_node
 
 NO_NUMBER: Final = -(2**63)
-"""The i64 that a conversion gives for floats that are not finite, or too large."""
+"""INT64_MIN: the result of converting a float to int64 where it is not finite, or out of range."""
 
 
 class BindSizeRunner(Step):
-    """Views of what programs made, by a count that one of them made too: no bytes are moved."""
+    """Reads a size that a program computed, and gives views of buffers that programs filled up to
+    that size.
+    """
 
     def __init__(self, step: BindSize) -> None:
         self._size, self._node = step.size, step.node
@@ -30,19 +32,19 @@ class BindSizeRunner(Step):
         start = now()
         count = int(run.values[self._count])
         if count == NO_NUMBER:
-            raise self._wrong(
-                f"{self._size} is no number: it is not finite, or beyond 64 bits (a step of 0?)"
+            raise self._error(
+                f"{self._size} is not a valid size: it is not finite, or exceeds 64 bits (a step of 0?)"
             )
         if count < 0:
-            raise self._wrong(f"{self._size} is {count}, which is no size")
+            raise self._error(f"{self._size} is {count}, which is not a valid size")
         if run.sizes.setdefault(self._size, count) != count:
-            raise self._wrong(f"{self._size} is {count}, not {run.sizes[self._size]}")
+            raise self._error(f"{self._size} is {count}, not {run.sizes[self._size]}")
         try:
             for buffer, output, shape in self._views:
                 run.values[output] = first_elements(run.values[buffer], shape_with(shape, count))
         except ValueError as error:
-            raise self._wrong(str(error)) from error
+            raise self._error(str(error)) from error
         record_node(BindSize.__name__, self._node, start)
 
-    def _wrong(self, message: str) -> RunError:
+    def _error(self, message: str) -> RunError:
         return RunError(Diagnostic("bind-size", message, self._node))

@@ -1,4 +1,4 @@
-"""What a model takes and gives: arrays are checked on their way in, and named on their way out."""
+"""Binds feeds and outputs to a model: checks and converts arrays of inputs, and names results."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Bindings:
         return [spec.dtype.numpy for spec in self.inputs]
 
     def called(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Array]:
-        """The arguments of a call as executors take them: arrays in the order of the inputs, the rest by
-        name; or one mapping of all.
+        """Arrays for the executor from the arguments of a call: positional arrays in the order of the inputs
+        and the rest by name, or one mapping of all.
         """
         if not named:
             return self.positional(arrays)
@@ -45,7 +45,7 @@ class Bindings:
         return self.named({**given, **named})
 
     def positional(self, arrays: Sequence[Any]) -> list[Array]:
-        """Arrays in the order of the inputs, as executors take them."""
+        """Arrays for the executor from arrays in the order of the inputs."""
         if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not self._takes_a_map:
             return self.named(arrays[0])
         if len(arrays) != len(self.inputs):
@@ -53,17 +53,21 @@ class Bindings:
         return [self._checked(k, array) for k, array in enumerate(arrays)]
 
     def named(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """The arrays of ``feeds`` in the order of the inputs, as executors take them."""
+        """Arrays for the executor, in the order of the inputs, from arrays by name."""
         if not isinstance(feeds, Mapping):
-            raise self._error("feed-name", f"feeds are a mapping from names to arrays, not {_kind(feeds)}")
+            message = f"feeds must be a mapping from names to arrays, not {_kind(feeds)}"
+            raise self._error("feed-name", message)
         if feeds.keys() != self._feed_names.keys():
             raise self._wrong_names(feeds)
         return [self._checked(k, feeds[name]) for k, name in enumerate(self._feed_names)]
 
     def known(self, wanted: Sequence[str]) -> Sequence[str]:
-        """``wanted``, a name or several, if all are names of outputs."""
+        """``wanted``, one name or several, as a sequence. Raises FeedError if one is not the name of an
+        output.
+        """
         if not isinstance(wanted, Iterable):
-            raise FeedError(Diagnostic("output-name", f"outputs are a list of names, not {_kind(wanted)}"))
+            message = f"outputs must be a list of names, not {_kind(wanted)}"
+            raise FeedError(Diagnostic("output-name", message))
         faults = Collector(FeedError)
         wanted = [wanted] if isinstance(wanted, str) else list(wanted)
         for name in wanted:
@@ -74,9 +78,12 @@ class Bindings:
         return wanted
 
     def targets(self, out: Mapping[str, Array], arrays: Sequence[Array]) -> list[Array | None]:
-        """The callers' arrays for outputs, as executors take them; none may overlap another or an input."""
+        """The caller's arrays for outputs in the order of the outputs, None for new arrays. Raises FeedError
+        if one overlaps another or an input.
+        """
         if not isinstance(out, Mapping):
-            raise FeedError(Diagnostic("out", f"out is a mapping from names to arrays, not {_kind(out)}"))
+            message = f"out must be a mapping from names to arrays, not {_kind(out)}"
+            raise FeedError(Diagnostic("out", message))
         self.known(list(out))
         made = {spec.name: self._target(spec, out[spec.name]) for spec in self.outputs if spec.name in out}
         targets = list(made.items())
@@ -90,7 +97,7 @@ class Bindings:
         return [made.get(name) for name in self.names]
 
     def results(self, arrays: Sequence[Array], out: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name: the caller's own arrays where they were given."""
+        """Outputs by name, with the caller's own arrays for those in ``out``."""
         return {**dict(zip(self.names, arrays, strict=True)), **out}
 
     def summary(self) -> str:
@@ -109,7 +116,9 @@ class Bindings:
         return FeedError(*faults.diagnostics)
 
     def _checked(self, index: int, array: Array) -> Array:
-        """The array as executors take it: of the right type, C-contiguous, in native byte order."""
+        """The array in the form that executors need: of the right dtype, C-contiguous, in native byte
+        order.
+        """
         if self.inputs[index].dtype.element is not None:
             held: Any = self._held(index, self.inputs[index].dtype, array)  # a list, or None
             return cast("Array", held)
@@ -118,8 +127,8 @@ class Bindings:
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
     def _held(self, index: int, dtype: DType, given: Any) -> Any:
-        """A container as executors take it: a list of arrays, a dict, or what an optional holds, be it
-        None.
+        """A container in the form that executors need: a list of arrays, a dict, or the value of an optional,
+        which may be None.
         """
         if dtype.key is not None:
             return self._mapped(index, dtype, given)
@@ -133,15 +142,14 @@ class Bindings:
         return [self._held(index, dtype.element, item) for item in given]
 
     def _mapped(self, index: int, dtype: DType, given: Any) -> dict[Any, Any]:
-        """A map as executors take it: a dict of Python's numbers and texts."""
+        """A map in the form that executors need: a dict of Python numbers and strings."""
         fits = isinstance(given, Mapping) and all(
             _is_of(dtype.key, key) and _is_of(dtype.element, value) for key, value in given.items()
         )
         if not fits:
             name = self.inputs[index].name
-            raise self._error(
-                "feed-dtype", f"input {name!r} takes a dict that is {dtype}, not {given!r:.100}"
-            )
+            message = f"input {name!r} takes a dict of type {dtype}, not {given!r:.100}"
+            raise self._error("feed-dtype", message)
         return {_python(key): _python(value) for key, value in given.items()}
 
     def _array(self, index: int, dtype: DType, given: Any) -> Array:
@@ -162,13 +170,13 @@ class Bindings:
 
 
 def _unfit_target(spec: TensorSpec, what: str) -> FeedError:
-    """That an array for an output, which is ``what``, cannot take it."""
+    """The error for a value in ``out`` that cannot hold the output, because it is ``what``."""
     message = f"out[{spec.name!r}] must be a writable C-contiguous NumPy array of {spec.dtype}, not {what}"
     return FeedError(Diagnostic("out", message))
 
 
 def _is_of(dtype: DType | None, value: object) -> bool:
-    """Whether ``value`` is a number or a text as maps of ``dtype`` hold them."""
+    """Whether ``value`` is a valid key or value of a map with elements of ``dtype``."""
     if dtype is STRING or dtype is None:
         return isinstance(value, str)
     kinds = (int, np.integer) if dtype.is_integer else (int, float, np.integer, np.floating)
@@ -176,7 +184,7 @@ def _is_of(dtype: DType | None, value: object) -> bool:
 
 
 def _python(value: Any) -> Any:
-    """A number of NumPy's as one of Python's."""
+    """A NumPy scalar as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -1,4 +1,6 @@
-"""Why the shapes of a feed do not fit a model, in words: its sizes, what would fit, what a node needs."""
+"""Explains violated shape constraints: the sizes that were fed, sizes that would fit, and what the node
+needs.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,27 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import scaled_symbol
 from graphwright.ir.symbols import Constraint, parse_constraint, parse_dim
 
-TRIED = 4096
-"""Sizes that far from a size are tried when one that fits is looked for."""
+SEARCHED = 4096
+"""How far from the given size the search for a size that fits goes."""
 Shapes = Sequence[Sequence[int]]
 
 
-def misfits(constraints: Sequence[str], inputs: Sequence[TensorSpec], shapes: Shapes) -> list[Diagnostic]:
-    """What inputs of ``shapes`` break: the first of ``constraints``, as programs have them, and more."""
+def constraint_errors(
+    constraints: Sequence[str], inputs: Sequence[TensorSpec], shapes: Shapes
+) -> list[Diagnostic]:
+    """The errors for inputs of ``shapes``, which violate the first of ``constraints`` and perhaps others.
+
+    ``constraints`` are texts as in the shape program.
+    """
     sizes = sizes_of(inputs, shapes)
     values = {name: value for name, (value, _) in sizes.items()}
     first, *others = map(parse_constraint, constraints)
     broken = [first, *(other for other in others if other.broken_by(values))]
-    return [misfit(each, sizes) for each in dict.fromkeys(broken)]
+    return [constraint_error(each, sizes) for each in dict.fromkeys(broken)]
 
 
-def misfit(needed: Constraint, sizes: Mapping[str, tuple[int, str]]) -> Diagnostic:
-    """That ``sizes``, each with the axis that says so, break what a node needs."""
+def constraint_error(needed: Constraint, sizes: Mapping[str, tuple[int, str]]) -> Diagnostic:
+    """The error for ``sizes`` that violate ``needed``; each size comes with the input axis that binds it."""
     names = sorted(needed.names & sizes.keys())
     values = {name: value for name, (value, _) in sizes.items()}
     have = " and ".join(f"{name} is {values[name]} ({sizes[name][1]})" for name in names)
@@ -34,7 +41,7 @@ def misfit(needed: Constraint, sizes: Mapping[str, tuple[int, str]]) -> Diagnost
 
 
 def sizes_of(inputs: Sequence[TensorSpec], shapes: Shapes) -> dict[str, tuple[int, str]]:
-    """What each symbol is where the inputs have ``shapes``, and the axis that says so."""
+    """The value of each symbol for inputs of ``shapes``, and a text that names the axis that binds it."""
     sizes: dict[str, tuple[int, str]] = {}
     for spec, shape in zip(inputs, shapes, strict=True):
         for axis, (dim, size) in enumerate(zip(spec.shape or (), shape, strict=False)):
@@ -45,9 +52,9 @@ def sizes_of(inputs: Sequence[TensorSpec], shapes: Shapes) -> dict[str, tuple[in
 
 
 def _remedies(needed: Constraint, names: Sequence[str], values: Mapping[str, int]) -> Iterator[str]:
-    """What each size alone would have to be."""
+    """For each size, the values that would fit if only this size changed."""
     for name in names:
-        nearby = range(max(values[name] - TRIED, 0), values[name] + TRIED)
+        nearby = range(max(values[name] - SEARCHED, 0), values[name] + SEARCHED)
         fits = [n for n in nearby if needed.broken_by({**values, name: n}) is None]
         below = [n for n in fits if n < values[name]][-1:]
         above = [n for n in fits if n > values[name]][:1]

@@ -1,4 +1,4 @@
-"""What users feed as NumPy arrays: arrays of other libraries without a copy, numbers and lists."""
+"""Converts feeds to NumPy arrays: arrays of other libraries without a copy, and Python numbers and lists."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _DLPACK = {
 """Codes of DLPack 1.1 (DLDataTypeCode) of types that NumPy does not exchange."""
 _FAULTS = (TypeError, ValueError, RuntimeError, BufferError)
 _PLAIN = (bool, int, float, complex, list, tuple, range)
-"""What has no element type of its own."""
+"""Types of values without an element type: they take the dtype of the input."""
 
 
 def read_array(given: Any, dtype: DType, what: str, hint: str = "") -> Array:
-    """``given`` as an array of ``dtype`` in native byte order; numbers and lists where it holds them.
+    """Converts ``given`` to an array of ``dtype`` in native byte order.
 
-    ``what`` it is for, such as ``input 'x'``, begins the message of the FeedError that is raised for others.
+    Arrays must have ``dtype`` already; numbers and lists are converted if ``dtype`` can represent them.
+    Raises FeedError otherwise, whose message begins with ``what``, such as ``input 'x'``.
     """
     try:
         array = _array_of(given, dtype)
@@ -42,28 +43,28 @@ def read_array(given: Any, dtype: DType, what: str, hint: str = "") -> Array:
 
 
 def _array_of(given: Any, dtype: DType) -> Array:
-    """``given`` as an array; numbers and lists as one of ``dtype``, where it holds them.
+    """``given`` as an array; numbers and lists become arrays of ``dtype``.
 
-    Raises what ``_FAULTS`` lists, in the words of whatever refused it.
+    Raises the exceptions of ``_FAULTS`` with the message of the library that refused the value.
     """
     if isinstance(given, _PLAIN) and dtype is not STRING:
         return converted(given, dtype)
     masked = sys.modules.get("numpy.ma")
     if masked is not None and masked.is_masked(given):
-        raise ValueError("it has masked elements: give them values, as array.filled(0) does")
+        raise ValueError("it has masked elements: replace them by values, as array.filled(0) does")
     if not hasattr(given, "__dlpack__"):
         return np.asarray(given)
     try:
         return np.asarray(given) if hasattr(given, "__array__") else np.from_dlpack(given)
     except _FAULTS:
-        array = _narrow(given)
+        array = _narrow_float_view(given)
         if array is None:
             raise
         return array
 
 
-def _narrow(tensor: Any) -> Array | None:
-    """A view of a tensor of bfloat16 or of 8-bit floats in the CPU's memory; None for others."""
+def _narrow_float_view(tensor: Any) -> Array | None:
+    """A view of a bfloat16 or 8-bit float tensor in CPU memory; None for any other tensor."""
     try:
         bits, code = _native.dlpack_bits(tensor)
     except _FAULTS:

@@ -1,4 +1,4 @@
-"""Counters of the processor, which recordings have where the machine allows it."""
+"""Hardware performance counters, which recordings contain if the machine allows access to them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Final
 from graphwright import _native
 
 COUNTERS: Final = ("cycles", "instructions", "l1d_misses", "llc_misses", "page_faults")
-"""By the numbers that ``native/counters.h`` has for them."""
+"""The names of the counters, in the order of their numbers in ``native/counters.h``."""
 HARDWARE: Final = COUNTERS[:4]
-"""Those of the processor: virtual machines and containers often have none."""
+"""Counters of the CPU, which are often unavailable in virtual machines and containers."""
 
 
 def available(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``names`` that this machine has. Raises ValueError for a name that is no counter."""
+    """The counters of ``names`` that are available here. Raises ValueError for names that are not
+    counters.
+    """
     return tuple(name for name in names if _native.can_count(number_of(name)))
 
 
 def number_of(name: str) -> int:
-    """The number that native code knows a counter by. Raises ValueError."""
+    """The number of a counter in native code. Raises ValueError for other names."""
     if name not in COUNTERS:
-        raise ValueError(f"counter {name!r} is none of {', '.join(COUNTERS)}")
+        raise ValueError(f"there is no counter {name!r}: the counters are {', '.join(COUNTERS)}")
     return COUNTERS.index(name)
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:
-    """Those of several."""
+    """The numbers of several counters. Raises ValueError."""
     return list(map(number_of, names))

@@ -1,4 +1,4 @@
-"""The CPU: the native executor, entered once per run."""
+"""The CPU executor: each run is one call of the native runtime."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _AnyShapes = Sequence[Sequence[int]]
 _KERNEL_FAULTS = {
     1: "an index is out of range",
     2: "it does not take these sizes",
-    3: "it would reach beyond its operands",
+    3: "it would access memory outside its operands",
 }
-"""What the library's kernels mean by their codes, and what the runtime means by 3, which launches nothing."""
-_TOO_LARGE = "the bytes of a tensor of these sizes are more than 64 bits can count"
+"""Return codes of the library's kernels; the runtime uses 3 for a kernel that it did not launch."""
+_TOO_LARGE = "the size in bytes of a tensor of this shape exceeds 64 bits"
 _UNFIT = "the model chose a branch that cannot run on inputs of these shapes"
 _BRANCH_FAULTS = {
     "gw_fail": _UNFIT,
@@ -37,22 +37,22 @@ _BRANCH_FAULTS = {
 
 
 class Cpu(Executor):
-    """A target of a program, loaded into the native runtime."""
+    """Runs the code of a program for one target in the native runtime."""
 
     def __init__(
         self, program: Program, target: TargetCode, weights: Weights, shared: Shared | None = None
     ) -> None:
-        """``shared`` is what it has with other programs."""
+        """``shared`` are the arenas and libraries that it shares with other programs of the model."""
         self._program, self._target = program, target
         self._native = load_program(program, target, weights, shared or Shared())
 
     @property
     def task_graph(self) -> TaskGraph:
-        """The tasks, for those who look at them."""
+        """The tasks, for inspection."""
         return self._target.task_graph
 
     def fast_path(self, threads: int) -> _native.Entry:
-        """Runs arrays that are just as the program takes them."""
+        """As :meth:`Executor.fast_path`, in native code."""
         inputs, outputs = self._program.inputs, self._program.outputs
         return _native.Entry(
             self._native,
@@ -82,8 +82,8 @@ class Cpu(Executor):
         *,
         poison: bool = False,
     ) -> list[Array]:
-        """As :meth:`Executor.run`; ``poison`` fills memory with NaN when its last user has ended, for
-        tests.
+        """As :meth:`Executor.run`. ``poison`` is for tests: it fills each buffer with NaN after its
+        last use.
         """
         try:
             return self._native.run(arrays, outputs, threads, poison)
@@ -113,7 +113,7 @@ class Cpu(Executor):
             self._explain(error, shapes)
 
     def _explain(self, error: Exception, shapes: _AnyShapes) -> NoReturn:
-        """Raise ``error``, of a run on inputs of ``shapes``, in the model's own names."""
+        """Raises the native ``error`` of a run on inputs of ``shapes`` as an error with the model's names."""
         if isinstance(error, _native.CheckError):
             raise FeedError(*self._failed_checks(shapes, *error.args)) from None
         if isinstance(error, _native.FeedError):
@@ -124,23 +124,27 @@ class Cpu(Executor):
             message = f"no memory plan for inputs of {given}: {self._with_names(error.args[0])}"
             raise FeedError(Diagnostic("plan", message)) from None
         if isinstance(error, _native.KernelError):
-            task, code, *said = error.args
-            reason = self._kernel_fault(task, code, *said)
+            task, code, *details = error.args
+            reason = self._kernel_fault(task, code, *details)
             raise RunError(Diagnostic("kernel", reason, self._target.task_graph.tasks[task].name)) from None
         raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
 
-    def _kernel_fault(self, task: int, code: int, *said: int) -> str:
-        """What a kernel means by ``code`` and by what it said; users' own have codes of their own."""
+    def _kernel_fault(self, task: int, code: int, *details: int) -> str:
+        """The meaning of a kernel's return ``code`` and ``details``. Kernels of plugins define their own
+        codes.
+        """
         graph = self._target.task_graph
         kernel = graph.kernels[graph.tasks[task].kernel]
         if kernel.is_plugin:
             return f"kernel {kernel.symbol} of {kernel.plugin} returned {code}"
         if kernel.symbol in _BRANCH_FAULTS:
             return _BRANCH_FAULTS[kernel.symbol]
-        return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}") + _outside(*said)
+        return _KERNEL_FAULTS.get(code, f"the kernel failed with code {code}") + _range_text(*details)
 
     def _failed_checks(self, shapes: _AnyShapes, number: int, left: int, right: int) -> list[Diagnostic]:
-        """What a check of the shape program found, and which others would fail as well."""
+        """The error of the check at instruction ``number`` of the shape program, and of later checks that
+        would fail as well; ``left`` and ``right`` are the values that it compared.
+        """
         graph = self._target.task_graph
         check = graph.shape[number]
         if check.code.name.startswith("GUARD"):
@@ -148,9 +152,9 @@ class Cpu(Executor):
         if any(check.note.startswith(f"input {port.name!r}, axis ") for port in graph.inputs):
             return [Diagnostic("constraint", self._axis_text(check, left, right))]
         notes = [each.note for each in graph.shape if each.code.name.startswith("CHECK")]
-        from graphwright.runtime.misfit import misfits  # with it comes the algebra of sizes
+        from graphwright.runtime.constraint_errors import constraint_errors  # imports the algebra of sizes
 
-        return misfits(notes[notes.index(check.note) :], self._program.inputs, shapes)
+        return constraint_errors(notes[notes.index(check.note) :], self._program.inputs, shapes)
 
     def _axis_text(self, check: Instruction, left: int, right: int) -> str:
         graph = self._target.task_graph
@@ -161,7 +165,7 @@ class Cpu(Executor):
         return f"{check.note}{here}, not {left}"
 
     def _with_names(self, text: str) -> str:
-        """What native code says of ``buffer 3`` or ``task 3``, with the name of the value or node."""
+        """A native message with the names of values and nodes in place of ``buffer 3`` and ``task 3``."""
         graph = self._target.task_graph
         named: dict[str, Callable[[int], str]] = {
             "buffer": lambda number: f"value {graph.buffers[number].name!r}",
@@ -171,7 +175,7 @@ class Cpu(Executor):
         return re.sub(r"\b(buffer|task) (\d+)", lambda found: named[found[1]](int(found[2])), text)
 
     def _named(self, text: str, index: int) -> str:
-        """``text``, which begins with ``input 3`` or ``output 3``, with the port's name."""
+        """``text``, which begins with ``input 3`` or ``output 3``, with the name of that tensor."""
         if index < 0:
             return text
         kind, _, fault = text.split(" ", 2)
@@ -179,15 +183,15 @@ class Cpu(Executor):
         return f"{kind} {ports[index].name!r} {fault}"
 
 
-def _outside(*said: int) -> str:
-    """What a kernel said of its data: a number, and what it must be."""
-    if not said:
+def _range_text(*details: int) -> str:
+    """The number in its data that a kernel rejected, and the range that it must be in."""
+    if not details:
         return ""
-    number, least, most = said
+    number, least, most = details
     return f": {number}, which must be from {least} to {most}"
 
 
 def _fed_text(name: str, shape: Sequence[int]) -> str:
-    """An input of a program with its shape; a size that another part of the model found, as a number."""
+    """An input of a program with its shape; an input that only passes a size is shown as that number."""
     found = name.removeprefix(SIZE_INPUT)
     return f"{name} {tuple(shape)}" if found == name else f"{found} = {shape[0]}"

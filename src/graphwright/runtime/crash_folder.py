@@ -1,7 +1,7 @@
-"""What a crash in a kernel writes for the option ``crash_dir``: a folder that runs the same again.
+"""The option ``crash_dir``: a crash in a kernel writes a folder that reproduces the run.
 
-The package is written when the model is made, once for each model; all texts are made before a run. The
-signal handler links the package, and writes the inputs as they lie in memory (``native/crash_folder.c``).
+The package is written when the model is made, and all texts before each run. The signal handler only makes a
+hard link to the package, and writes the inputs as they are in memory (``native/crash_folder.c``).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from graphwright.records import dataclass, replace
 from graphwright.runtime.executor import Executor, FastPath, NoFastPath, ProgramPlan, Shapes
 
 MODELS: Final = "models"
-"""The folder of the packages."""
+"""The folder of the packages, inside ``crash_dir``."""
 SCRIPT: Final = "repro.py"
 _COMPILED: Final = ("numerics", "precision", "weights", "opt_level", "fusion_rules", "memory_budget")
-"""Options of the compilation that a package remembers, and the script sets for parts of the model."""
+"""Compile options that are stored in a package; the script sets them, as it may compile a reduced model."""
 _ADVICE: Final = """
 In this folder:
   run it again          python repro.py
@@ -41,15 +41,15 @@ In this folder:
                           --when "python repro.py {{}} {{feeds}}" -o small.onnx
   a kernel before it    graphwright debug bisect model.om {flags}
 MODEL.onnx is the model that model.om was compiled from.
-bisect is for runs that do not crash again, or elsewhere: a kernel before may have written wrong values.
+Use bisect if the run does not crash again, or crashes elsewhere: an earlier kernel may write wrong values.
 """
 _SCRIPT: Final = '''\
-"""Runs again what crashed, on the same inputs.
+"""Runs the model that crashed again, on the same inputs.
 
     python repro.py                     the model and the inputs of this folder
     python repro.py MODEL FEEDS.npz     another model, such as a part of this one, on inputs by name
 
-The kernels of model.om run as they are: start this only if you trust the folder.
+This executes the kernels in model.om: run it only if you trust the folder.
 """
 
 import os
@@ -66,12 +66,12 @@ import graphwright as gw
 FOLDER = Path(__file__).resolve().parent
 ENTRY = {entry}
 INPUTS = {inputs}
-STATES = {states}  # as they were before the run
-MISSING = {missing}  # inputs that are no arrays, which a crash cannot write: add their values to the feeds
+STATES = {states}  # their values before the run
+MISSING = {missing}  # inputs that are not arrays, which a crash cannot write: add their values to the feeds
 
 
 def typed(array, spec):
-    """Types that .npy files do not know come back as bytes, texts with a fixed width."""
+    """Restores dtypes that .npy files lack: they come back as raw bytes, and strings with a fixed width."""
     if array.dtype.kind == "V":
         return array.view(spec.dtype.numpy)
     return array.astype(object) if array.dtype.kind in "SU" else array
@@ -88,25 +88,25 @@ else:
     feeds, states = read(INPUTS), read(STATES)
 specs = {{spec.name: spec for spec in (*model.inputs, *model.entry.states)}}
 if lacking := [name for name in MISSING if name not in feeds and name in specs]:
-    sys.exit(f"give values for {{lacking}}: see MISSING in this script")
+    sys.exit(f"add values for {{lacking}}: see MISSING in this script")
 if states:
     model.reset({{name: typed(array, specs[name]) for name, array in states.items()}})
 model.run({{name: typed(array, specs[name]) for name, array in feeds.items() if name in specs}})
-print("it ran to its end")
+print("the run completed without a crash")
 '''
 
 
 @dataclass(frozen=True)
 class CrashFolders:
-    """Where crashes of a model write their folders, and the package that they hold."""
+    """Where crashes of a model write their folders, and the package that these contain."""
 
     folder: Path
     model: str
-    """The package, by its path in ``folder``."""
+    """The path of the package, relative to ``folder``."""
 
 
 def prepared(package: Package, key: bytes | None, options: Options) -> CrashFolders | None:
-    """The package in the folder of the options; None, and a warning, where it cannot be written."""
+    """Writes the package to the folder of the option; warns and returns None if that fails."""
     assert options.crash_dir is not None
     folder = Path(os.path.abspath(options.crash_dir))
     try:
@@ -114,12 +114,12 @@ def prepared(package: Package, key: bytes | None, options: Options) -> CrashFold
         return CrashFolders(folder, f"{MODELS}/{_written(package, key, folder / MODELS)}")
     except OSError as error:
         reason = error.strerror or str(error)
-        warn_once(f"crash_dir {folder}", "no crash can be written to %s: %s", terminal(str(folder)), reason)
+        warn_once(f"crash_dir {folder}", "crashes cannot be saved in %s: %s", terminal(str(folder)), reason)
         return None
 
 
 def _written(package: Package, key: bytes | None, folder: Path) -> str:
-    """The file of the package in ``folder``, named for its bytes."""
+    """Writes the package to ``folder``; returns the name of the file, which is the hash of its content."""
     temporary = folder / f".{os.urandom(8).hex()}"
     try:
         write_package(package, temporary, key)
@@ -134,7 +134,9 @@ def _written(package: Package, key: bytes | None, folder: Path) -> str:
 
 
 class RecordingExecutor(Executor):
-    """Runs ``executor``, the entry ``name`` of a package; a crash in a kernel of a run writes its inputs."""
+    """Runs ``executor``, the entry ``name`` of a package. A crash in a kernel writes the inputs of
+    the run.
+    """
 
     def __init__(
         self, executor: Executor, folders: CrashFolders, package: Package, name: str, options: Options
@@ -174,14 +176,14 @@ class RecordingExecutor(Executor):
     def _recorded(self, arrays: Sequence[Any]) -> Iterator[None]:
         files: list[tuple[str, bytes, Any]] = [(SCRIPT, self._script, b"")]
         for name, array, is_state in zip(self._files, arrays, self._is_state, strict=True):
-            if isinstance(array, np.ndarray):  # others are containers
+            if isinstance(array, np.ndarray):  # not a container
                 files.append((name, *_as_npy(array, copy=is_state)))
         with _native.CrashRun(str(self._folders.folder), self._folders.model, self._advice, files):
             yield
 
 
 def _as_npy(array: Array, *, copy: bool) -> tuple[bytes, Any]:
-    """The head of a ``.npy`` file of ``array``, and its elements: where they lie, or copies."""
+    """The header of a ``.npy`` file of ``array``, and its elements as bytes: a view, or a copy of them."""
     if array.dtype == object:
         array = array.astype(np.str_)
     elif copy:
@@ -201,7 +203,7 @@ def _file_name(number: int, spec: TensorSpec) -> str:
 
 
 def _named(entry: Entry, files: Sequence[str], *, is_state: bool) -> dict[str, str]:
-    """The files of the inputs that are arrays, or of the states, by name."""
+    """The files of all array inputs by name: of the states, or of the others."""
     states = {spec.name for spec in entry.states}
     return {
         spec.name: file
@@ -222,12 +224,12 @@ def _script(package: Package, name: str, files: Sequence[str], options: Options)
 
 
 def _python(value: Any) -> str:
-    """``value``, of texts alone, as a program in ASCII has it."""
+    """``value``, made of strings only, as Python source in ASCII."""
     return json.dumps(value, indent=4)
 
 
 def _environment(compiled: Mapping[str, str], options: Options) -> dict[str, str]:
-    """Variables of the options that the model was compiled with and runs with."""
+    """Environment variables that set the options of the compilation and of the run."""
     here = replace(
         options,
         crash_dir=None,

@@ -1,7 +1,8 @@
-"""What a crash in a kernel says of it, made when a program is loaded: a signal handler can only write.
+"""The texts that a crash in a kernel reports. They are made when a program is loaded, as a signal handler can
+only write.
 
-Sizes of the run are not known then: ``\\1aN;`` stands for argument N of the kernel, ``\\1rN;`` for register N
-of the shape program, which the handler fills in.
+The sizes of the run are unknown at that time: ``\\1aN;`` stands for argument N of the kernel and ``\\1rN;``
+for register N of the shape program. The handler replaces both by their values.
 """
 
 from __future__ import annotations
@@ -16,13 +17,11 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.lower.tasks import Binding, FunctionOperand, Operand, Task, TaskGraph, TaskKind
 
 _LINE = 2000
-"""Characters of a line."""
+"""The longest line, in characters."""
 
 
 def crash_sites(program: Program, target: TargetCode, model: str) -> list[str]:
-    """For each task the lines that say which model, task, kernel and nodes it is; the sizes of generated
-    kernels are named in their heads.
-    """
+    """For each task, the lines that name its model, task, kernel and nodes."""
     graph = target.task_graph
     heads = kernel_heads(target.sources)
     ends = [
@@ -49,7 +48,7 @@ def crash_sites(program: Program, target: TargetCode, model: str) -> list[str]:
 
 
 def _with_sizes(head: str) -> str:
-    """``head`` of generated loops, whose sizes are the arguments of the kernel."""
+    """The signature ``head`` of a generated kernel, in which each size shows its value: a kernel argument."""
     start, named, rest = head.partition(" sizes(")
     names, end, rest = rest.partition(")")
     sizes = [f"{name} = \1a{k};" for k, name in enumerate(names.split(", ")) if name]
@@ -62,7 +61,7 @@ def _shape_text(binding: Binding) -> str:
 
 
 def _operand_texts(graph: TaskGraph, task: Task) -> list[str]:
-    """What the kernel reads and writes: the names of values, and bytes."""
+    """The names and sizes in bytes of the values that the kernel reads and writes."""
     texts = []
     for position, operand in enumerate(task.operands):
         if isinstance(operand, Operand):
@@ -74,12 +73,12 @@ def _operand_texts(graph: TaskGraph, task: Task) -> list[str]:
 
 
 def _register(number: int) -> str:
-    """What the handler writes the value of a register for."""
+    """The placeholder that the handler replaces by the value of a register."""
     return f"\1r{number};"
 
 
 def kernel_heads(sources: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """The parameters and sizes of each generated kernel, by the name of its unit and its own."""
+    """The signature (parameters and sizes) of each generated kernel, by its module and symbol."""
     heads = {}
     for file, text in sources.items():
         unit, _, kind = file.rpartition(".")
@@ -89,7 +88,7 @@ def kernel_heads(sources: Mapping[str, str]) -> dict[tuple[str, str], str]:
 
 
 def _kernels_of(task: Task) -> list[int]:
-    """The kernel that it launches, and epilogues that this calls."""
+    """The kernel that a task launches, and the epilogues that this kernel calls."""
     if task.kind is not TaskKind.LAUNCH:
         return []
     return [task.kernel, *(o.kernel for o in task.operands if isinstance(o, FunctionOperand))]

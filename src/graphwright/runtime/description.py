@@ -1,4 +1,4 @@
-"""A model on a few lines, as text and as HTML: what it takes and gives, and the memory that it needs."""
+"""Describes a model in a few lines of text or HTML: its inputs, outputs, weights and memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from graphwright.runtime.model import Model
 
 MOST_ROWS = 20
-"""Inputs or outputs that are shown; the others are counted."""
+"""The most inputs or outputs that are listed; the rest are only counted."""
 _RANGE = re.compile(r"  symbol (?P<name>\S+) in \[(?P<low>\d+), (?P<high>\d+|inf)\]")
 
 
 def text(model: Model) -> str:
-    """For terminals."""
+    """The description as text, for terminals."""
     found = _rows(model)
     width = max(len(title) for title, _ in found)
     lines = [f"  {title:{width}}  {terminal(shown)}" for title, shown in found]
@@ -34,7 +34,7 @@ def text(model: Model) -> str:
 
 
 def html(model: Model) -> str:
-    """For notebooks; names are escaped."""
+    """The description as an HTML table, for notebooks; names are escaped."""
     left = 'style="text-align:left"'
     rows = "".join(
         f"<tr><th {left}>{title}</th><td {left}>{html_text(shown)}</td></tr>" for title, shown in _rows(model)
@@ -43,7 +43,7 @@ def html(model: Model) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """``12.3 MiB``."""
+    """A number of bytes with a binary unit, such as ``12.3 MiB``."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
@@ -53,7 +53,7 @@ def bytes_text(count: int) -> str:
 
 
 def duration_text(nanoseconds: float) -> str:
-    """``1.23 ms``."""
+    """A duration with a unit, such as ``1.234 ms``."""
     for unit, size in (("s", 1e9), ("ms", 1e6)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3f} {unit}"
@@ -64,9 +64,9 @@ def _rows(model: Model) -> list[tuple[str, str]]:
     tensors, entry = model.package.weights.tensors.values(), model.entry
     count = counted(len(tensors), "tensor")
     rows = [] if len(model.entries) == 1 else [("entries", ", ".join(model.entries))]
-    rows += [*_ports("inputs", entry.feeds), *_ports("outputs", entry.outputs)]
+    rows += [*_tensor_rows("inputs", entry.feeds), *_tensor_rows("outputs", entry.outputs)]
     if entry.states:
-        rows += _ports("states", entry.states)
+        rows += _tensor_rows("states", entry.states)
     if sizes := _open_sizes(entry):
         rows.append(("open sizes", ", ".join(sizes)))
     if gears := buckets_of(entry.executable):
@@ -75,14 +75,14 @@ def _rows(model: Model) -> list[tuple[str, str]]:
     return [*rows, ("arena", _arena(model))]
 
 
-def _ports(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
+def _tensor_rows(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str]]:
     shown = [str(spec) for spec in specs[:MOST_ROWS]] or ["none"]
     more = [f"and {len(specs) - MOST_ROWS} more"] if len(specs) > MOST_ROWS else []
     return list(zip([title, *[""] * (len(shown) + len(more) - 1)], shown + more, strict=True))
 
 
 def _open_sizes(entry: Entry) -> list[str]:
-    """Sizes of the inputs that a run decides, with their bounds where the graph's head has some."""
+    """The symbolic dimensions of the inputs, with the bounds that the header of the graph's text declares."""
     dims = dict.fromkeys(d for spec in entry.inputs for d in spec.shape or () if isinstance(d, str))
     bounds = {}
     for line in entry.graph.splitlines()[1:]:
@@ -96,10 +96,10 @@ def _open_sizes(entry: Entry) -> list[str]:
 
 
 def _arena(model: Model) -> str:
-    """The memory of one run besides weights, inputs and outputs."""
+    """The memory that one run needs besides weights, inputs and outputs."""
     shapes, executor = static_shapes(model.entry.inputs), model.executor
     if isinstance(executor, Cpu) and shapes is not None:
-        with suppress(GraphwrightError):  # the model refuses its own sizes, as a run will say
+        with suppress(GraphwrightError):  # the model rejects its own sizes: a run reports why
             return f"{bytes_text(executor.plan(shapes, model.threads or _native.threads())['arena'])} a run"
     held = bytes_text(executor.stats().get("arena_bytes", 0))
     return f"depends on the sizes of a run; {held} held now"

@@ -1,4 +1,4 @@
-"""Choices by the shapes of a run: programs for some shapes, and what is compiled for others."""
+"""Dispatch by the input shapes of a run: chooses a compiled program, and compiles one for other shapes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from graphwright.support.fork_lock import ForkLock
 
 T = TypeVar("T")
 REMEMBERED: Final = 256
-"""Shapes whose case is known without looking for it again; those used longest ago are forgotten."""
+"""The most shapes whose case is cached; the least recently used is dropped."""
 MOST_COMPILED: Final = 16
-"""Cases compiled for shapes of runs that are kept; the one used longest ago goes first."""
+"""The most cases compiled at run time that are kept; the least recently used is dropped."""
 _SHAPE: Final = attrgetter("shape")
 
 
 class Case:
-    """An executable and what runs it; equal to itself alone."""
+    """An executable and its executor, compared by identity."""
 
     def __init__(self, executable: Executable, executor: Executor) -> None:
         self.executable, self.executor = executable, executor
 
 
 Compile = Callable[[Shapes], Case]
-"""Compiles what takes shapes that no case takes. Raises FeedError where they do not fit the model."""
+"""Compiles a case for shapes that no case accepts. Raises FeedError if they do not fit the model."""
 
 
 class DispatchExecutor(Executor):
-    """Runs the first case that takes the shapes at hand, and no guard of which they break.
+    """Runs the first case that accepts the input shapes and whose guards they satisfy.
 
-    Without ``compile`` shapes that none takes are an error; else it makes the case that takes them.
+    Shapes that no case accepts are an error, unless ``compile`` is given to make a case for them.
     """
 
     def __init__(self, dispatch: Dispatch, cases: Sequence[Case], compile: Compile | None = None) -> None:
@@ -54,15 +54,17 @@ class DispatchExecutor(Executor):
             shapes: case for case in cases if (shapes := static_shapes(case.executable.inputs)) is not None
         }
         self._compiled: list[Case] = []
-        """The one used last comes last."""
+        """Least recently used first."""
         self._known: OrderedDict[Shapes, Case] = OrderedDict()
-        self._gone: Counter[str] = Counter()
-        """What compiled cases counted that are no longer kept."""
+        self._dropped_stats: Counter[str] = Counter()
+        """The counters of compiled cases that were dropped."""
         self._shapes = shapes_of(dispatch.inputs)
         self._table, self._compiling = ForkLock(), ForkLock()
 
     def fast_path(self, threads: int) -> FastPath:
-        """That of the only case, which refuses all shapes but its own; else one that looks at shapes."""
+        """The fast path of the only case, which rejects shapes that are not its own; else one that
+        dispatches.
+        """
         if len(self.cases) == 1:
             return self.cases[0].executor.fast_path(threads)
         return DispatchFastPath(self, [spec.name for spec in self._inputs], threads)
@@ -73,7 +75,9 @@ class DispatchExecutor(Executor):
         return self._run(arrays, lambda executor: executor.run(arrays, outputs, threads))
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
-        """Of the case that takes ``shapes``, which may be compiled now; of all cases if that is None."""
+        """The plans of the case that accepts ``shapes``, which may be compiled now; of all cases if it is
+        None.
+        """
         if shapes is not None:
             return self._first(shapes, lambda executor: executor.plans(shapes, threads))
         return [
@@ -86,27 +90,27 @@ class DispatchExecutor(Executor):
         return sum(case.executor.trim() for case in self._all())
 
     def stats(self) -> dict[str, int]:
-        counted = total([self._gone, *(case.executor.stats() for case in self._all())])
+        counted = total([self._dropped_stats, *(case.executor.stats() for case in self._all())])
         return {**counted, "cases": len(self.cases) + len(self._compiled)}
 
     def case_for(self, shapes: Shapes) -> Case | None:
-        """What runs ``shapes``, as far as that is known without a run: a guard may refuse them yet. None for
-        what was compiled in a run, which is not kept for long.
+        """The case that accepts ``shapes``, as far as known without a run: one of its guards may still fail.
+        None for cases compiled at run time, which may be dropped at any time.
         """
         known = self._static.get(shapes) or self._known.get(shapes)
         if known is not None:
             return known if known in self.cases else None
         return next((case for case in self.cases if accepts(case.executable, shapes)), None)
 
-    def is_sure(self, case: Case, shapes: Shapes) -> bool:
-        """Whether no guard of ``case`` refuses ``shapes``, as far as that is known without a run."""
+    def guards_hold(self, case: Case, shapes: Shapes) -> bool:
+        """Whether ``shapes`` are known to satisfy the guards of ``case``."""
         return not case.executable.guards or self._known.get(shapes) is case
 
     def _run(self, arrays: Sequence[Array], run: Callable[[Executor], T]) -> T:
         return self._first(self._shapes(arrays), run)
 
     def _first(self, shapes: Shapes, run: Callable[[Executor], T]) -> T:
-        """What ``run`` makes of the first case that takes ``shapes`` and refuses them by no guard."""
+        """The result of ``run`` on the first case that accepts ``shapes`` and whose guards they satisfy."""
         broken: FeedError | None = None
         for case in self._candidates(shapes):
             try:
@@ -121,8 +125,8 @@ class DispatchExecutor(Executor):
         raise self._misfit(shapes) if broken is None or self._compile is None else broken
 
     def _candidates(self, shapes: Shapes) -> Iterator[Case]:
-        """The cases that may take ``shapes``; a new one is compiled where all others are asked for in
-        vain.
+        """The cases that may accept ``shapes``; a new one is compiled after the guards of all others
+        failed.
         """
         known = self._static.get(shapes) or self._recalled(shapes)
         tried = [] if known is None else [known]
@@ -138,10 +142,10 @@ class DispatchExecutor(Executor):
             yield case
 
     def _another(self, shapes: Shapes, tried: Sequence[Case]) -> tuple[Case, bool]:
-        """A case that takes ``shapes`` and was not ``tried``: one that another thread compiled meanwhile, or
-        a new one; and whether it is new.
+        """A case that accepts ``shapes`` and was not ``tried``, and whether it is new: another thread may
+        have compiled one in the meantime.
         """
-        with self._compiling:  # runs of known shapes go on meanwhile
+        with self._compiling:  # runs of known shapes continue
             others = (case for case in self._all() if case not in tried)
             found = next((case for case in others if accepts(case.executable, shapes)), None)
             return (self._made(shapes), True) if found is None else (found, False)
@@ -152,14 +156,14 @@ class DispatchExecutor(Executor):
             made = self._compile(shapes)
         except ToolchainError as error:
             raise self._not_compiled(shapes, error) from error
-        if not accepts(made.executable, shapes):  # what breaks a guard left a form that demands other sizes
+        if not accepts(made.executable, shapes):  # without the guard, the graph itself constrains the sizes
             _check_sizes(made.executable.inputs, shapes)
         with self._table:
             self._compiled.append(made)
             if len(self._compiled) > MOST_COMPILED:
                 gone = self._compiled.pop(0)
-                self._gone.update(gone.executor.stats())
-                del self._gone["arena_bytes"]
+                self._dropped_stats.update(gone.executor.stats())
+                del self._dropped_stats["arena_bytes"]
                 for known in [known for known, case in self._known.items() if case is gone]:
                     del self._known[known]
         return made
@@ -185,20 +189,20 @@ class DispatchExecutor(Executor):
                 self._known.popitem(last=False)
 
     def _misfit(self, shapes: Shapes) -> FeedError:
-        """That no case takes ``shapes``."""
+        """The error for ``shapes`` that no case accepts."""
         is_exact = len(self._static) == len(self.cases)
         if not is_exact:
             _check_sizes(self._inputs, shapes)
         gears = "; ".join(shapes_text(case.executable.inputs) for case in self._static.values())
-        message = f"no gear {'is for' if is_exact else 'holds'} {self._text(shapes)}"
+        message = f"no gear {'matches' if is_exact else 'accepts'} {self._text(shapes)}"
         return FeedError(Diagnostic("gear", message, hint=f"the gears are {gears}"))
 
     def _not_compiled(self, shapes: Shapes, error: ToolchainError) -> ToolchainError:
-        """That nothing could be compiled for ``shapes``."""
+        """The error for ``shapes`` that no program could be compiled for."""
         held = "; ".join(_takes_text(case.executable) for case in self.cases)
-        message = f"no program in the package takes {self._text(shapes)}, and none can be compiled here"
+        message = f"no program in the package accepts {self._text(shapes)}, and none can be compiled here"
         return ToolchainError(
-            Diagnostic("no-variant", message, "", f"it holds programs for {held}"), *error.diagnostics
+            Diagnostic("no-variant", message, "", f"the package has programs for {held}"), *error.diagnostics
         )
 
     def _text(self, shapes: Shapes) -> str:
@@ -206,12 +210,12 @@ class DispatchExecutor(Executor):
 
 
 def _takes_text(executable: Executable) -> str:
-    """The shapes that it takes, and what it assumes of them."""
+    """The input shapes that an executable accepts, and its guards."""
     return " where ".join(filter(None, (shapes_text(executable.inputs), " and ".join(executable.guards))))
 
 
 def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:
-    """Raise FeedError where ``shapes`` have other ranks or numbers, or two numbers for one name."""
+    """Raises FeedError if ranks or sizes differ from those of ``inputs``, or one symbol has two sizes."""
     faults = Collector(FeedError)
     sizes: dict[str, int] = {}
     for spec, shape in zip(inputs, shapes, strict=True):
@@ -226,7 +230,7 @@ def _check_sizes(inputs: Sequence[TensorSpec], shapes: Shapes) -> None:
 
 
 class DispatchFastPath(FastPath):
-    """The fast path of the case for the shapes at hand."""
+    """Forwards to the fast path of the case for the input shapes."""
 
     def __init__(self, dispatch: DispatchExecutor, names: Sequence[str], threads: int) -> None:
         self._dispatch, self._names, self._threads = dispatch, names, threads
@@ -235,19 +239,19 @@ class DispatchFastPath(FastPath):
 
     @property
     def threads(self) -> int:
-        """Of a run."""
+        """The number of threads of a run."""
         return self._threads
 
     @threads.setter
     def threads(self, count: int) -> None:
         self._threads = count
-        for path in list(self._by_executor.values()):  # other threads may add some
+        for path in list(self._by_executor.values()):  # a copy, as other threads may add entries
             path.threads = count
 
     def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
         try:
             path = self._paths.get(tuple(map(_SHAPE, arrays))) or self._found(arrays)
-        except (AttributeError, TypeError):  # what is no array
+        except (AttributeError, TypeError):  # not an array
             return None
         return None if path is None else path(*arrays)
 
@@ -277,6 +281,6 @@ class DispatchFastPath(FastPath):
         path = self._by_executor.get(case.executor)
         if path is None:
             path = self._by_executor.setdefault(case.executor, case.executor.fast_path(self._threads))
-        if self._dispatch.is_sure(case, shapes) and len(self._paths) < REMEMBERED:
+        if self._dispatch.guards_hold(case, shapes) and len(self._paths) < REMEMBERED:
             self._paths[shapes] = path
         return path

@@ -1,8 +1,8 @@
-"""Recordings: what happens in the process while somebody records, as arrays of events.
+"""Recordings of the events of all threads of the process, as NumPy arrays.
 
-Native code writes fixed-size events to a buffer for each thread (``native/events.h``), Python adds its own
-(:mod:`graphwright.support.event_sink`). Any number of recordings may be open, one inside another or beside
-it: each has the events of all threads between its beginning and its end.
+Native code writes fixed-size events to one buffer per thread (``native/events.h``); Python adds its own
+(:mod:`graphwright.support.event_sink`). Any number of recordings can be open at a time, nested or
+overlapping: each has the events of all threads between its start and its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphwright.executable.target_code import TargetCode
 
 CAPACITY: Final = 1 << 20
-"""Events that a thread keeps: 96 MiB of them."""
+"""The most events that are kept per thread: 96 MiB."""
 _FIELDS: Final = (
     ("start", "i8"), ("end", "i8"), ("kind", "i4"), ("slot", "i4"), ("run", "i8"), ("id", "i8"),
     ("a", "i8"), ("b", "i8"), ("processor", "i8"), ("counted", "i8", (4,)),
@@ -30,14 +30,14 @@ _FIELDS: Final = (
 
 @cache
 def event_type() -> Any:
-    """The fields of an event, as ``gw_event`` has them."""
+    """The structured dtype of an event: the fields of ``gw_event``."""
     return np.dtype(list(_FIELDS))
 
 
 @dataclass(frozen=True)
 class ThreadEvents:
-    """What one thread did: ``thread`` is the system's number of it, ``events`` an array of
-    :func:`event_type`; ``lost`` events did not fit."""
+    """The events of one thread: ``thread`` is its id in the operating system, ``events`` an array of
+    :func:`event_type`, and ``lost`` the number of events that did not fit."""
 
     thread: int
     name: str
@@ -47,7 +47,7 @@ class ThreadEvents:
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of a plan, and the program that it is of; None for one that was put together by hand."""
+    """The numbers of a plan and the target code that it is for; None for a program that was built by hand."""
 
     target: TargetCode | None
     numbers: _native.PlanInfo
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Events:
-    """A recording: plans are known by serial, texts by number."""
+    """A recording: ``plans`` by serial number, ``texts`` by index."""
 
     threads: Sequence[ThreadEvents]
     plans: Mapping[int, Plan]
@@ -63,9 +63,9 @@ class Events:
     lost: int
     """Events that did not fit, of all threads."""
     start: int
-    """When the recording began."""
+    """When the recording began, in nanoseconds on the monotonic clock."""
     counters: Sequence[str] = ()
-    """What the numbers in the field ``counted`` are, in order."""
+    """The names of the counters in the field ``counted``, in order."""
 
     def of_kind(self, *kinds: EventKind) -> Array:
         """The events of ``kinds``, of all threads."""
@@ -73,21 +73,21 @@ class Events:
         return np.concatenate([np.empty(0, event_type()), *found])
 
     def whole_runs(self) -> Array:
-        """The RUN events of those that began and ended within the recording."""
+        """The RUN events of the runs that began and ended within the recording."""
         runs = self.of_kind(EventKind.RUN)
         whole: Array = runs[runs["start"] >= self.start]
         return whole
 
 
 class Recording:
-    """Events from ``with`` on until its end: ``with Recording() as recording: ...; recording.events()``."""
+    """Records the events of a ``with`` block: ``with Recording() as recording: ...; recording.events()``."""
 
     def __init__(
         self, capacity: int = CAPACITY, processor: bool = False, counters: Sequence[str] = ()
     ) -> None:
-        """A thread keeps ``capacity`` events. With ``processor`` tasks have processor times, and with
-        ``counters`` what these count: both cost some hundred nanoseconds or more for each task. Raises
-        ValueError for names that are no counters.
+        """``capacity`` is the most events per thread. ``processor`` adds the CPU time of each task, and
+        ``counters`` the values of these hardware counters: each costs some hundred nanoseconds or more per
+        task. Raises ValueError for names that are not counters.
         """
         self._capacity, self._processor = capacity, processor
         self._counters, self._numbers = tuple(counters), numbers_of(counters)
@@ -109,11 +109,11 @@ class Recording:
             self._native = None
 
     def events(self) -> Events:
-        """All events, or those so far. Raises RuntimeError before the recording begins."""
+        """The events, up to now if the recording goes on. Raises RuntimeError before it begins."""
         if self._native is not None:
             return _read(self._native, self._start, self._counters)
         if self._events is None:
-            raise RuntimeError("the recording has not begun: events are recorded inside of `with`")
+            raise RuntimeError("the recording has not begun: events are recorded inside a `with` block")
         return self._events
 
 

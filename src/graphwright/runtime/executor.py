@@ -1,4 +1,4 @@
-"""What runs an executable, as a model sees it."""
+"""The interface of executors: objects that run an executable for a model."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from graphwright._native import PlanInfo
 
 Shapes = tuple[tuple[int, ...], ...]
-"""Of all inputs, in their order."""
+"""The shapes of all inputs, in order."""
 REFERENCE_FAULTS: Final = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-"""What references raise for data that they cannot take: what NumPy does."""
+"""The exceptions that references raise for data that they reject: those of NumPy."""
 
 
 class RunError(GraphwrightError):
-    """A run that began could not end: a kernel refused its data, or a branch was taken that cannot run."""
+    """A run failed after it began: a kernel rejected its data, or the model took a branch that cannot run."""
 
 
 def reference_fault(error: Exception, place: str) -> RunError:
-    """That the reference of the node at ``place`` raised ``error``; a user's own by file and line."""
+    """The error for a node at ``place`` whose reference raised ``error``; references of plugins are named by
+    file and line.
+    """
     known: Diagnostic | None = getattr(error, "diagnostic", None)
     if known is not None:
         return RunError(Diagnostic(known.code, f"{known.message} (node {place})", known.where, known.hint))
@@ -36,40 +38,45 @@ def reference_fault(error: Exception, place: str) -> RunError:
 
 @dataclass(frozen=True)
 class ProgramPlan:
-    """A program of a model, and its plan for inputs of ``shapes``: both None where a run finds sizes."""
+    """A program of a model, and its plan for inputs of ``shapes``; both are None if only a run knows the
+    sizes.
+    """
 
     name: str
-    """What tells it from other programs of the model; empty where it is the only one."""
+    """Distinguishes it from other programs of the model; empty if it is the only one."""
     program: Program
     target: TargetCode
     shapes: Shapes | None
     plan: PlanInfo | None
 
     def within(self, name: str) -> ProgramPlan:
-        """It, as a part of what is called ``name``."""
+        """The same plan, with ``name`` put before its own name."""
         return replace(self, name=", ".join(filter(None, (name, self.name))))
 
 
 class FastPath(Protocol):
-    """Runs arrays that are just as the executor takes them, and returns None for all others, and where a run
-    fails: :meth:`Executor.run` has words for what is wrong."""
+    """Runs arrays that already have the dtype and memory layout that the executor needs.
+
+    It returns None for any other arguments and if the run fails: the caller then calls :meth:`Executor.run`,
+    which converts arguments and explains errors.
+    """
 
     threads: int
 
     def __call__(self, *arrays: object) -> tuple[Array, ...] | None:
-        """A run on arrays in the order of the inputs."""
+        """Runs on arrays in the order of the inputs."""
 
     def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
-        """A run on a dict of arrays: the outputs called ``names``, or all; those that the dict ``out`` has
-        arrays for are written there.
+        """Runs on a dict of arrays and returns the outputs called ``names``, or all of them. Outputs that
+        the dict ``out`` has arrays for are written to these.
         """
 
     def listed(self, feeds: object, names: object, /) -> list[Array] | None:
-        """As :meth:`named`, in the order of ``names``."""
+        """As :meth:`named`, but returns a list in the order of ``names``."""
 
 
 class NoFastPath(FastPath):
-    """That of an executor that has none: it runs nothing."""
+    """The fast path of an executor that has none: it always returns None."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -85,8 +92,8 @@ class NoFastPath(FastPath):
 
 
 def shapes_of(inputs: Sequence[TensorSpec]) -> Callable[[Sequence[Any]], Shapes]:
-    """What gives the shapes of arrays for ``inputs``, among which lists and None stand for containers: these
-    are scalars of their dtype.
+    """A function from the values of ``inputs`` to their shapes. Values of container types (lists, dicts,
+    None) count as scalars.
     """
     held = [spec.dtype.element is not None for spec in inputs]
     if any(held):
@@ -96,8 +103,11 @@ def shapes_of(inputs: Sequence[TensorSpec]) -> Callable[[Sequence[Any]], Shapes]
     return lambda arrays: tuple([array.shape for array in arrays])
 
 
-def handed_over(array: Array, target: Array | None, what: str) -> Array:
-    """``array``, or the caller's ``target`` with its elements. Raises FeedError if that has another shape."""
+def write_output(array: Array, target: Array | None, what: str) -> Array:
+    """Copies ``array`` to the caller's array ``target`` and returns this; returns ``array`` without a target.
+
+    Raises FeedError, which begins with ``what``, if the shapes differ.
+    """
     if target is None or target is array:
         return array
     if target.shape != array.shape:
@@ -107,16 +117,16 @@ def handed_over(array: Array, target: Array | None, what: str) -> Array:
     return target
 
 
-def update(states: Sequence[Array], values: Sequence[Array]) -> None:
-    """Let ``states`` hold ``values``, some of which may be such an array, or a part of it."""
+def update_states(states: Sequence[Array], values: Sequence[Array]) -> None:
+    """Writes ``values`` to the arrays ``states``. Values may overlap any of these arrays."""
     apart = [v.copy() if any(np.may_share_memory(v, state) for state in states) else v for v in values]
     for state, value in zip(states, apart, strict=True):
         np.copyto(state, value, casting="no")
 
 
 class Executor(Protocol):
-    """Runs an executable. Arrays come in the order of its inputs, of the right dtypes, C-contiguous; those of
-    its states can be written, and a run updates them.
+    """Runs an executable. It takes C-contiguous arrays of the right dtypes in the order of the inputs; arrays
+    of states are writable, and a run updates them.
     """
 
     def fast_path(self, threads: int) -> FastPath:
@@ -125,25 +135,28 @@ class Executor(Protocol):
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int
     ) -> list[Array]:
-        """One run; outputs not given are new arrays. Raises FeedError if shapes do not fit, and RunError."""
+        """Runs once. Outputs for which no array is given are new arrays. Raises FeedError if shapes do not
+        fit, and RunError.
+        """
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
-        """The programs that a run on inputs of ``shapes`` may enter, with their plans; all that there are if
-        it is None. Nothing runs. None are known of executors that plan no memory. Raises FeedError.
+        """The programs that a run on inputs of ``shapes`` may enter, with their plans; all programs if
+        ``shapes`` is None. Nothing runs. Executors that plan no memory return an empty list. Raises
+        FeedError.
         """
         return []
 
     def trim(self) -> int:
-        """Drop plans and memory that no run uses; the bytes of arenas that the system has back."""
+        """Frees plans and memory that no run uses. Returns the bytes of arenas given back to the system."""
 
     def stats(self) -> dict[str, int]:
-        """Counters: ``runs``, ``host_calls`` (entries into Python), plans and their cache; ``arena_bytes`` of
-        the memory that all executors of a model share.
+        """Counters: ``runs``, ``host_calls`` (calls into Python), those of the plan cache, and
+        ``arena_bytes``, the memory of arenas, which all executors of a model share.
         """
 
 
 def total(stats: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The counters of several executors as one's: they share one arena."""
+    """The sum of the counters of several executors; ``arena_bytes`` is shared, so its maximum counts."""
     counted: Counter[str] = Counter(runs=0, host_calls=0)
     arena = 0
     for each in stats:

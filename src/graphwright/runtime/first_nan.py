@@ -1,4 +1,4 @@
-"""What is said of the first step of a run whose results have elements that are no finite numbers."""
+"""The message about the first step of a run whose results contain NaN or infinity."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ INFINITY = "infinity"
 
 
 def first_nan(step: str, count: int, total: int, where: str = "", kind: str = NAN) -> Diagnostic:
-    """``count`` of the ``total`` elements that ``step`` gives are NaN, and those of no step before it."""
+    """``step`` is the first whose results contain ``kind``: in ``count`` of ``total`` elements."""
     return Diagnostic("nan", f"{step} is the first with {kind}: {count} of {total} elements", where)

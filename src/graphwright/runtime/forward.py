@@ -1,5 +1,5 @@
-"""Calls a model as the module that it was compiled from: arguments by position or name, in containers, and
-the result in the module's own.
+"""Calls a model like the PyTorch module that it was compiled from: arguments by position or name and in
+containers (pytrees), and the result in the containers that ``forward`` returns.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from graphwright.support.spelling import did_you_mean, listed
 
 
 class ForwardCall:
-    """The arguments of a ``forward`` as feeds, and the outputs as what it returns."""
+    """Converts the arguments of a ``forward`` to feeds, and outputs to the value that it returns."""
 
     def __init__(self, forward: Forward, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._forward, self._inputs = forward, inputs
         self._numbers = {name: k for k, name in enumerate(outputs)}
         trees = [tree for _, tree in forward.parameters]
         self.is_flat = [Tensor(name) for name in inputs] == trees[: forward.positional] == trees
-        """Whether the arguments are the inputs, in their order."""
+        """Whether the arguments are exactly the inputs, in order."""
         result = forward.result
         self._is_one = isinstance(result, Tensor)
         self._is_all = isinstance(result, Items) and result == Items(tuple(map(Tensor, outputs)), True)
 
     def feeds(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The feeds by name of input. A FeedError lists all arguments that do not fit."""
+        """The feeds by input name. Raises FeedError, which lists all arguments that do not fit."""
         parameters = dict(self._forward.parameters)
         given, faults = self._by_name(arguments, named, parameters), Collector(FeedError)
         reader = Reader(self._inputs)
@@ -45,7 +45,7 @@ class ForwardCall:
         return reader.feeds | sizes
 
     def result(self, outputs: Sequence[Array]) -> Any:
-        """What ``forward`` returns."""
+        """The return value of ``forward``."""
         if self._is_one:
             return outputs[0]
         if self._is_all:
@@ -74,8 +74,8 @@ class ForwardCall:
 def forward_call(
     metadata: Mapping[str, str], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> ForwardCall | None:
-    """How a model of these inputs and outputs is called as a module; None where it is none, or gives others
-    than the module does.
+    """The conversion for a model with these inputs and outputs; None if it was not compiled from a module, or
+    if its inputs or outputs differ from those of the module.
     """
     forward = forward_from(metadata)
     if forward is None:
@@ -93,6 +93,6 @@ def _inputs(tree: Tree) -> list[Any]:
 
 
 def _text(parameter: tuple[str, Tree]) -> str:
-    """A parameter, and its structure where it has one."""
+    """The name of a parameter, with its structure if it is a container."""
     name, tree = parameter
     return name if isinstance(tree, Tensor) else f"{name}={described(tree):.200}"

@@ -1,4 +1,4 @@
-"""Host programs: calls of programs, and between them nodes that run on their references."""
+"""Runs host programs: calls of native programs, and between them nodes that run on their references."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from graphwright.runtime.executor import (
     NoFastPath,
     ProgramPlan,
     Shapes,
-    handed_over,
     total,
-    update,
+    update_states,
+    write_output,
 )
 from graphwright.runtime.host_steps import CallHostRunner, CallProgramRunner, Run, Spec, Step
 from graphwright.support.fork_lock import ForkLock
 
 Executors = Mapping[int, Executor]
-"""What runs the callee of each call, by the call's number."""
+"""The executor of each call's callee, by the call's number."""
 
 
 class HostProgramExecutor(Executor):
     """Runs the steps of a host program in order; ``constants`` are the weights by digest.
 
-    Raises PackageError for a bad one.
+    Raises PackageError if the host program is malformed.
     """
 
     def __init__(self, program: HostProgram, executors: Executors, constants: Mapping[str, Array]) -> None:
@@ -42,7 +42,7 @@ class HostProgramExecutor(Executor):
             self._graph = _Graph(program, executors, constants)
         except GraphwrightError:
             raise
-        except Exception as error:  # a hostile text breaks ops in ways of their own
+        except Exception as error:  # the text of an untrusted package can make ops raise anything
             message = f"the host program is malformed: {type(error).__name__}: {error}"
             raise PackageError(Diagnostic("bad-program", message)) from error
         self._conditions = Conditions(program)
@@ -58,7 +58,7 @@ class HostProgramExecutor(Executor):
         return self._run(arrays, Run([], {}, threads, outputs))
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
-        """Sizes that elements decide are known in a run alone, and so are plans that need them."""
+        """As :meth:`Executor.plans`. Plans that depend on data-dependent sizes are known only in a run."""
         sizes: dict[str, int] = {}
         if shapes is not None:
             for spec, shape in zip(self._program.inputs, shapes, strict=True):
@@ -74,7 +74,9 @@ class HostProgramExecutor(Executor):
         return sum(executor.trim() for executor in self._executors.values())
 
     def stats(self) -> dict[str, int]:
-        """``host_calls`` are nodes that the host ran, and entries into Python by programs."""
+        """As :meth:`Executor.stats`; ``host_calls`` are nodes that ran on the host, and calls into Python by
+        programs.
+        """
         with self._lock:
             own = self._counted.copy()
         called = total([own, *(executor.stats() for executor in self._executors.values())])
@@ -89,14 +91,14 @@ class HostProgramExecutor(Executor):
 
 
 class Conditions:
-    """What a host program assumes and demands of sizes that no one program sees together."""
+    """The guards and constraints of a host program on sizes that no single program sees together."""
 
     def __init__(self, program: HostProgram) -> None:
         self._guards = list(map(parse_constraint, program.guards))
         self._constraints = list(map(parse_constraint, program.constraints))
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Raise FeedError where ``sizes``, as far as they are known, break a guard or a constraint."""
+        """Raises FeedError if the sizes known so far violate a guard or a constraint."""
         for guard in self._guards:
             if guard.broken_by(sizes):
                 raise FeedError(Diagnostic("guard", str(guard), guard.node))
@@ -106,7 +108,7 @@ class Conditions:
 
 
 class _Graph:
-    """The host program of one graph: the entry's, or that of a body."""
+    """The host program of one graph: of the entry, or of the body of a region."""
 
     def __init__(self, program: HostProgram, executors: Executors, constants: Mapping[str, Array]) -> None:
         self._program = program
@@ -138,8 +140,8 @@ class _Graph:
         return CallProgramRunner(step, executors[step.number], indices)
 
     def run(self, arrays: Sequence[Any], run: Run, check: Callable[[Mapping[str, int]], None]) -> list[Any]:
-        """The outputs for ``arrays``: new ones, or those of ``run.targets``. ``check`` sees the sizes of the
-        inputs, and at last all that the run bound.
+        """The outputs for ``arrays``: new arrays, or those of ``run.targets``. ``check`` gets the sizes of
+        the inputs at the start, and all sizes that the run has bound at the end.
         """
         self._receive(arrays, run)
         check(run.sizes)
@@ -150,28 +152,30 @@ class _Graph:
             value, target = run.values[number], run.targets[k] if run.targets else None
             if target is None and not self._is_own(number, value, arrays, results):
                 value = _copied(value)
-            results.append(handed_over(value, target, f"output {self._program.values[number].name!r}"))
+            results.append(write_output(value, target, f"output {self._program.values[number].name!r}"))
         states = [arrays[state] for state, _ in self._program.updates]
-        update(states, [run.values[number] for _, number in self._program.updates])
+        update_states(states, [run.values[number] for _, number in self._program.updates])
         return results
 
     def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
-        """The outputs for ``arrays``, as they are: they may share memory."""
+        """The outputs of a body for ``arrays``; they may share memory with each other and with inputs."""
         run = Run([], dict(outer.sizes), outer.threads)
         self._receive(arrays, run)
         self._walk(run)
         outer.host_calls += run.host_calls
         return tuple(run.values[number] for number in self._program.results)
 
-    def repeat(
+    def native_loop(
         self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
     ) -> _native.Repeat | None:
-        """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
+        """A native loop over this body that starts from ``arrays``; None if the body has no native
+        fast path.
+        """
         call = self._steps[0][0]
         assert isinstance(call, CallProgramRunner)
         run = Run([], dict(outer.sizes), outer.threads)
         self._receive(arrays, run)
-        return call.repeat(self._program.results, where, limits, run)
+        return call.native_loop(self._program.results, where, limits, run)
 
     def _walk(self, run: Run) -> None:
         for step, ends in self._steps:
@@ -198,7 +202,7 @@ class _Graph:
 
 
 def _shapes_in(call: CallProgram, sizes: Mapping[str, int]) -> Shapes | None:
-    """The shapes that the callee is called with; None where ``sizes`` do not tell them all."""
+    """The shapes that the callee is called with; None if ``sizes`` do not determine all of them."""
     shapes: list[tuple[int, ...]] = []
     for spec in call.callee.inputs:
         dims = Spec(spec).type(dict(sizes)).shape
@@ -210,7 +214,7 @@ def _shapes_in(call: CallProgram, sizes: Mapping[str, int]) -> Shapes | None:
 
 
 def _makes_maps(step: PlannedStep, specs: Sequence[Spec]) -> bool:
-    """Whether a node makes maps of tensors alone: what it gives is new."""
+    """Whether a node makes maps from tensors only, so that its results share no memory with its inputs."""
     if not isinstance(step, CallHost) or step.bodies:
         return False
     reads = (specs[number].dtype for number in step.inputs if number is not None)
@@ -221,7 +225,7 @@ def _makes_maps(step: PlannedStep, specs: Sequence[Spec]) -> bool:
 
 
 def _ends(program: HostProgram) -> list[list[int]]:
-    """For each step the values that nothing reads after it."""
+    """For each step, the values that no later step reads."""
     kept = {*program.results, *(value for _, value in program.updates)}
     last = {
         number: k

@@ -1,4 +1,4 @@
-"""The steps of a host program: calls of programs, and nodes on their references."""
+"""The steps of a host program: calls of native programs, and nodes that run on their references."""
 
 from __future__ import annotations
 
@@ -32,25 +32,29 @@ Sizes = dict[str, int]
 
 @dataclass
 class Run:
-    """One run: values of the graph at hand by number, the sizes known so far, and what is counted."""
+    """The state of one run: the values of the current graph by number, the sizes known so far, and
+    counters.
+    """
 
     values: list[Any]
     sizes: Sizes
     threads: int
     targets: Sequence[Array | None] | None = None
-    """Where the caller wants outputs."""
+    """The caller's arrays for outputs."""
     host_calls: int = 0
 
 
 class Step(Protocol):
-    """Makes values of others."""
+    """Computes values from other values."""
 
     def run(self, run: Run) -> None:
-        """Read and write ``run.values``. Raises FeedError and RunError."""
+        """Reads and writes ``run.values``. Raises FeedError and RunError."""
 
 
 class CallProgramRunner(Step):
-    """A call. ``indices`` are those of its outputs among the model's, None for inner ones."""
+    """A call of a program. ``indices`` are the positions of its outputs among those of the model, None for
+    intermediate values.
+    """
 
     def __init__(self, call: CallProgram, executor: Executor, indices: Sequence[int | None]) -> None:
         self._inputs, self._sizes, self._outputs = call.inputs, call.sizes, call.outputs
@@ -73,11 +77,11 @@ class CallProgramRunner(Step):
         path = self._fast_paths.get(run.threads)
         return path or self._fast_paths.setdefault(run.threads, self._executor.fast_path(run.threads))
 
-    def repeat(
+    def native_loop(
         self, gives: Sequence[int], where: LoopCarried, limits: tuple[int, bool], run: Run
     ) -> _native.Repeat | None:
-        """The loop whose body this is: ``run`` holds what it starts from. None where no native fast path runs
-        it.
+        """A native loop over this call, which starts from the values of ``run``; None if the executor has no
+        native fast path.
         """
         path = self._fast_path(run)
         if not isinstance(path, _native.Entry):
@@ -89,10 +93,10 @@ class CallProgramRunner(Step):
         return _native.Repeat(path, reads, self._outputs, gives, values, where.count, conditional, *limits)
 
     def _bound_sizes(self, run: Run) -> list[Array]:
-        """What binds the sizes of the program."""
+        """The inputs that pass sizes to the program: empty arrays, whose first axis has that size."""
         unknown = [name for name in self._sizes if name not in run.sizes]
         if unknown:
-            raise RunError(Diagnostic("size", f"nothing binds the size {', '.join(unknown)} of a subgraph"))
+            raise RunError(Diagnostic("size", f"the size {', '.join(unknown)} of a subgraph was never bound"))
         return [np.empty((run.sizes[name], 0), np.uint8) for name in self._sizes]
 
     def _targets(self, run: Run) -> list[Array | None] | None:
@@ -110,16 +114,18 @@ class Body(Protocol):
     """A region that can be run."""
 
     def run_body(self, arrays: Sequence[Any], outer: Run) -> tuple[Any, ...]:
-        """Its outputs for ``arrays``; it knows the sizes of ``outer``."""
+        """The outputs for ``arrays``, with the sizes that ``outer`` has bound."""
 
-    def repeat(
+    def native_loop(
         self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
     ) -> _native.Repeat | None:
-        """The loop whose body this is, from ``arrays`` on; None where no native code runs it."""
+        """A native loop over this body that starts from ``arrays``; None if the body has no native
+        fast path.
+        """
 
 
 class CallHostRunner(Step):
-    """A node on its reference, or one with regions, which are run from here."""
+    """A node that runs on its reference. Regions of a node are run from here."""
 
     def __init__(self, host: CallHost, values: Sequence[Spec], bodies: Sequence[Body]) -> None:
         self._op, self._node = op_of(host.op), host.node
@@ -134,13 +140,13 @@ class CallHostRunner(Step):
         run.host_calls += 1
         values = run.values
         arrays = [None if number is None else values[number] for number in self._inputs]
-        results = self._reference(arrays) if self._reference else self._made(arrays, run)
+        results = self._reference(arrays) if self._reference else self._compute(arrays, run)
         for (number, spec), result in zip(self._outputs, results, strict=True):
             values[number] = array = self._typed(result, spec)
             spec.learn(array, run.sizes, self._node)
         record_node(self._op.name, self._node, start)
 
-    def _made(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+    def _compute(self, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         op = self._op
         if self._has_sizes:
             op = with_sizes(op, run.sizes)
@@ -148,53 +154,56 @@ class CallHostRunner(Step):
             return reference_of(op, self._node)(arrays)
         try:
             if isinstance(op, LoopOp):
-                return self._repeated(op, arrays, run)
-            return self._taken(region_op(op), arrays, run)
+                return self._run_loop(op, arrays, run)
+            return self._run_selected(region_op(op), arrays, run)
         except REFERENCE_FAULTS as error:
             if isinstance(error, GraphwrightError):
                 raise
             raise reference_fault(error, self._node) from error
 
-    def _taken(self, op: RegionOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
-        """What the one region gives that the operands choose."""
-        taken = op.selected_region(*map(fact_of, arrays))
-        if taken is None:
+    def _run_selected(self, op: RegionOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """Runs the one region that the operands select."""
+        selected = op.selected_region(*map(fact_of, arrays))
+        if selected is None:
             raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._node))
-        return self._bodies[taken].run_body(arrays[len(arrays) - op.captured_operands(len(arrays)) :], run)
+        captured = arrays[len(arrays) - op.captured_operands(len(arrays)) :]
+        return self._bodies[selected].run_body(captured, run)
 
-    def _repeated(self, op: LoopOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
-        """What a loop gives: by native code where that can be."""
+    def _run_loop(self, op: LoopOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """Runs a loop, natively if possible."""
         body, where, loop = self._bodies[0], op.loop_carried(), None
         if self._repeats:
             first = (np.zeros((), np.int64), *arrays[where.start :])
-            loop = body.repeat(first, where, op.limits(arrays), run)
+            loop = body.native_loop(first, where, op.limits(arrays), run)
         if loop is None:
             return op.repeat(lambda _, given: body.run_body(given, run), arrays, self._types(run))
         shared = arrays[where.start + where.count :]
-        while not loop.run():  # the long way converts what it gets, and has words for what is wrong
+        while not loop.run():  # this iteration runs in Python, which converts arrays and explains errors
             loop.take(body.run_body((*loop.received(), *shared), run))
         carried, rows = loop.results()
         return (*carried, *(op.no_rows(self._types(run)) if rows is None else rows))
 
     def _types(self, run: Run) -> list[TensorType]:
-        """Of the outputs, with the sizes that are known."""
+        """The types of the outputs, with numbers in place of known sizes."""
         return [spec.type(run.sizes) for _, spec in self._outputs]
 
     def _typed(self, result: Any, spec: Spec) -> Any:
-        """``result`` as an array of the type that was said; containers as they are."""
+        """``result`` as an array of the dtype in ``spec``; containers are returned unchanged."""
         if spec.dtype.element is not None:
             return result
         array = np.asarray(result)
         if array.dtype != spec.numpy:
             if spec.dtype.kind != "string" or array.dtype.kind not in "US":
-                message = f"it gives {array.dtype} for {spec.name!r}, which is {spec.dtype}"
+                message = f"it returned {array.dtype} for {spec.name!r}, which has type {spec.dtype}"
                 raise RunError(Diagnostic("reference", message, self._node))
             array = array.astype(object)
         return array
 
 
 class Spec:
-    """What is known of a value before a run, and what its array tells of sizes."""
+    """The declared type of a value, which checks its array and binds symbolic dimensions to the array's
+    sizes.
+    """
 
     def __init__(self, spec: TensorSpec) -> None:
         self.name, self.dtype = spec.name, spec.dtype
@@ -204,12 +213,14 @@ class Spec:
         self._expected = [_axis(dim) for dim in dims or ()]
 
     def learn(self, array: Any, sizes: Sizes, what: str) -> None:
-        """Add the sizes that ``array`` tells to ``sizes``. Raises FeedError where it is not as was said."""
+        """Adds the sizes that ``array`` binds to ``sizes``. Raises FeedError if its shape is not as
+        declared.
+        """
         if self._type.shape is not None and self.numpy is not None:
             self.bind(array.shape, sizes, what)
 
     def bind(self, shape: Sequence[int], sizes: Sizes, what: str) -> None:
-        """Add the sizes that the ``shape`` of an array tells to ``sizes``. Raises FeedError as above."""
+        """As :meth:`learn`, for the ``shape`` of an array."""
         if self._type.shape is None or self.numpy is None:
             return
         if len(shape) != len(self._expected):
@@ -220,7 +231,7 @@ class Spec:
                 raise self._wrong(what, f"has size {shape[axis]} on axis {axis}, expected {size}")
 
     def type(self, sizes: Sizes) -> TensorType:
-        """The type, with numbers for the sizes that are known."""
+        """The type, with numbers in place of known sizes."""
         return type_with_sizes(self._type, sizes)
 
     def _wrong(self, what: str, fault: str) -> FeedError:
@@ -232,7 +243,8 @@ def _dim(dim: int | str) -> Dim:
 
 
 Expected = Callable[[int, Sizes], int | None]
-"""The size that an axis must have, given the one that it has; None if that is not known."""
+"""From the actual size of an axis and the known sizes to the size that it must have; None if that is unknown.
+"""
 
 
 def _axis(dim: Dim) -> Expected:
@@ -246,6 +258,6 @@ def _axis(dim: Dim) -> Expected:
 
 
 def number_of(dim: Dim, sizes: Sizes) -> int | None:
-    """``dim`` as a number; None where a size in it is not known."""
+    """The value of ``dim``; None if a symbol in it is unknown."""
     made = substitute(dim, sizes)
     return made if isinstance(made, int) else None

@@ -1,6 +1,6 @@
-"""Ops without a native kernel: run on their NumPy reference, under the GIL.
+"""Runs ops without a native kernel on their NumPy reference, under the GIL.
 
-With this module come the ops and the IR: it is imported when a program that needs them is loaded.
+This module imports all ops and the IR. It is imported only when a program that needs them is loaded.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ Operand = tuple[memoryview, tuple[int, ...]]
 
 
 def op_of(text: str) -> Op:
-    """The op that the graph text writes so."""
+    """Parses an op from its text in a graph, such as ``Softmax[axis=-1]``."""
     graphwright.ops.load()
     return parse_op(text)
 
 
 def reference_of(op: Op, place: str) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """The reference of ``op``: arrays (or None) in, arrays out. It raises RunError, which names ``place``."""
+    """The reference of ``op`` as a function from arrays (or None) to arrays. It raises RunError, which names
+    the node at ``place``.
+    """
 
     def call(arrays: Sequence[Any]) -> tuple[Any, ...]:
         try:
@@ -47,9 +49,11 @@ def reference_of(op: Op, place: str) -> Callable[[Sequence[Any]], tuple[Any, ...
 
 
 def host_callable(host: HostFunction) -> Callable[[list[Operand | None], list[Operand]], None]:
-    """What the executor calls: reads the inputs' memory, runs the op's reference, fills the outputs'.
+    """The function that the native executor calls: it wraps the memory of the inputs, runs the reference of
+    the op, and copies the results to the memory of the outputs.
 
-    Where attributes of the op speak of sizes, these are the axes of one more input (``HostFunction``).
+    If attributes of the op contain symbolic sizes, one more input passes their values as the sizes of its
+    axes (see ``HostFunction``).
     """
     op = op_of(host.op)
     names = sizes_named(op)
@@ -72,7 +76,9 @@ def host_callable(host: HostFunction) -> Callable[[list[Operand | None], list[Op
 
 
 def _sized(op: Op, names: Sequence[str]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """The reference of ``op`` on arrays of which the last has the sizes of ``names`` behind its first."""
+    """The reference of ``op``, whose last operand is an empty array: its axes after the first have the sizes
+    that ``names`` stand for.
+    """
 
     def call(arrays: list[Any]) -> tuple[Any, ...]:
         *operands, empty = arrays
@@ -83,12 +89,12 @@ def _sized(op: Op, names: Sequence[str]) -> Callable[[list[Any]], tuple[Any, ...
 
 
 def with_sizes(op: Op, sizes: Mapping[str, int]) -> Op:
-    """``op`` with numbers for the sizes that are known."""
+    """``op`` with numbers in place of the symbols in ``sizes``."""
     return op.with_attributes(lambda value: _bound(value, sizes))
 
 
 def type_with_sizes(type: TensorType, sizes: Mapping[str, int]) -> TensorType:
-    """``type`` with numbers for the sizes that are known."""
+    """``type`` with numbers in place of the symbols in ``sizes``."""
     if type.shape is None:
         return type
     return TensorType(type.dtype, tuple(substitute(dim, sizes) for dim in type.shape))

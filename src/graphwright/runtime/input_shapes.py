@@ -1,4 +1,6 @@
-"""The shapes of all inputs, from those of some and from what a model knows."""
+"""Completes the shapes of all inputs from the shapes that the caller gives and those that the model
+declares.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ from graphwright.support.spelling import did_you_mean
 def input_shapes(
     specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | None]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of every input: ``shapes`` above the model's own; sizes of one name are equal.
+    """The shape of every input, by name. ``shapes`` take precedence over the shapes that the model declares,
+    and dimensions of the same name get the same size.
 
-    Raises FeedError with all that is not known or does not fit.
+    Raises FeedError, which lists all sizes that are unknown or conflict.
     """
     faults = Collector(FeedError)
     for name in shapes.keys() - {spec.name for spec in specs}:
@@ -32,7 +35,7 @@ def input_shapes(
         if shape is None or None in shape:
             example = "SIZES" if dims is None else ",".join(str(s or 1) for s in shape or ())
             python = f"shapes={{{spec.name!r}: ({example},)}}"
-            hint = f"give them, for instance --shape {spec.name}:{example}, in Python {python}"
+            hint = f"pass them, for example --shape {spec.name}:{example}, in Python {python}"
             faults.add(
                 "feed-size",
                 f"input {spec.name!r} has the sizes [{shown}], which are not all known",
@@ -47,7 +50,7 @@ def input_shapes(
 def _bound_names(
     specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | None]], faults: Collector
 ) -> dict[str, int]:
-    """Numbers of the named sizes that ``shapes`` decides."""
+    """The values of the symbolic dimensions that ``shapes`` bind."""
     bound: dict[str, int] = {}
     for spec in specs:
         wanted = shapes.get(spec.name)

@@ -1,4 +1,4 @@
-"""Makes what runs an executable: the only place where executors are put together."""
+"""Makes the executor of an executable. This is the only place where executors are assembled."""
 
 from __future__ import annotations
 
@@ -26,29 +26,33 @@ from graphwright.runtime.null import Null
 from graphwright.runtime.target import Shared, best_target
 
 NATIVE: Final[Mapping[str, type[Cpu] | type[Null]]] = {"cpu": Cpu, "null": Null}
-"""Devices that run what is compiled for the CPU: natively, or plans alone."""
+"""Devices that run programs compiled for the CPU: natively, or planned without being launched."""
 MakeExecutor = Callable[[Program, Package, Options], Executor | None]
-"""What runs a program of a package on a device; None where the package holds nothing for it."""
-_OTHERS: Final[dict[str, MakeExecutor]] = {}
+"""Makes the executor of a program of a package on a device; None if the package has no code for the device.
+"""
+_REGISTERED: Final[dict[str, MakeExecutor]] = {}
 
 
 def register_device(name: str, make: MakeExecutor) -> None:
-    """Let the option ``device`` take ``name``, whose programs are run by what ``make`` gives."""
+    """Registers the device ``name`` for the option ``device``; ``make`` makes the executors of its
+    programs.
+    """
     add_device(name)
-    _OTHERS[name] = make
+    _REGISTERED[name] = make
 
 
 Recompile = Callable[[Dispatch, Shapes], Package]
-"""Compiles what takes shapes that no case of a dispatch takes."""
+"""Compiles a package for input shapes that no case of a dispatch accepts."""
 RecompilerOf = Callable[[Package, Options], Recompile]
 
 
 def instantiate(
     package: Package, options: Options, recompiler: RecompilerOf, shared: Shared | None = None
 ) -> Executor | None:
-    """What runs the main entry of ``package``; None where it holds nothing that this CPU and device run.
+    """The executor of the main entry of ``package``; None if the package has no code for this CPU and device.
 
-    ``recompiler`` makes what compiles the package for shapes that it has no program for. Raises PackageError.
+    ``recompiler`` makes the function that compiles the package for shapes that it has no program for. Raises
+    PackageError.
     """
     executable = package.main.executable
     if executable is None:
@@ -57,21 +61,25 @@ def instantiate(
 
 
 class _Assembler:
-    """Of one package. Its executors share memory and libraries: mostly one of them runs at a time."""
+    """Assembles the executors of one package. They share arenas and libraries, as usually one runs at
+    a time.
+    """
 
     def __init__(self, package: Package, options: Options, recompiler: RecompilerOf, shared: Shared) -> None:
         self._package, self._options, self._shared = package, options, shared
         self._recompiler = recompiler
 
     def model(self, executable: Executable) -> Executor | None:
-        """What runs ``executable``, which computes the whole model."""
+        """The executor of ``executable``, which computes the whole model."""
         if isinstance(executable, Dispatch):
             return self._dispatch(executable, self.model)
         made = self._callee(executable)
         return None if made is None else self._with_tier_up(executable, made)
 
     def _callee(self, executable: Executable) -> Executor | None:
-        """What runs ``executable``, which a host program calls, or which is a whole model without a tier."""
+        """The executor of ``executable`` without tier-up: of a callee of a host program, or of a
+        whole model.
+        """
         if isinstance(executable, Dispatch):
             return self._dispatch(executable, self._callee)
         return (
@@ -80,7 +88,7 @@ class _Assembler:
 
     def _dispatch(self, dispatch: Dispatch, make: Callable[[Executable], Executor | None]) -> Executor | None:
         if between_buckets(dispatch) == "pad":
-            make = self._callee  # a case that pads runs a static program: there is no further tier
+            make = self._callee  # a padded case runs a static program, which has no higher tier
         cases = []
         for case in dispatch.cases:
             executor = make(case)
@@ -107,18 +115,18 @@ class _Assembler:
         options, device = self._options, program.device or self._options.device
         if device == "reference":
             return self._reference(program)
-        if device in _OTHERS:
-            return _OTHERS[device](program, self._package, options)
+        if device in _REGISTERED:
+            return _REGISTERED[device](program, self._package, options)
         if device not in NATIVE:
-            message = f"a program is for the device {device[:40]!r}, which is not known here"
-            hint = "load the plugin that brings the device, or compile the model again"
+            message = f"a program is for the device {device[:40]!r}, which is not registered"
+            hint = "load the plugin that registers the device, or compile the model again"
             raise PackageError(Diagnostic("device", message, hint=hint))
         target = best_target(program.targets, options)
         if target is None:
             return None
         executor = NATIVE[device](program, target, self._package.weights_of(target.name), self._shared)
         if options.verify and isinstance(executor, Cpu):
-            from graphwright.runtime.plan_check import verify_plan  # the checker is imported where it is used
+            from graphwright.runtime.plan_check import verify_plan  # imported only if the option asks for it
 
             verify_plan(program, target, executor, options.threads)
         return executor
@@ -126,7 +134,7 @@ class _Assembler:
     def _reference(self, program: Program) -> Executor | None:
         if program.module is None:
             return None
-        from graphwright.runtime.reference import Reference  # with it come NumPy and the ops
+        from graphwright.runtime.reference import Reference  # imports NumPy and all ops
 
         return Reference(program.module)
 
@@ -137,21 +145,21 @@ class _Assembler:
             if executor is None:
                 return None
             executors[call.number] = executor
-        from graphwright.runtime.host_program import HostProgramExecutor  # with it come the IR and the ops
+        from graphwright.runtime.host_program import HostProgramExecutor  # imports the IR and all ops
 
         arrays = self._package.weights.arrays if program.constants or program.hosts() else {}
         return HostProgramExecutor(program, executors, arrays)
 
     def _with_tier_up(self, executable: Executable, executor: Executor) -> Executor:
-        """``executor``, and static programs for shapes that recur where the options ask for them."""
+        """``executor``; with the option ``specialize=hot``, also static programs for shapes that recur."""
         options = self._options
         if options.specialize != "hot" or options.device != "cpu" or is_static(executable):
             return executor
-        from graphwright.runtime.tier_up import TierUp  # imported where it is asked for
+        from graphwright.runtime.tier_up import TierUp  # imported only if the option asks for it
 
         return TierUp(executor, executable.inputs, self._package, options, self._loaded)
 
     def _loaded(self, package: Package) -> Executor | None:
-        """What runs a package that was specialized: it has no further tier."""
+        """The executor of a specialized package, which has no higher tier."""
         options = replace(self._options, specialize="none")
         return instantiate(package, options, self._recompiler, self._shared)

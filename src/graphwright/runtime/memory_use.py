@@ -1,4 +1,4 @@
-"""The memory that a model takes: what it holds, and what a run adds, as far as that is known before one."""
+"""Predicts the memory of a model: what it holds, and what a run adds, as far as known without running."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ AnyShapes = Mapping[str, Sequence[int]] | Sequence[int]
 """Shapes of inputs by name, or that of the only input."""
 NOT_COUNTED: Final = (
     "the interpreter, NumPy, the modules of graphwright, and the threads of its pool",
-    "inputs, which the caller holds",
-    "pages of files: code of libraries and of kernels, weights that are loaded with mmap=True",
-    "a second run at the same time, which takes an arena of its own",
-    "what the compiler takes, and the source model, where the model was compiled in this process",
+    "inputs, which belong to the caller",
+    "memory-mapped files: code of libraries and of kernels, weights that are loaded with mmap=True",
+    "a second run at the same time, which needs an arena of its own",
+    "the compiler and the source model, if the model was compiled in this process",
     "values between programs, and nodes that run in Python",
 )
-"""What :attr:`Memory.process` leaves out."""
+"""What :attr:`Memory.process` does not count."""
 _COPIES_OF_TASKS: Final = 5
-"""Tasks are there as text of the file, as words, and decoded by the native runtime; Python's integers, which
-stand between text and words, take two more.
+"""How many times the size of the tasks is held: the text in the file, the words, the form that the native
+runtime decodes, and twice that size in Python integers between text and words.
 """
 _RELOCATED: Final = 8192
-"""Bytes of a shared object that are written when it is loaded: its tables of addresses, in two pages."""
+"""Bytes of a shared object that relocation writes when it is loaded: two pages of address tables."""
 _RECORD: Final = 512
-"""Bytes that name a tensor: its digest in the manifest, its line in the header, and where it lies."""
+"""Bytes of metadata per tensor: its digest in the manifest, its line in the header, and its location."""
 _PLAIN_CONSTANT: Final = re.compile(
     r"^ *%\S+ = Constant\[value=#([0-9a-f]+)\]: \w+\[[^]]*\](?! layout\()", re.MULTILINE
 )
-"""Of a graph's text: a constant that lies in memory as the model has it, by the start of its digest."""
+"""Matches a constant in the text of a graph that is stored unpacked, by the prefix of its digest."""
 
 
 @dataclass(frozen=True)
 class ProgramMemory:
-    """What a run of one program takes beside weights; sizes in bytes.
+    """The memory that a run of one program needs besides weights; sizes in bytes.
 
-    ``shapes`` are those of its inputs. They and ``timeline`` are None, and all sizes 0, where only a run
-    knows them: elements of arrays decide them, or they are open and were not given.
+    ``shapes`` are the shapes of its inputs. They and ``timeline`` are None, and all sizes 0, if only a run
+    knows them: they are data-dependent, or symbolic and were not given.
     """
 
     name: str
-    """What tells it from other programs of the model; empty where it is the only one."""
+    """Distinguishes it from other programs of the model; empty if it is the only one."""
     shapes: Mapping[str, tuple[int, ...]] | None
     timeline: Timeline | None
     arena_held: int = 0
-    """What the arena takes of the system, which gives whole pages."""
+    """The size of the arena rounded up to whole pages, as allocated."""
     scratch: int = 0
-    """The most that a task needs for a thread; it lies in the arena, once for each thread."""
+    """The most scratch memory that a task needs per thread; it is part of the arena, once for each thread."""
     plan: int = 0
-    """The plan itself: sizes, offsets and arguments of tasks for these shapes."""
+    """The plan itself: sizes, offsets and task arguments for these shapes."""
     outputs: int = 0
     """New arrays that a run returns."""
 
     @property
     def arena(self) -> int:
-        """Bytes of its arena."""
+        """The size of the arena."""
         return 0 if self.timeline is None else self.timeline.arena
 
     @property
@@ -79,7 +79,7 @@ class ProgramMemory:
 
     @property
     def buffers(self) -> tuple[PlacedBuffer, ...]:
-        """What lies in the arena."""
+        """The buffers in the arena."""
         return () if self.timeline is None else self.timeline.buffers
 
 
@@ -91,23 +91,22 @@ class Memory:
     """
 
     weights: int
-    """Tensors that kernels read as the model has them."""
+    """Weights that kernels read in the layout of the source model."""
     packed: int
-    """Tensors that kernels read in an order of their own, or in another form: filters that were transformed,
-    tables."""
+    """Weights that are repacked or transformed for kernels, such as Winograd filters, and lookup tables."""
     package: int
     """Texts, tasks and kernels of the package, and the copy of the file that they were read from."""
     states: int
-    """Arrays that are kept from run to run."""
+    """Arrays that are kept between runs."""
     threads: int
-    """Of a run."""
+    """The number of threads of a run."""
     plan_cache: int
-    """Plans that are kept for each program, at most."""
+    """The most plans that each program caches."""
     programs: tuple[ProgramMemory, ...]
 
     @property
     def arena(self) -> int:
-        """Bytes of the largest arena."""
+        """The size of the largest arena."""
         return max((program.arena for program in self.programs), default=0)
 
     @property
@@ -117,12 +116,14 @@ class Memory:
 
     @property
     def arena_held(self) -> int:
-        """What the arena takes of the system: ``arena_bytes`` of :meth:`Model.stats` behind a run."""
+        """The arena as allocated in whole pages: ``arena_bytes`` of :meth:`Model.stats` after a run."""
         return max((program.arena_held for program in self.programs), default=0)
 
     @property
     def scratch(self) -> int:
-        """The most that a task needs for a thread; part of the arena, once for each thread."""
+        """The most scratch memory that a task needs per thread; it is part of the arena, once for each
+        thread.
+        """
         return max((program.scratch for program in self.programs), default=0)
 
     @property
@@ -132,30 +133,30 @@ class Memory:
 
     @property
     def outputs(self) -> int:
-        """New arrays that a run returns, those that one program hands to another included."""
+        """New arrays that a run returns, including those that one program passes to another."""
         return sum(program.outputs for program in self.programs)
 
     @property
     def is_known(self) -> bool:
-        """Whether all programs have a plan: no size is left to a run, and there are programs."""
+        """Whether there are programs and all of them have a plan, so that no size is unknown before a run."""
         return bool(self.programs) and all(program.timeline is not None for program in self.programs)
 
     @cached_property
     def process(self) -> int:
-        """The predicted peak of a process that loads the package from its file and runs each of the programs
-        once, above one that has imported all of graphwright that this takes. :attr:`not_counted` says what is
-        left out.
+        """The predicted peak memory of a process that loads the package from its file and runs each program
+        once, in addition to a process that only imported the same modules. :attr:`not_counted` lists what is
+        excluded.
         """
         held = self.weights + self.packed + self.package + self.states
         return held + self.arena_held + self.plans + self.outputs
 
     @property
     def not_counted(self) -> tuple[str, ...]:
-        """What :attr:`process` leaves out."""
+        """What :attr:`process` does not count."""
         return NOT_COUNTED
 
     def facts(self) -> dict[str, Any]:
-        """All of it as JSON has it, under keys that stay."""
+        """All values as a JSON object with stable keys."""
         totals = ("arena", "arena_held", "live", "scratch", "plans", "outputs", "process", "is_known")
         own = ("weights", "packed", "package", "states", "threads", "plan_cache")
         return {
@@ -193,9 +194,10 @@ def memory_of(
     threads: int,
     plan_cache: int,
 ) -> Memory:
-    """The memory of ``entry`` of ``package``, which ``executor`` runs; plans are made, nothing runs.
+    """The memory of ``entry`` of ``package``, which ``executor`` runs. It makes plans but runs nothing.
 
-    ``states``: shapes by name, of those that are known. Raises FeedError for shapes that do not fit.
+    ``states`` are the known shapes of states by name; ``plan_cache`` is the most plans that each program
+    caches. Raises FeedError for shapes that do not fit.
     """
     plain, packed = _weight_bytes(package)
     dtypes = {spec.name: spec.dtype for spec in entry.states}
@@ -216,7 +218,7 @@ def memory_of(
 def _all_shapes(
     entry: Entry, given: AnyShapes | None, states: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The shapes of all inputs, states too; None where some are open and none was given."""
+    """The shapes of all inputs, including states; None if some are symbolic and no shape was given."""
     own = {spec.name for spec in entry.states}
     known: dict[str, Sequence[int | str | None]] = {n: shape for n, shape in states.items() if n in own}
     known |= _named(entry.feeds, given)
@@ -228,19 +230,19 @@ def _all_shapes(
 
 
 def _named(specs: Sequence[TensorSpec], given: AnyShapes | None) -> dict[str, tuple[int, ...]]:
-    """``given`` by name. Raises FeedError for what are no sizes."""
+    """``given`` as a dict by name. Raises FeedError for sizes that are not non-negative integers."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         if len(specs) != 1:
-            message = f"the model has {len(specs)} inputs: shapes are a dict by name"
+            message = f"the model has {len(specs)} inputs: shapes must be a dict by name"
             hint = f"the inputs are {', '.join(repr(spec.name) for spec in specs) or 'none'}"
             raise FeedError(Diagnostic("feed-size", message, hint=hint))
         given = {specs[0].name: given}
     try:
         named = {str(name): tuple(index(size) for size in shape) for name, shape in given.items()}
     except TypeError as error:
-        raise FeedError(Diagnostic("feed-size", f"shapes are sequences of whole numbers: {error}")) from None
+        raise FeedError(Diagnostic("feed-size", f"shapes must be sequences of integers: {error}")) from None
     if negative := [name for name, shape in named.items() if min(shape, default=0) < 0]:
         raise FeedError(Diagnostic("feed-size", f"input {negative[0]!r} has a negative size"))
     return named
@@ -275,7 +277,9 @@ def _scratch_sizes(graph: TaskGraph, sizes: Sequence[int]) -> Iterator[int]:
 
 
 def _weight_bytes(package: Package) -> tuple[int, int]:
-    """Bytes of the weights that lie as the model has them, and of all others, each content once."""
+    """Bytes of the weights in the layout of the source model, and of all other weights; each content counts
+    once.
+    """
     graphs = [text for entry in package.entries.values() for text in (entry.graph, entry.general)]
     digests = {digest for text in graphs for digest in _PLAIN_CONSTANT.findall(text)}
     lengths = sorted({len(digest) for digest in digests})
@@ -288,7 +292,7 @@ def _weight_bytes(package: Package) -> tuple[int, int]:
 
 
 def _package_bytes(package: Package) -> int:
-    """What is held of texts, tasks and kernels, and of the copy of the file that these were read from."""
+    """Bytes of texts, tasks and kernels, and of the copy of the file that these were read from."""
     entries = package.entries.values()
     targets = [target for program in package.programs() for target in program.targets.values()]
     texts = [text for e in entries for text in (e.graph, e.general, e.report, e.decisions, e.remarks)]

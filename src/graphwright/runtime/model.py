@@ -1,4 +1,4 @@
-"""A compiled model, ready to run: checks feeds and hands them to its executor."""
+"""A compiled model: checks feeds and runs them on its executor."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """An entry of a compiled package.
+    """A compiled model: one entry of a package.
 
-    Runs from any thread, several at a time, of a model with states one at a time; results are new arrays,
-    inputs are only read. It can be pickled, for workers of other processes, without what states hold; as with
-    any pickle, unpickle only what you trust.
+    It can run from any thread, and several runs can be active at a time; runs of a model with states wait for
+    each other. Results are new arrays, and inputs are only read. A model can be pickled for worker processes,
+    without the values of its states; as with any pickle, unpickle only what you trust.
     """
 
     def __init__(
@@ -50,10 +50,11 @@ class Model:
         again: Callable[[Options], Model] | None = None,
         crash_folders: CrashFolders | None = None,
     ) -> None:
-        """``executor`` runs the entry ``name`` of ``package``, on ``states`` that all entries share; ``key``
-        signs the packages that it saves; ``options`` are those that it runs with; ``sources`` are the files
-        that it was made from; ``again`` makes the model of the first entry once more, for copies;
-        ``crash_folders`` is where crashes in its kernels are written.
+        """``executor`` runs the entry ``name`` of ``package`` on ``states``, which all entries share.
+
+        ``key`` signs the packages that :meth:`save` writes; ``options`` are the options of runs; ``sources``
+        are the files that the model was made from; ``again`` makes the model of the first entry again, for
+        copies; ``crash_folders`` is where crashes in its kernels are written.
         """
         self.package, self.entry, self.executor = package, package.entries[name], executor
         self._name, self._states = name, states
@@ -61,7 +62,7 @@ class Model:
         self._key, self._sources, self._again = key, sources, again
         self._entries: dict[str, Model] = {}
         self.recording_executor = executor
-        """``executor``, or what lets crashes write the inputs of its runs."""
+        """``executor``, wrapped so that crashes write the inputs of the run if ``crash_folders`` is given."""
         if crash_folders is not None:
             self.recording_executor = _recording(executor, crash_folders, package, name, self._options)
         self._runner: Executor = self.recording_executor
@@ -72,23 +73,23 @@ class Model:
 
     @property
     def entries(self) -> Mapping[str, Model]:
-        """The models of all entries of the package, by name: they share weights, memory of runs and states,
-        and each has its own inputs, outputs and threads.
+        """The models of all entries of the package, by name. They share weights, arenas and states; each has
+        its own inputs, outputs and number of threads.
         """
         return MappingProxyType(self._entries or {self._name: self})
 
     def alone(self) -> Package:
-        """The package of this entry without the others."""
+        """A package with only this entry."""
         return self.package.only(self._name)
 
     @cached_property
     def _fast_path(self) -> FastPath:
-        """Made at the first run: NumPy is imported with it."""
+        """Made at the first run, as it imports NumPy."""
         return self._runner.fast_path(self._options.threads)
 
     @property
     def threads(self) -> int:
-        """Threads of a run; 0 leaves it to the process (see ``graphwright.set_threads``)."""
+        """The number of threads of a run; 0 uses that of the process (see ``graphwright.set_threads``)."""
         return self._fast_path.threads
 
     @threads.setter
@@ -97,36 +98,38 @@ class Model:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """What it takes."""
+        """Names, dtypes and shapes of the inputs, in order; states are not among them."""
         return tuple(self._bindings.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """What it gives."""
+        """Names, dtypes and shapes of the outputs, in order."""
         return self.entry.outputs
 
     @property
     def states(self) -> Mapping[str, Array]:
-        """What it keeps from run to run: read-only arrays, whose elements change with the next run."""
+        """The arrays that are kept between runs, by name: read-only views, whose elements the next run
+        changes.
+        """
         return self._states
 
     def reset(self, states: Mapping[str, Any] | None = None) -> None:
-        """Let ``states`` hold copies of these arrays, and all others what they were at first: zeros, or what
-        the model has for them. Raises FeedError.
+        """Sets the given states to copies of these arrays, and all others to their initial values: those that
+        the model has for them, or zeros. Raises FeedError, and then changes nothing.
         """
         self._states.reset(states or {})
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The source model's own texts."""
+        """The metadata of the source model."""
         return {name: text for name, text in self.entry.metadata.items() if name != METADATA}
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        """Run on arrays in the order of :attr:`inputs`, or by name, or on one dict of all: a tuple of arrays.
+        """Runs on arrays in the order of :attr:`inputs`, by name, or in one dict; returns a tuple of arrays.
 
-        A model of a PyTorch module takes the arguments of its ``forward``, tensors or arrays, in the same
-        containers, and returns what it returns, with NumPy arrays for tensors and a dict for an object.
-        Raises as :meth:`run` does.
+        A model of a PyTorch module takes the arguments of its ``forward``, as tensors or arrays in the same
+        containers, and returns the same structure with NumPy arrays for tensors and dicts for objects. Raises
+        the errors of :meth:`run`.
         """
         forward = self._forward
         if forward is None:
@@ -140,13 +143,13 @@ class Model:
         return tuple(self._run(self._bindings.called(arrays, named), None)) if results is None else results
 
     def __repr__(self) -> str:
-        from graphwright.runtime import description  # imported where a model is shown
+        from graphwright.runtime import description  # imported on demand
 
         return description.text(self)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
-        from graphwright.runtime import description  # imported where a model is shown
+        """The HTML that notebooks show."""
+        from graphwright.runtime import description  # imported on demand
 
         return description.html(self)
 
@@ -157,13 +160,14 @@ class Model:
         *,
         out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
-        """Run on named arrays; all outputs, or those named. A sequence is a list, an empty optional None.
+        """Runs on arrays by name and returns all outputs, or those named in ``outputs``.
 
-        Arrays of other libraries are read through ``__array__`` or ``__dlpack__`` (the CPU's memory, bfloat16
-        as well). Arrays have the dtype of their input; numbers and lists take it, where it holds them.
+        Arrays must have the dtype of their input; numbers and lists are converted if the dtype can represent
+        them. Arrays of other libraries are read through ``__array__`` or ``__dlpack__`` from CPU memory,
+        bfloat16 included. A value of sequence type is a list, and an empty optional is None.
 
-        ``out``: arrays to write outputs to; they overlap neither inputs nor each other. Raises FeedError
-        where arrays do not fit, and RunError where a kernel refuses its data.
+        ``out`` has arrays to write outputs to, which must not overlap inputs or each other. Raises FeedError
+        if arrays do not fit, and RunError if a kernel rejects its data.
         """
         served = self._fast_path.named(feeds, outputs, out)
         if served is not None:
@@ -176,7 +180,7 @@ class Model:
         return results if chosen is None else {name: results[name] for name in chosen}
 
     def listed(self, outputs: Sequence[str] | str | None, feeds: Mapping[str, Any]) -> list[Array]:
-        """As :meth:`run`: a list in the order of ``outputs``, or of all."""
+        """As :meth:`run`, but returns a list in the order of ``outputs``, or of all outputs if it is None."""
         outputs = [outputs] if isinstance(outputs, str) else outputs
         served = self._fast_path.listed(feeds, outputs)
         if served is not None:
@@ -185,51 +189,58 @@ class Model:
         return [results[name] for name in (results if outputs is None else outputs)]
 
     def trace(self, feeds: Mapping[str, Array], threads: int = 0) -> list[TaskTime]:
-        """Run once: every call of a task, in order. ``graphwright.profile`` shows more, of many runs."""
+        """Runs once and returns each call of a task, ordered by start. ``graphwright.profile`` measures many
+        runs and shows more.
+        """
         arrays = self._bindings.named(feeds)
         return record_tasks(lambda: self._runner.run(arrays, None, threads or self.threads))[1]
 
     def report(self) -> str:
-        """What the compiler did: passes, kernels, what runs in Python, and what was left alone and why."""
+        """What the compiler did: passes, kernels, nodes that run in Python, and what it did not optimize and
+        why.
+        """
         return self.entry.report
 
     def memory(
         self, shapes: Mapping[str, Sequence[int]] | Sequence[int] | None = None, *, threads: int | None = None
     ) -> Memory:
-        """The memory that the model holds and that a run takes, and what lies where in its arena at what
-        time: plans are made, nothing runs.
+        """Predicts the memory that the model holds and that a run needs, with the place and lifetime of each
+        buffer in the arena. It makes plans but runs nothing.
 
-        ``shapes`` are those of the inputs, by name; open sizes of inputs that are left out follow from names
-        they share. Without, a model with open sizes says what it knows: gears have plans, programs for any
-        size have none. ``threads`` are those of a run, if other than the model's.
+        ``shapes`` are the shapes of inputs by name; dimensions of other inputs follow from the symbols that
+        they share. Without ``shapes``, only programs with static shapes are known: those of gears, but not
+        programs with symbolic dimensions. ``threads`` replaces the model's number of threads.
 
-        Shapes that no program takes are compiled for as in a run. Raises FeedError, and ToolchainError.
+        As in a run, shapes that no program accepts may be compiled for. Raises FeedError and ToolchainError.
         """
-        from graphwright.runtime.memory_use import memory_of  # imported where it is asked for
+        from graphwright.runtime.memory_use import memory_of  # imported on demand
 
         used = (self.threads if threads is None else threads) or _native.threads()
         states, plans = self._states.shapes(), self._options.plan_cache
         return memory_of(self.package, self.entry, self.executor, states, shapes, used, plans)
 
     def trim(self) -> int:
-        """Give back to the system what runs left behind: plans of shapes, and memory that no run uses.
+        """Frees cached plans and memory that no run uses. Returns the bytes of memory given back to the
+        system.
 
-        The bytes of that memory; the next run plans again and takes what it needs.
+        The next run makes its plan again and allocates what it needs.
         """
         return self.executor.trim()
 
     def stats(self) -> dict[str, int]:
-        """Counters: ``runs``, ``host_calls`` (entries into Python by the executor), plans and their cache."""
+        """Counters: ``runs``, ``host_calls`` (calls into Python by the executor), those of the plan cache,
+        and ``arena_bytes``.
+        """
         return self.executor.stats()
 
     def save(self, target: str | os.PathLike[str] | BinaryIO) -> None:
-        """Write an ``.om`` file: signed with this user's key if compiled here, else as it was when loaded.
+        """Writes the package as an ``.om`` file. A model that was compiled here is signed with this user's
+        key; a loaded one keeps its signature.
 
-        ``target`` is a path, where the file appears whole or not at all, or a binary file that is open for
-        writing. Raises PackageError for a file that the model was made from, under any name, OSError, and
-        TypeError.
+        ``target`` is a path, to which the file is written atomically, or a binary file open for writing.
+        Raises PackageError for a file that the model was made from, OSError, and TypeError.
         """
-        from graphwright.package.write import write_package  # imported where a model is saved
+        from graphwright.package.write import write_package  # imported on demand
 
         if isinstance(target, str | os.PathLike):
             path = Path(target)
@@ -241,15 +252,17 @@ class Model:
             raise TypeError(f"save takes a path or a binary file, not {type(target).__name__}")
 
     def packed(self) -> tuple[bytes, Options, str]:
-        """What makes the model again: the bytes of its ``.om``, its options, and the name of its entry."""
+        """All that is needed to make the model again: the bytes of its ``.om``, its options and its entry's
+        name.
+        """
         data = io.BytesIO()
         self.save(data)
         return data.getvalue(), replace(self._options, threads=self.threads), self._name
 
     def __deepcopy__(self, memo: object) -> Model:
-        """A model of its own, on the same weights: these never change."""
+        """An independent model that shares the weights, which are constant."""
         if self._again is None:
-            raise TypeError("this model has no copies: it was not made by graphwright.compile or load")
+            raise TypeError("this model cannot be copied: it was not made by graphwright.compile or load")
         return self._again(replace(self._options, threads=self.threads)).entries[self._name]
 
     def __copy__(self) -> Model:
@@ -258,11 +271,11 @@ class Model:
     def _refuse_source(self, path: Path) -> None:
         try:
             known = file_id(os.stat(path)) in self._sources
-        except OSError:  # there is none
+        except OSError:  # no such file
             return
         if known:
-            message = "the model was made from this file, which the package would replace"
-            raise PackageError(Diagnostic("source-file", message, str(path), "give another name"))
+            message = "the package would overwrite the file that the model was made from"
+            raise PackageError(Diagnostic("source-file", message, str(path), "choose another name"))
 
     def _run(self, arrays: list[Array], targets: list[Array | None] | None) -> list[Array]:
         try:
@@ -280,7 +293,9 @@ def make_models(
     sources: frozenset[FileId],
     again: Callable[[Options], Model],
 ) -> Model:
-    """A model for each entry of ``package``, which ``executors`` run by name; that of the first."""
+    """Makes a model for each entry of ``package``; ``executors`` are by entry. Returns that of the first
+    entry.
+    """
     specs = {spec.name: spec for entry in package.entries.values() for spec in entry.states}
     states = States(specs.values(), package.starts())
     folders = None if options.crash_dir is None else _crash_folders(package, key, options)
@@ -288,14 +303,14 @@ def make_models(
         name: Model(package, name, executor, states, key, options, sources, again, folders)
         for name, executor in executors.items()
     }
-    if len(models) > 1:  # one alone would only refer to itself
+    if len(models) > 1:  # a single model would only refer to itself
         for model in models.values():
             model._entries = models
     return next(iter(models.values()))
 
 
 def _crash_folders(package: Package, key: bytes | None, options: Options) -> CrashFolders | None:
-    from graphwright.runtime.crash_folder import prepared  # imported where crashes are written
+    from graphwright.runtime.crash_folder import prepared  # imported only with the option crash_dir
 
     return prepared(package, key, options)
 
@@ -303,6 +318,6 @@ def _crash_folders(package: Package, key: bytes | None, options: Options) -> Cra
 def _recording(
     executor: Executor, folders: CrashFolders, package: Package, name: str, options: Options
 ) -> Executor:
-    from graphwright.runtime.crash_folder import RecordingExecutor  # imported where crashes are written
+    from graphwright.runtime.crash_folder import RecordingExecutor  # imported only with the option crash_dir
 
     return RecordingExecutor(executor, folders, package, name, options)

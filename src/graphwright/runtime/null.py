@@ -1,4 +1,4 @@
-"""The null device: plans each run, launches nothing; for looking at what a machine would do."""
+"""The null device: plans memory for each run and launches no kernel. It serves to inspect plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphwright.runtime.target import Shared
 
 
 class Null(Executor):
-    """Outputs have the right shapes and are zero; those of the caller are left as they are."""
+    """Returns zeros of the right shapes; outputs that the caller passes stay unchanged."""
 
     def __init__(
         self, program: Program, target: TargetCode, weights: Weights, shared: Shared | None = None

@@ -1,4 +1,4 @@
-"""The memory plan of a loaded target, seen by the independent checker."""
+"""Verifies the memory plan of a loaded program with the independent checker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.runtime.cpu import Cpu
 
 
 def verify_plan(program: Program, target: TargetCode, executor: Cpu, threads: int) -> None:
-    """Let the independent checker see the memory plan where all sizes are known. Raises VerifyError."""
+    """Verifies the memory plan if all sizes are static. Raises VerifyError."""
     shapes = static_shapes(program.inputs)
     if shapes is None:
         return

@@ -1,4 +1,4 @@
-"""The reference device: the graph, node by node, on the ops' NumPy references."""
+"""The reference device: interprets the graph node by node on the NumPy references of the ops."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from graphwright.runtime.executor import (
     Executor,
     NoFastPath,
     RunError,
-    handed_over,
     reference_fault,
-    update,
+    update_states,
+    write_output,
 )
 from graphwright.support.event_sink import is_recording, now, record_node
 
 
 class Reference(Executor):
-    """A module, interpreted."""
+    """Interprets a module."""
 
     def __init__(self, module: Module) -> None:
         self._module, self._updates = module, module.updates()
@@ -44,7 +44,7 @@ class Reference(Executor):
         results = self._evaluated(arrays, _recorder() if is_recording() else None)
         if outputs is None:
             return results
-        return list(map(handed_over, results, outputs, self._names))
+        return list(map(write_output, results, outputs, self._names))
 
     def trim(self) -> int:
         return 0
@@ -58,7 +58,7 @@ class Reference(Executor):
         try:
             with np.errstate(all="ignore"):
                 values = list(evaluate_module(self._module, arrays, observe=observe))
-        except ModelError as error:  # of operands that a run gave a node
+        except ModelError as error:  # a node rejects the operands that it got in this run
             raise RunError(*error.diagnostics) from error
         except GraphwrightError:
             raise
@@ -69,11 +69,11 @@ class Reference(Executor):
         if states:
             held = list(states.values())
             results = [r.copy() if any(np.may_share_memory(r, s) for s in held) else r for r in results]
-            update(held, [values[position] for position in states])
+            update_states(held, [values[position] for position in states])
         return results
 
     def _check_sizes(self, arrays: Sequence[Array]) -> None:
-        """A FeedError where shapes do not fit the inputs, or break what inference assumed."""
+        """Raises FeedError if shapes do not fit the inputs, or violate an assumption of shape inference."""
         inputs = self._module.main.inputs
         shapes = {
             value.name: array.shape
@@ -82,7 +82,7 @@ class Reference(Executor):
         }
         shaped = clone_module(self._module)
         shape_inputs(shaped, shapes)
-        if any(value.type.shape is None for value in inputs):  # nothing that nodes demand is known before
+        if any(value.type.shape is None for value in inputs):  # constraints of nodes are not known before
             PassManager((InferShapes(),)).run(shaped)
         sizes = input_sizes(self._module.main, arrays)
         faults = Collector(FeedError)
@@ -96,7 +96,7 @@ class Reference(Executor):
 
 
 def _recorder() -> Observer:
-    """Records each node of a run: it begins where the one before it ended."""
+    """Records an event for each node of a run, which begins at the end of the node before it."""
     last = now()
 
     def observe(value: Value, array: Array) -> None:

@@ -1,4 +1,4 @@
-"""States: arrays that a model keeps from run to run, and that its runs update in place."""
+"""States: arrays that a model keeps between runs, and that each run updates in place."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from graphwright.support.spelling import did_you_mean, listed
 
 
 class States(Mapping[str, Array]):
-    """The arrays by name, read-only: what they hold changes with the next run.
+    """The state arrays by name, as read-only views: the next run changes their elements.
 
-    They are zeros at first, or copies of what the model has for them; one with open sizes has no value before
-    it is set.
+    A state begins as zeros, or as a copy of the initial value that the model has for it. A state with
+    symbolic dimensions and no initial value must be set before the first run.
     """
 
     def __init__(self, specs: Iterable[TensorSpec], starts: Mapping[str, Array] | None = None) -> None:
-        """``starts``: by name, what states are at first that are not zeros then."""
+        """``starts`` are the initial values by name, for states that do not begin as zeros."""
         self._specs, self._starts = {spec.name: spec for spec in specs}, starts or {}
         self._arrays: dict[str, Array] = {}
         self.lock = ForkLock()
-        """Held while a run reads and updates them."""
+        """Held while a run reads and updates the states."""
 
     def __len__(self) -> int:
         return len(self._specs)
@@ -40,24 +40,24 @@ class States(Mapping[str, Array]):
         return view
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By name, the shapes of all that have a value, or will get one of a known size."""
+        """By name, the shapes of all states that have a value or a static shape."""
         known = {spec.name: spec.sizes for spec in self._specs.values() if spec.sizes is not None}
         return {**known, **{name: array.shape for name, array in self._arrays.items()}}
 
     def array(self, name: str) -> Array:
-        """The memory that runs update. Raises KeyError, and FeedError where its size is not known."""
+        """The array that runs update. Raises KeyError, and FeedError if its shape is unknown."""
         arrays = self._arrays
         if name not in arrays:
             return arrays.setdefault(name, self._first(self._specs[name]))  # another thread may be first
         return arrays[name]
 
     def reset(self, values: Mapping[str, Any]) -> None:
-        """Let the states hold copies of ``values``, all others what they are at first; nothing changes where
-        FeedError is raised.
+        """Sets the states in ``values`` to copies of these, and all others to their initial values. If it
+        raises FeedError, no state has changed.
         """
         if not isinstance(values, Mapping):
             what = type(values).__name__
-            raise FeedError(Diagnostic("state", f"states are a mapping from names to arrays, not {what}"))
+            raise FeedError(Diagnostic("state", f"states must be a mapping from names to arrays, not {what}"))
         made = {name: self._checked(name, value) for name, value in values.items()}
         with self.lock:
             self._arrays = made
@@ -67,7 +67,8 @@ class States(Mapping[str, Array]):
             return self._starts[spec.name].copy()
         if spec.sizes is None:
             hint = f"set it before the first run, as in model.reset({{{spec.name!r}: np.zeros(...)}})"
-            raise FeedError(Diagnostic("state", f"state {spec} has open sizes and was not set", hint=hint))
+            message = f"state {spec} has symbolic dimensions and was not set"
+            raise FeedError(Diagnostic("state", message, hint=hint))
         return np.zeros(spec.sizes, spec.dtype.numpy)
 
     def _checked(self, name: str, value: Any) -> Array:
@@ -84,15 +85,16 @@ class States(Mapping[str, Array]):
 
 
 class StatefulExecutor(Executor):
-    """Runs ``executor``, which takes ``inputs``, on what is fed and on ``states``: one run at a time.
-
-    A run that fails may have updated states.
+    """Runs ``executor`` on the feeds and on ``states``, one run at a time. A failed run may have updated
+    states.
     """
 
     def __init__(
         self, executor: Executor, inputs: Sequence[TensorSpec], kept: Sequence[TensorSpec], states: States
     ) -> None:
-        """``kept`` are the inputs that it reads from ``states``, which may hold others' as well."""
+        """``inputs`` are all inputs of ``executor``; ``kept`` those that it reads from ``states``, which may
+        contain states of other entries as well.
+        """
         self._executor, self.states = executor, states
         self._names = [spec.name for spec in inputs]
         self.kept = frozenset(spec.name for spec in kept)
@@ -113,17 +115,17 @@ class StatefulExecutor(Executor):
         return self._executor.stats()
 
     def completed(self, arrays: Sequence[Any]) -> list[Any]:
-        """``arrays`` and the states, in the order of the inputs."""
+        """The feeds ``arrays`` together with the states, in the order of the inputs."""
         fed = iter(arrays)
         return [self.states.array(name) if name in self.kept else next(fed) for name in self._names]
 
     def takes(self, count: int) -> bool:
-        """Whether ``count`` arrays are fed."""
+        """Whether the executor takes ``count`` feeds."""
         return count + len(self.kept) == len(self._names)
 
 
 class _StatefulFastPath(FastPath):
-    """That of an executor, which is handed the states."""
+    """The fast path of an executor; each call adds the states to the feeds."""
 
     def __init__(self, executor: StatefulExecutor, callee: FastPath) -> None:
         self._executor, self._callee = executor, callee
@@ -143,7 +145,7 @@ class _StatefulFastPath(FastPath):
             return self._callee(*self._executor.completed(arrays))
 
     def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, Array] | None:
-        """As the callee's; feeds are a dict that names no state."""
+        """As :meth:`FastPath.named`; ``feeds`` is a dict that contains no state."""
         with self._executor.states.lock:
             whole = self._whole(feeds)
             return None if whole is None else self._callee.named(whole, names, out)

@@ -1,4 +1,6 @@
-"""Loading a target into the native runtime: kernels found by name, weights handed over, tasks encoded."""
+"""Loads the code of a target into the native runtime: resolves kernels by name, and passes weights
+and tasks.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from graphwright.records import dataclass, field, replace
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
 LEVELS = ("baseline", "v3", "v4")
-"""Levels of x86-64, each with the instructions of those before it."""
+"""Microarchitecture levels of x86-64; each includes the instructions of those before it."""
 
 
 def target_isa(options: Options) -> str:
-    """The ISA whose kernels run. Raises ToolchainError on a CPU that has not what they need."""
+    """The ISA whose kernels run. Raises ToolchainError on a CPU that lacks the instructions they need."""
     here = _native.isa()
     name = here if options.isa == "auto" else options.isa
     if name == "baseline":
@@ -31,14 +33,14 @@ def target_isa(options: Options) -> str:
         )
     if LEVELS.index(name) > LEVELS.index(here) and name not in options.targets:
         what = f"isa={name} needs another CPU: this one is x86-64-{here}"
-        hint = f"to compile for both, give targets={name},{here}"
+        hint = f"to compile for both, set targets={name},{here}"
         raise ToolchainError(Diagnostic("cpu", what, hint=hint))
     return name
 
 
 def for_this_cpu(options: Options) -> Options:
-    """``options`` with the ISA whose kernels run and the rates that costs are predicted from; as they are for
-    a device that is no CPU. Raises ToolchainError.
+    """``options`` with the ISA of the kernels and the rates of the cost model filled in; unchanged if the
+    device is not a CPU. Raises ToolchainError.
     """
     if options.device not in DEVICES:
         return options
@@ -47,29 +49,30 @@ def for_this_cpu(options: Options) -> Options:
 
 
 def usable_isas() -> tuple[str, ...]:
-    """The ISAs that this CPU has and kernels are written for, the least first."""
+    """The ISAs that this CPU supports and that have kernels, lowest level first."""
     return LEVELS[1 : LEVELS.index(_native.isa()) + 1]
 
 
 def multiplies_bf16(options: Options) -> bool:
-    """Whether the CPU that kernels are for has instructions for products of bf16: this one, or one of a
-    higher level, which is taken to have them."""
+    """Whether the target CPU has bf16 dot-product instructions: this CPU if it is the target; a CPU of a
+    higher level is assumed to have them.
+    """
     return options.isa == "v4" and (_native.has_bf16() or _native.isa() != "v4")
 
 
 @cache
 def kernel_library(isa: str) -> _native.Library:
-    """The kernels that this graphwright comes with."""
+    """The library of precompiled kernels that is part of this installation."""
     return _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so"))
 
 
 def library_digest(isa: str) -> str:
-    """What tells :func:`kernel_library` from those of other versions."""
+    """Identifies the version of :func:`kernel_library`."""
     return kernel_library(isa).text("gw_kernels_digest")
 
 
 def export_faults(code: bytes, functions: Iterable[str]) -> list[str]:
-    """Why a shared object cannot be loaded, or which of ``functions`` it does not export."""
+    """Why a shared object cannot be loaded, or the ``functions`` that it does not export."""
     try:
         library = _native.load_library(code)
     except _native.LoadError as error:
@@ -79,13 +82,13 @@ def export_faults(code: bytes, functions: Iterable[str]) -> list[str]:
         try:
             library.symbol(function)
         except KeyError:
-            faults.append(f"there is no function {function}")
+            faults.append(f"it does not export the function {function}")
     return faults
 
 
 def best_target(targets: Mapping[str, TargetCode], options: Options) -> TargetCode | None:
-    """The target of the newest ISA that this CPU has, compiled for the kernels that are here; with the option
-    ``isa``, of that one alone.
+    """The target of the highest ISA that this CPU supports, if it was compiled for the installed kernel
+    library; with the option ``isa``, only that ISA is considered.
     """
     newest = target_isa(options)
     usable = LEVELS[: LEVELS.index(newest) + 1] if options.isa == "auto" else (newest,)
@@ -95,28 +98,33 @@ def best_target(targets: Mapping[str, TargetCode], options: Options) -> TargetCo
 
 @dataclass
 class Shared:
-    """What programs of which one runs at a time, mostly, have together: memory of runs, kernels by bytes."""
+    """What the programs of a model share, as usually one of them runs at a time: arenas and loaded
+    libraries.
+    """
 
     plans: int = Options.plan_cache
-    """Plans of input shapes that each keeps."""
+    """The most plans that each program caches."""
     arenas: _native.Arenas = field(default_factory=_native.Arenas)
     libraries: dict[bytes, _native.Library] = field(default_factory=dict)
-    watched: str | None = None
-    """What a crash in a kernel calls the model; None where crashes are not watched."""
+    """Loaded shared objects by content."""
+    crash_label: str | None = None
+    """The name of the model in reports of crashes in its kernels; None if crashes are not reported."""
 
     def library(self, data: bytes) -> _native.Library:
-        """A shared object, loaded once."""
+        """Loads a shared object, once for each content."""
         if data not in self.libraries:
             self.libraries[data] = _native.load_library(data)
         return self.libraries[data]
 
 
-_FOREIGN: Final = "plugin_"
-"""How the names of shared objects of users' own C begin."""
+_PLUGIN_PREFIX: Final = "plugin_"
+"""The prefix of the names of shared objects compiled from the C code of plugins."""
 
 
 def load_program(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
-    """The target's tasks, ready to run; a PackageError if a kernel is missing or they are malformed."""
+    """Loads the tasks of ``target``. Raises PackageError if a kernel is missing or the tasks are
+    malformed.
+    """
     try:
         return _load(program, target, weights, shared)
     except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:
@@ -144,24 +152,24 @@ def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shar
         dtypes=lambda: [spec.dtype.numpy for spec in program.outputs],
         libraries=[library, *libraries.values()],
         arenas=shared.arenas,
-        sites=() if shared.watched is None else _sites(program, target, shared.watched),
+        sites=() if shared.crash_label is None else _sites(program, target, shared.crash_label),
         extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
         about=target,
     )
 
 
 def _hosts(target: TargetCode) -> list[_native.HostFunction]:
-    """What runs in Python: with it come the ops, so it is imported where there is something."""
+    """The functions that run in Python."""
     if not target.stored.hosts:
         return []
-    from graphwright.runtime.hostcall import host_callable
+    from graphwright.runtime.hostcall import host_callable  # imports all ops
 
     return [host_callable(host) for host in target.stored.hosts]
 
 
 def _sites(program: Program, target: TargetCode, model: str) -> list[str]:
-    """What crashes say, made of the tasks, which running does not read."""
-    from graphwright.runtime.crash_sites import crash_sites
+    """The crash report of each task."""
+    from graphwright.runtime.crash_sites import crash_sites  # decodes the tasks, which a run does not need
 
     return crash_sites(program, target, model)
 
@@ -169,11 +177,13 @@ def _sites(program: Program, target: TargetCode, model: str) -> list[str]:
 def _extent(
     symbol: str, module: str, library: _native.Library, generated: Mapping[str, _native.Library]
 ) -> int:
-    """The address of what says how far a kernel reaches; 0 where a user's own has none."""
+    """The address of the function that computes the memory extent of a kernel's accesses; 0 if a kernel of a
+    plugin has none.
+    """
     try:
         return _address(f"{symbol}_extent", module, library, generated)
     except PackageError:
-        if module.startswith(_FOREIGN):
+        if module.startswith(_PLUGIN_PREFIX):
             return 0
         raise
 
@@ -190,7 +200,7 @@ def _address(
     raise PackageError(
         Diagnostic(
             "missing-kernel",
-            f"kernel {symbol!r} is not there",
-            hint="compile the model with this version",
+            f"the package needs kernel {symbol!r}, which neither it nor the kernel library contains",
+            hint="compile the model again with this version",
         )
     )

@@ -1,4 +1,4 @@
-"""Calls of tasks, put together from the pieces that threads did of them."""
+"""Assembles the calls of tasks from recorded events: each thread records the chunks that it ran."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ _CALL: Final = (
 
 @dataclass(frozen=True)
 class TaskTime:
-    """One call of a task; times in nanoseconds on the monotonic clock. ``predicted``: what the cost model
-    says that it takes one core, in nanoseconds; 0 where it says nothing. ``processor``: nanoseconds that its
-    threads had a processor, where they were recorded. ``ops``: what it computes, as ``Conv + Relu``.
+    """One call of a task; times in nanoseconds on the monotonic clock.
+
+    ``predicted`` is the time on one core that the cost model predicts, in nanoseconds, 0 if unknown;
+    ``processor`` the CPU time of its threads in nanoseconds, if recorded; ``ops`` what it computes, such as
+    ``Conv + Relu``.
     """
 
     task: int
@@ -41,12 +43,13 @@ class TaskTime:
 
 
 def task_calls(events: Events) -> Array:
-    """Each call of a task in :meth:`Events.whole_runs`, in the order of their starts.
+    """The calls of tasks in :meth:`Events.whole_runs`, ordered by start.
 
-    An array with the fields ``run``, ``task``, ``plan`` (its serial), ``start``, ``end``, ``busy`` (time
-    of all threads together), ``processor``, the number of ``pieces``, the ``slot`` and ``thread`` that ended
-    last, the ``first_thread``, when the piece that ended last began (``last_start``), whether it
-    ``is_block``: a branch or a loop, which contains other calls, and what counters ``counted``.
+    A structured array with the fields ``run``, ``task``, ``plan`` (serial number), ``start``, ``end``,
+    ``busy`` (sum over threads), ``processor`` (CPU time), ``pieces`` (number of recorded chunks), ``slot``
+    and ``thread`` of the chunk that ended last, ``last_start`` (its start), ``first_thread``, ``is_block`` (a
+    branch or a loop, which contains other calls), and ``counted`` (hardware counters). Times are in
+    nanoseconds.
     """
     runs = events.whole_runs()
     plans = dict(zip(runs["run"].tolist(), runs["id"].tolist(), strict=True))
@@ -60,7 +63,7 @@ def task_calls(events: Events) -> Array:
 
 
 def _with_threads(events: Events, *kinds: EventKind) -> Array:
-    """The events of ``kinds``, with the field ``thread``, by run, task and start."""
+    """The events of ``kinds`` with the additional field ``thread``, ordered by run, task and start."""
     found = []
     for each in events.threads:
         chosen = each.events[np.isin(each.events["kind"], kinds)]
@@ -77,7 +80,7 @@ def _with_threads(events: Events, *kinds: EventKind) -> Array:
 
 
 def _equal(events: Array, *names: str) -> Array:
-    """Whether each event but the first has the same fields ``names`` as the one before it."""
+    """For each event but the first, whether the fields ``names`` equal those of the event before it."""
     same = np.ones(max(len(events) - 1, 0), bool)
     for name in names:
         same &= events[name][1:] == events[name][:-1]
@@ -85,8 +88,8 @@ def _equal(events: Array, *names: str) -> Array:
 
 
 def _merged(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
-    """A call for each set of pieces that makes all units of a task once: a task's calls in a run follow each
-    other."""
+    """Groups pieces into calls: each call covers all units of its task once, as calls of one task in a run do
+    not overlap."""
     units = pieces["b"] - pieces["a"]
     is_first = np.ones(len(pieces), bool)
     is_first[1:] = ~_equal(pieces, "run", "id")
@@ -114,7 +117,7 @@ def _merged(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
 
 
 def _grids(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
-    """Of each piece, the units of its task; 1 where the plan is not known."""
+    """For each piece, the grid of its task; 1 if the plan is unknown."""
     grids = np.ones(len(pieces), np.int64)
     for run in np.unique(pieces["run"]).tolist():
         plan = events.plans.get(plans.get(run, 0))
@@ -125,7 +128,7 @@ def _grids(pieces: Array, events: Events, plans: dict[int, int]) -> Array:
 
 
 def _blocks(events: Events) -> Array:
-    """A call for each branch and loop that has ended: a task's ends follow its beginnings in turn."""
+    """A call for each branch and loop that ended: the events of one task alternate between begin and end."""
     edges = _with_threads(events, EventKind.OPEN, EventKind.CLOSE)
     edges = edges[np.lexsort((edges["start"], edges["kind"], edges["id"], edges["run"]))]
     is_first = np.ones(len(edges), bool)
@@ -145,14 +148,16 @@ def _blocks(events: Events) -> Array:
 
 
 def record_tasks(run: Callable[[], T], processor: bool = False) -> tuple[T, list[TaskTime]]:
-    """What ``run`` gives, and the calls of tasks and nodes that it made on this thread, in order."""
+    """The result of ``run``, and the calls of tasks and nodes of the runs that it began, ordered by start."""
     with Recording(processor=processor) as recording:
         result = run()
     return result, task_times(recording.events(), threading.get_native_id())
 
 
 def task_times(events: Events, thread: int) -> list[TaskTime]:
-    """Calls of tasks in runs that ``thread`` began, and of nodes that it ran in Python, in order."""
+    """The calls of tasks in runs that ``thread`` began, and of nodes that it ran in Python, ordered
+    by start.
+    """
     own = [each.events for each in events.threads if each.thread == thread]
     runs = [run for each in own for run in each["run"][each["kind"] == EventKind.RUN].tolist()]
     calls = task_calls(events)
@@ -179,6 +184,6 @@ def _node(events: Events, node: Any) -> TaskTime:
 
 
 def kernel_name(graph: TaskGraph, task: int) -> str:
-    """The kernel that a launch calls; of other tasks, what they are."""
+    """The symbol of the kernel that a task launches; for other tasks, the kind of task."""
     kind, number = graph.tasks[task].kind.name, graph.tasks[task].kernel
     return graph.kernels[number].symbol if kind == "LAUNCH" else kind.lower()

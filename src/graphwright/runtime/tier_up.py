@@ -1,7 +1,7 @@
-"""Models that meet the same shapes again and again: static variants of them, made beside the runs.
+"""Tier-up: compiles static variants of a dynamic model in the background, for input shapes that recur.
 
-A variant is compiled in a process of its own, so that no run waits for the interpreter's lock; it serves the
-shapes that it was made for, from the moment on that it is there, and nothing else.
+A variant is compiled in another process, so that no run waits for the GIL. As soon as it is ready, it serves
+the shapes that it was compiled for.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from graphwright.runtime.executor import (
 )
 
 COUNTED: Final = 256
-"""Shapes whose runs are counted: those seen first are forgotten."""
+"""The most shapes whose runs are counted; the oldest is dropped."""
 FAULTS: Final = 16
-"""Reasons that are kept of variants that could not be made."""
+"""The most error messages of failed compilations that are kept."""
 PATIENCE: Final = 5.0
-"""Seconds that the end of the process waits for a build to stop."""
+"""How long the end of the process waits for a compilation to stop, in seconds."""
 _COUNTERS: Final = ("hot_builds", "hot_failed", "hot_evictions")
 _alive: weakref.WeakSet[TierUp] = weakref.WeakSet()
 
@@ -45,30 +45,31 @@ class _Variant:
     executor: Executor
     path: FastPath
     used: int
-    """The run that used it last."""
+    """The number of the run that used it last."""
 
 
 @dataclass
 class _Seen:
-    """Of a shape without a variant."""
+    """Counts the runs of shapes that have no variant."""
 
     first: int
-    """The run that was the first of it."""
+    """The number of the first run."""
     runs: int = 0
     wanted: bool = False
 
 
 class TierUp(Executor):
-    """Runs ``general``, and for shapes that recur a static program that ``package`` is compiled to for them.
+    """Runs ``general``; for shapes that recur, it compiles ``package`` to a static variant and runs this.
 
-    A variant that was not used since a newcomer was first seen makes room for it. Faults of compilations are
-    counted in :meth:`stats` and kept in :attr:`faults`; such shapes stay with ``general``.
+    A new variant replaces one that was not used since the new shapes were first seen. Failed compilations are
+    counted in :meth:`stats`, and their messages are kept in :attr:`faults`; ``general`` goes on to run such
+    shapes.
     """
 
     def __init__(
         self, general: Executor, inputs: Sequence[TensorSpec], package: Package, options: Options, load: Load
     ) -> None:
-        """``load`` makes what runs a package that was compiled."""
+        """``load`` makes the executor of a compiled package."""
         self.general = general
         self.faults: deque[str] = deque(maxlen=FAULTS)
         self._names = tuple(spec.name for spec in inputs)
@@ -79,14 +80,16 @@ class TierUp(Executor):
         self._seen: dict[Shapes, _Seen] = {}
         self._runs = 0
         self._counts: Counter[str] = Counter()
-        self._gone: Counter[str] = Counter()
-        """What variants counted that are no longer kept."""
+        self._dropped_stats: Counter[str] = Counter()
+        """The counters of variants that were dropped."""
         self._threads = options.threads
-        self._begin()
+        self._start_process()
         _alive.add(self)
 
-    def _begin(self) -> None:
-        """What belongs to one process: a child has no thread that builds, and may find the lock taken."""
+    def _start_process(self) -> None:
+        """Initializes the state of one process: a forked child has no build thread, and may find the lock
+        held.
+        """
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._wanted: deque[tuple[Shapes, _Seen]] = deque()
@@ -97,7 +100,9 @@ class TierUp(Executor):
     # -- runs -----------------------------------------------------------------------------------------------
 
     def fast_path(self, threads: int) -> FastPath:
-        """A run that no fast path serves is not to be counted twice."""
+        """As :meth:`Executor.fast_path`. If ``general`` has none, neither has this: it would count runs
+        twice.
+        """
         self._threads = threads
         path = self.general.fast_path(threads)
         return path if isinstance(path, NoFastPath) else _TierUpFastPath(self, self._names, path)
@@ -112,7 +117,7 @@ class TierUp(Executor):
         return self.general if variant is None else variant.executor
 
     def variant(self, shapes: Shapes) -> _Variant | None:
-        """What runs ``shapes`` in place of the general executor, if it is there."""
+        """The variant that runs ``shapes`` in place of ``general``, if it is ready; counts the run."""
         self._runs += 1
         variant = self._variants.get(shapes)
         if variant is not None:
@@ -123,11 +128,11 @@ class TierUp(Executor):
             seen = self._first_seen(shapes)
         seen.runs += 1
         if seen.runs >= self._after and not seen.wanted:
-            self._want(shapes, seen)
+            self._request_build(shapes, seen)
         return None
 
     def _first_seen(self, shapes: Shapes) -> _Seen:
-        self._own()
+        self._check_process()
         with self._lock:
             if len(self._seen) >= COUNTED:
                 del self._seen[next(iter(self._seen))]
@@ -135,20 +140,21 @@ class TierUp(Executor):
 
     # -- variants -------------------------------------------------------------------------------------------
 
-    def _own(self) -> None:
+    def _check_process(self) -> None:
+        """Starts anew in a forked child."""
         if self._process != os.getpid():
-            self._begin()
+            self._start_process()
             for seen in list(self._seen.values()):
                 seen.wanted = False
 
-    def _want(self, shapes: Shapes, seen: _Seen) -> None:
-        """Let a variant be made, if there is a place for it."""
-        self._own()
+    def _request_build(self, shapes: Shapes, seen: _Seen) -> None:
+        """Queues the compilation of a variant, unless there is no room for it."""
+        self._check_process()
         with self._lock:
             if seen.wanted or self._closed:
                 return
             if len(self._variants) >= self._most and self._idle(seen) is None:
-                self._seen.pop(shapes, None)  # its runs are counted anew
+                self._seen.pop(shapes, None)  # count its runs from 0 again
                 return
             seen.wanted = True
             self._wanted.append((shapes, seen))
@@ -157,7 +163,9 @@ class TierUp(Executor):
                 self._worker.start()
 
     def _idle(self, newcomer: _Seen) -> Shapes | None:
-        """The variant used longest ago, if that was before the newcomer was first seen. The lock is held."""
+        """The least recently used variant, if its last use was before ``newcomer`` was first seen. The lock
+        is held.
+        """
         oldest = min(self._variants, key=lambda shapes: self._variants[shapes].used)
         return oldest if self._variants[oldest].used < newcomer.first else None
 
@@ -172,7 +180,7 @@ class TierUp(Executor):
             try:
                 executor = build(self._package, shapes, self._options)
                 path = executor.fast_path(self._threads)
-            except Exception as error:  # whatever it is: runs go on
+            except Exception as error:  # runs continue on the general executor
                 if not self._closed:
                     self._counts["hot_failed"] += 1
                     self.faults.append(f"{', '.join(map(str, shapes))}: {error}")
@@ -185,15 +193,15 @@ class TierUp(Executor):
                 old = self._idle(seen)
                 if old is None:
                     return
-                self._gone.update(self._variants.pop(old).executor.stats())
-                del self._gone["arena_bytes"]
+                self._dropped_stats.update(self._variants.pop(old).executor.stats())
+                del self._dropped_stats["arena_bytes"]
                 self._counts["hot_evictions"] += 1
             self._counts["hot_builds"] += 1
             self._variants[shapes] = variant
             self._seen.pop(shapes, None)
 
     def set_threads(self, threads: int) -> None:
-        """Of all runs from now on through entries."""
+        """Sets the threads of all later runs through fast paths."""
         self._threads = threads
         for variant in list(self._variants.values()):
             variant.path.threads = threads
@@ -208,7 +216,7 @@ class TierUp(Executor):
         return sum(executor.trim() for executor in self._executors())
 
     def stats(self) -> dict[str, int]:
-        totals = total([self._gone, *(executor.stats() for executor in self._executors())])
+        totals = total([self._dropped_stats, *(executor.stats() for executor in self._executors())])
         counts = {name: self._counts[name] for name in _COUNTERS}
         return {**totals, "hot_variants": len(self._variants), **counts}
 
@@ -216,14 +224,16 @@ class TierUp(Executor):
         return [self.general, *(variant.executor for variant in list(self._variants.values()))]
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is being built, for tests and benchmarks; whether it came to that."""
+        """Waits until no compilation is running, for tests and benchmarks. Returns False after
+        ``seconds``.
+        """
         worker = self._worker
         if worker is not None:
             worker.join(seconds)
         return self._worker is None
 
     def close(self) -> None:
-        """Stop what is being built: nothing will be made any more."""
+        """Stops the running compilation and accepts no more."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -236,14 +246,16 @@ class TierUp(Executor):
 
 
 class _TierUpFastPath(FastPath):
-    """That of a :class:`TierUp`: hands arrays to the fast path of what runs their shapes."""
+    """The fast path of a :class:`TierUp`: forwards to that of the variant for the shapes, or of
+    ``general``.
+    """
 
     def __init__(self, hot: TierUp, names: tuple[str, ...], general: FastPath) -> None:
         self._hot, self._names, self._general = hot, names, general
 
     @property
     def threads(self) -> int:
-        """Threads of a run."""
+        """The number of threads of a run."""
         return self._general.threads
 
     @threads.setter
@@ -252,25 +264,25 @@ class _TierUpFastPath(FastPath):
         self._hot.set_threads(count)
 
     def __call__(self, *arrays: Any) -> tuple[Array, ...] | None:
-        """A run on arrays in the order of the inputs."""
+        """As :meth:`FastPath.__call__`."""
         try:
             path = self._path(tuple([array.shape for array in arrays]))
-        except (AttributeError, TypeError):  # what is no array
+        except (AttributeError, TypeError):  # not an array
             path = self._general
         return path(*arrays)
 
     def named(self, feeds: Any, names: object, out: object = None, /) -> dict[str, Array] | None:
-        """A run on a dict of arrays: the outputs called ``names``, or all, some of them in ``out``."""
+        """As :meth:`FastPath.named`."""
         return self._of_feeds(feeds).named(feeds, names, out)
 
     def listed(self, feeds: Any, names: object, /) -> list[Array] | None:
-        """As :meth:`named`, in the order of ``names``."""
+        """As :meth:`FastPath.listed`."""
         return self._of_feeds(feeds).listed(feeds, names)
 
     def _of_feeds(self, feeds: Any) -> FastPath:
         try:
             return self._path(tuple([feeds[name].shape for name in self._names]))
-        except (AttributeError, KeyError, TypeError):  # what is no dict of arrays
+        except (AttributeError, KeyError, TypeError):  # not a dict of arrays
             return self._general
 
     def _path(self, shapes: Shapes) -> FastPath:

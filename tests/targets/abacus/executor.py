@@ -19,7 +19,7 @@ from graphwright.ir.loops.text import parse_kernel
 from graphwright.ir.symbols import evaluate
 from graphwright.lower.tasks import Buffer, Code, Instruction, Operand, Storage, Task, TaskKind
 from graphwright.package.package import Package
-from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, handed_over
+from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, write_output
 from graphwright.runtime.hostcall import host_callable
 from graphwright.runtime.instantiate import register_device
 
@@ -67,7 +67,7 @@ class Interpreter:
         for task in graph.tasks:
             self._run(task, registers, memory)
         given = outputs or [None] * len(made)
-        return [handed_over(a, t, b.name) for a, t, b in zip(made, given, graph.outputs, strict=True)]
+        return [write_output(a, t, b.name) for a, t, b in zip(made, given, graph.outputs, strict=True)]
 
     def plans(self, shapes: Shapes | None, threads: int) -> list[ProgramPlan]:
         return []

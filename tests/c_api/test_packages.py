@@ -42,7 +42,7 @@ def test_a_package_of_a_stranger_is_not_run(
     other.write_bytes(bytes(32))
     assert refused(package, keys=[other])[0] == "untrusted"
     other.write_bytes(b"short")
-    assert refused(package, keys=[other]) == ("file", f"{other} holds no key of 32 bytes or more")
+    assert refused(package, keys=[other]) == ("file", f"{other} does not contain a key of 32 bytes or more")
     assert refused(package, keys=[tmp_path / "none"])[0] == "file"
 
 

@@ -1,3 +1,3 @@
-"""What compiling gives: a tree of programs, of choices between them by shape, and of what runs between
-them.
+"""The result of compilation: a tree of programs, dispatches between them by input shape, and host programs
+that call them.
 """

@@ -1,4 +1,4 @@
-"""Executables as JSON holds them, all but the targets of programs."""
+"""Encodes executables as JSON values and decodes them, except for the targets of programs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.dtypes import dtype_named
 
 MAX_DEPTH: Final = 32
-"""Of executables in executables, and of bodies in bodies."""
+"""The deepest nesting of executables, and of bodies in host programs."""
 Targets = Callable[[int], Mapping[str, TargetCode]]
-"""The targets of the program of a number: programs are counted as :func:`programs_of` names them."""
+"""The targets of a program by its number, which is its position in :func:`programs_of`."""
 
 
 def encode(executable: Executable) -> dict[str, Any]:
-    """What :func:`decode` reads."""
+    """The executable as a JSON value, which :func:`decode` reads."""
     if isinstance(executable, Program):
         own = {"guards": list(executable.guards), "device": executable.device}
         return {"kind": "program", **_encode_interface(executable), **own}
@@ -78,12 +78,12 @@ def _encode_step(step: Step) -> dict[str, Any]:
 
 
 def decode(plain: Any, targets: Targets) -> Executable:
-    """What :func:`encode` made. Raises KeyError, TypeError or ValueError where it cannot be run."""
+    """The inverse of :func:`encode`. Raises KeyError, TypeError or ValueError if the value is malformed."""
     return _Decoder(targets).executable(plain, 0)
 
 
 class _Decoder:
-    """Counts the programs that it makes."""
+    """Decodes executables and numbers their programs."""
 
     def __init__(self, targets: Targets) -> None:
         self._targets = targets
@@ -106,7 +106,7 @@ class _Decoder:
             raise ValueError(f"an executable is of an unknown kind: {plain['kind']!r}")
         cases = tuple(self.executable(case, depth + 1) for case in plain["cases"])
         if any(_dtypes(case) != _dtypes_of(inputs, outputs) or case.states != states for case in cases):
-            raise ValueError("a case takes, gives or updates others than the executable that chooses it")
+            raise ValueError("a case has other inputs, outputs or states than its dispatch")
         subgraph = None if plain["subgraph"] is None else _number(plain["subgraph"])
         return Dispatch(inputs, outputs, cases, plain["otherwise"], subgraph, states)
 
@@ -135,7 +135,7 @@ class _Decoder:
         bodies = tuple(self._host_program(body, depth + 1) for body in plain["bodies"])
         repeats = bool(plain["repeats"])
         if repeats and [[type(inner) for inner in body.steps] for body in bodies] != [[CallProgram]]:
-            raise ValueError("a loop in native code has another body than one call")
+            raise ValueError("the body of a native loop must be one call")
         return CallHost(
             str(plain["op"]),
             str(plain["node"]),
@@ -153,7 +153,7 @@ class _Decoder:
         if len(callee.inputs) != len(inputs) + len(sizes) or len(callee.outputs) != len(outputs):
             raise ValueError(f"call {number} has another number of inputs or outputs than its program")
         if callee.states:
-            raise ValueError(f"call {number} updates what it reads")
+            raise ValueError(f"call {number} calls a program that updates states")
         if isinstance(callee, Dispatch) and callee.subgraph != number:
             raise ValueError(f"call {number} compiles another subgraph")
         return CallProgram(number, inputs, sizes, outputs, callee)
@@ -163,33 +163,35 @@ def _bind_size(plain: Any, outputs: tuple[int, ...]) -> BindSize:
     shapes = tuple(tuple(map(int, shape)) for shape in plain["shapes"])
     inputs = tuple(map(_number, plain["inputs"]))
     if not len(shapes) == len(outputs) == len(inputs) - 1:
-        raise ValueError(f"{plain['node']} has another number of buffers than of values")
+        raise ValueError(f"{plain['node']} must have one output for each buffer")
     return BindSize(str(plain["bind"]), shapes, str(plain["node"]), inputs, outputs)
 
 
 def _states(plain: Any, inputs: Sequence[TensorSpec]) -> tuple[int, ...]:
     states = tuple(map(_number, plain))
     if len(set(states)) < len(states) or any(number >= len(inputs) for number in states):
-        raise ValueError("a state is no input, or named twice")
+        raise ValueError("a state is not an input, or is listed twice")
     return states
 
 
 def _number(number: Any) -> int:
     if type(number) is not int or number < 0:
-        raise ValueError(f"{number!r} is no number of a value")
+        raise ValueError(f"{number!r} is not the number of a value")
     return number
 
 
 def _check_numbers(program: HostProgram) -> None:
     numbers = [call.number for call in program.calls()]
     if len(set(numbers)) < len(numbers):
-        raise ValueError("two calls have one number")
+        raise ValueError("two calls have the same number")
 
 
 def _check_order(program: HostProgram) -> None:
-    """Every value is made once, before it is read, and what a call takes and gives has the values' types."""
+    """Raises ValueError unless each value is made exactly once, before it is read, and the types of values
+    match those of the calls that read and make them.
+    """
     if program.input_count > len(program.values):
-        raise ValueError(f"{program.input_count} inputs are more than there are values")
+        raise ValueError(f"there are {program.input_count} inputs, but only {len(program.values)} values")
     made = [*range(program.input_count), *(value for value, _ in program.constants)]
     known = set(made)
     for step in program.steps:
@@ -202,19 +204,19 @@ def _check_order(program: HostProgram) -> None:
     _check_read((value for _, value in program.updates), known)
     _states(program.states, program.inputs)
     if len(made) != len(known) or known != set(range(len(program.values))):
-        raise ValueError("values of a host program are not made once each")
+        raise ValueError("each value of a host program must be made exactly once")
 
 
 def _check_read(values: Iterable[int], known: set[int]) -> None:
     if missing := sorted(set(values) - known):
-        raise ValueError(f"a step reads value {missing[0]}, which none before it makes")
+        raise ValueError(f"a step reads value {missing[0]}, which no earlier step makes")
 
 
 def _check_types(call: CallProgram, values: Sequence[TensorSpec]) -> None:
     inputs = [values[number].dtype for number in call.inputs] + [dtype_named("u8")] * len(call.sizes)
     wanted = inputs + [values[number].dtype for number in call.outputs]
     if wanted != list(_dtypes(call.callee)):
-        raise ValueError(f"call {call.number} has other types than the values that it reads and makes")
+        raise ValueError(f"the types of call {call.number} do not match the values that it reads and makes")
 
 
 def _dtypes(executable: Executable) -> list[object]:

@@ -1,8 +1,8 @@
 """The nodes of an executable.
 
-An executable is a :class:`Program`, a :class:`Dispatch` that chooses between executables by the shapes of a
-run, or a :class:`HostProgram` that calls executables and runs nodes between the calls. Each says what it
-takes and gives, and what it assumes of sizes beyond that.
+An executable is a :class:`Program`, a :class:`Dispatch` that chooses between executables by input shape, or a
+:class:`HostProgram` that calls executables and runs nodes between the calls. Each has the types of its inputs
+and outputs, and guards: further assumptions about their sizes.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 ERROR: Final = "error"
 COMPILE: Final = "compile"
 SIZE_INPUT: Final = "size of "
-"""What the name of an input begins with that binds the size called so."""
+"""The prefix of the name of an input that passes a size; the name of the size follows."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Tasks, for each of several ISAs."""
+    """A compiled graph: tasks and kernels for one or more targets."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     guards: tuple[str, ...]
-    """What the tasks assume of sizes: a run that breaks one is refused before any task runs."""
+    """Assumptions about sizes: a run that violates one is rejected before any task runs."""
     targets: Mapping[str, TargetCode]
     states: tuple[int, ...] = ()
-    """The inputs that a run updates in place, by number."""
+    """The indices of the inputs that a run updates in place."""
     module: Module | None = None
-    """What the reference device interprets; a file does not hold it."""
+    """The module that the reference device interprets; it is not saved in files."""
     device: str = ""
-    """What it was placed on; empty: what the option ``device`` says."""
+    """The device that it was placed on; empty for the device of the option ``device``."""
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The first of ``cases`` that takes the shapes of a run, and no guard of which they break.
+    """Runs the first of ``cases`` that accepts the input shapes and whose guards they satisfy.
 
-    ``otherwise``: other shapes are an error, or the graph is compiled for them. ``subgraph`` is the number of
-    that subgraph of the package's graph; None is all of it.
+    ``otherwise`` says whether other shapes are an error, or the graph is compiled for them. ``subgraph`` is
+    the number of the subgraph that is compiled then; None for the whole graph of the package.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -54,22 +54,22 @@ class Dispatch:
     otherwise: str = ERROR
     subgraph: int | None = None
     states: tuple[int, ...] = ()
-    """As those of a program: all cases update the same."""
+    """The indices of the inputs that a run updates in place, the same for all cases."""
 
     @property
     def guards(self) -> tuple[str, ...]:
-        """None: what a case assumes is a matter of the case."""
+        """A dispatch has no guards; its cases have."""
         return ()
 
 
 @dataclass(frozen=True)
 class CallProgram:
-    """Makes ``outputs`` of the values ``inputs``, and of an array ``u8[size, 0]`` for each of ``sizes``,
-    which binds that size.
+    """Calls an executable with the values ``inputs`` and makes the values ``outputs``. For each of ``sizes``
+    it passes one more input, an empty array ``u8[size, 0]``.
     """
 
     number: int
-    """Of the subgraph that was compiled."""
+    """The number of the subgraph that the callee was compiled from."""
     inputs: tuple[int, ...]
     sizes: tuple[str, ...]
     outputs: tuple[int, ...]
@@ -78,8 +78,8 @@ class CallProgram:
 
 @dataclass(frozen=True)
 class CallHost:
-    """A node that the host runs, and why: ``op`` as the graph text prints it. An op with regions runs
-    ``bodies``. If it ``repeats``, it is a loop whose body is one call of a program: native code runs it.
+    """A node that the host runs, and the reason; ``op`` is its text in the graph, and ``bodies`` are its
+    regions. If ``repeats``, it is a loop whose body is one call of a program, which native code can run.
     """
 
     op: str
@@ -93,8 +93,9 @@ class CallHost:
 
 @dataclass(frozen=True)
 class BindSize:
-    """Binds a size that depends on data: the first of ``inputs`` says how much ``size`` is, the others are
-    buffers of which ``outputs`` are the first elements, under ``shapes`` in which -1 stands for the size.
+    """Binds a data-dependent dimension: the first of ``inputs`` holds the value of ``size``. The others are
+    over-allocated buffers; ``outputs`` are views of their first elements with ``shapes``, in which -1 stands
+    for the size.
     """
 
     size: str
@@ -111,8 +112,8 @@ Step = CallProgram | CallHost | BindSize
 class HostProgram:
     """Calls of programs, and nodes that the host runs between them.
 
-    Values are numbered: the first are the inputs; those of ``constants`` lie in the weights, by digest; steps
-    make the others.
+    Values are numbered. The first are the inputs, those of ``constants`` are tensors of the weights (by
+    digest), and steps make the others.
     """
 
     input_count: int
@@ -122,40 +123,40 @@ class HostProgram:
     results: tuple[int, ...]
     """The numbers of the outputs."""
     updates: tuple[tuple[int, int], ...] = ()
-    """Inputs that become values when all steps have run."""
+    """Pairs (input, value): states that are set to the value after all steps."""
     guards: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
-    """What sizes must satisfy that no program sees together; guards of that kind are checked as well."""
+    """Constraints on sizes that no single program sees together; so are the guards."""
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """What it takes."""
+        """The inputs, in order."""
         return self.values[: self.input_count]
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """What it gives."""
+        """The outputs, in order."""
         return tuple(self.values[number] for number in self.results)
 
     @property
     def states(self) -> tuple[int, ...]:
-        """The inputs that a run updates in place, by number."""
+        """The indices of the inputs that a run updates in place."""
         return tuple(number for number, _ in self.updates)
 
     def walk(self) -> Iterator[Step]:
-        """All steps, those of bodies behind the node that runs them."""
+        """All steps; those of bodies follow the node that runs them."""
         for step in self.steps:
             yield step
             for body in step.bodies if isinstance(step, CallHost) else ():
                 yield from body.walk()
 
     def calls(self) -> list[CallProgram]:
-        """All calls, those of bodies too, in the order of their numbers."""
+        """All calls, including those of bodies, ordered by number."""
         found = [step for step in self.walk() if isinstance(step, CallProgram)]
         return sorted(found, key=lambda call: call.number)
 
     def hosts(self) -> list[CallHost]:
-        """All nodes that the host runs, those of bodies too."""
+        """All nodes that the host runs, including those of bodies."""
         return [step for step in self.walk() if isinstance(step, CallHost)]
 
 
@@ -163,7 +164,7 @@ Executable = Program | Dispatch | HostProgram
 
 
 def programs_of(executable: Executable) -> Iterator[Program]:
-    """All programs, in the order in which a file numbers them."""
+    """All programs, in the order of their numbers in a file."""
     if isinstance(executable, Program):
         yield executable
     for child in children_of(executable):
@@ -171,7 +172,7 @@ def programs_of(executable: Executable) -> Iterator[Program]:
 
 
 def children_of(executable: Executable) -> Sequence[Executable]:
-    """What it chooses from, or calls."""
+    """The cases of a dispatch, or the callees of a host program."""
     if isinstance(executable, Dispatch):
         return executable.cases
     if isinstance(executable, HostProgram):
@@ -180,7 +181,7 @@ def children_of(executable: Executable) -> Sequence[Executable]:
 
 
 def host_programs_of(executable: Executable) -> Iterator[HostProgram]:
-    """All host programs that are no bodies of another's nodes."""
+    """All host programs, except those that are bodies of another one's nodes."""
     if isinstance(executable, HostProgram):
         yield executable
     for child in children_of(executable):
@@ -188,25 +189,25 @@ def host_programs_of(executable: Executable) -> Iterator[HostProgram]:
 
 
 def accepts(executable: Executable, shapes: Sequence[Sequence[int]]) -> bool:
-    """Whether the ranks of ``shapes`` are its own, and the sizes where it has numbers."""
+    """Whether ``shapes`` have the ranks and the static sizes of its inputs."""
     return all(spec.accepts(shape) for spec, shape in zip(executable.inputs, shapes, strict=True))
 
 
 def is_static(executable: Executable) -> bool:
-    """Whether it is for one shape of each input; containers have none."""
+    """Whether all its inputs have static shapes; containers count as static."""
     return static_shapes(executable.inputs) is not None
 
 
 def buckets_of(executable: Executable | None) -> Sequence[Executable]:
-    """The cases that were made for one shape of each input; a dispatch that compiles for others has none."""
+    """The cases with static shapes; none for a dispatch that compiles for other shapes."""
     if not isinstance(executable, Dispatch) or executable.otherwise == COMPILE:
         return ()
     return [case for case in executable.cases if is_static(case)]
 
 
 def between_buckets(dispatch: Dispatch) -> str:
-    """What becomes of shapes between the buckets of ``dispatch``: "error", "pad" or "dynamic", as Gears says;
-    empty where it has no buckets.
+    """How ``dispatch`` treats shapes between its buckets: "error", "pad" or "dynamic", as in ``Gears``; empty
+    if it has no buckets.
     """
     if not buckets_of(dispatch):
         return ""
@@ -217,7 +218,9 @@ def between_buckets(dispatch: Dispatch) -> str:
 
 
 def map_programs(executable: Executable, change: Callable[[Program], Program]) -> Executable:
-    """``executable`` with other programs in the same places, changed in the order of :func:`programs_of`."""
+    """``executable`` with each program replaced by the result of ``change``, in the order of
+    :func:`programs_of`.
+    """
     if isinstance(executable, Program):
         return change(executable)
     if isinstance(executable, Dispatch):
@@ -227,7 +230,7 @@ def map_programs(executable: Executable, change: Callable[[Program], Program]) -
 
 
 def with_callees(program: HostProgram, callees: Mapping[int, Executable]) -> HostProgram:
-    """``program`` with other callees, by the numbers of their calls."""
+    """``program`` with the callees of these calls replaced, by the numbers of the calls."""
 
     def changed(step: Step) -> Step:
         if isinstance(step, CallProgram):

@@ -1,4 +1,4 @@
-"""The tasks of a target as they are kept: enough to run them; all that is known of them where one asks."""
+"""The tasks of a target as a package stores them: decoded as far as running needs, and fully on demand."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ class _Contents:
 
 @dataclass(frozen=True)
 class StoredTasks:
-    """``data`` is JSON: what ``lower/serialize.py`` makes of a program."""
+    """The tasks of a program; ``data`` is the JSON of ``lower/serialize.py``."""
 
     data: bytes
 
     @staticmethod
     def of(tasks: TaskGraph) -> StoredTasks:
-        """Keep ``tasks``."""
-        from graphwright.lower.serialize import to_plain  # running stored tasks does without
+        """Stores ``tasks``."""
+        from graphwright.lower.serialize import to_plain  # not needed to run stored tasks
 
         plain = to_plain(tasks)
         made = StoredTasks(json.dumps(plain, separators=(",", ":"), sort_keys=True).encode())
-        with suppress(OverflowError):  # raised where the tasks are loaded
-            vars(made)["_contents"] = _contents(plain)  # as reading the data would find it
+        with suppress(OverflowError):  # loading the tasks raises it again
+            vars(made)["_contents"] = _contents(plain)  # saves decoding the data
         return made
 
     def task_graph(self) -> TaskGraph:
-        """All of it. Raises KeyError, TypeError, ValueError or IndexError where it is malformed."""
+        """All tasks, decoded. Raises KeyError, TypeError, ValueError or IndexError if they are malformed."""
         from graphwright.lower.serialize import from_plain
 
         return from_plain(json.loads(self.data))
 
     def check(self) -> None:
-        """Raise KeyError, TypeError, ValueError, IndexError or OverflowError where it cannot be run."""
+        """Raises KeyError, TypeError, ValueError, IndexError or OverflowError if the tasks cannot be run."""
         _ = self._contents, self.hosts
 
     @property
     def words(self) -> bytes:
-        """What the native runtime reads. Raises as :meth:`program` does, and OverflowError."""
+        """The encoded program for the native runtime. Raises the errors of :meth:`check`."""
         return self._contents.words
 
     @property
@@ -70,7 +70,7 @@ class StoredTasks:
 
     @cached_property
     def hosts(self) -> tuple[HostFunction, ...]:
-        """What runs in Python: nothing, mostly."""
+        """The functions that run in Python; usually none."""
         return self.task_graph().hosts if self._contents.has_hosts else ()
 
     @cached_property
@@ -79,7 +79,7 @@ class StoredTasks:
 
 
 def _contents(plain: dict[str, Any]) -> _Contents:
-    """What runs of a program; its lists, which are many, are not kept."""
+    """The parts of a program that running needs."""
     inputs, outputs = plain["inputs"], plain["outputs"]
     return _Contents(
         words_of(plain),

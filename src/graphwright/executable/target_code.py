@@ -1,4 +1,4 @@
-"""What a program is on one target."""
+"""The code of a program for one target."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class TargetCode:
     """
 
     name: str
-    """Of the target."""
+    """The name of the target, such as ``v4``."""
     stored: StoredTasks
-    """The tasks, as a package holds them."""
+    """The tasks, as a package stores them."""
     objects: Mapping[str, bytes]
     sources: Mapping[str, str]
     library: str
-    """The digest of the library whose kernels the tasks call; empty where they call none."""
+    """The digest of the kernel library that the tasks call; empty if they call none."""
 
     @cached_property
     def task_graph(self) -> TaskGraph:
-        """The tasks, for those who look at them; what runs them reads :attr:`stored`. Raises PackageError."""
+        """The tasks, decoded for inspection; running needs only :attr:`stored`. Raises PackageError."""
         try:
             return self.stored.task_graph()
         except (KeyError, TypeError, ValueError, IndexError) as error:

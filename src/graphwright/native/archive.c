@@ -38,7 +38,8 @@ enum {
 #define LARGE 0xffffffffu /* stands for a number that is in the field of 64-bit numbers */
 
 gw_status archive_damaged(const archive *a, const char *reason) {
-    return fail(GW_STATUS_PACKAGE, "%s: not a valid package: %s (is it an .om file, copied whole?)", a->where,
+    return fail(GW_STATUS_PACKAGE,
+                "%s: not a valid package: %s (check that it is an .om file, copied completely)", a->where,
                 reason);
 }
 
@@ -72,7 +73,7 @@ static gw_status fetch(const archive *a, uint64_t start, char *data, size_t size
         if (count < 0)
             return fail(GW_STATUS_FILE, "%s cannot be read: %s", a->where, strerror(errno));
         if (count == 0)
-            return archive_damaged(a, "the file became shorter while it was read");
+            return archive_damaged(a, "the file was truncated while it was read");
         data += count, start += (uint64_t)count, size -= (size_t)count;
     }
     return GW_STATUS_OK;
@@ -90,7 +91,7 @@ static gw_status find_directory_64(const archive *a, uint64_t behind, directory 
         return archive_damaged(a, "it is too short");
     TRY(fetch(a, behind - LOCATOR_64, locator, sizeof locator));
     if (!is_marked(locator, "PK\6\7"))
-        return archive_damaged(a, "its directory is not where it says");
+        return archive_damaged(a, "its directory is not at the stated offset");
     found->end = u64(locator + LOCATOR_64_END);
     TRY(fetch(a, found->end, record, sizeof record));
     if (!is_marked(record, "PK\6\6") || found->end != behind - LOCATOR_64 - END_64)
@@ -115,7 +116,7 @@ static gw_status find_directory(const archive *a, directory *found) {
     if (found->count == 0xffff || size == LARGE || start == LARGE || !ends_rightly(found))
         TRY(find_directory_64(a, a->size - END, found));
     if (!ends_rightly(found) || found->count > found->size / ENTRY)
-        return archive_damaged(a, "its directory is not where it says");
+        return archive_damaged(a, "its directory is not at the stated offset");
     return GW_STATUS_OK;
 }
 
@@ -171,15 +172,15 @@ static gw_status find_start(archive *a, member *m, uint64_t offset) {
         return archive_damaged(a, "a member has its header beyond the end of the file");
     TRY(fetch(a, offset, header, sizeof header));
     if (!is_marked(header, "PK\3\4") || u16(header + LOCAL_NAME) != length)
-        return archive_damaged(a, "a member has no header of its own");
+        return archive_damaged(a, "a member has an invalid local header");
     TRY(fetch(a, offset + LOCAL, name, length));
     if (memcmp(name, m->name, length) != 0)
-        return archive_damaged(a, "a member has no header of its own");
+        return archive_damaged(a, "a member has an invalid local header");
     m->start = offset + LOCAL + length + u16(header + LOCAL_EXTRA);
     if (m->start % ALIGNMENT != 0)
         return archive_damaged(a, "a member is not aligned");
     if (m->start > a->size || m->size > a->size - m->start)
-        return archive_damaged(a, "a member reaches beyond the end of the file");
+        return archive_damaged(a, "a member extends beyond the end of the file");
     return GW_STATUS_OK;
 }
 
@@ -198,7 +199,7 @@ static gw_status read_entry(archive *a, const char **at, const char *end, member
     memcpy(text, name, length);
     m->name = text;
     if (strlen(text) != length || !is_plain(text))
-        return archive_damaged(a, "a member has a name that no package has");
+        return archive_damaged(a, "a member has an invalid name");
     const char *wide, *wide_end;
     uint64_t stored = u32(entry + ENTRY_STORED), offset = u32(entry + ENTRY_OFFSET);
     m->size = u32(entry + ENTRY_SIZE);

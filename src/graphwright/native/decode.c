@@ -80,7 +80,7 @@ static gw_status decode_states(package *p, const json *list, executable *decoded
         int64_t number = -1;
         if (!json_integer(item, &number) || number < 0 || (uint64_t)number >= decoded->inputs.count ||
             decoded->is_state[number])
-            return malformed(p, "a state is no input, or named twice");
+            return malformed(p, "a state is not an input, or is listed twice");
         decoded->is_state[number] = true;
     }
     return GW_STATUS_OK;
@@ -104,7 +104,7 @@ static gw_status decode_cases(package *p, const json *plain, executable *decoded
         bool fits = same_dtypes(&made->inputs, &decoded->inputs);
         fits = fits && same_dtypes(&made->outputs, &decoded->outputs);
         if (!fits || memcmp(made->is_state, decoded->is_state, decoded->inputs.count) != 0)
-            return malformed(p, "a case takes, gives or updates others than the executable that chooses it");
+            return malformed(p, "a case has other inputs, outputs or states than its dispatch");
     }
     return GW_STATUS_OK;
 }

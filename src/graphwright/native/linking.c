@@ -205,7 +205,7 @@ static gw_status link_tasks(package *p, const json *target, const json *tasks, e
     if (!same_ports(&program->inputs, json_member(tasks, "inputs")) ||
         !same_ports(&program->outputs, json_member(tasks, "outputs")) || !same_states(program))
         return archive_damaged(&p->source,
-                               "inputs, outputs or states of a program are not those of its tasks");
+                               "inputs, outputs or states of a program differ from those of its tasks");
     gw_linked_weights(&program->linked, p->task_weights, (int64_t)p->task_weight_bytes);
     return link_kernels(p, json_member(target, "objects"), json_member(tasks, "kernels"), &program->linked);
 }

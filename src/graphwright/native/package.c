@@ -33,9 +33,9 @@ static gw_status check_members(const package *p) {
     JSON_EACH_KEY(name, p->members) {
         listed++;
         if (!archive_find(&p->source, name->text))
-            return archive_damaged(&p->source, "members and manifest do not agree");
+            return archive_damaged(&p->source, "members and manifest differ");
     }
-    return listed == held ? GW_STATUS_OK : archive_damaged(&p->source, "members and manifest do not agree");
+    return listed == held ? GW_STATUS_OK : archive_damaged(&p->source, "members and manifest differ");
 }
 
 static gw_status read_manifest(package *p) {
@@ -95,7 +95,7 @@ static gw_status make_state(package *p, const gw_tensor_info *info, const char *
     made->start = weights_find(&p->weights, start);
     return made->start && accepts_tensor(info, made->start)
                ? GW_STATUS_OK
-               : archive_damaged(&p->source, "a state starts as a tensor of another type");
+               : archive_damaged(&p->source, "the initial value of a state has another type");
 }
 
 /* The state that an entry calls so: entries share those of one name. */
@@ -106,7 +106,7 @@ static gw_status find_state(package *p, const json *entry, const gw_tensor_info 
             continue;
         return (*found)->info.dtype == info->dtype
                    ? GW_STATUS_OK
-                   : archive_damaged(&p->source, "entries have states of one name and other types");
+                   : archive_damaged(&p->source, "entries have states of the same name and different types");
     }
     *found = &p->states[p->state_count++];
     return make_state(p, info, json_text_of(json_member(entry, "starts"), info->name), *found);
@@ -165,7 +165,8 @@ static gw_status open_entry(package *p, const json *entry, gw_model *m) {
     TRY(decode_infos(p, json_member(entry, "outputs"), &m->outputs));
     TRY(decode_executable(p, plain, &m->root));
     if (!fits(&m->root.inputs, &inputs) || !fits(&m->root.outputs, &m->outputs))
-        return archive_damaged(&p->source, "the inputs or outputs of what runs are not those of the entry");
+        return archive_damaged(&p->source,
+                               "the inputs or outputs of an executable differ from those of its entry");
     TRY(divide_inputs(p, entry, &inputs, m));
     return load_programs(p, entry, &m->root, &programs);
 }

@@ -87,9 +87,10 @@ gw_status gw_options_add_key_file(gw_options *options, const char *path) {
         return fail(GW_STATUS_FILE, "the key %s cannot be read: %s", path, strerror(errno));
     size_t size = read_all(file, bytes, sizeof bytes);
     close(file);
-    gw_status status = size >= KEY_BYTES && size <= LONGEST_KEY
-                           ? gw_options_add_key(options, bytes, size)
-                           : fail(GW_STATUS_FILE, "%s holds no key of %d bytes or more", path, KEY_BYTES);
+    gw_status status =
+        size >= KEY_BYTES && size <= LONGEST_KEY
+            ? gw_options_add_key(options, bytes, size)
+            : fail(GW_STATUS_FILE, "%s does not contain a key of %d bytes or more", path, KEY_BYTES);
     explicit_bzero(bytes, sizeof bytes);
     return status;
 }
@@ -145,7 +146,7 @@ static gw_status user_key(unsigned char bytes[KEY_BYTES], bool *found) {
         return errno == ELOOP ? unsafe(path, "it is a link") : GW_STATUS_OK;
     gw_status status = check_key_file(file, path);
     if (status == GW_STATUS_OK && read_all(file, read, sizeof read) != KEY_BYTES)
-        status = unsafe(path, "it does not hold 32 bytes");
+        status = unsafe(path, "it does not have 32 bytes");
     close(file);
     if (status == GW_STATUS_OK)
         memcpy(bytes, read, KEY_BYTES);

@@ -156,7 +156,7 @@ static gw_status read_own(reader *r, tensor *t) {
     t->entry = find(r->entries, r->entry_count, t->name);
     t->repeats = ends_with(t->kind, "] runs");
     if (!t->entry || !read_place(t, r->data_size))
-        return bad_header(r->a, "a tensor lies outside of the data");
+        return bad_header(r->a, "a tensor is outside the data");
     if (!is_text(t) && !stated_size(t, &size))
         return bad_header(r->a, "a tensor has no type");
     t->size = t->repeats ? size : t->stored_size;
@@ -246,7 +246,7 @@ static gw_status lay_out(reader *r, uint64_t *end) {
             continue;
         }
         if (t->repeats && (t->size > MOST_EXPANDED || (repeated += aligned(t->size)) > MOST_EXPANDED))
-            return bad_header(r->a, "what repeats would take too much memory");
+            return bad_header(r->a, "run-length encoded tensors expand to too much memory");
         t->start = *end;
         *end = aligned(*end + t->size);
     }
@@ -269,7 +269,7 @@ static gw_status expand_tensors(reader *r, const char *stored) {
         if (!t->repeats)
             memcpy(out, stored + t->stored, t->size);
         else if (!expand(stored + t->stored, t->stored_size, out, size))
-            return bad_header(r->a, "runs of another size than their tensor's");
+            return bad_header(r->a, "the size of the runs does not match their tensor");
     }
     w->data = w->expanded.data;
     w->size = end;

@@ -1,8 +1,8 @@
-"""A zip archive with stored, 64-byte aligned members: strict to read.
+"""Strict reader of zip archives with uncompressed, 64-byte aligned members.
 
-Format: PKWARE APPNOTE 6.3. Only what :mod:`graphwright.package.archiver` writes is accepted: no compression,
-encryption, comments, duplicate or odd names, and members that lie aligned within the file. The standard
-library's reader accepts more, and importing it takes longer than reading.
+Format: PKWARE APPNOTE 6.3. It accepts only what :mod:`graphwright.package.archiver` writes: no compression,
+encryption, comments, duplicate or unusual names, and only aligned members within the file. The standard
+library's reader accepts more, and importing it takes longer than reading a package.
 """
 
 from __future__ import annotations
@@ -24,42 +24,46 @@ from graphwright.support.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of
 ALIGNMENT = 64
 LOCAL_HEADER = struct.Struct("<4sHHHHHIIIHH")
 ENTRY = struct.Struct("<4s6HIIIHHHHHII")
-"""Of the central directory; the name and the extra fields follow."""
+"""An entry of the central directory; its name and extra fields follow."""
 END = struct.Struct("<4sHHHHIIH")
 END_64 = struct.Struct("<4sQHHIIQQQQ")
 LOCATOR_64 = struct.Struct("<4sIQI")
 LARGE = 0xFFFFFFFF
-"""Stands for a number that lies in the extra field of 64-bit numbers, whose id is 1."""
+"""Stands for a number that is in the extra field of 64-bit numbers, whose id is 1."""
 _PAGE = 4096
 _MAP_NORESERVE = 0x4000
-"""Linux's, which Python names from 3.13 on: files that are larger than the memory can be mapped."""
+"""MAP_NORESERVE of Linux, which Python has from 3.13 on: files that are larger than the memory can be
+mapped.
+"""
 _TAIL = 1 << 16
-"""Bytes at the end of a file that hold its directory, mostly."""
+"""Bytes at the end of a file that usually contain its whole directory."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[./][A-Za-z0-9_]+)*")
 
 
 Chosen = Callable[[str], bool]
-"""Tells members by their names."""
+"""Selects members by name."""
 _Span = tuple[int, int]
 
 
 def _no_member(name: str) -> bool:
-    """Chooses nothing."""
+    """Selects no member."""
     return False
 
 
 Source = Path | BinaryIO | bytes | bytearray | memoryview
-"""Where an archive is: in a file, in what an open binary file has left, or in memory."""
+"""An archive: a path, an open binary file that is read to its end, or bytes."""
 
 
 class Later:
-    """A member that stays in its file, which is kept open, until it is read."""
+    """A member that is read on demand; its file stays open until then."""
 
     def __init__(self, file: int, start: int, size: int) -> None:
         self._file, self._start, self.size = os.dup(file), start, size
 
     def read(self) -> memoryview:
-        """Its bytes in new, aligned memory. A ValueError if the file has become shorter, an OSError else."""
+        """Reads its bytes into new, aligned memory. Raises ValueError if the file was truncated, and
+        OSError.
+        """
         memory = aligned_memory(self.size)
         fill_in_parts(self.size, partial(_fill, self._file, memory, self._start))
         return memory.toreadonly()
@@ -69,7 +73,7 @@ class Later:
 
 
 class Held:
-    """A member that is in memory already."""
+    """A member that is already in memory."""
 
     def __init__(self, data: memoryview) -> None:
         self._data, self.size = data, len(data)
@@ -80,7 +84,9 @@ class Held:
 
 
 def read_archive(source: Source, *, use_mmap: bool = False) -> dict[str, memoryview]:
-    """Members by name: aligned, read-only views of the file, copied into memory unless ``use_mmap``."""
+    """The members by name, as aligned, read-only views. The file is copied into memory, or mapped with
+    ``use_mmap``.
+    """
     members, _ = open_archive(source, use_mmap=use_mmap)
     return {name: data.toreadonly() for name, data in members.items()}
 
@@ -88,10 +94,10 @@ def read_archive(source: Source, *, use_mmap: bool = False) -> dict[str, memoryv
 def open_archive(
     source: Source, *, use_mmap: bool = False, later: Chosen = _no_member
 ) -> tuple[dict[str, memoryview], dict[str, Later | Held]]:
-    """As :func:`read_archive`, and the members that ``later`` chooses by name, which are not read.
+    """As :func:`read_archive`; also returns the members that ``later`` selects, which are not read yet.
 
-    Only a file at a path can be mapped; what is written to such members stays in this process. Raises
-    PackageError, and OSError.
+    Only a file at a path can be mapped; the mapping is private, so writes to it do not reach the file. Raises
+    PackageError and OSError.
     """
     left: dict[str, Later | Held] = {}
     if not isinstance(source, Path) or source.is_fifo():
@@ -106,7 +112,7 @@ def open_archive(
             if holes != (_holes(entries, later, len(data)) if holes else {}) or any(
                 places[name][0] > start for name, (start, _) in holes.items()
             ):
-                raise ValueError("its directory was changed while it was read, or is none")
+                raise ValueError("its directory is invalid, or changed while it was read")
             for name in list(filter(later, places)):
                 left[name] = Later(file.fileno(), *places.pop(name))
     except (struct.error, ValueError, OverflowError) as error:
@@ -125,7 +131,7 @@ def _members(data: memoryview, source: Source) -> dict[str, memoryview]:
 
 
 def _in_memory(source: Source) -> memoryview:
-    """The bytes of ``source`` in new, aligned memory. Raises PackageError where there are none."""
+    """The bytes of ``source`` in new, aligned memory. Raises PackageError if it is not a source of bytes."""
     if isinstance(source, Path):
         source = source.read_bytes()
     elif not isinstance(source, bytes | bytearray | memoryview):
@@ -133,7 +139,7 @@ def _in_memory(source: Source) -> memoryview:
             raise _no_source(f"a package cannot be read from {type(source).__name__}")
         source = source.read()
         if not isinstance(source, bytes | bytearray | memoryview):
-            raise _no_source("the file is open as text")
+            raise _no_source("the file is open in text mode")
     given = memoryview(source).cast("B")
     memory = aligned_memory(len(given))
     memory[:] = given
@@ -141,16 +147,16 @@ def _in_memory(source: Source) -> memoryview:
 
 
 def _no_source(message: str) -> PackageError:
-    hint = 'give a path, bytes, or a file that is open with "rb"'
+    hint = 'pass a path, bytes, or a file opened in mode "rb"'
     return PackageError(Diagnostic("source", message, hint=hint))
 
 
 def _places(entries: Sequence[_Entry], data: memoryview) -> dict[str, tuple[int, int]]:
-    """Start and size of the members by name; they are apart. A ValueError where they are not."""
+    """Start and size of the members by name. Raises ValueError if they overlap or are invalid."""
     places: dict[str, tuple[int, int]] = {}
     for entry in entries:
         if entry.name in places:
-            raise ValueError(f"two members are called {entry.name!r}")
+            raise ValueError(f"two members have the name {entry.name!r}")
         start, fault = _place(entry, data)
         if fault:
             raise ValueError(f"member {entry.name!r} {fault}")
@@ -173,7 +179,7 @@ class _Entry(NamedTuple):
 
 
 def _entries(data: memoryview) -> Iterator[_Entry]:
-    """The central directory; a ValueError or struct.error if there is none."""
+    """The entries of the central directory. Raises ValueError or struct.error if it is malformed."""
     count, start, stop = _directory(data)
     for _ in range(count):
         signature, *_, flags, method, _, _, _, stored, size, name, extra, comment, _, _, _, offset = (
@@ -192,7 +198,7 @@ def _entries(data: memoryview) -> Iterator[_Entry]:
 
 
 def _directory(data: memoryview) -> tuple[int, int, int]:
-    """Entries of the central directory, and where it starts and stops."""
+    """The number of entries of the central directory, and where it starts and stops."""
     end = len(data) - END.size
     if end < 0:
         raise ValueError("it is too short")
@@ -200,20 +206,22 @@ def _directory(data: memoryview) -> tuple[int, int, int]:
     if signature != b"PK\x05\x06" or comment:
         raise ValueError("it does not end as a zip file does")
     if count == 0xFFFF or LARGE in (size, start) or start + size != end:
-        # some writers add the 64-bit record from 2 GiB on, though the 32-bit one still holds the numbers
+        # some writers add the 64-bit record from 2 GiB on, though the numbers still fit in the 32-bit one
         end, count, size, start = _directory_64(data, end - LOCATOR_64.size)
     if start + size != end:
-        raise ValueError("its directory is not where it says")
+        raise ValueError("its directory is not at the stated offset")
     return count, start, end
 
 
 def _directory_64(data: memoryview, locator: int) -> tuple[int, int, int, int]:
-    """Where the 64-bit record lies; entries of the central directory, its size, and where it starts."""
+    """The offset of the 64-bit record; the number of entries of the central directory, its size and its
+    start.
+    """
     if locator < 0:
         raise ValueError("it is too short")
     mark, _, end, _ = LOCATOR_64.unpack_from(data, locator)
     if mark != b"PK\x06\x07":
-        raise ValueError("its directory is not where it says")
+        raise ValueError("its directory is not at the stated offset")
     signature, *_, count, size, start = END_64.unpack_from(data, end)
     if signature != b"PK\x06\x06" or end + END_64.size != locator:
         raise ValueError("its 64-bit directory is damaged")
@@ -221,7 +229,7 @@ def _directory_64(data: memoryview, locator: int) -> tuple[int, int, int, int]:
 
 
 def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
-    """``numbers``, those that are too large for 32 bits from the extra fields."""
+    """``numbers``, with those that do not fit in 32 bits taken from the extra fields."""
     wide = b""
     while extra:
         kind, length = struct.unpack_from("<HH", extra)
@@ -235,13 +243,15 @@ def _full(numbers: tuple[int, ...], extra: bytes) -> Iterator[int]:
 
 
 def _mapped(file: BinaryIO) -> memoryview:
-    """The file in memory; a page that is written becomes this process's own, and no part of the file."""
+    """The file as a private mapping: writes to it do not reach the file."""
     flags = mmap.MAP_PRIVATE | _MAP_NORESERVE
     return memoryview(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE))
 
 
 def _copied(file: int, later: Chosen) -> tuple[memoryview, dict[str, _Span]]:
-    """The file in memory, but for holes where the members of ``later`` lie: pages that are never touched."""
+    """The file in memory, and holes in it where the members of ``later`` would be: pages that are
+    never used.
+    """
     size = os.fstat(file).st_size
     pages = _new_pages(size)
     memory = memoryview(pages)[:size]
@@ -250,23 +260,23 @@ def _copied(file: int, later: Chosen) -> tuple[memoryview, dict[str, _Span]]:
     for start, stop in (*sorted(holes.values()), (size, size)):
         if start > done:
             first = done - done % mmap.PAGESIZE
-            pages.madvise(mmap.MADV_HUGEPAGE, first, start - first)  # none that reaches into a hole
+            pages.madvise(mmap.MADV_HUGEPAGE, first, start - first)  # not in a hole
             fill_in_parts(start - done, partial(_fill, file, memory[done:], done))
         done = max(done, stop)
     return memory.toreadonly(), holes
 
 
 def _fill(file: int, memory: memoryview, offset: int, start: int, stop: int) -> None:
-    """Read bytes ``[start, stop)`` of ``memory``, which begins at ``offset`` of the file."""
+    """Reads bytes ``[start, stop)`` of ``memory``, which begins at ``offset`` of the file."""
     while start < stop:
         count = os.preadv(file, [memory[start:stop]], offset + start)
         if not count:
-            raise ValueError("the file became shorter while it was read")
+            raise ValueError("the file was truncated while it was read")
         start += count
 
 
 def _find_holes(file: int, memory: memoryview, later: Chosen) -> dict[str, _Span]:
-    """Read the file's directory, and find where the bytes of members lie in it."""
+    """Reads the directory of the file, and finds the bytes of the members of ``later``."""
     size = len(memory)
     tail = max(0, size - _TAIL)
     _fill(file, memory, 0, tail, size)
@@ -275,7 +285,7 @@ def _find_holes(file: int, memory: memoryview, later: Chosen) -> dict[str, _Span
 
 
 def _holes(entries: Sequence[_Entry], later: Chosen, size: int) -> dict[str, _Span]:
-    """Where the bytes of the members of ``later`` lie, by name; a page is left for the header of each."""
+    """The byte ranges of the members of ``later``, by name, without a page for the header of each."""
     holes: dict[str, _Span] = {}
     for entry in entries:
         stop = entry.offset + LOCAL_HEADER.size + entry.size
@@ -285,9 +295,9 @@ def _holes(entries: Sequence[_Entry], later: Chosen, size: int) -> dict[str, _Sp
 
 
 def aligned_memory(size: int) -> memoryview:
-    """New memory of ``size`` bytes; its start is aligned."""
+    """New memory of ``size`` bytes, aligned to pages."""
     memory = _new_pages(size)
-    memory.madvise(mmap.MADV_HUGEPAGE)  # it is filled at once: fewer pages to wait for
+    memory.madvise(mmap.MADV_HUGEPAGE)  # it is filled at once: fewer page faults
     return memoryview(memory)[:size]
 
 
@@ -296,18 +306,19 @@ def _new_pages(size: int) -> mmap.mmap:
 
 
 def reserved_memory(size: int) -> memoryview:
-    """New memory of ``size`` bytes that the system need not have: pages are taken when they are written."""
-    no_reserve = 0x4000  # MAP_NORESERVE of Linux, which Python names from 3.13 on
-    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+    """Address space of ``size`` bytes, which may exceed the memory: pages are allocated when they are
+    written.
+    """
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)[:size]
 
 
 def _place(entry: _Entry, data: memoryview) -> tuple[int, str]:
-    """Where a member's bytes start, and what is wrong with it."""
+    """The offset of a member's bytes, and what is wrong with the member, or an empty text."""
     name = entry.name
     if not name.isascii() or not _NAME.fullmatch(name):
-        return 0, "has a name that no package has"
+        return 0, "has an invalid name"
     if entry.method or entry.flags or entry.stored != entry.size:
         return 0, "is compressed or encrypted"
     if not 0 <= entry.offset <= len(data) - LOCAL_HEADER.size:
@@ -316,26 +327,26 @@ def _place(entry: _Entry, data: memoryview) -> tuple[int, str]:
     name_start = entry.offset + LOCAL_HEADER.size
     start = name_start + name_length + extra_length
     if signature != b"PK\x03\x04" or data[name_start : name_start + name_length] != name.encode():
-        return 0, "has no header of its own"
+        return 0, "has an invalid local header"
     if start % ALIGNMENT:
         return 0, "is not aligned"
     if start + entry.size > len(data):
-        return 0, "reaches beyond the end of the file"
+        return 0, "extends beyond the end of the file"
     return start, ""
 
 
 def damaged(where: str, reason: str, kind: FileKind | None = None) -> PackageError:
-    """The error for a file that is no valid package; ``kind`` says what else it is, if that is known."""
+    """The error for a file that is not a valid package; ``kind`` is the kind of file that it is, if known."""
     if kind is not None and kind is not PACKAGE:
         detail = f": {reason}" if kind is ZIP else ""
         message = f"not a valid package: it is {kind.what}{detail}"
         return PackageError(Diagnostic("damaged-package", message, where, kind.advice))
-    hint = "is it an .om file, copied whole?"
+    hint = "check that it is an .om file, and that it was copied completely"
     return PackageError(Diagnostic("damaged-package", f"not a valid package: {reason}", where, hint))
 
 
 def shown(source: Source) -> str:
-    """``source`` as errors name it."""
+    """The name of ``source`` in errors."""
     if isinstance(source, Path):
         return str(source)
     name = getattr(source, "name", None)

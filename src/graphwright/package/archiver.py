@@ -1,7 +1,7 @@
-"""Writing the archives that :mod:`graphwright.package.archive` reads: deterministic, front to back.
+"""Writes the archives that :mod:`graphwright.package.archive` reads, deterministically and without seeking.
 
-The standard library's writer goes back to headers whose sizes it did not know, which a pipe does not allow,
-and its bytes may change with its version.
+The standard library's writer seeks back to fill in headers, which a pipe does not allow, and its output may
+change with its version.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from graphwright.support.whole_file import whole_file
 Piece = bytes | memoryview
 
 _PADDING_ID = 0x4757
-"""The extra field that pads a member to its alignment ("GW")."""
+"""The id of the extra field that pads a member to its alignment ("GW")."""
 _VERSION = 45
-"""Of the format that knows 64-bit sizes."""
+"""The version of the format that has 64-bit sizes."""
 _MADE_BY = 3 << 8 | _VERSION
-"""Unix."""
+"""Made on Unix."""
 _MODE = 0o644 << 16
 _DATE = 1 << 5 | 1
-"""1980-01-01, the first day that a zip file knows."""
+"""1980-01-01, the earliest date of a zip file."""
 _MANY = 0xFFFF
 
 
@@ -35,10 +35,10 @@ def write_archive(
     members: Mapping[str, Sequence[Piece]],
     checksums: Mapping[str, int] | None = None,
 ) -> None:
-    """Write ``members``, each the pieces of its bytes, in order. Raises OSError.
+    """Writes ``members`` in order; each is a sequence of pieces of its bytes. Raises OSError.
 
-    ``checksums``: the CRC-32 of members for which it is known.
-    A file at a path appears whole or not at all; an open binary file is written from where it stands.
+    ``checksums`` are known CRC-32s of members. A file at a path is written atomically; an open binary file is
+    written from its current position.
     """
     if not isinstance(target, Path):
         _write(target, members, checksums or {})
@@ -63,7 +63,7 @@ def _write(file: BinaryIO, members: Mapping[str, Sequence[Piece]], checksums: Ma
 
 
 def _write_all(file: BinaryIO, piece: Piece) -> None:
-    """Write ``piece``; an unbuffered file may take a part of it at a time."""
+    """Writes ``piece`` completely; an unbuffered file may write only a part per call."""
     left = memoryview(piece)
     while left:
         count = file.write(left)
@@ -71,7 +71,7 @@ def _write_all(file: BinaryIO, piece: Piece) -> None:
 
 
 def _header(name: str, size: int, checksum: int, position: int) -> bytes:
-    """What stands before a member: its sizes have 64 bits, and what follows is aligned."""
+    """The local header of a member, with 64-bit sizes, and padded so that the data after it is aligned."""
     sizes = struct.pack("<HHQQ", 1, 16, size, size)
     start = position + LOCAL_HEADER.size + len(name) + len(sizes) + 4
     padding = -start % ALIGNMENT
@@ -81,7 +81,7 @@ def _header(name: str, size: int, checksum: int, position: int) -> bytes:
 
 
 def _entry(name: str, size: int, checksum: int, position: int) -> bytes:
-    """A member as the central directory states it: numbers of 64 bits are in the extra field."""
+    """The entry of a member in the central directory; 64-bit numbers are in its extra field."""
     wide = b"".join(struct.pack("<Q", n) for n in (size, size, position) if n >= LARGE)
     extra = struct.pack("<HH", 1, len(wide)) + wide if wide else b""
     shown, offset = min(size, LARGE), min(position, LARGE)
@@ -90,7 +90,7 @@ def _entry(name: str, size: int, checksum: int, position: int) -> bytes:
 
 
 def _ends(count: int, size: int, start: int) -> Iterator[bytes]:
-    """What stands behind the central directory, which has ``size`` bytes from ``start`` on."""
+    """The end records after the central directory, which has ``size`` bytes at ``start``."""
     if count >= _MANY or size >= LARGE or start >= LARGE:
         numbers = (END_64.size - 12, _MADE_BY, _VERSION, 0, 0, count, count, size, start)
         yield END_64.pack(b"PK\x06\x06", *numbers)

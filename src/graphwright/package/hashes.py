@@ -16,7 +16,7 @@ Piece = bytes | memoryview
 
 @dataclass(frozen=True)
 class Hashes:
-    """Of one member: its bytes, their SHA-256 in hexadecimal digits, and their CRC-32."""
+    """The size of a member in bytes, its SHA-256 in hexadecimal digits, and its CRC-32."""
 
     size: int
     sha256: str
@@ -24,7 +24,9 @@ class Hashes:
 
 
 def hash_members(members: Mapping[str, Sequence[Piece]]) -> dict[str, Hashes]:
-    """The hashes of ``members``, each the pieces of its bytes. Large ones are hashed by several threads."""
+    """The hashes of ``members``; each is a sequence of pieces of its bytes. Several threads hash large
+    members.
+    """
     sizes = {name: sum(map(len, pieces)) for name, pieces in members.items()}
     sha256: dict[str, str] = {}
     crc32: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The header of weights, in the format of safetensors: where each tensor lies, and what it is."""
+"""The header of weights in the safetensors format: the dtype, shape and location of each tensor."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NAMES = {
 
 
 class BadWeights(ValueError):
-    """The bytes are not what :func:`graphwright.package.weights.pack_weights` makes."""
+    """The bytes are not valid weights, as :func:`graphwright.package.weights.pack_weights` makes them."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """Where one tensor lies in the data: ``size`` bytes from byte ``start`` on."""
+    """The dtype and shape of a tensor, and its location in the data: ``size`` bytes at ``start``."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -35,14 +35,14 @@ class Tensor:
 
 
 Kind = tuple[DType, tuple[int, ...], int]
-"""Of a tensor: its dtype, its shape, its bytes."""
+"""The dtype, shape and size in bytes of a tensor."""
 
 
 def laid_out(
     kinds: Mapping[str, Kind], same: Mapping[str, str] | None = None, start: int = 0
 ) -> tuple[dict[str, Tensor], int]:
-    """Tensors one behind the other from ``start`` on, those of ``same`` on the ones that they equal; where
-    the last ends.
+    """Lays tensors out one after the other from ``start`` on; also returns the end of the last one. ``same``
+    maps a tensor to an earlier one of equal bytes, whose location it shares.
     """
     tensors: dict[str, Tensor] = {}
     end = start
@@ -54,18 +54,20 @@ def laid_out(
 
 
 def firsts_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """By name, the first tensor at the same place: itself where it is alone."""
+    """For each tensor, the first tensor at the same location, which may be itself."""
     places: dict[int, str] = {}
     return {name: places.setdefault(t.start, name) if t.size else name for name, t in tensors.items()}
 
 
 def aligned(position: int) -> int:
-    """The first aligned position that is not before this one."""
+    """``position`` rounded up to the alignment."""
     return position + -position % ALIGNMENT
 
 
 def header_of(tensors: Mapping[str, Tensor], runs: Mapping[str, int] | None = None) -> bytes:
-    """The length and the JSON behind it, padded to the alignment; ``runs`` has the bytes of what repeats."""
+    """The header: its length and its JSON, padded to the alignment. ``runs`` has the stored size of tensors
+    that are run-length encoded.
+    """
     kinds: dict[str, str] = {}
     header: dict[str, Any] = {"__metadata__": kinds}
     start = 0
@@ -93,32 +95,35 @@ def header_of(tensors: Mapping[str, Tensor], runs: Mapping[str, int] | None = No
 
 
 def dtype_and_shape(kind: str, entry: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
-    """What the metadata says of a tensor; the shape is in its entry where the format names its dtype."""
+    """The dtype and shape of a tensor from its metadata ``kind``; if safetensors has its dtype, the shape is
+    in ``entry``.
+    """
     name, _, rest = kind.partition(" ")
     shape, closing, _ = rest.partition("]")
     sizes = json.loads(shape + closing) if rest else entry["shape"]
     if len(sizes) > MAX_RANK or not _are_counts(sizes):
-        raise BadWeights("sizes must be whole numbers, 0 or more")
+        raise BadWeights("sizes must be integers, 0 or more")
     return DTYPES[name], tuple(sizes)
 
 
 def check_size(dtype: DType, shape: tuple[int, ...], size: int) -> None:
-    """Raise BadWeights where a tensor of this dtype and shape has not ``size`` bytes."""
+    """Raises BadWeights unless a tensor of this dtype and shape has ``size`` bytes."""
     if dtype is not STRING and size != prod(shape) * dtype.bytes:
         raise BadWeights("the size of a tensor is wrong")
 
 
 def read_tensor(data_size: int, entry: dict[str, Any], kind: str) -> Tensor:
-    """The tensor that the header's ``entry`` and the metadata's ``kind`` describe. Raises BadWeights where it
-    is not within ``data_size`` bytes, or has another size; KeyError, TypeError and ValueError where these are
-    malformed.
+    """The tensor that ``entry`` of the header and ``kind`` of the metadata describe.
+
+    Raises BadWeights if it is not within ``data_size`` bytes or has a wrong size, and KeyError, TypeError or
+    ValueError if they are malformed.
     """
     dtype, shape = dtype_and_shape(kind, entry)
     start, end = entry["data_offsets"]
     if not _are_counts((start, end)):
-        raise BadWeights("sizes must be whole numbers, 0 or more")
+        raise BadWeights("sizes must be integers, 0 or more")
     if not start <= end <= data_size:
-        raise BadWeights("a tensor lies outside of the data")
+        raise BadWeights("a tensor is outside the data")
     check_size(dtype, shape, end - start)
     return Tensor(dtype, shape, start, end - start)
 

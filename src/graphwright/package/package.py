@@ -1,4 +1,4 @@
-"""A compiled model in memory: what an ``.om`` file holds."""
+"""A compiled model in memory: the contents of an ``.om`` file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from graphwright.package.weights import UnpackedWeights, Weights, no_weights
 from graphwright.records import dataclass, field, replace
 
 FORMAT = 8
-"""Of the file; others are refused."""
+"""The version of the file format; files of other versions are rejected."""
 WEIGHTS = "weights.safetensors"
 SPARE = "graph.safetensors"
 GRAPH, GENERAL, REPORT = "graph.txt", "general.txt", "report.txt"
 DECISIONS, REMARKS = "decisions.json", "remarks.json"
-"""Texts in the folder of an entry."""
+"""Text members in the folder of an entry."""
 MAIN = "main"
-"""What the entry of a model with one is called."""
+"""The name of the only entry of a model."""
 
 
 def folder_of(entry: str) -> str:
-    """The folder of an entry of that name."""
+    """The folder of the entry ``entry`` in the archive."""
     return f"entries/{entry}"
 
 
@@ -36,72 +36,78 @@ def own_weights(isa: str) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """What runs under one name: a graph with its inputs and outputs, and what it was compiled to."""
+    """A named entry point: a graph with its inputs and outputs, and the executable that it was
+    compiled to.
+    """
 
     graph: str
     """The text of the fused graph."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     executable: Executable | None = None
-    """None where the package is not trusted."""
+    """None if the package is not trusted."""
     constraints: tuple[str, ...] = ()
-    """What the graph demands of its sizes."""
+    """Constraints of the graph on its sizes."""
     general: str = ""
-    """The graph that assumes nothing, where the programs assume something: for the shapes that break a guard
-    it is compiled again."""
+    """The graph without assumptions about sizes, if the programs assume something: it is compiled for shapes
+    that violate a guard.
+    """
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """The source model's own texts."""
+    """The metadata of the source model."""
     report: str = ""
     """What the compiler did, in plain text."""
     decisions: str = ""
-    """What was decided about fusion, and why: see ``fusion/decision_text.py``."""
+    """Fusion decisions with their reasons: see ``fusion/decision_text.py``."""
     remarks: str = ""
-    """What passes did and declined, and what layouts and kernels were chosen from: see
-    ``compiler/remark_text.py``."""
+    """What passes did and declined, and the candidates of layouts and kernels: see
+    ``compiler/remark_text.py``.
+    """
     starts: Mapping[str, str] = field(default_factory=dict)
-    """States that do not start as zeros, and what they start as: a tensor of the weights, by digest."""
+    """The initial values of states that do not start as zeros: tensors of the weights, by digest."""
 
     @property
     def source(self) -> str:
-        """The text of the graph that is compiled again where the programs do not serve."""
+        """The text of the graph that is compiled for shapes that no program accepts."""
         return self.general or self.graph
 
     def programs(self) -> list[Program]:
-        """Its programs, in the order in which a file numbers them."""
+        """Its programs, in the order of their numbers in a file."""
         return [] if self.executable is None else list(programs_of(self.executable))
 
     @property
     def states(self) -> tuple[TensorSpec, ...]:
-        """The inputs that a model keeps from run to run."""
+        """The inputs that are states, kept between runs."""
         kept = () if self.executable is None else self.executable.states
         return tuple(self.inputs[number] for number in kept)
 
     @property
     def feeds(self) -> tuple[TensorSpec, ...]:
-        """The inputs that a run is fed."""
+        """The inputs that the caller feeds."""
         kept = self.states
         return tuple(spec for spec in self.inputs if spec not in kept)
 
 
 @dataclass(frozen=True)
 class Package:
-    """``entries`` are what runs, by name, on one set of weights; the first is the main one. ``weights`` are
-    what the tasks read, packed for the first target; ``spare`` gives what the graphs have beside them, which
-    only compiling them again, or saving them, needs."""
+    """A compiled model. ``entries`` are its entry points by name, the main one first; they share the weights.
+
+    ``weights`` are the constants that tasks read, packed for the first target. ``spare`` returns the other
+    constants of the graphs, which are only needed to compile the graphs again, or to save them.
+    """
 
     entries: Mapping[str, Entry]
     weights: Weights
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options that reached the code."""
+    """The options that affect the code."""
     signature: str = ""
-    """As it was read: whoever signed it, it is written again with it."""
+    """The signature that the file had, which is kept when it is written again."""
     trusted: bool = True
-    """Whether its kernels may run; if not, they were left in the file."""
+    """Whether its kernels may run; if not, they were not read."""
     spare: Callable[[], Weights | UnpackedWeights] = no_weights
     packs: Mapping[str, Packs] = field(default_factory=dict)
-    """The weights of each further target, by ISA."""
+    """The weights of the other targets, by ISA."""
     plugins: Mapping[str, str] = field(default_factory=dict)
-    """The plugin that brings each op of the graphs that graphwright does not have."""
+    """For each op that is not graphwright's own, the plugin that defines it."""
 
     @property
     def main(self) -> Entry:
@@ -109,27 +115,29 @@ class Package:
         return next(iter(self.entries.values()))
 
     def only(self, name: str) -> Package:
-        """The package of one entry alone, on the weights of all. Raises KeyError."""
+        """A package with one entry and the weights of all. Raises KeyError."""
         return replace(self, entries={name: self.entries[name]})
 
     def with_main(self, entry: Entry) -> Package:
-        """The package with another entry in place of the first."""
+        """The package with its first entry replaced."""
         return replace(self, entries={**self.entries, next(iter(self.entries)): entry})
 
     def with_own_memory(self) -> Package:
-        """The package without memory of the source model, whose owner may write to it."""
+        """The package with copies of constants that share memory with the source model, which may change."""
         arrays = self.spare().arrays
         held = {name: a if is_repeated(a) else a.copy() for name, a in arrays.items()}
         return replace(self, spare=partial(UnpackedWeights, held))
 
     def lacking(self, op: str, where: str = "") -> PackageError:
-        """That ``op`` is not registered: which plugin brings it. ``where`` is the package's file."""
+        """The error for an op that is not registered, with the plugin that defines it. ``where`` is
+        the file.
+        """
         plugin = self.plugins.get(op)
         if plugin is None:
             message = f"its graph has the op {op!r}, which this version does not have"
             return PackageError(Diagnostic("damaged-package", message, where))
         message = f"it needs the op {op!r} of the plugin {plugin!r}, which is not loaded"
-        hint = "--plugin FILE, or graphwright.plugins.load(FILE) before the package is loaded"
+        hint = "load it with --plugin FILE, or call graphwright.plugins.load(FILE) before loading the package"
         return PackageError(Diagnostic("missing-plugin", message, where, hint))
 
     def programs(self) -> list[Program]:
@@ -137,18 +145,18 @@ class Package:
         return [program for entry in self.entries.values() for program in entry.programs()]
 
     def isas(self) -> list[str]:
-        """The ISAs that it holds kernels for."""
+        """The ISAs that it has code for."""
         return sorted({isa for program in self.programs() for isa in program.targets})
 
     def weights_of(self, isa: str) -> Weights:
-        """What the tasks for ``isa`` read. Raises PackageError."""
+        """The weights that the tasks for ``isa`` read. Raises PackageError."""
         return self.packs[isa].weights() if isa in self.packs else self.weights
 
     def starts(self) -> dict[str, Array]:
-        """What states start as that do not start as zeros, by name."""
+        """The initial values of states that do not start as zeros, by name."""
         named = {name: ref for entry in self.entries.values() for name, ref in entry.starts.items()}
         return {name: self.weights.arrays[ref] for name, ref in named.items()}
 
     def constants(self) -> dict[str, Array]:
-        """All constants of the graphs, and what the tasks read of others. Raises PackageError."""
+        """All constants by digest: those of the graphs, and others that tasks read. Raises PackageError."""
         return {**self.weights.arrays, **self.spare().arrays}

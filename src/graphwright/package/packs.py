@@ -1,8 +1,8 @@
-"""Weights of further targets, made of those of the first when they are wanted.
+"""Weights of targets other than the first, made on demand from those of the first.
 
-A file holds weights as the kernels of its first target read them. Those that another target reads in another
-layout are packed again from there; what only that target reads, as transformed filters, is a member of its
-own.
+A file has weights in the layout of its first target. Weights that another target reads in another layout are
+repacked from these; weights that only that target reads, such as transformed filters, are in a member of
+their own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Packs:
-    """The weights of a target. ``plain`` is JSON: how each tensor is made, and what all of them must be.
+    """The weights of a target. ``plain`` is a JSON value: how to make each tensor, and the digests of all.
 
-    ``first`` are the weights of the first target, ``own`` gives those that only this target reads.
+    ``first`` are the weights of the first target; ``own`` returns those that only this target reads.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Packs:
         self._lock = ForkLock()
 
     def weights(self) -> Weights:
-        """The weights, made once. Raises PackageError where they are not what was written."""
+        """The weights, made once. Raises PackageError if they differ from what was written."""
         with self._lock:
             if self._made is None:
                 self._made = self._make()
             return self._made
 
     def repacked(self) -> int:
-        """How many tensors are packed again."""
+        """The number of tensors that are repacked."""
         return sum(isinstance(how, list) for _, how in self.plain["made"])
 
     def _make(self) -> Weights:
@@ -61,7 +61,7 @@ class Packs:
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise _damaged(f"the weights of a target are malformed: {error}") from error
         if weights.digests() != self.plain["tensors"] or weights.index_digest() != self.plain["indices"]:
-            raise _damaged("weights are damaged, or were packed wrongly for a further target")
+            raise _damaged("weights are damaged, or were repacked wrongly for another target")
         return weights
 
 
@@ -70,7 +70,7 @@ def _damaged(message: str) -> PackageError:
 
 
 def packs_of(first: Weights, other: Weights) -> Packs:
-    """How ``other`` is made of ``first``, both of one compilation."""
+    """The :class:`Packs` that make ``other`` from ``first``, both of one compilation."""
     origins: dict[str, tuple[str, Packing]] = {}
     for name in first.tensors:
         packing = first.packings.get(name) or Packing(name, first.tensors[name].shape, None)
@@ -102,10 +102,12 @@ def _plain_view(packing: Packing) -> list[Any]:
 
 
 def _again(first: Weights, how: list[Any]) -> Deferred:
-    """A tensor of ``first`` in another view and layout; one job, so that few copies are there at a time."""
+    """A tensor of ``first`` in another shape and layout; it is one job, so that few copies exist at a
+    time.
+    """
     there, (shape, layout), (new_shape, new_layout) = how
     array = first.arrays[there]
-    from graphwright.layout import transform  # only weights that are packed again need it
+    from graphwright.layout import transform  # imported only to repack weights
 
     old, new = (None if plain is None else _layout(plain) for plain in (layout, new_layout))
 

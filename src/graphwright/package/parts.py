@@ -1,4 +1,4 @@
-"""Large memory filled by several threads: one alone waits for pages more than for the bytes."""
+"""Fills large memory with several threads, as a single thread mostly waits for page faults."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from functools import partial
 from graphwright.ir.mapped import release
 
 PART = 16 << 20
-"""Bytes that are worth a thread."""
+"""The number of bytes that is worth one thread."""
 MOST_THREADS = 4
-"""Memory is the limit, not cores."""
+"""More threads do not help, as memory bandwidth is the limit."""
 
 
 def in_parts(data: bytes | memoryview) -> Iterator[memoryview]:
-    """``data`` in order, in parts whose pages are given back when the next is asked for, if a file is mapped
-    there.
-    """
+    """``data`` in parts. If it is a mapped file, the pages of each part are released before the next one."""
     whole = memoryview(data)
     for start in range(0, len(whole), PART):
         part = whole[start : start + PART]
@@ -28,9 +26,9 @@ def in_parts(data: bytes | memoryview) -> Iterator[memoryview]:
 
 
 def fill_in_parts(size: int, fill: Callable[[int, int], None]) -> None:
-    """Call ``fill(start, stop)`` for parts of ``[0, size)``, each in a thread of its own.
+    """Calls ``fill(start, stop)`` for parts of ``[0, size)``, each in its own thread.
 
-    Raises what the first of them raised.
+    Raises the first exception of these calls.
     """
     count = thread_count(size)
     bounds = [size * k // count for k in range(count + 1)]
@@ -38,13 +36,14 @@ def fill_in_parts(size: int, fill: Callable[[int, int], None]) -> None:
 
 
 def thread_count(size: int) -> int:
-    """How many threads ``size`` bytes are worth on this machine."""
+    """The number of threads for ``size`` bytes on this machine."""
     return max(1, min(len(os.sched_getaffinity(0)), MOST_THREADS, size // PART))
 
 
 def do_side_by_side(jobs: Iterable[Callable[[], object]], count: int) -> None:
-    """Do ``jobs`` in ``count`` threads, each taking the next; what is done is forgotten, out of a deque as
-    well, so that the memory that it read can go. Raises what the first that failed raised.
+    """Runs ``jobs`` in ``count`` threads, each of which takes the next job. A job is removed, also from a
+    deque of the caller, before it runs, so that memory that only it refers to can be freed. Raises the first
+    exception of a job.
     """
     left = jobs if isinstance(jobs, deque) else deque(jobs)
     faults: list[BaseException] = []

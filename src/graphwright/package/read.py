@@ -1,4 +1,4 @@
-"""Reading ``.om`` files. One that is not trusted contributes its graph and weights alone."""
+"""Reads ``.om`` files. Only graphs and weights are read of a file that is not trusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from graphwright.records import dataclass
 
 Members = Mapping[str, memoryview]
 Kept = Mapping[str, Later | Held]
-"""Members that are read when they are wanted."""
+"""Members that are read on demand."""
 
 
 def _is_read_later(name: str) -> bool:
@@ -46,14 +46,16 @@ def _is_read_later(name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Checks:
-    """Of the weights: of the bytes of each tensor against damage, and of whole members against any change."""
+    """Which checks of weights to make: of tensors against damage, and of whole members by SHA-256."""
 
     tensors: bool
     weights: bool
 
 
 def _packed_again(path: Path) -> Iterable[str]:
-    """The ISAs for which weights of the package at ``path`` are packed again; faults show when it is read."""
+    """The ISAs for which weights of the package at ``path`` are repacked; errors are reported when it is
+    read.
+    """
     if not path.is_file():
         return ()
     try:
@@ -64,7 +66,7 @@ def _packed_again(path: Path) -> Iterable[str]:
 
 
 class _Files:
-    """Members as bytes and texts, each made once: variants share what they can."""
+    """Members as bytes and strings, each made once: programs share members."""
 
     def __init__(self, members: Members) -> None:
         self._members = members
@@ -91,13 +93,13 @@ def read_package(
     verify: bool = False,
     isa: str = "",
 ) -> Package:
-    """The package in ``source``. Its targets are read if ``trust`` or one of ``keys`` signed it.
+    """Reads the package in ``source``. Its executables are read with ``trust``, or if one of ``keys`` signed
+    it.
 
-    Weights are checked for damage where they are copied. ``verify`` checks them where they are mapped as
-    well, and by their SHA-256, which shows any change. Everything else is always checked against the manifest
-    so, and so are weights that are no floats: kernels compiled for them may rely on what they hold.
-    ``isa`` is what will run: where weights are packed again for it, they stay in the file until then.
-    Raises PackageError.
+    Members other than weights are always checked by the SHA-256 in the manifest, and so are integer weights,
+    as kernels may use them as indices. Other weights are checked for damage if they are copied into memory;
+    ``verify`` also checks mapped weights, and all by SHA-256, which detects any change. ``isa`` is the ISA
+    that will run: if weights are repacked for it, the file is mapped instead of copied. Raises PackageError.
     """
     use_mmap = use_mmap or (isinstance(source, Path) and bool(isa) and isa in _packed_again(source))
     where = shown(source)
@@ -119,7 +121,7 @@ def read_package(
 
 
 def _own(data: memoryview) -> memoryview:
-    """``data`` as no one else can change it: what is checked is what is used."""
+    """``data``, copied if it is a mapping of a file: it must not change after it was checked."""
     return data if data.readonly else memoryview(bytes(data))
 
 
@@ -150,7 +152,7 @@ def _package(
     files = _Files(members) if trusted else None
     entries = {str(plain["name"]): _entry(plain, members, files, where) for plain in manifest["entries"]}
     if not entries or len(entries) < len(manifest["entries"]):
-        raise damaged(where, "it has no entries, or two of one name")
+        raise damaged(where, "it has no entries, or two of the same name")
     _check_starts(entries.values(), weights, where)
     return Package(
         entries,
@@ -168,22 +170,22 @@ def _package(
 
 
 def _check_starts(entries: Iterable[Entry], weights: Weights, where: str) -> None:
-    """Raise PackageError where what a state starts as is not of its type."""
+    """Raises PackageError if the initial value of a state has not its type."""
     for entry in entries:
         inputs = {spec.name: spec for spec in entry.inputs}
         for name, digest in entry.starts.items():
             spec, tensor = inputs[name], weights.tensors[digest]
             if tensor.dtype != spec.dtype or not spec.accepts(tensor.shape):
-                raise damaged(where, f"state {name!r} starts as a tensor of another type")
+                raise damaged(where, f"the initial value of state {name!r} has another type")
 
 
 def _text(members: Members, plain: dict[str, Any], file: str) -> str:
-    """A text of an entry; empty where it has none."""
+    """A text member of an entry; empty if it is absent."""
     return bytes(members.get(f"{folder_of(plain['name'])}/{file}", b"")).decode()
 
 
 def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where: str) -> Entry:
-    """An entry; ``files`` are None where what runs is left in the file."""
+    """An entry; ``files`` is None if its executable must not be read."""
     entry = Entry(
         graph=_text(members, plain, GRAPH),
         inputs=tuple(map(decode_spec, plain["inputs"])),
@@ -205,7 +207,7 @@ def _entry(plain: dict[str, Any], members: Members, files: _Files | None, where:
 
 
 def _executable(plain: dict[str, Any], files: _Files) -> Executable:
-    """The executable, each program with its targets. A ValueError where they do not fit together."""
+    """The executable, with the targets of each program. Raises ValueError if they do not fit together."""
     folder, programs = folder_of(plain["name"]), plain["programs"]
 
     def targets(number: int) -> dict[str, TargetCode]:
@@ -215,29 +217,29 @@ def _executable(plain: dict[str, Any], files: _Files) -> Executable:
     for program in programs_of(executable):
         ports = _ports(program.inputs), _ports(program.outputs)
         if any(target.stored.ports != ports for target in program.targets.values()):
-            raise ValueError("the inputs or outputs of a program are not those of its tasks")
+            raise ValueError("the inputs or outputs of a program differ from those of its tasks")
     return executable
 
 
 def _check_ports(entry: Entry, executable: Executable, where: str) -> None:
-    """Raise PackageError where what runs, or what it chooses from, takes or gives other values than the
-    entry says.
+    """Raises PackageError if inputs and outputs of the executable, or of a program that it dispatches to,
+    differ from those of the entry.
     """
     wanted = [dtype for _, dtype in (*_ports(entry.inputs), *_ports(entry.outputs))]
     if [dtype for _, dtype in (*_ports(executable.inputs), *_ports(executable.outputs))] != wanted:
-        raise damaged(where, "the inputs or outputs of what runs are not those of the entry")
+        raise damaged(where, "the inputs or outputs of an executable differ from those of its entry")
     names = [spec.name for spec in entry.inputs], [spec.name for spec in entry.outputs]
-    for program in _chosen_from(executable):
+    for program in _whole_model_programs(executable):
         if ([spec.name for spec in program.inputs], [spec.name for spec in program.outputs]) != names:
-            raise damaged(where, "a program names its inputs or outputs otherwise than the entry")
+            raise damaged(where, "the names of a program's inputs or outputs differ from those of its entry")
 
 
-def _chosen_from(executable: Executable) -> Iterator[Program]:
-    """The programs that run the whole model."""
+def _whole_model_programs(executable: Executable) -> Iterator[Program]:
+    """The programs that compute the whole model."""
     if isinstance(executable, Program):
         yield executable
     for case in executable.cases if isinstance(executable, Dispatch) else ():
-        yield from _chosen_from(case)
+        yield from _whole_model_programs(case)
 
 
 def _check_format(manifest: dict[str, Any], where: str) -> None:
@@ -255,7 +257,7 @@ def _check_format(manifest: dict[str, Any], where: str) -> None:
 def _spare(
     later: Kept, manifest: dict[str, Any], graphs: Callable[[], str], where: str
 ) -> Callable[[], Weights]:
-    """Reads the constants that the graph has beside the weights."""
+    """A function that reads the constants of the graphs that no task reads."""
     if SPARE not in later:
         return no_weights
     digests: Mapping[str, str] = manifest["tensors"][SPARE]
@@ -269,7 +271,7 @@ def _spare(
 
 
 def _weights_of(later: Kept, isa: str, where: str) -> Callable[[], Weights]:
-    """Reads the weights of a further target that are its own; who makes all of its weights checks them."""
+    """A function that reads the weights that only the target ``isa`` reads. :class:`Packs` checks them."""
     name = own_weights(isa)
     return partial(_read_later, later[name], name, where) if name in later else no_weights
 
@@ -282,12 +284,12 @@ def _read_later(member: Later | Held, name: str, where: str) -> Weights:
 
 
 def _check_members(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
-    """Sizes of all members, and the contents of those that are no weights."""
+    """Checks the sizes of all members, and the contents of those that are not weights."""
     listed: dict[str, Any] = manifest["members"]
     sizes = {name: len(data) for name, data in members.items()}
     sizes |= {name: member.size for name, member in later.items()}
     if odd := sorted((set(sizes) - {"manifest.json", "signature"}) ^ set(listed)):
-        raise damaged(where, f"members and manifest do not agree on {', '.join(odd[:5])}")
+        raise damaged(where, f"members and manifest differ in {', '.join(odd[:5])}")
     for name, (size, digest) in listed.items():
         if sizes[name] != size:
             raise damaged(where, f"member {name!r} has {sizes[name]} bytes instead of {size}")
@@ -296,7 +298,7 @@ def _check_members(manifest: dict[str, Any], members: Members, later: Kept, wher
 
 
 def _check_weights(manifest: dict[str, Any], members: Members, later: Kept, where: str) -> None:
-    """The contents of the members that are weights."""
+    """Checks the contents of the members that are weights."""
     listed: dict[str, Any] = manifest["members"]
     _check_digest(WEIGHTS, members[WEIGHTS], listed[WEIGHTS][1], where)
     for name, member in later.items():
@@ -311,7 +313,7 @@ def _check_digest(name: str, data: memoryview, digest: str, where: str) -> None:
 def _check_tensors(
     weights: Weights, digests: Mapping[str, str], graphs: Callable[[], str], where: str
 ) -> None:
-    """Raise PackageError where bytes of tensors are not what was written, with the names of the tensors."""
+    """Raises PackageError, which names the tensors, if bytes of tensors differ from what was written."""
     found = weights.digests()
     if odd := [name for name, digest in found.items() if digests.get(name) != digest]:
         graph = graphs()
@@ -322,7 +324,7 @@ def _check_tensors(
 
 
 def _name_of(digest: str, graph: str) -> str:
-    """What the graph's text calls a tensor, or the nodes that it belongs to, or else the tensor's digest."""
+    """The name of a tensor in the graph's text, or the nodes that it comes from, or else its digest."""
     for line in graph.splitlines():
         value, is_constant, rest = line.partition(" = Constant[value=#")
         short = rest.partition("]")[0]

@@ -1,8 +1,7 @@
-"""Bytes that repeat, written once: units of one or more lines of 64 bytes, with the number of times that each
-follows itself.
+"""Run-length encoding of tensors: units of one or more lines of 64 bytes, and how often each repeats.
 
-A tensor that folding filled with one number takes a few lines in the file, whatever its size in memory:
-packed in panels, its rows repeat, and those of the last panel, which holds zeros beside them, as well.
+A constant tensor, such as one that constant folding filled with one number, needs only a few lines in the
+file. That also holds after packing in panels, where rows repeat, those of the zero-padded last panel as well.
 """
 
 from __future__ import annotations
@@ -15,22 +14,23 @@ from graphwright.package.parts import PART
 
 LINE = 64
 UNITS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Lines of a unit that are tried."""
+"""The sizes of units that are tried, in lines."""
 MOST_RUNS = 1 << 12
 SHRINKS = 8
-"""Times that a tensor must become smaller: reading it in place is worth more than a few bytes."""
+"""The least compression ratio: below it, reading the tensor in place is worth more than a smaller file."""
 _FEW_RUNS = 16
-"""No other unit is tried then."""
+"""With so few runs, no other size of unit is tried."""
 _WORDS = LINE // 8
 _PROBES = 256
-"""Places that tell most tensors from those that repeat."""
+"""The number of sampled units, which rules most tensors out quickly."""
 _CHUNK = 1 << 22
-"""Bytes that are compared at once."""
+"""How many bytes are compared at a time."""
 
 
 def find_runs(data: Array) -> bytes | None:
-    """The bytes ``data``, whole lines, as runs: the lines of a unit, the number of runs, the count of each
-    (all i64, little-endian), and their units. None where that is not :data:`SHRINKS` times smaller.
+    """Encodes ``data``, which consists of whole lines: the size of a unit in lines, the number of runs, the
+    count of each run (all little-endian i64), and the unit of each run. None if that is not :data:`SHRINKS`
+    times smaller.
     """
     found: list[bytes] = []
     for lines in UNITS:
@@ -44,7 +44,7 @@ def find_runs(data: Array) -> bytes | None:
 
 
 def _runs_of(data: Array, lines: int) -> tuple[int, bytes] | None:
-    """How many runs of units of ``lines`` there are, and the bytes that stand for them; None for too many."""
+    """The number of runs with units of ``lines`` lines, and their encoding; None if there are too many."""
     words = lines * _WORDS
     whole = data.size // (lines * LINE)
     units = data.view("<u8")[: whole * words].reshape(whole, words)
@@ -69,17 +69,17 @@ def _runs_of(data: Array, lines: int) -> tuple[int, bytes] | None:
 
 
 def fill_jobs(runs: memoryview, target: Array) -> Iterator[Callable[[], object]]:
-    """What writes the bytes that ``runs`` stand for to ``target``. A ValueError if their sizes differ."""
+    """Jobs that decode ``runs`` to ``target``. Raises ValueError if their sizes differ."""
     lines, number = (int.from_bytes(runs[k : k + 8], "little") for k in (0, 8))
     words = lines * _WORDS
     whole = target.size // (lines * LINE) if lines in UNITS else 0
     head = 16 + 8 * number
     rest = target.size - whole * lines * LINE
     if not 0 < number <= min(MOST_RUNS, whole) or len(runs) != head + number * lines * LINE + rest:
-        raise ValueError("runs of another size than their tensor's")
+        raise ValueError("the size of the runs does not match their tensor")
     counts = np.frombuffer(runs, "<i8", number, 16)
     if not ((counts > 0) & (counts <= whole)).all() or counts.sum() != whole:
-        raise ValueError("runs of another number than their tensor's")
+        raise ValueError("the counts of the runs do not match their tensor")
     units = np.frombuffer(runs, "<u8", number * words, head).reshape(number, words)
     places = target.view("<u8")[: whole * words].reshape(whole, words)
     long = max(1, PART // (lines * LINE))

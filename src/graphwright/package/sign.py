@@ -1,4 +1,4 @@
-"""Who built a package: an HMAC-SHA256 (RFC 2104) over its manifest, with a key that only this user reads."""
+"""Signatures of packages: an HMAC-SHA256 (RFC 2104) over the manifest, with a private key of the user."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from graphwright.log import warn_once
 
 KEY_BYTES = 32
 _LONGEST = 4096
-"""Bytes of a key in a file."""
+"""The longest key in a file, in bytes."""
 
 
 def user_key(folder: Path, *, create: bool) -> bytes | None:
-    """The key in ``folder`` (made if ``create``); None where there is none and none can be made.
+    """The key in ``folder``, which is made if ``create``; None if there is none and none can be made.
 
-    A key that others may read, that is a link or no file is refused.
+    Raises PackageError for a key that other users may read, or that is a symbolic link or not a regular file.
     """
     path = folder / "signing.key"
     try:
@@ -37,20 +37,20 @@ def user_key(folder: Path, *, create: bool) -> bytes | None:
 
 
 def known_keys(options: Options, given: Sequence[bytes | str | os.PathLike[str]] = ()) -> list[bytes]:
-    """The keys of those who are trusted: ``given``, those of the options, and this user's own."""
+    """The trusted keys: ``given``, those of the options, and this user's own."""
     own = user_key(options.key_folder, create=False)
     return [*map(read_key, [*given, *options.keys]), *([own] if own else [])]
 
 
 def _made_key(path: Path) -> bytes | None:
-    """A new key, or None and one warning where it cannot be kept."""
+    """A new key; None with one warning if it cannot be saved."""
     try:
         return _new_key(path)
     except OSError as error:
         warn_once(
             f"key {path}",
             "packages are saved unsigned, and compiled again when they are loaded: %s cannot be "
-            "written (%s); name another folder with key_dir (--key-dir, GRAPHWRIGHT_KEY_DIR)",
+            "written (%s); set another folder with key_dir (--key-dir, GRAPHWRIGHT_KEY_DIR)",
             path,
             error.strerror or error,
         )
@@ -58,7 +58,7 @@ def _made_key(path: Path) -> bytes | None:
 
 
 def read_key(given: bytes | str | os.PathLike[str]) -> bytes:
-    """A key, or the one in a file. Raises PackageError for a file that holds none."""
+    """The key ``given`` as bytes or as a path. Raises PackageError for a file that does not contain a key."""
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     path = Path(given)
@@ -68,12 +68,12 @@ def read_key(given: bytes | str | os.PathLike[str]) -> bytes:
     except OSError as error:
         raise _bad_key(path, f"cannot be read: {error.strerror or error}") from error
     if not KEY_BYTES <= len(key) <= _LONGEST:
-        raise _bad_key(path, f"holds no key of {KEY_BYTES} bytes or more")
+        raise _bad_key(path, f"does not contain a key of {KEY_BYTES} bytes or more")
     return key
 
 
 def _bad_key(path: Path, reason: str) -> PackageError:
-    hint = "a key is the file signing.key of the user who built the package, or its bytes"
+    hint = "pass the file signing.key of the user who built the package, or its bytes"
     return PackageError(Diagnostic("key", reason, str(path), hint))
 
 
@@ -85,7 +85,7 @@ def _checked_key(handle: int, path: Path) -> bytes:
         raise _unsafe(path, "it belongs to another user or others may read it")
     key = os.read(handle, KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
-        raise _unsafe(path, f"it does not hold {KEY_BYTES} bytes")
+        raise _unsafe(path, f"it does not have {KEY_BYTES} bytes")
     return key
 
 
@@ -101,7 +101,7 @@ def _new_key(path: Path) -> bytes:
     except FileExistsError:
         existing = user_key(path.parent, create=False)
         if existing is None:
-            raise PermissionError(errno.EACCES, "it is there and cannot be read", str(path)) from None
+            raise PermissionError(errno.EACCES, "it exists but cannot be read", str(path)) from None
         key = existing
     finally:
         temporary.unlink()
@@ -115,12 +115,12 @@ def _unsafe(path: Path, reason: str) -> PackageError:
 
 
 def signature(manifest: bytes, key: bytes) -> str:
-    """The signature of a manifest, in hex."""
+    """The signature of a manifest, in hexadecimal digits."""
     return hmac.new(key, manifest, "sha256").hexdigest()
 
 
 def is_signed(manifest: bytes, text: str, keys: Sequence[bytes]) -> bool:
-    """Whether one of ``keys`` signed the manifest. Raises PackageError for a key that can be guessed."""
+    """Whether one of ``keys`` signed the manifest. Raises PackageError for a key that is too short."""
     if any(len(key) < KEY_BYTES for key in keys):
         raise PackageError(Diagnostic("unsafe-key", f"a key is shorter than {KEY_BYTES} bytes"))
     return any(hmac.compare_digest(signature(manifest, key).encode(), text.encode()) for key in keys)

@@ -1,12 +1,12 @@
-"""Weights as one safetensors member, every tensor aligned to 64 bytes.
+"""Weights as one safetensors member, with every tensor aligned to 64 bytes.
 
-The format (an 8-byte length, a JSON header, the bytes, without holes) has no alignment of its own: tensors
-called ``pad...`` fill the gaps. Types that it does not name are kept as bytes, strings as JSON; their dtype
-and shape are in the header's metadata. So are those of tensors with the bytes of an earlier one, which are
-there once (``as NAME``), and, in files, of tensors whose lines repeat (``runs``, see
-:mod:`graphwright.package.run_length`), which have their own size in memory alone.
+The format (an 8-byte length, a JSON header, and the data without gaps) has no alignment, so tensors called
+``pad...`` fill the gaps. Dtypes that it lacks are stored as bytes, and strings as JSON; their dtype and shape
+are in the metadata of the header. The metadata also mark a tensor that shares the bytes of an earlier one
+(``as NAME``), and in files a tensor that is run-length encoded (``runs``, see
+:mod:`graphwright.package.run_length`).
 
-The library safetensors reads each such member; its NumPy front end alone knows no floats of 8 bits.
+The safetensors library can read these members; only its NumPy frontend lacks 8-bit floats.
 """
 
 from __future__ import annotations
@@ -44,47 +44,47 @@ from graphwright.support.fork_lock import ForkLock
 
 Piece = bytes | memoryview
 _CONDENSED = 1 << 16
-"""Bytes of content that are hashed as they are; more are condensed first (see ``_native.condense_all``)."""
+"""Larger contents are condensed by a fast hash before they are hashed (see ``_native.condense_all``)."""
 MOST_EXPANDED = 1 << 31
-"""Bytes in memory that a file may ask for with few of its own."""
+"""The most bytes that run-length encoded tensors of a file may expand to."""
 
 
 class Region:
-    """Memory in which the weights of several packages begin alike: those of each are what was there before,
-    and more behind it. It is reserved, and takes memory where it is written.
+    """Reserved memory for the weights of several packages that extend each other: the weights of each begin
+    with those of the one before. Pages are allocated when they are written.
     """
 
     def __init__(self, limit: int) -> None:
         self.memory, self.end, self.lock = reserved_memory(limit), 0, ForkLock()
 
     def weights(self) -> Weights:
-        """Weights without a tensor at its start."""
+        """Empty weights at its start."""
         return Weights(header_of({}), self.memory[:0].toreadonly(), {}, region=self)
 
     def has_room(self, behind: Weights, size: int) -> bool:
-        """Whether so many bytes may follow ``behind``, which nothing does yet."""
+        """Whether ``size`` bytes fit after ``behind``, and nothing follows it yet."""
         return self.end == len(behind.data) and self.end + size <= len(self.memory)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The member in two parts: the header, with its length before it, and the aligned data behind it."""
+    """Weights in memory: the header with its length, and the aligned data."""
 
     header: bytes
     data: memoryview
     tensors: Mapping[str, Tensor]
     packings: Mapping[str, Packing] = field(default_factory=dict)
-    """How tensors were packed, while that is known: from the compilation to the file."""
+    """How tensors were packed; known from the compilation until the package is written."""
     region: Region | None = None
-    """Where further weights may follow."""
+    """The region that may be extended with more weights."""
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
-        """The tensors as arrays: read-only views of the data, but for strings."""
+        """The tensors as arrays: read-only views of the data, except strings."""
         return {name: self._array(name) for name in self.tensors}
 
     def pieces(self) -> list[Piece]:
-        """The member as a file holds it: header and data, in which tensors that repeat are runs."""
+        """The member as stored in a file: header and data, with repetitive tensors run-length encoded."""
         runs = _all_runs(self.tensors, self._lines)
         if not runs:
             return [self.header, self.data]
@@ -95,17 +95,17 @@ class Weights:
         return np.frombuffer(self.data[tensor.start : tensor.start + aligned(tensor.size)], np.uint8)
 
     def with_own_indices(self) -> Weights:
-        """These weights, read-only. Where they are mapped from a file, the pages of wide integers are copied:
-        elements that may be places in memory stay what they are when they are checked.
+        """These weights, read-only. If they are mapped from a file, the pages of wide integers are copied:
+        kernels may use these as indices, so they must not change after they were checked.
         """
         if not self.data.readonly:
             for name, tensor in self.tensors.items():
-                if tensor.dtype.is_integer and tensor.dtype.bits > 8:  # narrower ones only count and multiply
+                if tensor.dtype.is_integer and tensor.dtype.bits > 8:  # narrower integers are never indices
                     _write_again(self._bytes(name))
         return Weights(self.header, self.data.toreadonly(), self.tensors)
 
     def index_digest(self) -> str:
-        """SHA-256 of the header and of all that is no float: elements that may be places in memory."""
+        """SHA-256 of the header and of all tensors that are not floats, whose elements may be indices."""
         state = hashlib.sha256(self.header)
         for name, tensor in self.tensors.items():
             if not tensor.dtype.is_float:
@@ -113,9 +113,9 @@ class Weights:
         return state.hexdigest()
 
     def digests(self) -> dict[str, str]:
-        """A hash of each tensor's bytes in memory, once where several share them.
+        """A hash of the bytes of each tensor; tensors that share bytes have one entry.
 
-        It is made at memory's speed, and shows damage, not an adversary's changes.
+        The hash runs at memory bandwidth. It detects damage, but not deliberate changes.
         """
         return _digests(self.tensors, self._bytes)
 
@@ -131,15 +131,15 @@ class Weights:
 
 
 def _write_again(data: memoryview) -> None:
-    """Write to memory what it holds, in parts: pages of a private mapping become this process's own."""
+    """Writes memory to itself, so that pages of a private mapping become copies of this process."""
     for start in range(0, len(data), PART):
         part = data[start : start + PART]
         part[:] = bytes(part)
 
 
 class UnpackedWeights:
-    """Weights that stay in arrays of their own, or in the file that they are mapped from, until they are
-    written: the same member as :func:`pack_weights` makes of them, without a copy of it in memory.
+    """Weights that stay in their arrays, or in the mapped source file, until they are written. The written
+    member is the same as that of :func:`pack_weights`, but it is never copied to one block of memory.
     """
 
     def __init__(self, arrays: Mapping[str, Array | Deferred]) -> None:
@@ -170,7 +170,7 @@ class UnpackedWeights:
 def _pieces(
     tensors: Mapping[str, Tensor], runs: Mapping[str, bytes], content: Callable[[str], memoryview]
 ) -> list[Piece]:
-    """The header, and the bytes of each tensor with what pads them; ``runs`` of those that repeat."""
+    """The header, and the padded bytes of each tensor; ``runs`` are the encodings of repetitive tensors."""
     stored: list[Piece] = [header_of(tensors, {name: len(data) for name, data in runs.items()})]
     for name, first in firsts_of(tensors).items():
         if name == first:
@@ -192,7 +192,7 @@ def _digests(tensors: Mapping[str, Tensor], content: Callable[[str], memoryview]
 
 
 def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> dict[str, bytes]:
-    """The tensors that repeat, by name; ``lines`` gives their bytes, padded to whole lines."""
+    """The encodings of repetitive tensors, by name; ``lines`` returns bytes padded to whole lines."""
     found: dict[str, bytes] = {}
     bytes_left = MOST_EXPANDED
     for name, first in firsts_of(tensors).items():
@@ -209,10 +209,10 @@ def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> d
 
 
 def pack_weights(arrays: Mapping[str, Array | Deferred], behind: Weights | None = None) -> Weights:
-    """Put ``arrays`` into one block of memory; equal bytes once. The weights begin with ``behind``, in the
-    same memory if its region has room.
+    """Packs ``arrays`` into one block of memory, with equal bytes stored once. The weights begin with
+    ``behind``, in the same memory if its region has room.
 
-    Each array is let go when it has been read: where the caller does not hold it, its memory is free then.
+    The reference to each array is dropped when it has been copied, so that its memory can be freed.
     """
     held, region = dict(arrays), None if behind is None else behind.region
     del arrays
@@ -229,27 +229,27 @@ def pack_weights(arrays: Mapping[str, Array | Deferred], behind: Weights | None 
 
 
 def _follow(behind: Weights, region: Region, held: dict[str, Array | Deferred]) -> Weights:
-    """``behind``, and the arrays of ``held`` after it in its region."""
+    """``behind``, extended by the arrays of ``held`` in its region."""
     added, region.end = _write(held, region.memory, region.end)
     tensors = {**behind.tensors, **added}
     return Weights(header_of(tensors), region.memory[: region.end].toreadonly(), tensors, region=region)
 
 
 def _write(held: dict[str, Array | Deferred], data: memoryview, start: int) -> tuple[dict[str, Tensor], int]:
-    """Write the arrays of ``held``, which is empty then, to ``data`` from ``start`` on: where each lies, and
-    the end of the last.
+    """Writes the arrays of ``held`` to ``data`` from ``start`` on and empties ``held``. Returns the location
+    of each tensor, and the end of the last.
     """
     kinds = {name: _kind(array) for name, array in held.items()}
     tensors, end = laid_out(kinds, start=start)
     target = np.frombuffer(data, np.uint8)
     places = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
     jobs = deque(job for name, array in held.items() for job in _jobs(places[name], array))
-    held.clear()  # each array goes with the last job that reads it
+    held.clear()  # each array can be freed after the last job that reads it
     do_side_by_side(jobs, thread_count(end - start))
     if same := _same_bytes(tensors, places.__getitem__):
         before = tensors
         tensors, end = laid_out(kinds, same, start)
-        for name, tensor in tensors.items():  # which only move towards the beginning
+        for name, tensor in tensors.items():  # tensors only move towards the beginning
             at, size = before[name].start, tensor.size
             if name not in same and tensor.start < at:
                 target[tensor.start : tensor.start + size] = target[at : at + size]
@@ -260,7 +260,7 @@ def _write(held: dict[str, Array | Deferred], data: memoryview, start: int) -> t
 
 
 def _jobs(place: Array, array: Array | Deferred) -> Iterator[Callable[[], object]]:
-    """What writes the bytes of ``array`` to ``place``."""
+    """Jobs that write the bytes of ``array`` to ``place``."""
     if isinstance(array, Deferred):
         yield from array.jobs(place.view(array.dtype.numpy).reshape(array.shape))
     elif is_repeated(array) and array.dtype != object:
@@ -285,10 +285,10 @@ def _kind(array: Array | Deferred) -> Kind:
 
 
 def _same_bytes(tensors: Mapping[str, Tensor], content: Callable[[str], Array]) -> dict[str, str]:
-    """By name, the first tensor of the same bytes where there is an earlier one.
+    """For each tensor that equals an earlier one, the first tensor with the same bytes.
 
-    Most are told apart by their size and a few bytes. The others are hashed, each once; those that share a
-    hash are compared with the first of them.
+    Size and a sample of bytes distinguish most tensors. The others are hashed once, and tensors with equal
+    hashes are compared.
     """
     alike: dict[tuple[int, bytes], list[str]] = {}
     for name, tensor in tensors.items():
@@ -315,11 +315,11 @@ def _hash(content: memoryview) -> str:
 
 
 _PROBES = 64
-"""Bytes of a tensor that tell it from most others."""
+"""The number of sampled bytes that distinguish most tensors."""
 
 
 def no_weights() -> Weights:
-    """None at all."""
+    """Weights without tensors."""
     return pack_weights({})
 
 
@@ -337,7 +337,9 @@ def _strings(data: memoryview, shape: tuple[int, ...]) -> Array:
 
 
 def read_weights(member: memoryview) -> Weights:
-    """The weights in a member; every offset is checked against the data, every size against its shape."""
+    """Reads weights from a member. Offsets are checked against the data, and sizes against shapes. Raises
+    BadWeights.
+    """
     try:
         length = 8 + int.from_bytes(member[:8], "little")
         if length > len(member):
@@ -356,7 +358,7 @@ def read_weights(member: memoryview) -> Weights:
 
 
 def _entry(header: Mapping[str, Any], name: str, kind: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The entry of a tensor: its own, or that of the earlier one whose bytes it has."""
+    """The header entry of a tensor: its own, or that of the earlier tensor whose bytes it shares."""
     _, _, first = kind.partition("] as ")
     if not first:
         entry: dict[str, Any] = header[name]
@@ -365,7 +367,7 @@ def _entry(header: Mapping[str, Any], name: str, kind: str, tensors: Mapping[str
 
 
 def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryview) -> Weights:
-    """The weights in memory of their own, in the header's order: what repeats has its size there."""
+    """Weights with run-length encoded tensors, decoded to new memory."""
     stored: dict[str, Tensor] = {}
     made: dict[str, Kind] = {}
     same: dict[str, str] = {}
@@ -386,7 +388,7 @@ def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryv
         check_size(*made[name])
         expanded += aligned(made[name][2])
     if expanded > MOST_EXPANDED:
-        raise BadWeights(f"what repeats would take {expanded} bytes, more than {MOST_EXPANDED}")
+        raise BadWeights(f"run-length encoded tensors expand to {expanded} bytes, more than {MOST_EXPANDED}")
     tensors, end = laid_out(made, same)
     memory = aligned_memory(end)
     target = np.frombuffer(memory, np.uint8)

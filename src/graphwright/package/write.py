@@ -1,4 +1,4 @@
-"""Writing ``.om`` files: the same package gives the same bytes."""
+"""Writes ``.om`` files. The same package gives the same bytes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from graphwright.package.sign import signature
 
 
 def write_package(package: Package, target: Path | BinaryIO, key: bytes | None = None) -> None:
-    """Write ``package`` to a path or an open file: signed with ``key``, or as it was when it was read.
-
-    A file at a path appears whole or not at all.
+    """Writes ``package`` to a path, atomically, or to an open file. It is signed with ``key``; without a key
+    it keeps the signature that it was read with.
     """
     members: dict[str, list[Piece]] = {}
     for name, entry in package.entries.items():
@@ -72,7 +71,7 @@ def write_package(package: Package, target: Path | BinaryIO, key: bytes | None =
 
 
 def _add_entry(name: str, entry: Entry, members: dict[str, list[Piece]]) -> dict[str, Any]:
-    """Put the programs of ``entry`` into ``members``; what the manifest says of it."""
+    """Adds the programs of ``entry`` to ``members``; returns its part of the manifest."""
     return {
         "name": name,
         "inputs": list(map(encode_spec, entry.inputs)),
@@ -91,7 +90,7 @@ def _add_entry(name: str, entry: Entry, members: dict[str, list[Piece]]) -> dict
 def _add_targets(
     targets: Mapping[str, TargetCode], folder: str, members: dict[str, list[Piece]]
 ) -> dict[str, Any]:
-    """Put ``targets`` into ``members`` under ``folder``; what the manifest says of them."""
+    """Adds ``targets`` to ``members`` under ``folder``; returns their part of the manifest."""
     return {
         name: _add_target(target, f"{folder}/{name}", members) for name, target in sorted(targets.items())
     }
@@ -111,12 +110,14 @@ def _add_target(target: TargetCode, folder: str, members: dict[str, list[Piece]]
 
 
 def _ending(binary: bytes) -> str:
-    """How a kernel's file is called: other targets than CPUs have binaries of their own."""
+    """The file extension of a kernel binary: a shared object on a CPU, something else on other targets."""
     return ".so" if binary.startswith(b"\x7fELF") else ".bin"
 
 
 def _member(members: dict[str, list[Piece]], name: str, data: bytes) -> str:
-    """The member that holds ``data``: one of another target, or a new one called ``name``."""
+    """The name of the member with ``data``: an existing one of another target, or a new one called
+    ``name``.
+    """
     ending = name.rpartition(".")[2]
     for known, pieces in members.items():
         if known.endswith(ending) and pieces[0] == data:

@@ -1,1 +1,1 @@
-"""Schedule: the order of steps, their streams, and which must wait for which."""
+"""Scheduling: the order of steps, their streams, and their dependencies."""

@@ -1,4 +1,4 @@
-"""Finds chains of convolutions whose kernels one launch can run band by band, and makes that launch."""
+"""Finds chains of convolutions that one launch can run in bands of rows, and makes that launch."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 _LARGE_SIZES: Final = (640, 2048)
-"""What open sizes count as: bands pay at large ones."""
+"""Nominal values of symbolic sizes: bands pay off for large images."""
 _TAKEN: Final = Refusal(Code.BANDED, "rule bands")
-_NOT_PAYING: Final = Refusal(Code.BAND_COST, "what it hands on is small beside the time of the kernels")
+_NOT_PAYING: Final = Refusal(
+    Code.BAND_COST, "the time to move the intermediate image is small compared to that of the kernels"
+)
 _SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 _KINDS: Final = {kind.symbol: number for number, kind in enumerate(bands.KINDS)}
 
 
 @dataclass(frozen=True)
 class Link:
-    """A step that can be a stage of a chain: its only launch, and the image that it hands on.
+    """A step that can be a stage of a chain: its only launch, and its result, the image for the next stage.
 
-    ``result_operand`` and ``pixels``: of a hook, the operand that it writes, and the argument that counts the
-    pixels of that one alone; -1 where there is none.
+    If the launch has an epilogue (hook), ``result_operand`` is the position of the operand that it writes,
+    and ``pixels`` the position of the argument with the number of pixels of only that operand; else both are
+    -1.
     """
 
     step: Step
@@ -51,27 +54,29 @@ class Link:
 
     @property
     def inner_stage(self) -> bands.Stage:
-        """As a stage whose result lies in a ring."""
+        """The stage with its result in a ring buffer."""
         return replace(self.stage, result=self.result_operand, pixels=self.pixels)
 
     @property
     def costed(self) -> Costed:
-        """With its time."""
+        """The stage with its predicted time."""
         return Costed(self.stage, self.launch.work)
 
     @property
     def x(self) -> Value | None:
-        """The image that is convolved."""
+        """The input image."""
         return _operand(self.launch, self.stage.kind, "x")
 
     @property
     def can_be_inner(self) -> bool:
-        """Whether its result may lie in a ring: in blocks, and written where the driver can point it."""
+        """Whether its result can be in a ring buffer: it has a blocked layout, and the driver can redirect
+        where it is written.
+        """
         return self.result.layout is not None and (self.launch.hook is None or self.pixels >= 0)
 
     @property
     def operands(self) -> tuple[Value | KernelRef | None, ...]:
-        """Of the kernel, the hook, and the hook's own."""
+        """The operands of the kernel, the hook or None, and the operands of the hook."""
         own, hook = tuple(o for o in self.launch.operands if isinstance(o, Value | None)), self.launch.hook
         return (*own, hook.kernel, *hook.operands) if hook is not None else (*own, None)
 
@@ -84,8 +89,9 @@ def with_bands(
     isa: Isa,
     choices: Choices = NOTHING_MEASURED,
 ) -> tuple[tuple[Step, ...], list[object]]:
-    """``steps``, of which chains that gain by it run band by band; and notes of what was decided about each
-    chain."""
+    """``steps`` with profitable chains merged into steps that run in bands, and notes about the decisions for
+    each chain.
+    """
     kernels = {kernel.name: kernel for kernel, _ in generated.kernels()}
     links = [link for step in steps if (link := _link(step, kernels)) is not None]
     reads = Counter(value for step in all_steps(steps) for value in step_values(step))
@@ -112,8 +118,9 @@ def with_bands(
 
 @dataclass(frozen=True)
 class _Plan:
-    """The parts of a chain that run in bands, with their rows where these were measured; why others do not;
-    and the logarithm of the time in bands over that without, where it was measured of one part.
+    """The parts of a chain that run in bands, with their number of rows if it was measured; the reason why
+    others do not; and the logarithm of the ratio of time with bands to that without, if it was measured for
+    one part.
     """
 
     parts: Sequence[tuple[slice, Dim | None]]
@@ -124,7 +131,7 @@ class _Plan:
 def _plan(
     isa: Isa, chain: Sequence[Link], predicted: Sequence[slice], choices: Choices, notes: list[object]
 ) -> _Plan:
-    """What is predicted of ``chain``, or was measured where all sizes are known."""
+    """The predicted plan for ``chain``, or the measured one if all sizes are known."""
     stages = [link.stage for link in chain]
     if not choices.is_kept or not all(isinstance(arg, int) for stage in stages for arg in stage.args):
         return _Plan([(part, None) for part in predicted])
@@ -140,7 +147,7 @@ def _plan(
 
 
 def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal, measured: float | None = None) -> Decision:
-    """What was decided about a chain; its time is predicted where all sizes are known."""
+    """The decision about a chain, with a predicted time if all sizes are known."""
     nodes = [link.step.node for link in chain]
     saved: Dim = sum((2 * link.result.bytes for link in chain[:-1]), 0)
     gain, work = saved_ns(isa, [link.costed for link in chain]), _work(chain)
@@ -158,7 +165,7 @@ def _work(chain: Sequence[Link]) -> Dim:
 
 
 def _link(step: Step, kernels: dict[str, Kernel]) -> Link | None:
-    """``step`` as a stage; None where it cannot be one."""
+    """``step`` as a stage of a chain; None if it cannot be one."""
     if not isinstance(step.action, Run) or len(step.action.launches) != 1 or step.action.temporaries:
         return None
     launch = step.action.launches[0]
@@ -208,7 +215,7 @@ def _hooked(step: Step, launch: Launch, hook: Hook, kind: int, kernels: dict[str
 
 
 def _alike(buffer: Buffer, result: Buffer, sizes: dict[str, Dim]) -> bool:
-    """Whether the driver moves the addresses of both by the same number of floats for each row."""
+    """Whether the driver advances the addresses of both by the same number of floats per row."""
     return buffer.dtype == result.dtype == F32 and _shape(buffer, sizes) == _shape(result, sizes)
 
 
@@ -225,14 +232,16 @@ def _names(buffer: Buffer) -> set[str]:
 
 
 def _is_image(buffer: Buffer, sizes: dict[str, Dim], pixels: Dim) -> bool:
-    """Whether it has all pixels side by side, in blocks of channels."""
+    """Whether it is an image with blocked channels, whose pixels are contiguous."""
     return len(buffer.shape) > 1 and sizes.get(_pixel_size(buffer), buffer.shape[-2]) == pixels
 
 
 def _neighbours(
     links: Sequence[Link], reads: Counter[Value], isa: Isa
 ) -> tuple[dict[Link, Link], list[Decision]]:
-    """What follows each link in a chain; and why links that read what another makes do not follow it."""
+    """The next link of each link in a chain, and the decisions about links that cannot follow their
+    producer.
+    """
     makers = {link.result: link for link in links}
     follows: dict[Link, Link] = {}
     decisions: list[Decision] = []
@@ -251,7 +260,7 @@ def _neighbours(
 def _refusal(before: Link, link: Link, reads: Counter[Value], isa: Isa) -> Refusal | None:
     """Why two links are not run in bands; None if they can be."""
     if reads[before.result] > 1:
-        return Refusal(Code.BAND_READ, "other nodes, or an output of the graph, read what it hands on")
+        return Refusal(Code.BAND_READ, "another node or the caller reads the intermediate image as well")
     if not before.can_be_inner:
         return Refusal(Code.BAND_RESULT, "its epilogue reads another image, or its result is not in blocks")
     if bands.keeps_bits([before.stage, link.stage]) == 0:
@@ -272,8 +281,8 @@ def _chains(follows: Mapping[Link, Link]) -> Iterator[list[Link]]:
 
 
 def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Step:
-    """The last step of a chain, which does all of it: in bands, or where the sizes decide it one stage after
-    the other. ``rows`` of a band were measured to gain, or tell nothing.
+    """The step that runs a whole chain: in bands, or stage by stage for sizes at which bands do not pay off.
+    ``rows`` is the number of rows of a band if bands were measured to be faster, else None.
     """
     launch, before = _launch(isa, chain, rows), tuple(link.step.node for link in chain[:-1])
     if rows is not None:

@@ -1,4 +1,4 @@
-"""Which tasks must wait for which: data hazards between tasks, and the order within a stream."""
+"""Dependencies of tasks: data hazards (read after write, write after read or write) and stream order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class Access:
-    """One operand of a task. ``part`` tells disjoint parts of one buffer apart: writes to different parts do
-    not wait."""
+    """One access of a task to a buffer. ``part`` identifies disjoint parts of the buffer: writes to different
+    parts do not depend on each other."""
 
     buffer: int
     part: Hashable
@@ -19,24 +19,25 @@ class Access:
 
 @dataclass
 class _History:
-    """Tasks that wrote each part of a buffer, and tasks that read it since."""
+    """The last writer of each part of a buffer, and the tasks that read the buffer since."""
 
     writers: dict[Hashable, int] = field(default_factory=dict)
     readers: list[int] = field(default_factory=list)
     past: list[int] = field(default_factory=list)
-    """Those that read it before the first of ``writers``: each further part waits for them as well."""
+    """Tasks that read it before the first of ``writers``: writers of other parts depend on them as well."""
 
 
 class Hazards:
-    """Takes the tasks of one block in order and answers what each must wait for."""
+    """Computes the dependencies of the tasks of one block, which are added in program order."""
 
     def __init__(self) -> None:
         self._history: dict[int, _History] = {}
         self._last_of_stream: dict[int, int] = {}
 
     def add(self, task: int, stream: int, accesses: Sequence[Access]) -> tuple[int, ...]:
-        """Record ``task``; return the earlier tasks it waits for: reads after writes, writes after both, its
-        stream."""
+        """Adds ``task`` and returns the earlier tasks that it depends on, by data hazards and in its
+        stream.
+        """
         waits: set[int] = set()
         for access in accesses:
             history = self._history.setdefault(access.buffer, _History())
@@ -47,7 +48,7 @@ class Hazards:
                 waits.update(
                     w for part, w in history.writers.items() if part == access.part or history.readers
                 )
-        for access in sorted(accesses, key=lambda a: not a.writes):  # its writes do not undo its own reads
+        for access in sorted(accesses, key=lambda a: not a.writes):  # writes first, so that its reads stay
             history = self._history[access.buffer]
             if not access.writes:
                 history.readers.append(task)

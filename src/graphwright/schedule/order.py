@@ -1,8 +1,8 @@
-"""The order of steps: as the graph has it, but for moves that lower the most memory that is live at once.
+"""Orders steps to lower the peak of live memory, by local moves from the order of the graph.
 
-Steps run one at a time, so their order costs no time; near to the graph's it also keeps what was just written
-in the caches. Moves are local: a step that makes what is read late waits for its reader, a step that ends
-what others hold comes as soon as it can.
+Steps run one at a time, so their order has no direct cost; an order close to that of the graph also keeps
+recent results in the caches. Two kinds of moves are tried: a step whose result is read late moves back to its
+reader, and a step that ends lifetimes moves forward as far as its dependencies allow.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from itertools import accumulate
 from graphwright.records import dataclass, field
 
 Sizes = Mapping[int, int]
-"""Bytes by memory."""
+"""The size in bytes of each memory block."""
 
 MOVES = 200
-"""Moves that are tried, at most."""
+"""The most moves that are tried."""
 MOST_MOVES = 5000
-"""Moves that are tried where the least memory is wanted."""
+"""The most moves that are tried when memory is to be minimal."""
 GAIN = 64
-"""A new order is worth having if it saves one part in so many."""
+"""A new order is used only if it lowers the peak by more than one part in ``GAIN``."""
 
 
 @dataclass
 class Item:
-    """One step: the memories that it touches, bytes that it needs for itself alone, and which items it must
-    come after."""
+    """One step: the memory blocks that it accesses, the bytes of its own scratch, and the items that must
+    precede it.
+    """
 
     touched: frozenset[int]
     own: int = 0
@@ -35,9 +36,9 @@ class Item:
 
 
 def order_for_memory(items: Sequence[Item], sizes: Sizes) -> list[int]:
-    """An order of ``items``, which stand in one that is allowed: theirs, or one with a lower peak.
+    """An order of ``items`` with a lower peak, or their own order, which must be valid.
 
-    Hill climbing on the peak, and on the sum over time where the peak is the same. Deterministic.
+    Deterministic hill climbing on the peak, then on the sum of live bytes over time.
     """
     own_order = list(range(len(items)))
     before = _Schedule(items, sizes, own_order).cost[0]
@@ -46,8 +47,8 @@ def order_for_memory(items: Sequence[Item], sizes: Sizes) -> list[int]:
 
 
 def least_memory_order(items: Sequence[Item], sizes: Sizes) -> list[int]:
-    """As :func:`order_for_memory`, however small the gain is and however far the order is from that of
-    ``items``: the best of what moves make of that one and of two greedy ones.
+    """As :func:`order_for_memory`, for any gain: the best result of hill climbing from the order of ``items``
+    and from two greedy orders.
     """
     last = len(items) - 1
     backward = [last - number for number in reversed(_greedy(_reversed(items), sizes))]
@@ -57,7 +58,7 @@ def least_memory_order(items: Sequence[Item], sizes: Sizes) -> list[int]:
 
 
 def _climbed(items: Sequence[Item], sizes: Sizes, start: Sequence[int], most: int) -> _Schedule:
-    """What ``most`` moves at most make of the order ``start``."""
+    """The result of hill climbing from the order ``start`` with at most ``most`` moves tried."""
     bound = max((item.own + sum(sizes[m] for m in item.touched) for item in items), default=0)
     best = _Schedule(items, sizes, start)
     tried = 0
@@ -76,8 +77,8 @@ def _climbed(items: Sequence[Item], sizes: Sizes, start: Sequence[int], most: in
 
 
 def _greedy(items: Sequence[Item], sizes: Sizes) -> list[int]:
-    """List scheduling: of what may come next, what leaves the least alive, and what needs the least
-    meanwhile.
+    """List scheduling: among the ready items, takes the one after which the fewest bytes are live, then the
+    one that needs the fewest bytes itself.
     """
     left = Counter(memory for item in items for memory in item.touched)
     followers = _followers(items)
@@ -106,7 +107,7 @@ def _greedy(items: Sequence[Item], sizes: Sizes) -> list[int]:
 
 
 def _reversed(items: Sequence[Item]) -> list[Item]:
-    """``items`` as they stand from the end on: what comes before comes after."""
+    """``items`` in reverse order, with reversed dependencies."""
     followers, last = _followers(items), len(items) - 1
     return [
         Item(items[number].touched, items[number].own, {last - each for each in followers[number]})
@@ -115,7 +116,7 @@ def _reversed(items: Sequence[Item]) -> list[Item]:
 
 
 def _followers(items: Sequence[Item]) -> dict[int, list[int]]:
-    """By item, those that must come after it."""
+    """For each item, the items that must come after it."""
     found: dict[int, list[int]] = defaultdict(list)
     for number, item in enumerate(items):
         for earlier in item.after:
@@ -129,12 +130,14 @@ def peak(items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> int:
 
 
 def live_bytes_at(items: Sequence[Item], sizes: Sizes) -> list[int]:
-    """The bytes that are live at each of ``items``, as they stand."""
+    """The bytes that are live at each of ``items``, in their own order."""
     return _Schedule(items, sizes, list(range(len(items)))).live
 
 
 class _Schedule:
-    """An order, and what is live at each of its places: a memory is from its first to its last user."""
+    """An order, and the live bytes at each position: a memory block is live from its first to its
+    last user.
+    """
 
     def __init__(self, items: Sequence[Item], sizes: Sizes, order: Sequence[int]) -> None:
         self.order, self._items, self._sizes = list(order), items, sizes
@@ -148,15 +151,15 @@ class _Schedule:
         self._most_until = [0, *accumulate(self.live, max)]
         self._most_from = [*accumulate([0, *reversed(self.live)], max)][::-1]
         self.cost = self._most_until[-1], sum(self.live)
-        """The peak, and the sum of what is live over all places."""
+        """The peak, and the sum of live bytes over all positions."""
 
     def moved(self, now: int, to: int) -> list[int]:
-        """The order in which what stands at place ``now`` stands at ``to``."""
+        """The order with the item at position ``now`` moved to position ``to``."""
         rest = self.order[:now] + self.order[now + 1 :]
         return [*rest[:to], self.order[now], *rest[to:]]
 
     def cost_of(self, now: int, to: int) -> tuple[int, int]:
-        """The cost of :meth:`moved`: only what lies between the two places changes."""
+        """The cost of :meth:`moved`, computed only from the positions between ``now`` and ``to``."""
         low, high = min(now, to), max(now, to)
         window = self.order[low : high + 1]
         window.insert(to - low, window.pop(now - low))
@@ -174,7 +177,7 @@ class _Schedule:
 
 
 def _spans(touched: Iterable[Iterable[int]]) -> dict[int, tuple[int, int]]:
-    """The first and the last place of each memory that is touched."""
+    """The first and last position at which each memory block is accessed."""
     spans: dict[int, tuple[int, int]] = {}
     for place, memories in enumerate(touched):
         for memory in memories:
@@ -183,8 +186,9 @@ def _spans(touched: Iterable[Iterable[int]]) -> dict[int, tuple[int, int]]:
 
 
 def _moves(items: Sequence[Item], schedule: _Schedule) -> Iterator[tuple[int, int]]:
-    """Places from and to which steps may move: those before the peak wait for their reader, those behind it
-    come as soon as they can; next to the peak first."""
+    """Candidate moves as (from, to): items before the peak back to their first reader, items after it forward
+    to their last dependency; those next to the peak first.
+    """
     live, order = schedule.live, schedule.order
     top = live.index(max(live))
     place = {index: position for position, index in enumerate(order)}

@@ -1,4 +1,4 @@
-"""Streams: labels of steps that may run beside each other."""
+"""Assigns steps to streams: steps in different streams may run concurrently."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from graphwright.kernels.launch import Step
 
 
 def assign_streams(steps: Sequence[Step], count: int) -> dict[Node, int]:
-    """A stream in ``[0, count)`` per step: the stream that ended with one of its operands, else the idlest.
+    """A stream in ``[0, count)`` for each step: a stream whose last step makes one of its operands, or else
+    the stream with the fewest steps.
 
-    With one stream all tasks run in order, each over all threads: the least memory, and best where tasks are
-    large.
+    With one stream, tasks run in order, each on all threads. This needs the least memory and is best for
+    large tasks.
     """
     streams: dict[Node, int] = {}
     last: list[Node | None] = [None] * count

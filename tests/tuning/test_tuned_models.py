@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -150,7 +151,9 @@ def test_a_second_compilation_measures_nothing_and_gives_the_same_bytes(
     record = parsed((tmp_path / "cache" / "tuning" / store.FILE).read_text())
     assert record.workloads
     assert len(first.package.options["tuning"]) == 32
-    assert f"measured: {len(record.workloads)} workloads" in first.report()
+    asked = re.search(r"measured: (\d+) workloads", first.report())
+    assert asked is not None
+    assert 0 < int(asked[1]) <= len(record.workloads), "a change may leave nothing to ask of other workloads"
 
     monkeypatch.setattr("graphwright.tuning.search.compare", pytest.fail)
     assert file_of(gw.compile(image_chain(), tune=30, options=here)) == file_of(first)
@@ -188,7 +191,7 @@ def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
 
 
 def test_decisions_about_bands_have_their_measured_time(tmp_path: Path) -> None:
-    model = chain((Layer(32), Layer(0, 3)), 16, (1, 24, 20))
+    model = chain((Layer(32), Layer(0, 3)), 16, (1, 48, 40))
     (choice,) = (c for c in draft(model).compiled({}).choices if "no bands" in c.ways)
     assert choice.ways[0] == "no bands"
     for taken, time in ((choice.ways[1], 0.5), ("no bands", 1.25)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 from graphwright.errors import Diagnostic, ToolchainError
@@ -28,6 +28,7 @@ from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
 from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may_wait, unrolling, vectorises
 from graphwright.targets.cpu.c.dims import strides_of
+from graphwright.targets.cpu.c.distribution import BLOCK, Part, distributed
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.matmul import matmul_helper
 from graphwright.targets.cpu.c.prefetch import LINE, Prefetch
@@ -88,6 +89,11 @@ class Writer(Accumulations):
         """A plain loop from ``first`` up to ``last``."""
         axis = c_name(loop.axis)
         end = self.factor(loop.extent) if last is None else last
+        if self.is_row_of_vectors(loop) and (parts := distributed(loop.body)):
+            with self.block(""):
+                self.line(f"int64_t {axis} = {first};")
+                self.distributed_steps(loop, parts, axis, f"{end} - {axis}", 1)
+            return
         if self.goes_in_pairs(loop):
             self.pairs(loop, axis, first, end)
             return
@@ -100,12 +106,16 @@ class Writer(Accumulations):
         """Copies of the body per step of ``loop``."""
         return unrolling(loop, self.private_names(loop), self.support.isa.chains)
 
+    def is_row_of_vectors(self, loop: Loop) -> bool:
+        """Whether each iteration of ``loop`` computes one whole vector."""
+        lanes = self.lanes
+        return lanes is not None and lanes.tail is None and loop.kind is Kind.SERIAL and loop.step == 1
+
     def goes_in_pairs(self, loop: Loop) -> bool:
         """Whether ``loop`` runs inside whole vectors, and two of its iterations are faster side by side."""
-        lanes = self.lanes
-        if lanes is None or lanes.tail is not None or loop.kind is not Kind.SERIAL or loop.step != 1:
+        if self.lanes is None or not self.is_row_of_vectors(loop):
             return False
-        return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, lanes.axis)
+        return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, self.lanes.axis)
 
     def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
         """Two iterations at a time, whose stores follow both."""
@@ -190,9 +200,8 @@ class Writer(Accumulations):
             self.line(f"int64_t {axis} = {first};")
             if known is None and (rows := rows_inside(loop)) is not None:
                 self.one_row(loop, rows, axis, end, count)
-            for copies in sorted({unroll, 1}, reverse=True):
-                if known is None or known >= count * copies:
-                    self.full_steps(loop, axis, end, count, copies, partials)
+            unrolled = [n for n in sorted({unroll, 1}, reverse=True) if known is None or known >= count * n]
+            self.whole_steps(loop, axis, end, count, unrolled, partials)
             whole = last is None and mod(loop.extent, count) == 0
             if not whole:
                 self.tail_step(loop, axis, end, count, partials, known)
@@ -202,13 +211,31 @@ class Writer(Accumulations):
         """All pairs of vectors of ``loop`` if ``rows`` inside is a single one, which would load its constants
         again for each vector."""
         flat = replace(loop, body=(*loop.body[:-1], *rows.body))
-        copies = self.copies(flat)
-        if copies == 1:
+        if self.copies(flat) == 1:
             return
         with self.block(f"if ({self.factor(rows.extent)} == 1)"):
             self.line(f"const int64_t {c_name(rows.axis)} = 0;")
             self.scope.names[rows.axis] = c_name(rows.axis)
-            self.full_steps(flat, axis, end, count, copies, {})
+            self.whole_steps(flat, axis, end, count, (self.copies(flat),), {})
+
+    def whole_steps(
+        self,
+        loop: Loop,
+        axis: str,
+        end: str,
+        count: int,
+        unrolled: Sequence[int],
+        partials: dict[int, Partial],
+    ) -> None:
+        """All whole vectors of ``loop``: in blocks, if its body is distributed, else in steps of so many
+        ``unrolled`` copies."""
+        if not partials and unrolled and (parts := distributed(loop.body)):
+            self.lanes = Lanes(loop.axis, count)
+            self.distributed_steps(loop, parts, axis, f"({end} - {axis}) / {count}", count)
+            self.lanes = None
+            return
+        for copies in unrolled:
+            self.full_steps(loop, axis, end, count, copies, partials)
 
     def full_steps(
         self, loop: Loop, axis: str, end: str, count: int, copies: int, partials: dict[int, Partial]
@@ -232,6 +259,40 @@ class Writer(Accumulations):
                     self.scope.names[loop.axis] = step
                     at = self.access(each.buffer, each.index)
                     self.line(f"__builtin_prefetch({at.pointer}, {int(each.is_written)});")
+
+    def distributed_steps(self, loop: Loop, parts: Sequence[Part], axis: str, steps: str, width: int) -> None:
+        """So many ``steps`` of whole vectors, ``width`` apart, in blocks: each of ``parts`` is a loop over a
+        block."""
+        count, step = self.fresh("count"), self.fresh("k")
+        kept = {name: self.fresh(name) for part in parts for name in part.keeps}
+        at_most = self.support.dim(f"dim_min({steps}, {BLOCK})")
+        advance = count if width == 1 else f"{width} * {count}"
+        with self.block(f"for (int64_t {count}; ({count} = {at_most}) > 0; {axis} += {advance})"):
+            for array in kept.values():
+                self.line(f"{self.support.vector(F32, self.count)} {array}[{BLOCK}];")
+            self.line(f"int64_t {step};")
+            for part in parts:
+                self.line(f"{step} = 0;")
+                for copies in sorted({self.copies(loop), 1}, reverse=True):
+                    head = f"for (; {step} + {copies} <= {count}; {step} += {copies})"
+                    with self.block(head), self.late():
+                        numbers = [f"{step} + {copy}" if copy else step for copy in range(copies)]
+                        positions = [self.fresh(loop.axis) for _ in numbers]
+                        for number, position in zip(numbers, positions, strict=True):
+                            offset = number if width == 1 else f"{width} * ({number})"
+                            self.line(f"const int64_t {position} = {axis} + {offset};")
+                        for number, position in zip(numbers, positions, strict=True):
+                            with self.block(""):
+                                self.scope.names[loop.axis] = position
+                                self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
+
+    def part_step(self, part: Part, kept: Mapping[str, str]) -> None:
+        """One vector of ``part``; ``kept``: where values lie that pass between loops."""
+        for name in part.reads:
+            self.scope.values[name] = Value(kept[name], F32, True)
+        self.body(part.statements)
+        for name in part.keeps:
+            self.line(f"{kept[name]} = {self.vectorised(self.scope.values[name])};")
 
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None

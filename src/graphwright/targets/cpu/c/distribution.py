@@ -1,0 +1,144 @@
+"""Loop distribution: a chain of long functions, such as tanh(log(1 + exp(x))), becomes several loops.
+
+A CPU keeps few iterations of a long chain in flight, as one fills its reorder buffer, and the constants of
+all polynomials do not fit the registers. After distribution each loop computes one function of the chain for
+a block of vectors; what passes from loop to loop stays in the first-level cache. K. Kennedy and K. S.
+McKinley, "Loop distribution with arbitrary control flow" (1990).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from graphwright.cost.loops import FUNCTIONS
+from graphwright.ir.loops.nodes import Apply, Bits, Cast, Let, Load, Ref, Scalar, Statement, Store
+from graphwright.ir.types import F32
+from graphwright.records import dataclass, replace
+from graphwright.targets.cpu.c.analysis import all_values
+
+BLOCK: Final = 64
+"""Vectors of a block: 4 KiB for each value that passes from one loop to the next."""
+_LONG: Final = FUNCTIONS["exp"]
+"""Operations from which on a function counts as long."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The statements of one loop. It reads values that earlier loops made, and keeps those that later ones
+    read."""
+
+    statements: tuple[Let | Store, ...]
+    reads: tuple[str, ...]
+    keeps: tuple[str, ...] = ()
+
+
+def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
+    """The loops that ``body`` is distributed to, in their order; none if it stays one loop.
+
+    Each loop computes the functions of one depth: those with equally many long functions before them. What
+    has none before it is computed again in each loop that reads it. The last loop has all stores, as a result
+    may overwrite an operand.
+    """
+    simple = [s for s in body if isinstance(s, Let | Store)]
+    if len(simple) < len(body):
+        return ()
+    bound = _Bound()
+    statements = [each for statement in simple for each in bound.statements(statement)]
+    last = max(bound.depth.values(), default=0)
+    if last < 2:
+        return ()
+    lets = {s.name: s for s in statements if isinstance(s, Let)}
+    parts = []
+    for number in range(1, last + 1):
+        needed = _needed(statements, lets, bound.depth, number, last)
+        reads = {n for s in needed for n in _names(s) if 0 < bound.depth.get(n, 0) < number}
+        parts.append(Part(tuple(s for s in statements if s in needed), tuple(sorted(reads))))
+    read = {name for part in parts for name in part.reads}
+    if any(lets[name].value.dtype != F32 for name in read):
+        return ()
+    return tuple(
+        replace(part, keeps=tuple(sorted(n for n in read if bound.depth[n] == number)))
+        for number, part in enumerate(parts, start=1)
+    )
+
+
+def _needed(
+    statements: Sequence[Let | Store],
+    lets: Mapping[str, Let],
+    depth: Mapping[str, int],
+    number: int,
+    last: int,
+) -> list[Let | Store]:
+    """What loop ``number`` computes: functions of that depth, and of depth 0 what these read."""
+    needed = [s for s in statements if (depth[s.name] if isinstance(s, Let) else last) == number]
+    waiting = [*needed]
+    while waiting:
+        for name in _names(waiting.pop()):
+            if name in lets and depth[name] == 0 and lets[name] not in needed:
+                needed.append(lets[name])
+                waiting.append(lets[name])
+    return needed
+
+
+def _names(statement: Statement) -> set[str]:
+    return {value.name for value in all_values(statement) if isinstance(value, Ref)}
+
+
+class _Bound:
+    """Binds each long function to a name of its own, and counts its depth."""
+
+    def __init__(self) -> None:
+        self.depth: dict[str, int] = {}
+        """Of each name that is bound: the most long functions on a path to it, itself included."""
+        self._made: dict[int, tuple[Scalar, Scalar]] = {}
+        """What was made of each value, by identity; the value is kept alive with it."""
+        self._lets: list[Let] = []
+        self._name = ""
+
+    def statements(self, statement: Let | Store) -> list[Let | Store]:
+        """``statement`` behind the functions that it needs."""
+        self._lets, self._name = [], statement.name if isinstance(statement, Let) else statement.buffer.name
+        if isinstance(statement, Store):
+            index = tuple(self._value(i) if isinstance(i, Scalar) else i for i in statement.index)
+            mask = None if statement.mask is None else self._value(statement.mask)
+            value = self._value(statement.value)
+            return [*self._lets, Store(statement.buffer, index, value, mask)]
+        value = self._with_operands(statement.value)
+        self._bind(statement.name, value)
+        self._made[id(statement.value)] = (statement.value, Ref(statement.name, value.dtype))
+        return [*self._lets, Let(statement.name, value)]
+
+    def _bind(self, name: str, value: Scalar) -> None:
+        depths = (self.depth.get(each, 0) for each in _names(Let(name, value)))
+        self.depth[name] = max(depths, default=0) + _is_long(value)
+
+    def _value(self, value: Scalar) -> Scalar:
+        """What stands for ``value``: its name, if it is a long function."""
+        if id(value) not in self._made:
+            made = self._with_operands(value)
+            if _is_long(made):
+                name = f"{self._name}_part{len(self.depth)}"
+                self._bind(name, made)
+                self._lets.append(Let(name, made))
+                made = Ref(name, made.dtype)
+            self._made[id(value)] = (value, made)
+        return self._made[id(value)][1]
+
+    def _with_operands(self, value: Scalar) -> Scalar:
+        """``value`` of what stands for its operands."""
+        match value:
+            case Apply(function, operands, dtype):
+                return Apply(function, tuple(map(self._value, operands)), dtype)
+            case Cast(operand, dtype):
+                return Cast(self._value(operand), dtype)
+            case Bits(operand, dtype):
+                return Bits(self._value(operand), dtype)
+            case Load(buffer, index, mask, other):
+                indices = tuple(self._value(i) if isinstance(i, Scalar) else i for i in index)
+                return Load(buffer, indices, None if mask is None else self._value(mask), other)
+        return value
+
+
+def _is_long(value: Scalar) -> bool:
+    return isinstance(value, Apply) and value.dtype == F32 and FUNCTIONS.get(value.function, 1) >= _LONG

@@ -269,7 +269,7 @@ class Options:
     )
     debug: bool = _option(
         False,
-        "kernels have symbols, lines and frame pointers, and a crash in one says which it was",
+        "kernels have symbols, lines and frame pointers, and a crash in one says its loops and operands",
         _switch,
         True,
     )
@@ -277,6 +277,9 @@ class Options:
         None,
         "folder where a crash in a kernel writes the model, its inputs and a script that runs it again",
         _folder,
+    )
+    no_crash_report: bool = _option(
+        False, "leave signals alone: a crash in a kernel does not say which it was", _switch
     )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(

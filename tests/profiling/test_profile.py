@@ -96,6 +96,25 @@ def test_operations_by_definition(name: str, options: Options) -> None:
     assert sum(row.operations for row in p.rows()) == operations
 
 
+def test_operations_are_those_of_the_form_that_runs(options: Options) -> None:
+    """Sizes of a run choose between the direct convolution and Winograd's."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])
+    specs = {"x": (FLOAT, [1, 64, "H", "W"])}
+    model = gw.compile(
+        onnx_model([node], specs, {"y": (FLOAT, [1, 64, "H", "W"])}, {"w": w}), options=options
+    )
+    forms = set()
+    for side in (1, 2, 3, 64):
+        with gw.profile() as p:
+            model(np.ones((1, 64, side, side), np.float32))
+        (row,) = [row for row in p.rows() if row.operations]
+        assert row.operations == 2 * 64 * 64 * 9 * side * side and row.gflops < 10_000
+        forms.add(row.name)
+    assert len(forms) == 2
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_task_of_each_run_is_counted(
     model: gw.Model, classifier: Classifier, threads: int, tmp_path: Path

@@ -11,6 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright.config import Options
+from graphwright.runtime.brief_sites import brief_sites
+from graphwright.runtime.target import target_isa
+from tests.executables import targets
+from tests.package.models import onnx_model
 
 FAULTS = {
     "SIGSEGV": "*(volatile int *)16 = 1;",
@@ -80,10 +88,11 @@ print("survived")
 
 
 def crashed(
-    folder: Path, fault: str, before: str = "", after: str = "", debug: bool = True
+    folder: Path, fault: str, before: str = "", after: str = "", option: str = "debug"
 ) -> subprocess.CompletedProcess[str]:
     (folder / "planted.py").write_text(PLUGIN.replace("FAULT", fault))
-    text = PROGRAM.replace("BEFORE", before).replace("AFTER", after).replace("DEBUG", f"debug={debug}")
+    given = f"{option}=True," if option else ""
+    text = PROGRAM.replace("BEFORE", before).replace("AFTER", after).replace("DEBUG,", given)
     return run(folder, text)
 
 
@@ -125,10 +134,36 @@ def test_a_crash_names_the_kernel_and_ends_the_process(tmp_path: Path, name: str
     assert said.count("in a kernel") == 1
 
 
-def test_without_the_option_nothing_is_said(tmp_path: Path) -> None:
-    done = crashed(tmp_path, FAULTS["SIGSEGV"], debug=False)
+def test_without_an_option_it_is_short(tmp_path: Path) -> None:
+    done = crashed(tmp_path, FAULTS["SIGSEGV"], option="")
     assert done.returncode == -signal.SIGSEGV
-    assert "graphwright" not in done.stderr
+    lines = [re.sub(r"\d of \d|\d to \d", "#", line) for line in done.stderr.splitlines()]
+    assert lines == [
+        "graphwright: SIGSEGV in a kernel, at address 0x10",
+        "  model: a ModelProto",
+        "  task: #",
+        f"  kernel: planted of plugin_kernel.c, for {target_isa(Options())}",
+        "  nodes: halves",
+        "  shapes: (x: f32[3, 5]) -> (y: f32[3, 5])",
+        "  arguments: 5",
+        "  units: # of 3",
+    ]
+
+
+def test_signals_are_left_alone_where_nobody_wants_a_report(tmp_path: Path) -> None:
+    done = crashed(tmp_path, FAULTS["SIGSEGV"], option="no_crash_report")
+    assert (done.returncode, done.stderr) == (-signal.SIGSEGV, "")
+
+
+def test_a_report_names_some_of_many_inputs() -> None:
+    """Each task has its own copy of the text."""
+    nodes = [helper.make_node("Sum", [f"x{k}" for k in range(40)], ["y"], "sum")]
+    inputs = {f"x{k}": (TensorProto.FLOAT, ["n"]) for k in range(40)}
+    model = gw.compile(onnx_model(nodes, inputs, {"y": (TensorProto.FLOAT, ["n"])}))
+    (target,) = targets(model.package).values()
+    site, *_ = brief_sites(target, "many\x1b.om")
+    assert "  model: many\N{REPLACEMENT CHARACTER}.om\n" in site
+    assert "x7: f32[\1r" in site and ", and 32 more) -> (y: f32[\1r" in site and "x8" not in site
 
 
 @pytest.mark.parametrize("place", ["before", "after"])

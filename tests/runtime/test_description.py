@@ -88,12 +88,20 @@ class Tags(html.parser.HTMLParser):
         self.data += data
 
 
+def test_a_notebook_shows_the_graph() -> None:
+    builder = gw.GraphBuilder()
+    builder.output("y", builder(Relu(), builder.input("x", "f32", (2,))))
+    model = builder.compile()
+    shown = model._repr_html_()
+    assert shown.startswith("<table>") and shown.endswith(gw.draw(model)._repr_html_())
+
+
 def test_names_are_escaped() -> None:
     builder = gw.GraphBuilder()
     builder.output(HOSTILE, builder(Relu(), builder.input(f"in{HOSTILE}", "f32", (2,))))
     model = builder.compile()
     page = Tags()
     page.feed(model._repr_html_())
-    assert page.tags == {"table", "caption", "tr", "th", "td"}
+    assert page.tags == {"table", "caption", "tr", "th", "td", "iframe"}
     assert "<script>alert('x')</script>" in page.data and "\x1b" not in page.data
     assert "\x1b" not in repr(model)

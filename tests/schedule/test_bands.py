@@ -157,6 +157,19 @@ def test_whole_inner_images_take_memory_only_where_stages_run_apart() -> None:
     assert sum(buffer.bytes == 2 * 96 * 24 * 24 * 4 for buffer in apart.programs[0].buffers) == 2
 
 
+def test_profiles_count_operations_where_they_are_done() -> None:
+    """By the band at 160 x 160, by each stage for itself at 24 x 24."""
+    model = gw.compile(chain(INVERTED, 16, ("N", "H", "W")))
+    pointwise, depthwise = 2 * 2 * 16 * 96, 2 * 9 * 96
+    for side, expected in (
+        (160, {bands.SYMBOL: (pointwise + depthwise) * 160 * 160}),
+        (24, {"gw_direct_f32": pointwise * 24 * 24, "gw_depthwise_blocked_f32": depthwise * 24 * 24}),
+    ):
+        with gw.profile() as p:
+            model(image(1, 16, side, side))
+        assert {row.name: row.operations for row in p.rows() if row.operations} == expected
+
+
 def test_only_large_images_are_worth_it() -> None:
     small, large = (chain(INVERTED, 16, (1, side, side)) for side in (28, 160))
     assert not is_banded(gw.compile(small))

@@ -44,7 +44,7 @@ def test_the_text_has_the_numbers(package: Path) -> None:
     for title in ("weights", "packed", "arena", "scratch in it", "plan", "outputs", "predicted peak"):
         assert re.search(rf"^ *{title} ", shown, re.MULTILINE), title
     assert f"{found['arena']} bytes in whole pages" in shown
-    assert "live at the peak: task " in shown and "not counted: " in shown
+    assert "live at the peak: task " in shown and "not counted:\n" in shown
     assert "one thread: --threads 1" in shown and "half of N: 16 instead of 32" in shown
 
 

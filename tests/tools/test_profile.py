@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.profiling.trace_reader import read_trace
 
 from .support import graphwright
@@ -49,3 +51,17 @@ def test_faults_are_said_before_anything_runs(model: Path) -> None:
     assert graphwright("profile", model, "--group", "line").exit_code == 2
     assert graphwright("profile", model, "--runs", "0").exit_code == 2
     assert graphwright("profile", model).exit_code == 1
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_table_fits_the_terminal(width: int, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that do not fit are named; the most telling ones stay."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    command = "profile", model, "--shape", "x:8,4", "--runs", "2", "--group", "source"
+    result = graphwright(*command)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines[: lines.index("")])) <= width
+    assert {"source", "self", "share", "GFLOP/s", "roofline"} <= set(lines[0].split())
+    left_out = [line for line in lines if line.startswith("columns that a wider terminal shows: ")]
+    assert len(left_out) == 1 and "total" in left_out[0] and "total" not in lines[0]

@@ -191,6 +191,22 @@ def test_it_prints(page: Browser) -> None:
     assert page.pdf().startswith(b"%PDF")
 
 
+def test_a_long_graph_is_printed_on_several_sheets(tab: Browser, tmp_path: Path) -> None:
+    """In columns, at a scale at which names can be read; afterwards there is one canvas again."""
+    nodes = tuple(PictureNode("Op", f"n{k}") for k in range(300))
+    edges = tuple(PictureEdge(k, k + 1) for k in range(299))
+    picture = GraphPicture("chain", nodes, edges, (Group(""),))
+    (tmp_path / "m.html").write_text(page_of("m", document_of([Compilation("m", [picture])])))
+    tab.open(tmp_path / "m.html")
+    tab.run(f"{VIEW}.print(true)")
+    sheets = tab.run("document.querySelectorAll('#view canvas').length")
+
+    assert 1 < sheets <= 8
+    tab.run(f"{VIEW}.print(false)")
+    assert tab.run("document.querySelectorAll('#view canvas').length") == 1
+    assert tab.pdf().count(b"/Type /Page\n") >= sheets
+
+
 def test_hostile_names_are_texts(tab: Browser, folder: Path) -> None:
     tab.complaints.clear()
     tab.open(folder / "hostile.html")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from graphwright.lower.wire import words_of
+from graphwright.lower.wire import LAUNCH, words_of
 from graphwright.records import dataclass
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ class _Contents:
     kernels: tuple[tuple[str, str], ...]
     ports: Ports
     has_hosts: bool
+    launches: tuple[tuple[str, int], ...]
+    """Source nodes of each task, and its kernel; -1 for tasks that launch none."""
+    dims: tuple[list[list[int]], list[list[int]]]
+    """The registers with the sizes of the inputs, and of the outputs."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,16 @@ class StoredTasks:
         """Names and dtypes of the inputs, and of the outputs."""
         return self._contents.ports
 
+    @property
+    def launches(self) -> Sequence[tuple[str, int]]:
+        """Source nodes of each task, and the number of its kernel; -1 for tasks that launch none."""
+        return self._contents.launches
+
+    @property
+    def dims(self) -> tuple[list[list[int]], list[list[int]]]:
+        """The registers with the sizes of the inputs, and of the outputs."""
+        return self._contents.dims
+
     @cached_property
     def hosts(self) -> tuple[HostFunction, ...]:
         """The functions that run in Python; usually none."""
@@ -86,4 +100,6 @@ def _contents(plain: dict[str, Any]) -> _Contents:
         tuple((str(symbol), str(module)) for symbol, module in plain["kernels"]),
         ([(name, dtype) for name, dtype, _ in inputs], [(name, dtype) for name, dtype, _ in outputs]),
         bool(plain["hosts"]),
+        tuple((str(task[-1]), int(task[3]) if task[0] == LAUNCH else -1) for task in plain["tasks"]),
+        ([dims for _, _, dims in inputs], [dims for _, _, dims in outputs]),
     )

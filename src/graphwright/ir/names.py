@@ -7,6 +7,8 @@ import re
 from typing import Any
 
 MAX_IDENTIFIER = 60
+_SHORT_NAME = 8
+"""Characters of a longer name that tell more than none."""
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 
@@ -30,8 +32,23 @@ def c_comment(text: str, limit: int = 200) -> str:
 
 def terminal(text: str, limit: int = 200) -> str:
     """``text`` without control characters (escape sequences, bidi marks). Print it with rich's markup off."""
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    shown = text
+    if not text.isprintable():
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def sources_text(label: str, limit: int) -> str:
+    """The label of a task, its source nodes with `` + `` and ``, `` between them, in ``limit`` characters: as
+    it is where that fits, else the first node and how many others there are.
+    """
+    shown = terminal(label, limit)
+    sources = list(dict.fromkeys(source for part in label.split(", ") for source in part.split(" + ")))
+    if len(label) <= limit or len(sources) == 1:
+        return shown
+    others = f" and {len(sources) - 1} other{'s' if len(sources) > 2 else ''}"
+    room = limit - len(others)
+    return terminal(sources[0], room) + others if room >= min(len(sources[0]), _SHORT_NAME) else shown
 
 
 def html_text(text: str) -> str:

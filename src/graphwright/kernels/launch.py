@@ -50,11 +50,21 @@ class Launch:
     """``(output, input)`` pairs that may share memory: each element is read at its own place before it is
     written.
     """
+    operations: Dim | None = None
+    """Multiplications and additions, for profiles, where sizes decide which launches of a step run; None: the
+    longest launch of the step does those of its nodes.
+    """
 
 
-def only_where(holds: Dim, launch: Launch) -> Launch:
-    """``launch`` with nothing to do unless ``holds`` is 1."""
-    return replace(launch, grid=launch.grid * holds, scratch=launch.scratch * holds, work=launch.work * holds)
+def only_where(holds: Dim, launch: Launch, operations: Dim) -> Launch:
+    """``launch``, which does so many ``operations``, with nothing to do unless ``holds`` is 1."""
+    return replace(
+        launch,
+        grid=launch.grid * holds,
+        scratch=launch.scratch * holds,
+        work=launch.work * holds,
+        operations=operations * holds,
+    )
 
 
 @dataclass(frozen=True)

@@ -265,25 +265,31 @@ class _Lowering:
         return [access for task in self.blocks[block] for access in self._accesses(task)]
 
     def _described(self, step: Step, tasks: Sequence[Task]) -> list[Task]:
-        """``tasks`` with the ops and operation counts that profiles show. If a step has several tasks, its
-        operations count for the one that is predicted to take longest.
-        """
+        """``tasks`` with the ops and operation counts that profiles show."""
         nodes = (*step.before, step.node)
         ops = " + ".join(name for node in nodes for name in op_names(node))
-        operations = sum((operations_of(node) for node in nodes), start=0)
-        counted = self._longest(step) if operations != 0 and _fits(operations) else -1
+        counts = self._operations(step, sum((operations_of(node) for node in nodes), start=0))
         return [
-            replace(task, ops=ops, operations=self.shape.register(operations) if k == counted else -1)
-            for k, task in enumerate(tasks)
+            replace(task, ops=ops, operations=self._counter(counts.get(k, 0))) for k, task in enumerate(tasks)
         ]
 
-    def _longest(self, step: Step) -> int:
-        """The number of the launch of ``step`` that is predicted to take longest; -1 if there is none."""
-        if not isinstance(step.action, Run):
-            return -1
+    def _counter(self, operations: Dim) -> int:
+        """The register of the count; -1 for 0."""
+        return self.shape.register(operations) if operations != 0 and _fits(operations) else -1
+
+    def _operations(self, step: Step, operations: Dim) -> dict[int, Dim]:
+        """The count of each task of ``step``, which does ``operations``: those of the launches themselves if
+        they have them, else all for the one that is predicted to take longest.
+        """
+        if not isinstance(step.action, Run) or operations == 0:
+            return {}
         items = [item for item in step.action.launches if not self._is_redundant_copy(item)]
-        works = [nominal(i.work, self.symbols) if isinstance(i, Launch) else -1 for i in items]
-        return works.index(max(works)) if works else -1
+        launches = {k: item for k, item in enumerate(items) if isinstance(item, Launch)}
+        known = {k: item.operations for k, item in launches.items() if item.operations is not None}
+        if known or not launches:
+            return known
+        works = {k: nominal(item.work, self.symbols) for k, item in launches.items()}
+        return {max(works, key=works.__getitem__): operations}
 
     # -- tasks ----------------------------------------------------------------------------------------------
 

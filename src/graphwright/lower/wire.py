@@ -18,6 +18,8 @@ from graphwright.ir.dtypes import DTYPES
 MAGIC: Final = 0x31475250574C47
 VERSION: Final = 2
 SECTIONS: Final = ("inputs", "outputs", "shape", "buffers", "tasks", "blocks", "kernels", "hosts")
+LAUNCH: Final = 0
+"""The kind of tasks that launch a kernel."""
 _NULL, _FUNCTION = -1, -2
 
 

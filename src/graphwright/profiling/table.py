@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from graphwright.ir.names import html_text, terminal
+from graphwright.ir.names import html_text, sources_text
 from graphwright.profiling.rows import Row
 from graphwright.profiling.totals import Totals
 from graphwright.records import dataclass
 from graphwright.runtime.description import bytes_text, duration_text
 from graphwright.support.spelling import counted
+from graphwright.support.terminal_width import terminal_width
 
 HEAD: Final = ("calls", "total", "self", "share", "GFLOP/s", "GB/s", "roofline", "read", "written")
+_LEFT_OUT_FIRST: Final = ("total", "written", "read", "GB/s", "calls")
+"""Columns that a narrow terminal does not show, the first ones first: most say what others say too."""
 _NAME: Final = 60
 """Characters of a name that are shown."""
+_SHORT_NAME: Final = 30
+"""Characters of a name at least, before columns are left out."""
+_GAP: Final = "  "
 
 
 @dataclass(frozen=True)
@@ -36,16 +42,29 @@ class Table:
         return self.rows if self.top is None else self.rows[: self.top]
 
     def __str__(self) -> str:
-        rows = ([terminal(row.name, _NAME), *cells(row, self.counters)] for row in self.shown)
-        lines = [[self.group, *HEAD, *self.counters], *rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        text = [
-            "  ".join([name.ljust(widths[0]), *map(str.rjust, numbers, widths[1:])]).rstrip()
-            for name, *numbers in lines
-        ]
+        return self.text(terminal_width())
+
+    def text(self, width: int | None = None) -> str:
+        """The table in lines of at most ``width`` characters, if that is possible: names are shortened, then
+        columns left out. None sets no limit.
+        """
+        numbers = [[*HEAD, *self.counters], *(cells(row, self.counters) for row in self.shown)]
+        labels = [self.group, *(row.name for row in self.shown)]
+        longest = min(max(map(len, labels)), _NAME)
+        columns, left_out = [list(column) for column in zip(*numbers, strict=True)], []
+        for name in _LEFT_OUT_FIRST:
+            if width is None or min(longest, _SHORT_NAME) + _width(columns) <= width:
+                break
+            columns.remove(next(column for column in columns if column[0] == name))
+            left_out.append(name)
+        room = longest if width is None else max(min(longest, width - _width(columns)), 1)
+        names = [sources_text(label, room) for label in labels]
+        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
+        lines = zip(*([name.ljust(max(map(len, names))) for name in names], *padded), strict=True)
         hidden = len(self.rows) - len(self.shown)
         more = [f"and {counted(hidden, 'row')} more"] if hidden else []
-        return "\n".join([*text, *more, "", *summary(self.totals), *self._missing()])
+        ending = [*summary(self.totals), *_left_out(left_out), *self._missing()]
+        return "\n".join([*(_GAP.join(line).rstrip() for line in lines), *more, "", *ending])
 
     def _missing(self) -> list[str]:
         names = ", ".join(self.missing_counters)
@@ -68,6 +87,15 @@ class Table:
                 for row in self.rows
             ],
         }
+
+
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """Characters that ``columns`` take behind another one."""
+    return sum(len(_GAP) + max(map(len, column)) for column in columns)
+
+
+def _left_out(names: Sequence[str]) -> list[str]:
+    return [f"columns that a wider terminal shows: {', '.join(names)}"] if names else []
 
 
 def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str] = ()) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from graphwright import _native
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, FeedError, PackageError
+from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
 from graphwright.ir.pytree import METADATA
@@ -148,9 +149,12 @@ class Model:
         return description.text(self)
 
     def _repr_html_(self) -> str:
-        """The HTML that notebooks show."""
-        from graphwright.runtime import description  # imported on demand
+        """The HTML that notebooks show: a description, and the graph."""
+        import graphwright  # imported on demand, as is what draws
+        from graphwright.runtime import description
 
+        with suppress(GraphwrightError):  # without its graph, a package is only described
+            return description.html(self) + graphwright.draw(self)._repr_html_()
         return description.html(self)
 
     def run(

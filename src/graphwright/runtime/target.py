@@ -17,6 +17,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.option_files.rate_files import resolved
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
+from graphwright.runtime.brief_sites import brief_sites
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
 LEVELS = ("baseline", "v3", "v4")
@@ -109,6 +110,8 @@ class Shared:
     """Loaded shared objects by content."""
     crash_label: str | None = None
     """The name of the model in reports of crashes in its kernels; None if crashes are not reported."""
+    crash_details: bool = False
+    """Whether these reports have loops and operands as well, for which the tasks are decoded at load."""
 
     def library(self, data: bytes) -> _native.Library:
         """Loads a shared object, once for each content."""
@@ -152,7 +155,7 @@ def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shar
         dtypes=lambda: [spec.dtype.numpy for spec in program.outputs],
         libraries=[library, *libraries.values()],
         arenas=shared.arenas,
-        sites=() if shared.crash_label is None else _sites(program, target, shared.crash_label),
+        sites=() if shared.crash_label is None else _sites(program, target, shared.crash_label, shared.crash_details),
         extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
         about=target,
     )
@@ -167,8 +170,10 @@ def _hosts(target: TargetCode) -> list[_native.HostFunction]:
     return [host_callable(host) for host in target.stored.hosts]
 
 
-def _sites(program: Program, target: TargetCode, model: str) -> list[str]:
+def _sites(program: Program, target: TargetCode, model: str, has_details: bool) -> list[str]:
     """The crash report of each task."""
+    if not has_details:
+        return brief_sites(target, model)
     from graphwright.runtime.crash_sites import crash_sites  # decodes the tasks, which a run does not need
 
     return crash_sites(program, target, model)

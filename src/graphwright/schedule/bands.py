@@ -10,6 +10,7 @@ from typing import Final
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
+from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel
@@ -291,9 +292,14 @@ def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Step:
     pays = gains * bands.keeps_bits([link.stage for link in chain])
     if pays == 1:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
-    apart = [only_where(1 - pays, link.launch) for link in chain]
+    operations = [operations_of(link.step.node) for link in chain]
+    apart = [only_where(1 - pays, link.launch, count) for link, count in zip(chain, operations, strict=True)]
     inner = tuple(link.result for link in chain[:-1])
-    both = Run((*apart, only_where(pays, launch)), temporaries=inner, uses_temporaries=1 - pays)
+    both = Run(
+        (*apart, only_where(pays, launch, sum(operations, start=0))),
+        temporaries=inner,
+        uses_temporaries=1 - pays,
+    )
     return replace(chain[-1].step, action=both, before=before)
 
 

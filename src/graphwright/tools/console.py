@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
@@ -21,10 +22,14 @@ from graphwright.ir.names import terminal
 from graphwright.log import NAME
 from graphwright.runtime.description import bytes_text as bytes_text
 from graphwright.runtime.description import duration_text as duration_text
+from graphwright.support.terminal_width import terminal_width
 
 _LINE = 1_000_000
 """Characters of one line that are shown."""
 _CELL = 100
+_SHORT_CELL = 12
+"""Characters of a text that are shown on the narrowest terminal."""
+_LINE_WIDTH = 110
 _NUMBER = re.compile(r"([-+]?[0-9.]+(e[-+]?[0-9]+)?( [A-Za-z%]+)?|inf|nan|)")
 
 _progress_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
@@ -129,11 +134,49 @@ def report(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str = "  ") -> None:
-    """Columns on stdout, below ``head`` if there is one; those that hold only numbers stand to the right."""
+    """Columns on stdout, below ``head`` if there is one; those that hold only numbers stand to the right.
+    On a narrow terminal texts are cut, and the last one goes on below.
+    """
     cells = [[terminal(cell, _CELL) for cell in row] for row in rows]
     right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=True)]
     cells = [list(head), *cells] if head else cells
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        padded = zip(row, widths, right or [False] * len(widths), strict=True)
-        say(indent + "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in padded).rstrip())
+    widths = _fitting(widths, right, terminal_width(), len(indent))
+    for *first, last in cells:
+        parts = textwrap.wrap(last, widths[-1]) if len(last) > widths[-1] else [last]
+        for row in ([*first, parts[0]], *([""] * len(first) + [part] for part in parts[1:])):
+            padded = zip(row, widths, right or [False] * len(widths), strict=True)
+            fields = (c.rjust(w) if r else terminal(c, w).ljust(w) for c, w, r in padded)
+            say(indent + "  ".join(fields).rstrip())
+
+
+def _fitting(widths: list[int], are_numbers: Sequence[bool], width: int | None, indent: int) -> list[int]:
+    """``widths`` of columns, those of the widest texts lowered until lines have ``width`` characters."""
+    over = 0 if width is None else indent + sum(widths) + 2 * (len(widths) - 1) - width
+    for _ in range(over):
+        texts = [k for k, is_number in enumerate(are_numbers) if not is_number and widths[k] > _SHORT_CELL]
+        if texts:
+            widths[max(texts, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def paragraph(text: str, most_lines: int = 2) -> str:
+    """``text`` as a line of a report, and below it, further to the right, what does not fit; of more lines
+    the end is cut.
+    """
+    indent = text[: len(text) - len(text.lstrip())]
+    wrapped = textwrap.wrap(
+        text.lstrip(),
+        line_width(),
+        initial_indent=indent,
+        subsequent_indent=indent + "    ",
+        break_on_hyphens=False,
+        max_lines=most_lines,
+        placeholder=" …",
+    )
+    return "\n".join(wrapped)
+
+
+def line_width(most: int = _LINE_WIDTH) -> int:
+    """Characters that a line of a report may have: ``most``, or fewer where the terminal is narrower."""
+    return min(most, terminal_width() or most)

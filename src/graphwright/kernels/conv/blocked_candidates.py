@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from graphwright.cost.nominal import nominal
+from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, ceildiv, numbers
 from graphwright.ir.types import F32, Layout
@@ -95,7 +96,9 @@ class BlockedConvolution:
         winograd, pays = self._winograd(form, context)
         if not self._has_both:  # of several images it pays all the more
             return winograd
-        return Run((only_where(1 - pays, self._direct(context)), only_where(pays, winograd)))
+        operations = operations_of(self.call.node)
+        instead = only_where(1 - pays, self._direct(context), operations)
+        return Run((instead, only_where(pays, winograd, operations)))
 
     def _winograd_form(self, context: Context) -> Form | None:
         """That of Winograd's which should be, or was measured to be, faster than the direct kernel."""

@@ -13,6 +13,7 @@ import typer
 import graphwright.ops
 from graphwright.config import Options
 from graphwright.fusion.decisions import Decision, Verdict
+from graphwright.ir.names import sources_text
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys
@@ -46,6 +47,8 @@ GAINS: Final = 4
 MISSES: Final = 5
 MOST_CHANGES: Final = 50
 MOST_TASKS: Final = 20
+_NAME: Final = 36
+"""Characters of a node's name in a table."""
 app = typer.Typer(add_completion=False)
 
 
@@ -300,7 +303,7 @@ def _show_summary(explained: Explanation) -> None:
         for head, found in explained.groups(Verdict.REFUSED)[:MISSES]
     ]
     if rows:
-        table(rows)
+        table(rows, ["", "bytes", "edits", "rule or code", "the largest"])
 
 
 def _line(explained: Explanation, head: str, found: Sequence[Decision]) -> list[str]:
@@ -310,14 +313,14 @@ def _line(explained: Explanation, head: str, found: Sequence[Decision]) -> list[
     why = f": {largest.why}" if largest.verdict is Verdict.REFUSED else ""
     return [
         total,
-        f"{len(found)} x",
+        str(len(found)),
         head,
-        f"{_nodes(largest)}, {bytes_text(explained.bytes_of(largest))}{why}",
+        f"{_nodes(largest, _NAME)}, {bytes_text(explained.bytes_of(largest))}{why}",
     ]
 
 
-def _nodes(decision: Decision) -> str:
-    return " -> ".join(decision.edit.nodes)
+def _nodes(decision: Decision, limit: int = 1000) -> str:
+    return " -> ".join(sources_text(node, limit) for node in decision.edit.nodes)
 
 
 def _show_why_not(explained: Explanation, first: str, second: str) -> None:

@@ -29,7 +29,7 @@ from graphwright.tools.arguments import (
     with_options,
 )
 from graphwright.tools.arguments import Model as ModelPath
-from graphwright.tools.console import bytes_text, note, say, table
+from graphwright.tools.console import bytes_text, note, paragraph, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.measuring.footprint import Footprint, measure
 from graphwright.tools.models import is_package, open_model
@@ -109,12 +109,12 @@ def memory(
     advice = advice_for(opened, used, shapes)
     if as_json:
         say(json.dumps({**used.facts(), **_measured_facts(found)}, indent=2))
-    elif html is not None:
+        return
+    _show(used, None if found is None else found.taken, advice)
+    if html is not None:
         with whole_file(html) as file:
-            file.write(page(model.name, used, advice).encode())
+            file.write(page(model.name, used, advice, None if found is None else found.taken).encode())
         note(f"wrote {html}")
-    else:
-        _show(used, found, advice)
 
 
 def _largest(sizes: Sizes) -> Sizes:
@@ -166,9 +166,10 @@ def _measured_facts(found: Footprint | None) -> dict[str, Any]:
 # -- as text
 
 
-def _show(used: Memory, found: Footprint | None, advice: Sequence[Advice]) -> None:
+def _show(used: Memory, measured: int | None, advice: Sequence[Advice]) -> None:
     known = [program for program in used.programs if program.timeline is not None]
-    table(_totals(used, found), ["", "bytes", ""])
+    rows = [[title, bytes_text(size), what] for title, size, what in totals(used, measured)]
+    table(rows, ["", "bytes", ""])
     if len(used.programs) > 1:
         say("programs")
         table([_program_row(program) for program in used.programs], ["program", "shapes", "arena", "live"])
@@ -179,15 +180,9 @@ def _show(used: Memory, found: Footprint | None, advice: Sequence[Advice]) -> No
     if advice:
         say("what lowers it")
         table([[each.text, each.effect] for each in advice])
-    say("not counted: " + "; ".join(used.not_counted))
-
-
-def _totals(used: Memory, found: Footprint | None) -> list[list[str]]:
-    rows = totals(used)
-    if found is not None:
-        off = f"the prediction is {100 * (used.process / found.taken - 1):+.1f} % off" if found.taken else ""
-        rows.append(("measured peak", found.taken, off))
-    return [[title, bytes_text(size), what] for title, size, what in rows]
+    say("not counted:")
+    for each in used.not_counted:
+        say(paragraph(f"  {each}"))
 
 
 def _program_row(program: ProgramMemory) -> list[str]:

@@ -113,10 +113,12 @@ def profile(
             opened.run(feeds)
     table = recorded.table(sort.value, group.value, top)
     say(_json(table.facts(), model, runs) if as_json else str(table))
-    for path, write in ((trace, recorded.chrome_trace), (html, recorded.html)):
-        if path is not None:
-            write(path)
-            note(f"wrote {path}")
+    if trace is not None:
+        recorded.chrome_trace(trace)
+        note(f"wrote {trace}")
+    if html is not None:
+        recorded.html(html, title=model.name)
+        note(f"wrote {html}")
 
 
 def _json(facts: dict[str, Any], model: Path, runs: int) -> str:

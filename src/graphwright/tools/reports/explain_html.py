@@ -9,17 +9,14 @@ from graphwright.fusion.decisions import Decision
 from graphwright.fusion.traffic import NodeTraffic
 from graphwright.ir.names import html_text
 from graphwright.ir.refusal import Code
+from graphwright.support.offline_page import offline_page
 from graphwright.tools.console import bytes_text
 from graphwright.tools.reports.explanation import Explanation
 
 _STYLE: Final = """
-body { font: 14px/1.4 sans-serif; margin: 2em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 }
-th, td { border-bottom: 1px solid #ddd; padding: 2px 10px; text-align: left; vertical-align: top }
-tr.taken { background: #eefaee }
-tr.refused { background: #fdf3ee }
+tr.taken { background: rgb(64 192 87 / 0.12) }
+tr.refused { background: rgb(253 126 20 / 0.12) }
 """
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(title: str, explained: Explanation) -> str:
@@ -30,11 +27,7 @@ def page(title: str, explained: Explanation) -> str:
         ["op by op", str(explained.ops), bytes_text(unfused.read), bytes_text(unfused.written)],
     ]
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        f"<title>{html_text(title)}: fusion</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{html_text(title)}</h1>",
+        f"<h1>{html_text(title)}: fusion</h1>",
         _table(("", "kernels", "read", "written"), [("", row) for row in totals]),
         "<h2>Kernels</h2>",
         _table(
@@ -50,9 +43,8 @@ def page(title: str, explained: Explanation) -> str:
         _table(
             ("code", "means", "what to do"), [("", [c.value, c.means, c.remedy]) for c in _codes(explained)]
         ),
-        "</body></html>",
     ]
-    return "\n".join(parts) + "\n"
+    return offline_page(f"{html_text(title)}: fusion", parts, _STYLE)
 
 
 def _codes(explained: Explanation) -> list[Code]:

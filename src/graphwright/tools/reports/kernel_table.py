@@ -8,19 +8,20 @@ from typing import Any, Final
 from graphwright.compiler.remark_text import decode_remarks
 from graphwright.cost.nominal import NOMINAL_SIZES
 from graphwright.executable.target_code import TargetCode
-from graphwright.ir.names import terminal
+from graphwright.ir.names import sources_text, terminal
 from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
 from graphwright.lower.shape_program import register_values
 from graphwright.lower.tasks import FunctionOperand, Task, TaskGraph, TaskKind
 from graphwright.package.package import Package
 from graphwright.records import dataclass
-from graphwright.tools.console import duration_text, note, say
+from graphwright.tools.console import duration_text, note, paragraph, say
 
 MOST_TASKS: Final = 12
 """Kinds of tasks that are shown: those that are predicted to take longest."""
 MOST_OTHERS: Final = 2
 """Candidates that are shown of a task beside the one that was taken."""
-WIDTH: Final = 110
+MOST_NAMES: Final = 3
+_NAME: Final = 40
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,12 @@ def show_kernels(package: Package) -> None:
         key = task.isa, task.kernels, task.predicted_ns, tuple(task.others)
         equal.setdefault(key, []).append(task)
     groups = sorted(equal.values(), key=lambda tasks: -len(tasks) * (tasks[0].predicted_ns or 0))
+    if groups:
+        say(
+            "predicted time on one core, kernel and source nodes; then the candidates that were not chosen, and why"
+        )
     for tasks in groups[:MOST_TASKS]:
-        say("\n".join(terminal(line, WIDTH) for line in _lines(tasks)))
+        say("\n".join(map(paragraph, _lines(tasks))))
     if left := sum(map(len, groups[MOST_TASKS:])):
         note(f"{left} tasks that take less are not shown: --json has all")
 
@@ -123,8 +128,9 @@ def show_kernels(package: Package) -> None:
 def _lines(tasks: Sequence[ExplainedTask]) -> Iterator[str]:
     """Of tasks that are equal but for their nodes."""
     first, count = tasks[0], f"{len(tasks)} x " if len(tasks) > 1 else ""
-    names = ", ".join(task.name for task in tasks)
-    yield f"{_time(first.predicted_ns)}  {count}{' with '.join(first.kernels)}: {names}"
+    start = f"{_time(first.predicted_ns)}  {count}{' with '.join(first.kernels)}: "
+    names = ", ".join(sources_text(task.name, _NAME) for task in tasks[:MOST_NAMES])
+    yield f"{start}{names}{', ...' if len(tasks) > MOST_NAMES else ''}"
     others = first.others
     for other in others[:MOST_OTHERS]:
         why = f": {other.why}" if other.why else ""

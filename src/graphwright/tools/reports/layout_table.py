@@ -13,7 +13,7 @@ from graphwright.cost.nominal import nominal
 from graphwright.ir.constant import is_constant
 from graphwright.ir.fused import Fused
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.names import terminal
+from graphwright.ir.names import sources_text, terminal
 from graphwright.layout.blocks import blocks_name, is_blocked, lanes_of
 from graphwright.layout.channels_last import CHANNELS_LAST
 from graphwright.layout.remarks import ROWS, LayoutCopy, LayoutRequest, value_name
@@ -124,7 +124,9 @@ def _show_requests(requests: Sequence[LayoutRequest]) -> None:
         return
     say(f"requested by {counted(len(requests), 'node')}; the others follow their neighbours")
     saves = ["-" if r.saves is None else duration_text(r.saves) for r in requests[:MOST_ROWS]]
-    rows = [[r.place, r.layout, saved] for r, saved in zip(requests, saves, strict=False)]
+    rows = [
+        [sources_text(r.place, _NAME), r.layout, saved] for r, saved in zip(requests, saves, strict=False)
+    ]
     table(rows, ["node", "layout", "faster by"])
 
 
@@ -132,7 +134,12 @@ def _show_copies(copies: Sequence[tuple[LayoutCopy, int]]) -> None:
     total = sum(moved for _, moved in copies)
     say(f"remaining layout conversions: {len(copies)}, {bytes_text(total)} in a run")
     rows = [
-        [bytes_text(moved) if moved else "none", f"{copy.value} into {copy.layout}", copy.reader, copy.why]
+        [
+            bytes_text(moved) if moved else "none",
+            f"{sources_text(copy.value, _NAME)} into {copy.layout}",
+            sources_text(copy.reader, _NAME),
+            copy.why,
+        ]
         for copy, moved in copies[:MOST_ROWS]
     ]
     if rows:
@@ -143,4 +150,9 @@ def _show_copies(copies: Sequence[tuple[LayoutCopy, int]]) -> None:
 
 def _names(names: Sequence[str]) -> str:
     more = ", ..." if len(names) > MOST_NAMES else ""
-    return ", ".join(terminal(name, _NAME) for name in names[:MOST_NAMES]) + more
+    return ", ".join(map(_shown, names[:MOST_NAMES])) + more
+
+
+def _shown(name: str) -> str:
+    value, of, place = name.rpartition(" of ")
+    return f"{terminal(value, _NAME)}{of}{sources_text(place, _NAME)}"

@@ -9,6 +9,7 @@ from typing import Final
 from graphwright.ir.names import html_text
 from graphwright.memory.timeline import PlacedBuffer, Timeline
 from graphwright.runtime.memory_use import Memory, ProgramMemory
+from graphwright.support.offline_page import COLOURS, OTHER_COLOUR, legend, offline_page
 from graphwright.tools.console import bytes_text
 from graphwright.tools.reports.memory_advice import Advice, peak_without, sources_text
 from graphwright.tools.reports.memory_tables import shapes_text, totals
@@ -17,42 +18,35 @@ _WIDTH: Final = 1100
 _HEIGHT: Final = 420
 _LEFT: Final = 80
 _BELOW: Final = 40
-_COLOURS: Final = (
-    "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#ff9da7", "#9c755f",
-    "#86bcb6", "#d37295", "#a0cbe8",
-)  # fmt: skip
 _SCRATCH: Final = "#bab0ac"
 _OTHERS: Final = "all others"
 _STYLE: Final = """
-body { font: 14px/1.4 sans-serif; margin: 2em; color: #222 }
-table { border-collapse: collapse; margin: 1em 0 }
-th, td { border-bottom: 1px solid #ddd; padding: 2px 10px; text-align: left; vertical-align: top }
-td.number { text-align: right; white-space: nowrap }
-svg { background: #fafafa; max-width: 100%; height: auto }
-rect.buffer { stroke: #fff; stroke-width: 0.5 }
-rect.buffer:hover { stroke: #000; stroke-width: 2 }
-.legend span { display: inline-block; margin-right: 1.2em }
-.legend i { display: inline-block; width: 1em; height: 1em; margin-right: 0.4em; vertical-align: -0.1em }
+td:first-child + td { white-space: nowrap }
+svg { background: var(--picture); max-width: 100%; height: auto }
+svg line.grid { stroke: var(--line) }
+svg .live { fill: none; stroke: var(--text); opacity: 0.7 }
+svg line.peak { stroke: var(--mark); stroke-width: 1.5; stroke-dasharray: 5 3 }
+svg text.peak { fill: var(--mark) }
+rect.buffer { stroke: var(--page); stroke-width: 0.5 }
+rect.buffer:hover { stroke: var(--text); stroke-width: 2 }
 """
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(title: str, used: Memory, advice: Sequence[Advice]) -> str:
-    """The page: totals, a picture of each program's arena, what is live at its peak, and what lowers it."""
+def page(title: str, used: Memory, advice: Sequence[Advice], measured: int | None = None) -> str:
+    """The page: totals, a picture of each program's arena, what is live at its peak, and what lowers it;
+    ``measured``: the bytes of the peak of a process, if it was measured.
+    """
+    rows = [[title, bytes_text(size), what] for title, size, what in totals(used, measured)]
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        f"<title>{html_text(title)}: memory</title><style>{_STYLE}</style></head><body>",
         f"<h1>{html_text(title)}: memory</h1>",
-        _table(("", "bytes", ""), [[title, bytes_text(size), what] for title, size, what in totals(used)]),
+        _table(("", "bytes", ""), rows),
         *(part for program in used.programs for part in _program(program)),
     ]
     if advice:
         parts += ["<h2>What lowers the peak</h2>", _table(("", ""), [[a.text, a.effect] for a in advice])]
     missing = "; ".join(used.not_counted)
-    parts += [f"<p>Not counted: {html_text(missing)}.</p>", "</body></html>"]
-    return "\n".join(parts) + "\n"
+    parts.append(f"<p>Not counted: {html_text(missing)}.</p>")
+    return offline_page(f"{html_text(title)}: memory", parts, _STYLE)
 
 
 def _program(program: ProgramMemory) -> Iterator[str]:
@@ -65,7 +59,8 @@ def _program(program: ProgramMemory) -> Iterator[str]:
     if not line.buffers:
         return
     scopes = scopes_of(line.buffers)
-    yield _legend(scopes)
+    colours = _colours(scopes.values())
+    yield legend((html_text(scope), colours[scope]) for scope in dict.fromkeys(scopes.values()))
     yield _picture(line, scopes)
     yield "<h3>Live at the peak</h3>"
     head = ("bytes", "offset", "tasks", "value", "made by", "peak without it")
@@ -139,20 +134,17 @@ def _live_line(line: Timeline) -> str:
     points = [
         f"{_x(line, task + side)},{_y(line, live)}" for task, live in enumerate(line.live) for side in (0, 1)
     ]
-    return f'<polyline points="{" ".join(points)}" fill="none" stroke="#000" stroke-width="1" opacity="0.6"/>'
+    return f'<polyline class="live" points="{" ".join(points)}"/>'
 
 
 def _peak_mark(line: Timeline) -> Iterator[str]:
     left, right = _x(line, line.peak), _x(line, line.peak + 1)
     middle = round((left + right) / 2, 2)
-    yield (
-        f'<line x1="{middle}" y1="0" x2="{middle}" y2="{_HEIGHT}" stroke="#c00" stroke-width="1.5" '
-        f'stroke-dasharray="5 3"/>'
-    )
+    yield f'<line class="peak" x1="{middle}" y1="0" x2="{middle}" y2="{_HEIGHT}"/>'
     anchor = "end" if middle > _LEFT + _WIDTH / 2 else "start"
     yield (
-        f'<text x="{middle}" y="{_HEIGHT + 32}" font-size="12" fill="#c00" text-anchor="{anchor}">peak: task '
-        f"{line.peak}, {html_text(bytes_text(line.live_bytes))}</text>"
+        f'<text class="peak" x="{middle}" y="{_HEIGHT + 32}" font-size="12" text-anchor="{anchor}">'
+        f"peak: task {line.peak}, {html_text(bytes_text(line.live_bytes))}</text>"
     )
 
 
@@ -160,7 +152,7 @@ def _axes(line: Timeline) -> Iterator[str]:
     for part in range(5):
         offset = line.arena * part // 4
         y = _y(line, offset)
-        yield f'<line x1="{_LEFT}" y1="{y}" x2="{_LEFT + _WIDTH}" y2="{y}" stroke="#ddd"/>'
+        yield f'<line class="grid" x1="{_LEFT}" y1="{y}" x2="{_LEFT + _WIDTH}" y2="{y}"/>'
         place = min(max(y + 4, 12), _HEIGHT)
         text = html_text(bytes_text(offset))
         yield f'<text x="{_LEFT - 6}" y="{place}" font-size="12" text-anchor="end">{text}</text>'
@@ -182,10 +174,10 @@ def scopes_of(buffers: Sequence[PlacedBuffer]) -> dict[int, str]:
     cut = {number: path[:1] for number, path in paths.items()}
     for depth in range(2, deepest + 1):
         finer = {number: path[:depth] for number, path in paths.items()}
-        if len(set(finer.values())) > len(_COLOURS):
+        if len(set(finer.values())) > len(COLOURS):
             break
         cut = finer
-    shown = list(dict.fromkeys(cut.values()))[: len(_COLOURS)]
+    shown = list(dict.fromkeys(cut.values()))[: len(COLOURS)]
     named = {number: ".".join(path) if path in shown else _OTHERS for number, path in cut.items()}
     return {b.number: "scratch" if b.is_scratch else named[b.number] for b in buffers}
 
@@ -198,17 +190,8 @@ def _path(name: str) -> tuple[str, ...]:
 
 def _colours(scopes: Iterable[str]) -> dict[str, str]:
     named = [scope for scope in dict.fromkeys(scopes) if scope not in ("scratch", _OTHERS)]
-    found = {scope: _COLOURS[k % len(_COLOURS)] for k, scope in enumerate(named)}
-    return {**found, "scratch": _SCRATCH, _OTHERS: "#79706e"}
-
-
-def _legend(scopes: Mapping[int, str]) -> str:
-    colours = _colours(scopes.values())
-    shown = "".join(
-        f'<span><i style="background: {colours[scope]}"></i>{html_text(scope)}</span>'
-        for scope in dict.fromkeys(scopes.values())
-    )
-    return f'<p class="legend">{shown}</p>'
+    found = {scope: COLOURS[k % len(COLOURS)] for k, scope in enumerate(named)}
+    return {**found, "scratch": _SCRATCH, _OTHERS: OTHER_COLOUR}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

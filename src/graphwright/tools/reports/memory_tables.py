@@ -60,11 +60,11 @@ def _merit(used: Memory) -> list[list[str]]:
     return [["arena / live", f"{used.arena / used.live:.3f}" if used.live else "1.000"]]
 
 
-def totals(used: Memory) -> list[tuple[str, int, str]]:
-    """What there is of memory, its bytes, and what it is."""
+def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, str]]:
+    """What there is of memory, its bytes, and what it is; ``measured``: the peak of a process, in bytes."""
     merit = f", {used.arena / used.live:.3f} of the live bytes" if used.live else ""
     states = [("states", used.states, "kept from run to run")] if used.states else []
-    return [
+    rows = [
         ("weights", used.weights, "as the model has them"),
         ("packed", used.packed, "weights in an order or form of the kernels"),
         ("package", used.package, "texts, tasks and kernels, and the copy of the file with them"),
@@ -75,6 +75,10 @@ def totals(used: Memory) -> list[tuple[str, int, str]]:
         ("outputs", used.outputs, "new arrays of a run"),
         ("predicted peak", used.process, "of a process, above what graphwright and NumPy take"),
     ]
+    if measured is not None:
+        off = f"the prediction is {100 * (used.process / measured - 1):+.1f} % off" if measured else ""
+        rows.append(("measured peak", measured, off))
+    return rows
 
 
 def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from graphwright.compiler.remark_text import decode_remarks
 from graphwright.compiler.remarks import Declined, NodeCount, PassRemark
-from graphwright.ir.names import terminal
+from graphwright.ir.names import sources_text, terminal
 from graphwright.package.package import Package
 from graphwright.support.spelling import counted
-from graphwright.tools.console import say
+from graphwright.tools.console import line_width, paragraph, say
 
 MOST_PASSES: Final = 9
 """Passes that are shown with what they changed: those that changed most."""
@@ -19,7 +19,6 @@ MOST_REASONS: Final = 1
 """Reasons of a pass that are shown: those of most nodes."""
 MOST_STOPPED: Final = 5
 """Passes without changes that are shown with what stopped them."""
-WIDTH: Final = 110
 _NAME: Final = 40
 
 
@@ -55,20 +54,20 @@ def show_passes(package: Package) -> None:
     for each in changed[:MOST_PASSES]:
         say("\n".join(_changed_lines(each)))
     for each in stopped[:MOST_STOPPED]:
-        say(_clipped(f"{_title(each)}: nothing; {_reason(each.declined[0])}"))
+        say(paragraph(f"{_title(each)}: nothing; {_reason(each.declined[0])}"))
     shown = {id(each) for each in (*changed[:MOST_PASSES], *stopped[:MOST_STOPPED])}
     _show_names("also changed the graph: ", [each for each in changed if id(each) not in shown])
     _show_names("nothing to do: ", [each for each in idle if id(each) not in shown])
 
 
 def _changed_lines(each: PassRemark) -> Iterator[str]:
-    done = ", ".join(f"{terminal(kind, _NAME)} {count}" for kind, count in each.changes.items())
+    done = ", ".join(f"{terminal(kind, _NAME)} ({count})" for kind, count in each.changes.items())
     yield _clipped(f"{_title(each)}: {done or 'changed'}")
     for word, nodes in (("removed", each.removed), ("added", each.added)):
         if nodes.count:
-            yield _clipped(f"    {counted(nodes.count, 'node')} {word}: {_names(nodes)}")
+            yield _clipped(f"    {word} {counted(nodes.count, 'node')}: {_names(nodes)}")
     for declined in each.declined[:MOST_REASONS]:
-        yield _clipped(f"    {_reason(declined)}")
+        yield paragraph(f"    {_reason(declined)}")
     if len(each.declined) > MOST_REASONS:
         yield f"    and {counted(len(each.declined) - MOST_REASONS, 'other reason')}"
 
@@ -80,20 +79,21 @@ def _title(each: PassRemark) -> str:
 
 def _reason(declined: Declined) -> str:
     code = f"[{declined.code}] " if declined.code else f"{terminal(declined.rule, _NAME)}: "
-    return f"declined {declined.nodes.count}: {code}{terminal(declined.why)}: {_names(declined.nodes)}"
+    count = f"declined {counted(declined.nodes.count, 'node')}"
+    return f"{count}: {code}{terminal(declined.why)}: {_names(declined.nodes)}"
 
 
 def _names(nodes: NodeCount) -> str:
     more = ", ..." if nodes.count > len(nodes.first) else ""
-    return ", ".join(terminal(name, _NAME) for name in nodes.first) + more
+    return ", ".join(sources_text(name, _NAME) for name in nodes.first) + more
 
 
 def _show_names(head: str, passes: Sequence[PassRemark]) -> None:
     """The names of ``passes``, each once, on as many lines as they take."""
     names = ", ".join(dict.fromkeys(terminal(each.name, _NAME) for each in passes))
     if names:
-        say("\n".join(textwrap.wrap(head + names, WIDTH, subsequent_indent="    ")))
+        say("\n".join(textwrap.wrap(head + names, line_width(), subsequent_indent="    ")))
 
 
 def _clipped(line: str) -> str:
-    return terminal(line, WIDTH)
+    return terminal(line, line_width())

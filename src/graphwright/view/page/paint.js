@@ -40,22 +40,29 @@ export function fills(scene, overlay, figures, colours) {
  * @param {CanvasRenderingContext2D} context
  * @param {import("./scene.js").Scene} scene
  * @param {{x: number, y: number, scale: number}} camera the scene's place at the upper left, and pixels per unit
- * @param {{width: number, height: number, ratio: number}} size
- * @param {{fills: string[], colours: any, selected: number, linked: Set<number>}} look
+ * @param {{left?: number, width: number, height: number, ratio: number}} size of the part of the canvas that is painted
+ * @param {{fills: string[], colours: any, below: string, selected: number, linked: Set<number>}} look
  */
 export function paint(context, scene, camera, size, look) {
-  const {scale} = camera;
-  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+  const {scale} = camera, left = size.left || 0;
+  context.save();
+  context.setTransform(size.ratio, 0, 0, size.ratio, left * size.ratio, 0);
   context.fillStyle = look.colours.page;
   context.fillRect(0, 0, size.width, size.height);
+  if (size.left !== undefined) {
+    context.beginPath();
+    context.rect(0, 0, size.width, size.height);
+    context.clip();
+  }
   const zoom = scale * size.ratio;
-  context.setTransform(zoom, 0, 0, zoom, -camera.x * zoom, -camera.y * zoom);
+  context.setTransform(zoom, 0, 0, zoom, left * size.ratio - camera.x * zoom, -camera.y * zoom);
   const seen = {
     left: camera.x, top: camera.y, right: camera.x + size.width / scale, bottom: camera.y + size.height / scale,
   };
   frames(context, scene, seen, look, scale);
   edges(context, scene, seen, look, scale);
   boxes(context, scene, seen, look, scale);
+  context.restore();
 }
 
 const outside = (box, seen) =>
@@ -152,7 +159,7 @@ function boxes(context, scene, seen, look, scale) {
     }
     context.fillRect(box.x, box.y, box.width, box.height);
     if (scale > PLAIN || look.linked.has(k) || look.selected === k) outline(context, box, k, look, scale);
-    if (scale >= READABLE) label(context, scene, box, look.colours);
+    if (scale >= READABLE) label(context, scene, box, look);
   });
 }
 
@@ -168,10 +175,10 @@ function outline(context, box, k, look, scale) {
   context.strokeRect(box.x, box.y, box.width, box.height);
 }
 
-function label(context, scene, box, colours) {
+function label(context, scene, box, look) {
   const {title, below} = words(scene.stage, box);
-  write(context, title, box.x + 8, box.y + 16, box.width - 14, colours.text, 12.5);
-  write(context, below, box.x + 8, box.y + 31, box.width - 14, colours.quiet, 11);
+  write(context, title, box.x + 8, box.y + 16, box.width - 14, look.colours.text, 12.5);
+  write(context, below, box.x + 8, box.y + 31, box.width - 14, look.below, 11);
 }
 
 /** The two lines of a box. @param {import("./model.js").Stage} stage @param {import("./scene.js").Box} box */

@@ -8,6 +8,8 @@ import {fills, paint, theme} from "./paint.js";
 const LEAST_SCALE = 0.002, MOST_SCALE = 3, LEGIBLE = 0.5, CLEAR = 0.7;
 const MARGIN = 24;
 const MOST_OPENED = 60;
+/** Of paper, in points of the page. */
+const SHEET = {width: 800, height: 900, ratio: 2}, MOST_SHEETS = 8;
 
 export class View {
   /**
@@ -31,6 +33,8 @@ export class View {
     this.linked = [];
     this.overlay = "op";
     this.painted = 0;
+    /** @type {HTMLCanvasElement[]} Behind the first one, while the page is printed. */
+    this.sheets = [];
     this.waits = false;
     this.colours = theme();
     this.size = {width: 1, height: 1, ratio: 1};
@@ -86,10 +90,16 @@ export class View {
 
   paint() {
     if (!this.scene) return;
-    const selected = this.selected === null ? -1 : this.scene.box_of(this.selected);
-    const linked = new Set(this.linked.map((reference) => this.scene.box_of(reference)));
-    paint(this.context, this.scene, this.camera, this.size, {fills: this.fills, colours: this.colours, selected, linked});
+    paint(this.context, this.scene, this.camera, this.size, this.look_of_boxes());
     if (!this.painted++) performance.mark("graph");
+  }
+
+  /** Colours, and what is marked; names stand out on the dark colours of numbers. */
+  look_of_boxes() {
+    const {fills, colours, scene} = this;
+    const selected = this.selected === null ? -1 : scene.box_of(this.selected);
+    const linked = new Set(this.linked.map((reference) => scene.box_of(reference)));
+    return {fills, colours, below: this.figures ? colours.text : colours.quiet, selected, linked};
   }
 
   // -- where it is looked at
@@ -245,18 +255,60 @@ export class View {
     this.canvas.height = Math.round(height * ratio);
   }
 
-  /** On paper: all that is open, in twice the resolution, in the colours of a light page. */
+  /** On paper: all that is open, in twice the resolution, in the colours of a light page, on as many sheets as it takes. */
   print(begins) {
+    this.sheets.splice(0).forEach((sheet) => sheet.remove());
     if (begins) {
       this.before = this.camera;
-      this.resize(800, 900, 2);
-      this.fit();
+      this.resize(SHEET.width, SHEET.height, SHEET.ratio);
+      this.recolour();
+      this.paint_sheets();
     } else {
       this.cameras[this.index] = this.before || null;
       this.measure();
+      this.recolour();
+      this.paint();
     }
-    this.recolour();
-    this.paint();
+  }
+
+  /** The graph from its top on, in columns of the height of a sheet. */
+  paint_sheets() {
+    const {scene} = this, look = this.look_of_boxes();
+    const {scale, columns, sheets} = sheets_for(scene.width + 2 * MARGIN, scene.height + 2 * MARGIN);
+    const width = SHEET.width / columns, height = SHEET.height;
+    for (let k = 0; k < sheets * columns; k++) {
+      const canvas = k < columns ? this.canvas : this.sheet(Math.floor(k / columns));
+      const x = (scene.width - width / scale) / 2, y = k * height / scale - MARGIN;
+      const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", {alpha: false}));
+      paint(context, scene, {x, y, scale}, {...SHEET, left: k % columns * width, width}, look);
+    }
+  }
+
+  /** A canvas behind the first one. @param {number} number */
+  sheet(number) {
+    if (number > this.sheets.length) {
+      const made = document.createElement("canvas");
+      made.width = SHEET.width * SHEET.ratio;
+      made.height = SHEET.height * SHEET.ratio;
+      (this.sheets[this.sheets.length - 1] || this.canvas).after(made);
+      this.sheets.push(made);
+    }
+    return this.sheets[number - 1];
+  }
+}
+
+/**
+ * The scale, the columns of a sheet and the sheets for a graph: legible, as long as it takes few sheets.
+ * @param {number} width @param {number} height
+ */
+function sheets_for(width, height) {
+  const whole = Math.min(1, SHEET.width / width, SHEET.height / height);
+  let scale = Math.max(whole, Math.min(CLEAR, SHEET.width / width));
+  for (;; scale *= 0.9) {
+    const columns = Math.max(1, Math.floor(SHEET.width / (width * scale)));
+    const slices = Math.max(1, Math.ceil(height * scale / SHEET.height - 1e-6));
+    const sheets = Math.ceil(slices / columns);
+    if (sheets <= MOST_SHEETS || scale <= whole) return {scale, columns: Math.min(columns, slices), sheets};
   }
 }
 

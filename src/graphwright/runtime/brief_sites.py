@@ -1,0 +1,52 @@
+"""What a crash in a kernel says of it where nobody asked for more: what loading a program has read anyway.
+
+Sizes are as in :mod:`graphwright.runtime.crash_sites`, which says more and takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from graphwright.executable.target_code import TargetCode
+from graphwright.ir.names import terminal
+
+_MOST_TENSORS = 8
+"""Inputs or outputs whose shapes are said."""
+
+
+def brief_sites(target: TargetCode, model: str) -> list[str]:
+    """For each task the lines that say which model, task, kernel and nodes it is, and the run's shapes."""
+    stored = target.stored
+    inputs, outputs = (_shapes(*each) for each in zip(stored.ports, stored.dims, strict=True))
+    head = f"  model: {terminal(model)}\n"
+    end = f"  shapes: ({inputs}) -> ({outputs})\n"
+    count = len(stored.launches)
+    return [
+        f"{head}  task: {number} of {count}\n{_kernel(stored.kernels, kernel, target.name)}"
+        f"  nodes: {terminal(nodes)}\n{end}"
+        for number, (nodes, kernel) in enumerate(stored.launches)
+    ]
+
+
+def _kernel(kernels: Sequence[tuple[str, str]], number: int, target: str) -> str:
+    if not 0 <= number < len(kernels):
+        return ""
+    symbol, module = kernels[number]
+    unit = f"{terminal(module)}.c" if module else "the library"
+    return f"  kernel: {terminal(symbol)} of {unit}, for {terminal(target)}\n"
+
+
+def _shapes(ports: Sequence[tuple[str, str]], dims: Sequence[Iterable[int]]) -> str:
+    """``x: f32[n, 4]``, where what handles the crash fills in the registers of the sizes."""
+    shown = [
+        f"{terminal(name)}: {terminal(dtype)}[{', '.join(map(_register, sizes))}]"
+        for (name, dtype), sizes in islice(zip(ports, dims, strict=True), _MOST_TENSORS)
+    ]
+    return ", ".join(
+        [*shown, f"and {len(ports) - _MOST_TENSORS} more"] if len(ports) > _MOST_TENSORS else shown
+    )
+
+
+def _register(number: int) -> str:
+    return f"\1r{number};"

@@ -116,9 +116,7 @@ def show_kernels(package: Package) -> None:
         equal.setdefault(key, []).append(task)
     groups = sorted(equal.values(), key=lambda tasks: -len(tasks) * (tasks[0].predicted_ns or 0))
     if groups:
-        say(
-            "predicted time on one core, kernel and source nodes; then the candidates that were not chosen, and why"
-        )
+        say("predicted time on one core, kernel and nodes; then the candidates that were not chosen, and why")
     for tasks in groups[:MOST_TASKS]:
         say("\n".join(map(paragraph, _lines(tasks))))
     if left := sum(map(len, groups[MOST_TASKS:])):

@@ -155,7 +155,7 @@ def _linked(program: Program, target: TargetCode, weights: Weights, shared: Shar
         dtypes=lambda: [spec.dtype.numpy for spec in program.outputs],
         libraries=[library, *libraries.values()],
         arenas=shared.arenas,
-        sites=() if shared.crash_label is None else _sites(program, target, shared.crash_label, shared.crash_details),
+        sites=_sites(program, target, shared),
         extents=[_extent(symbol, module, library, libraries) for symbol, module in target.stored.kernels],
         about=target,
     )
@@ -170,13 +170,15 @@ def _hosts(target: TargetCode) -> list[_native.HostFunction]:
     return [host_callable(host) for host in target.stored.hosts]
 
 
-def _sites(program: Program, target: TargetCode, model: str, has_details: bool) -> list[str]:
+def _sites(program: Program, target: TargetCode, shared: Shared) -> list[str]:
     """The crash report of each task."""
-    if not has_details:
-        return brief_sites(target, model)
+    if shared.crash_label is None:
+        return []
+    if not shared.crash_details:
+        return brief_sites(target, shared.crash_label)
     from graphwright.runtime.crash_sites import crash_sites  # decodes the tasks, which a run does not need
 
-    return crash_sites(program, target, model)
+    return crash_sites(program, target, shared.crash_label)
 
 
 def _extent(

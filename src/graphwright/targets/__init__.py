@@ -1,1 +1,1 @@
-"""What kernels can be generated for, a folder for each target."""
+"""Targets that kernels can be generated for, one folder each."""

@@ -1,5 +1,5 @@
-"""What a target is: the compiler asks it what it can express and how its launches are divided, and has it
-make code of loops. Nothing outside a target's folder knows how.
+"""The interface of targets: what their code can express, the limits of schedules, and code generation from
+loops. Everything else about a target is private to its folder.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from graphwright.loop_nests.nest import Nest
 
 
 class Compiler(Protocol):
-    """Makes binaries of sources for one compilation of a model."""
+    """Compiles sources to binaries, for one compilation of a model."""
 
     def compile(self, sources: Sequence[str]) -> list[bytes]:
-        """A binary of each source, from the target's cache where it holds it. Raises ToolchainError."""
+        """The binary of each source, from the target's cache if it is there. Raises ToolchainError."""
 
     def stop(self) -> None:
-        """End what runs, from another thread: :meth:`compile` raises ToolchainError."""
+        """Interrupts :meth:`compile`, which then raises ToolchainError. Called from another thread."""
 
 
 class Target(Protocol):
@@ -33,51 +33,55 @@ class Target(Protocol):
 
     @property
     def name(self) -> str:
-        """As packages call it; for a CPU that of the option ``isa``."""
+        """Its name in packages; for a CPU the value of the option ``isa``."""
 
     @property
     def library(self) -> str:
-        """The ISA that the library's kernels are called for; empty where none of them runs."""
+        """The ISA of the kernel library that its programs may call; empty if they call none."""
 
     @property
     def channel_block(self) -> int:
-        """Channels that the library's convolutions take at a time; 0 where images stay as they are."""
+        """The channel block size of the library's blocked layouts; 0 if it has no blocked layout."""
 
     @property
     def machine(self) -> Machine:
-        """What costs are predicted for."""
+        """The machine that costs are predicted for."""
 
     @property
     def limits(self) -> Limits:
-        """What its schedules may use: memory spaces, and sizes of blocks."""
+        """The limits of its schedules: memory spaces and block sizes."""
 
     @property
     def source_suffix(self) -> str:
-        """The ending of files of :meth:`emit`: ``.c``."""
+        """The file extension of the sources of :meth:`emit`, such as ``.c``."""
 
     def has_code(self, dtype: DType) -> bool:
         """Whether its kernels can read and write elements of ``dtype``."""
 
     def node_refusal(self, node: Node) -> Refusal | None:
-        """Why no kernel of a region holds ``node``, whose dtypes have code, as FUSE_TARGET; None where one
-        can."""
+        """The reason, with code FUSE_TARGET, why a fused kernel cannot contain ``node``; None if it can. The
+        dtypes of the node are supported."""
 
     def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> Refusal | None:
-        """Why no one kernel computes ``nodes``, each of which one can hold, and which form the loop nest
-        ``nest``, as FUSE_TARGET; None where one can."""
+        """The reason, with code FUSE_TARGET, why one kernel cannot compute ``nodes``, whose loop nest is
+        ``nest``; None if it can. Each node alone was accepted.
+        """
 
     def kernel_refusal(self, kernel: Kernel) -> str | None:
-        """Why it cannot run ``kernel``, which was written for one node; None where it can. It runs those of
-        the regions that it does not refuse."""
+        """The reason why it cannot run ``kernel``, which was made for a single node; None if it can. Kernels
+        of accepted regions always run.
+        """
 
     def grid_of(self, kernel: Kernel) -> Dim:
-        """Independent units of work of ``kernel``: what a launch is divided into."""
+        """The number of independent units of work of ``kernel``, into which a launch is divided."""
 
     def scratch_of(self, kernel: Kernel) -> Dim:
-        """Bytes of private memory that each thread needs for ``kernel``."""
+        """The bytes of private memory that each thread needs for ``kernel``."""
 
     def emit(self, kernels: Sequence[tuple[Kernel, str]]) -> str:
-        """One source with ``kernels``, behind a comment each (any text): where they come from."""
+        """One source file with ``kernels``; before each is a comment (any text) that says what it
+        comes from.
+        """
 
     def compiler(self, options: Options) -> Compiler:
-        """What makes binaries of sources. It looks for its tools when it first compiles."""
+        """A compiler of its sources, which looks for its tools only when it first compiles."""

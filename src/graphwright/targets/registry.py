@@ -1,6 +1,7 @@
-"""Which target the kernels of a device are generated for.
+"""The registry of targets by device.
 
-A folder beside this file is a target: its ``target.py`` registers it. A target of a plugin registers itself.
+Each folder next to this file is a target, which its ``target.py`` registers. A target of a plugin registers
+itself.
 """
 
 from __future__ import annotations
@@ -16,24 +17,26 @@ from graphwright.config import Options
 from graphwright.targets.base import Target
 
 TargetOf = Callable[[Options], Target]
-"""The target that options ask for."""
+"""Makes the target for the given options."""
 _TARGETS: Final[dict[str, TargetOf]] = {}
 
 
 def register_target(device: str, target_of: TargetOf) -> None:
-    """Let ``target_of`` say what is compiled for, where the option ``device`` is this one."""
+    """Registers the targets of a device: ``target_of`` makes the target if the option ``device`` is
+    ``device``.
+    """
     _TARGETS[device] = target_of
 
 
 def target_of(options: Options) -> Target:
-    """The target of the option ``device``, which has one."""
+    """The target for the option ``device``, which must have one."""
     _load()
     return _TARGETS[options.device](options)
 
 
 @cache
 def _load() -> None:
-    """Import the folders of this package."""
+    """Imports the targets in the folders of this package."""
     for module in pkgutil.iter_modules(package.__path__):
         if module.ispkg:
             importlib.import_module(f"{package.__name__}.{module.name}.target")

@@ -83,7 +83,7 @@ def test_a_program_that_is_no_compiler_is_named(fresh: None, tmp_path: Path) -> 
     fake = tmp_path / "cc"
     fake.write_text("#!/bin/sh\nexit 0\n")
     fake.chmod(0o700)
-    with pytest.raises(ToolchainError, match=r"cc ended without an error and without an object: is it a C"):
+    with pytest.raises(ToolchainError, match=r"cc reported no error but made no object: is it a C"):
         compile_shared("int x;\n", RUNNABLE[0], find_toolchain(Options(cc=str(fake))))
 
 

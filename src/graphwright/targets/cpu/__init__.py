@@ -1,1 +1,3 @@
-"""x86-64 processors: their ISAs, C from the loop IR, the C compiler, and the cache of what it compiled."""
+"""The x86-64 target: its ISAs, the C emitter for the loop IR, the C compiler, and the cache of compiled
+kernels.
+"""

@@ -1,8 +1,8 @@
-"""Compiled kernels on disk, found again by a hash of everything that reaches the code.
+"""The on-disk cache of compiled kernels, keyed by a hash of everything that affects the code.
 
-The folder is private to its user, holds plain files that are named by content (so it may be moved), and is
-kept below a limit by dropping what was used longest ago. Each entry has its key beside it, which answers why
-another key missed.
+The folder is private to its user and contains plain files named by content, so it can be moved. Its size is
+limited by dropping the least recently used entries. The key is saved with each entry, to explain cache
+misses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORMAT: Final = "1"
 
 @dataclass(frozen=True)
 class Key:
-    """Everything that reaches the code, as text; ``source`` is the source's own hash."""
+    """Everything that affects the code, as text; ``source`` is the hash of the source."""
 
     source: str
     isa: str
@@ -43,7 +43,7 @@ class Key:
 
 
 def key_of(source: str, isa: Isa, toolchain: Toolchain, options: Options) -> Key:
-    """The key of one translation unit. The compiler counts by what it says of itself, not by its path."""
+    """The key of one translation unit. It has the version text of the compiler, not its path."""
     return Key(
         _hash(source),
         isa.name,
@@ -55,7 +55,7 @@ def key_of(source: str, isa: Isa, toolchain: Toolchain, options: Options) -> Key
 
 @dataclass(frozen=True)
 class Stats:
-    """``hits`` and ``misses`` of this object since it was made; entries and bytes in the folder."""
+    """``hits`` and ``misses`` of this cache object, and the number and bytes of entries in the folder."""
 
     hits: int
     misses: int
@@ -64,7 +64,7 @@ class Stats:
 
 
 class KernelCache:
-    """The folder of compiled kernels of one user; safe for several processes at once."""
+    """The cache of one user's compiled kernels, which several processes can use at the same time."""
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options.from_environment()
@@ -73,17 +73,17 @@ class KernelCache:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The folder of the cache."""
         return self._files.path
 
     def compile(
         self, sources: Sequence[str], isa: Isa, toolchain: Toolchain, compilers: Compilers | None = None
     ) -> list[bytes]:
-        """Shared objects of ``sources``: from the cache, or compiled side by side and stored."""
+        """Shared objects of ``sources``, from the cache or else compiled in parallel and stored."""
         keys = [key_of(source, isa, toolchain, self.options) for source in sources]
         found = [self.load(key) for key in keys]
         missing = list(dict.fromkeys(s for s, code in zip(sources, found, strict=True) if code is None))
-        debug("compiling %d of %d translation units, the others are kept", len(missing), len(keys))
+        debug("compiling %d of %d translation units, the others are in the cache", len(missing), len(keys))
         objects = compile_all(missing, isa, toolchain, compilers=compilers) if missing else []
         made = dict(zip(missing, objects, strict=True))
         result = []
@@ -95,7 +95,7 @@ class KernelCache:
         return result
 
     def kept(self, sources: Sequence[str], isa: Isa) -> list[bytes] | None:
-        """Shared objects of ``sources`` whichever compiler made them; None where one is not there."""
+        """Cached shared objects of ``sources``, whichever compiler made them; None if one is missing."""
         options = json.dumps(self.options.key(), sort_keys=True)
         keys = {
             key.source: key
@@ -121,8 +121,9 @@ class KernelCache:
         return data[32:]
 
     def store(self, key: Key, code: bytes) -> None:
-        """Keep ``code`` under ``key``. A cache that cannot be written is no error, and gives one warning; one
-        open to other users is an error."""
+        """Stores ``code`` under ``key``. If the cache cannot be written, it only warns once; a cache that
+        other users can access is an error.
+        """
         if not self._files.usable():
             return
         try:
@@ -133,9 +134,9 @@ class KernelCache:
             self._files.warn(error)
 
     def explain_miss(self, key: Key) -> str:
-        """Why ``key`` is not in the cache: what differs from the entry most like it."""
+        """Why ``key`` is not in the cache: how it differs from the most similar entry."""
         if self._files.read(f"{key.digest}.so") is not None:
-            return "not a miss: the cache holds it"
+            return "not a miss: it is in the cache"
         known = [other for path in self._files.entries(".json") if (other := self._key(path)) is not None]
         if not known:
             return "the cache is empty"
@@ -151,11 +152,11 @@ class KernelCache:
         return "; ".join(f"{n} changed from {getattr(nearest, n)!r} to {getattr(key, n)!r}" for n in changed)
 
     def clear(self) -> int:
-        """Drop every entry; how many there were."""
+        """Removes all entries; returns their number."""
         return self._files.clear(".so")
 
     def stats(self) -> Stats:
-        """Counts, and what the folder holds."""
+        """The statistics of this object and of the folder."""
         entries = self._files.entries(".so")
         return Stats(self._hits, self._misses, len(entries), self._files.bytes(".so"))
 

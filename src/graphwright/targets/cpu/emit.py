@@ -1,9 +1,9 @@
-"""From a kernel of the loop IR to C11 under the kernel ABI.
+"""Emits C11 for kernels of the loop IR, with the kernel ABI.
 
-``int32_t k(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)``: ``buf`` holds
-the parameters in their order, ``arg`` the sizes in theirs; units [begin, end) of :func:`grid_of` are run,
-with :func:`scratch_of` bytes of private memory. How a unit is computed depends on sizes alone, so any
-chunking gives the same bits.
+``int32_t k(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)``: ``buf`` has
+the parameters and ``arg`` the sizes, both in order. A call runs the units [begin, end) of :func:`grid_of`,
+with :func:`scratch_of` bytes of private memory. How a unit is computed depends only on sizes, so every
+division into chunks gives the same bits.
 """
 
 from __future__ import annotations
@@ -41,24 +41,25 @@ from graphwright.targets.cpu.c.support import C_TYPES, Support, check_dtype
 from graphwright.targets.cpu.isa import Isa
 
 BLOCK = 4096
-"""Elements of a vector axis per unit of the grid."""
+"""The number of elements of a vector axis in one unit of the grid."""
 
 
 def phases(kernel: Kernel) -> tuple[Kernel, ...]:
-    """One kernel per top-level loop, to be run with a barrier between; a kernel of one phase keeps its
-    name."""
+    """Splits a kernel into one kernel per top-level loop, to be run one after the other. A kernel of one
+    phase keeps its name.
+    """
     if len(kernel.body) < 2 or not all(isinstance(s, Loop) for s in kernel.body):
         return (kernel,)
     return tuple(replace(kernel, name=f"{kernel.name}_{i}", body=(s,)) for i, s in enumerate(kernel.body))
 
 
 def grid_of(kernel: Kernel) -> Dim:
-    """Independent units of a kernel of one phase."""
+    """The number of independent units of a kernel of one phase."""
     return product([ceildiv(axis.extent, axis.step) for axis in _grid(kernel).axes])
 
 
 def scratch_of(kernel: Kernel) -> Dim:
-    """Bytes of private memory per thread: its cache buffers, each on a cache line of its own."""
+    """The bytes of private memory per thread: its cache buffers, each aligned to cache lines."""
     return sum((_bytes(buffer) for buffer in _cache_buffers(kernel)), start=0)
 
 
@@ -70,10 +71,10 @@ def emit(kernel: Kernel, isa: Isa) -> str:
 
 
 def emit_file(kernels: Sequence[tuple[Kernel, str]], isa: Isa) -> str:
-    """One translation unit of ``(kernel, comment)``: the prelude, helpers in use, the kernels, epilogues
-    included, and a main to run them alone.
+    """One translation unit with pairs (kernel, comment), where kernels may be epilogues: the prelude, the
+    helpers that are used, the kernels, and a main function that runs them alone.
 
-    Comments may be foreign text. Compile with ``-DGRAPHWRIGHT_MAIN`` for a program that checks and times
+    Comments may be untrusted text. Compile with ``-DGRAPHWRIGHT_MAIN`` for a program that checks and times
     each kernel.
     """
     support = Support(isa)
@@ -94,18 +95,18 @@ def is_hook(kernel: Kernel) -> bool:
 
 
 def emit_hook(kernel: Kernel, isa: Isa) -> str:
-    """The C function of an epilogue: what a library kernel calls on each finished tile.
+    """The C function of an epilogue, which a library kernel calls on each finished tile.
 
-    The first parameter is the tile, f32 or i32 (:func:`~graphwright.ir.loops.hook.tile_of`); the sizes
-    include those of :data:`HOOK_SIZES` that are used, and an element (r, c) of the tile stands at (batch,
-    row0 + r, col0 + c) of the output.
+    The first parameter is the tile, f32 or i32 (:func:`~graphwright.ir.loops.hook.tile_of`). The sizes
+    include those of :data:`HOOK_SIZES` that are used. Element (r, c) of the tile is element (batch, row0 + r,
+    col0 + c) of the output.
     """
     return _hook(kernel, Support(isa))
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of the grid: ``name`` takes the values 0, step, ... below extent."""
+    """An axis of the grid: ``name`` takes the values 0, step, 2 * step, ... below ``extent``."""
 
     name: str
     extent: Dim
@@ -114,8 +115,9 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The grid and what one unit does; ``blocked``: a vector loop of which a unit takes one block, the last
-    axis."""
+    """The grid and the body of one unit; ``blocked`` is a vector loop of which each unit runs one block, as
+    the last axis.
+    """
 
     axes: tuple[_Axis, ...]
     body: tuple[Statement, ...]
@@ -144,8 +146,9 @@ def _grid(kernel: Kernel) -> _Grid:
 
 
 def _separable(loop: Loop) -> bool:
-    """Whether no two iterations accumulate into the same element of memory: each target moves with the
-    axis."""
+    """Whether no two iterations accumulate into the same element of memory, because each target depends on
+    the axis.
+    """
     private = {s.buffer.name for s in walk(loop.body) if isinstance(s, Alloc)}
     for statement in walk(loop.body):
         if isinstance(statement, Accumulate) and statement.buffer.name not in private:
@@ -175,7 +178,7 @@ def _any_function(kernel: Kernel, support: Support) -> str:
 
 
 def _naive(kernel: Kernel, support: Support) -> str:
-    """``naive_NAME``: the same in scalar loops, for the main to compare with."""
+    """The function ``naive_NAME``: the same kernel in scalar loops, which the main function compares with."""
     make = _hook if is_hook(kernel) else _function
     return make(kernel, support, naive=True)
 
@@ -230,7 +233,7 @@ def _assemble(signature: str, lines: list[str], parameters: Sequence[str]) -> st
 
 
 def _bind(writer: Writer, kernel: Kernel, parameters: tuple[Buffer, ...], sizes: tuple[str, ...]) -> None:
-    """Declare sizes, parameters and cache buffers as the function's locals, those that its body mentions."""
+    """Declares the sizes, parameters and cache buffers that the body uses as local variables."""
     scope = writer.scope
     outputs = written(kernel)
     for position, size in enumerate(sizes):
@@ -254,7 +257,7 @@ def _bind(writer: Writer, kernel: Kernel, parameters: tuple[Buffer, ...], sizes:
 
 
 def _grid_loop(writer: Writer, grid: _Grid) -> None:
-    """``for`` each unit: the axes are decoded once, then counted up like an odometer."""
+    """The loop over units: the axes are decoded once, and then incremented like an odometer."""
     writer.line("if (begin >= end)")
     writer.line("    return 0;")
     remaining = "begin"

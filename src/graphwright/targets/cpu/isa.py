@@ -14,8 +14,9 @@ _COMMON_FLAGS: Final = ("-O2", "-std=c11", "-ffp-contract=fast", "-fno-math-errn
 
 @dataclass(frozen=True)
 class Isa:
-    """A target: ``vector_bytes`` per register and the compiler's ``flags`` (code generation, not linking);
-    ``measured``: the machine at hand, where its rates are known."""
+    """A vector ISA: ``vector_bytes`` per register and the compiler's ``flags`` for code generation;
+    ``measured`` is this machine if its rates are known.
+    """
 
     name: str
     vector_bytes: int
@@ -29,16 +30,16 @@ class Isa:
 
     @property
     def chains(self) -> int:
-        """Long chains of arithmetic that are computed side by side, since each step waits for the last."""
+        """The number of long dependency chains that are interleaved to hide latency."""
         return 2 if self.vector_bytes == 64 else 4
 
     @property
     def machine(self) -> Machine:
-        """What costs are predicted for."""
+        """The machine that costs are predicted for."""
         return self.measured or MACHINES[self.name]
 
     def on(self, machine: Machine) -> Isa:
-        """It on ``machine``, whose rates are known."""
+        """The same ISA on ``machine``, whose rates are known."""
         return self if machine == self.machine else _measured(self, machine)
 
     @property
@@ -60,6 +61,6 @@ def _measured(isa: Isa, machine: Machine) -> Isa:
 
 
 def prelude() -> str:
-    """C text to stand first in a file that is compiled alone: ``vector.h``, which reads the width of vectors
-    from the compiler's flags."""
+    """The C prelude of a file that is compiled alone: ``vector.h``, which derives the vector width from the
+    compiler's flags."""
     return Path(__file__).with_name("vector.h").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What schedules may use of an x86-64 core, whatever its vectors."""
+"""The limits of schedules on an x86-64 core, independent of its vector width."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphwright.ir.loops.nodes import Level
 from graphwright.loop_nests.limits import Limits
 
 _MACHINE: Final = MACHINES["v3"]
-"""Its first-level cache is that of all of them."""
+"""All ISAs are assumed to have the same first-level cache."""
 
 LIMITS: Final = Limits(
     memory=frozenset(Level),

@@ -1,4 +1,4 @@
-"""A folder of small files that its user alone may read and write."""
+"""A folder of small files that only its user may read and write."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from graphwright.log import warn_once
 
 
 class PrivateFolder:
-    """Made when it is first used; safe for several processes at once."""
+    """A private folder, created on first use, which several processes can use at the same time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def usable(self) -> bool:
-        """Make the folder; False, and a warning, if it cannot be; ToolchainError if others may use it."""
+        """Creates the folder. Returns False, with a warning, if that fails; raises ToolchainError if other
+        users may access it.
+        """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
@@ -30,24 +32,24 @@ class PrivateFolder:
             return False
         private = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
         if not private:
-            message = f"{self.path} is not a folder that this user alone may read and write"
-            hint = f"chmod 700 {self.path}, or choose another with GRAPHWRIGHT_CACHE_DIR"
+            message = f"{self.path} is not a folder that only this user may read and write"
+            hint = f"run chmod 700 {self.path}, or set another folder with GRAPHWRIGHT_CACHE_DIR"
             raise ToolchainError(Diagnostic("cache-unsafe", message, hint=hint))
         return True
 
     def warn(self, error: OSError) -> None:
-        """Say once that nothing is kept in the cache."""
+        """Warns once that compiled kernels are not cached."""
         folder = self.path.parent
         warn_once(
             f"cache {folder}",
-            "compiled kernels are not kept, each start compiles them again: %s cannot be written (%s); "
-            "name another folder with cache_dir (--cache-dir, GRAPHWRIGHT_CACHE_DIR)",
+            "compiled kernels are not cached, so each start compiles them again: %s cannot be written (%s); "
+            "set another folder with cache_dir (--cache-dir, GRAPHWRIGHT_CACHE_DIR)",
             folder,
             error.strerror or error,
         )
 
     def read(self, name: str) -> bytes | None:
-        """A plain file of this user's; None if it is absent or anything else."""
+        """The contents of a regular file of this user; None if there is none."""
         if not self.usable():
             return None
         try:
@@ -60,7 +62,7 @@ class PrivateFolder:
             return file.read() if own else None
 
     def write(self, name: str, data: bytes) -> None:
-        """All of it or nothing: a temporary file (mode 0600), then a rename. Raises OSError."""
+        """Writes a file atomically: a temporary file (mode 0600), then a rename. Raises OSError."""
         handle, temporary = tempfile.mkstemp(dir=self.path, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -78,21 +80,23 @@ class PrivateFolder:
         return sorted(p for p in self.path.iterdir() if p.suffix == suffix and not p.name.startswith("."))
 
     def bytes(self, suffix: str) -> int:
-        """What its files whose names end in ``suffix`` take."""
+        """The total size of its files whose names end in ``suffix``."""
         return sum(map(_size, self.entries(suffix)))
 
     def touch(self, name: str) -> None:
-        """Note that a file was used."""
+        """Marks a file as used now."""
         with contextlib.suppress(OSError):
             os.utime(self.path / name)
 
     def drop(self, entry: Path) -> None:
-        """Remove a file and the key beside it."""
+        """Removes a file and its key."""
         entry.unlink(missing_ok=True)
         entry.with_suffix(".json").unlink(missing_ok=True)
 
     def shrink(self, suffix: str, limit: int) -> None:
-        """Drop the files used longest ago until the rest fits; an eighth of room is made at once."""
+        """Removes the least recently used files until the rest is an eighth below ``limit``, if it exceeds
+        that.
+        """
         entries = self.entries(suffix)
         total = sum(map(_size, entries))
         if total <= limit:
@@ -104,7 +108,7 @@ class PrivateFolder:
             self.drop(path)
 
     def clear(self, suffix: str) -> int:
-        """Drop all files whose names end in ``suffix``, and all keys; how many files there were."""
+        """Removes all files whose names end in ``suffix``, and all keys; returns the number of files."""
         entries = self.entries(suffix)
         for path in (*entries, *self.entries(".json")):
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""C that users write themselves: kernels of the ABI in a file of their own, compiled with the model's."""
+"""C code of users: kernels with the kernel ABI, which are compiled together with the model's kernels."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ SIGNATURE = "(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, 
 
 @dataclass(frozen=True)
 class CSource:
-    """C11 in which functions of the kernel ABI are defined; ``text`` begins at ``line`` of ``file``.
+    """C11 code that defines functions with the kernel ABI; ``text`` begins at ``line`` of ``file``.
 
-    It is compiled behind the prelude of the ISA, which brings ``stdint.h``, ``string.h`` and vectors of
-    ``VL`` floats (``vf``, ``vf_load``, ``vf_load_n``, ``vf_fma``, ...). It is a whole: no headers of its own.
+    It is compiled after the prelude of the ISA, which includes ``stdint.h`` and ``string.h`` and defines
+    vectors of ``VL`` floats (``vf``, ``vf_load``, ``vf_load_n``, ``vf_fma``, ...). It must be complete: it
+    cannot include headers of its own.
     """
 
     text: str
@@ -37,18 +38,18 @@ class CSource:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> CSource:
-        """The C in a file: ``CSource.read(Path(__file__).with_name("norm.c"))``. Raises OSError."""
+        """Reads a C file: ``CSource.read(Path(__file__).with_name("norm.c"))``. Raises OSError."""
         return cls(Path(path).read_text(encoding="utf-8"), os.fspath(path))
 
     @classmethod
     def inside(cls, file: str | os.PathLike[str], text: str) -> CSource:
-        """C that stands as a string in the Python ``file``, for messages that name its lines."""
+        """C code that is a string literal in the Python ``file``, so that messages can name its lines."""
         before, found, _ = Path(file).read_text(encoding="utf-8").partition(text)
         return cls(text, os.fspath(file), 1 + before.count("\n") if found else 1)
 
     @property
     def stem(self) -> str:
-        """A name for files of it."""
+        """The stem of names of files made from it."""
         return identifier(Path(self.file).stem, "source")
 
     def unit(self, isa: Isa, symbols: Iterable[str]) -> str:
@@ -58,7 +59,7 @@ class CSource:
         return f'{head}{prelude()}\n{_DOUBLE}{exported}#line {self.line} "{self._shown}"\n{self.text}\n'
 
     def refused(self, error: ToolchainError) -> Diagnostic:
-        """What the compiler said, at the line of the user's own file that it is about."""
+        """The compiler's message, located at the line of the user's file."""
         message = "\n".join(fault.message for fault in error.diagnostics)
         found = re.search(
             rf"^{re.escape(self._shown)}:(\d+):(?:\d+:)? (?:fatal )?error: ", message, re.MULTILINE
@@ -73,5 +74,5 @@ class CSource:
 
     @property
     def _shown(self) -> str:
-        """The file's name as messages of the compiler have it."""
+        """The name of the file in messages of the compiler."""
         return re.sub(r"[^A-Za-z0-9_.-]", "_", Path(self.file).name)

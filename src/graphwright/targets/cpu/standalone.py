@@ -1,4 +1,6 @@
-"""A kernel as a C file of its own, for reading and for experiments: a program that checks and times it."""
+"""Writes a kernel as a standalone C file, for reading and for experiments: a program that checks and times
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.toolchain import CODE_FLAGS
 
 _LINE: Final = 500
-"""Characters of a line in a comment."""
+"""The longest line of a comment, in characters."""
 
 
 def standalone_source(kernel: Kernel, nodes: Iterable[str], isa: Isa) -> str:
-    """The file ``KERNEL.c``. ``nodes``: for each launch of the kernel the nodes of the model that it
-    computes, as any text."""
+    """The text of the file ``KERNEL.c``. ``nodes`` are the nodes of the model that each launch of the kernel
+    computes; they may be untrusted text."""
     build, run = (shlex.join(command) for command in standalone_commands(kernel.name, isa))
     sizes = "".join(f" {size}" for size in kernel.sizes if size not in HOOK_SIZES)
     lines = [
@@ -41,6 +43,6 @@ def standalone_source(kernel: Kernel, nodes: Iterable[str], isa: Isa) -> str:
 
 
 def standalone_commands(name: str, isa: Isa) -> Sequence[Sequence[str]]:
-    """What makes a program of the file ``NAME.c``, and what runs it."""
+    """The commands that compile the file ``NAME.c`` and run the program."""
     build = ["cc", *isa.flags, *CODE_FLAGS, "-DGRAPHWRIGHT_MAIN", f"{name}.c", "-lm", "-o", name]
     return build, [f"./{name}"]

@@ -1,4 +1,4 @@
-"""The CPU as a target: one for each ISA."""
+"""The CPU targets, one for each ISA."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from graphwright.targets.registry import register_target
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """x86-64 with the vectors of ``isa``: C, compiled to shared objects that the native runtime calls."""
+    """x86-64 with the vectors of ``isa``: kernels are C, compiled to shared objects that the native runtime
+    calls.
+    """
 
     isa: Isa
     limits: Limits = LIMITS
@@ -55,15 +57,15 @@ class CpuTarget:
         return has_code(dtype)
 
     def node_refusal(self, node: Node) -> Refusal | None:
-        """None: C expresses every node that has loops."""
+        """Always None, as C can express every node that has loops."""
         return None
 
     def region_refusal(self, nodes: Sequence[Node], nest: Nest) -> Refusal | None:
-        """None: C expresses every nest."""
+        """Always None, as C can express every loop nest."""
         return None
 
     def kernel_refusal(self, kernel: Kernel) -> str | None:
-        """None: what has no code, candidates ask for before."""
+        """Always None, as candidates reject unsupported dtypes before."""
         return None
 
     def grid_of(self, kernel: Kernel) -> Dim:
@@ -80,7 +82,7 @@ class CpuTarget:
 
 
 class CpuCompiler:
-    """The C compiler of this machine, behind the user's cache."""
+    """The C compiler of this machine with the user's cache of compiled kernels."""
 
     def __init__(self, isa: Isa, options: Options) -> None:
         self._isa, self._options, self._running = isa, options, Compilers()
@@ -90,7 +92,8 @@ class CpuCompiler:
         return KernelCache(self._options)
 
     def compile(self, sources: Sequence[str]) -> list[bytes]:
-        """Shared objects; where there is no compiler, those that any compiler made of the same sources.
+        """Shared objects of ``sources``. Without a compiler it returns cached ones, whichever compiler made
+        them.
 
         Raises ToolchainError.
         """
@@ -104,7 +107,7 @@ class CpuCompiler:
         return self._cache.compile(sources, self._isa, toolchain, self._running)
 
     def stop(self) -> None:
-        """End the compilers that run."""
+        """Stops the running compiler processes."""
         self._running.stop()
 
 
@@ -112,7 +115,9 @@ TARGETS: Final = {name: CpuTarget(isa) for name, isa in ISAS.items()}
 
 
 def target_of(options: Options) -> CpuTarget:
-    """That of the option ``isa``, which names one, with the rates of the option ``calibration``."""
+    """The target of the option ``isa``, which must not be ``auto``, with the rates of the option
+    ``calibration``.
+    """
     known, machine = TARGETS[options.isa], machine_of(options.isa, options.calibration)
     return known if machine == known.machine else CpuTarget(known.isa.on(machine))
 

@@ -1,5 +1,6 @@
-"""The C compiler: where it is found, and shared objects from generated sources, without a shell and within a
-time limit."""
+"""Finds the C compiler, and compiles generated sources to shared objects, without a shell and with a time
+limit.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +29,25 @@ from graphwright.targets.cpu.private import PrivateFolder
 
 CANDIDATES: Final = ("cc", "gcc", "clang")
 TIME_LIMIT: Final = 120.0
-"""Seconds for one run of the compiler."""
+"""The time limit of one run of the compiler, in seconds."""
 LINK_FLAGS: Final = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--as-needed")
 CODE_FLAGS: Final = ("-fwrapv",)
-"""Beside the ISA's own: integers wrap around, as NumPy's do."""
+"""Flags in addition to those of the ISA: signed integers wrap around, as in NumPy."""
 BUILD_SCRIPT: Final = "build.sh"
-"""What the script is called that builds sources that were written for reading."""
+"""The name of the script that builds sources which were written for reading."""
 DEBUG_FLAGS: Final = ("-g", "-fno-omit-frame-pointer")
-"""For debuggers and profilers: lines of the sources, and frames that are walked without tables."""
+"""Flags for debuggers and profilers: line numbers, and frame pointers to unwind the stack."""
 _MESSAGE_LIMIT: Final = 4000
 _OBJECT: Final = "kernel.so"
 _SOURCE: Final = "graphwright.kernel.c"
-"""A name that no user's own C is likely to have: messages of the compiler are told apart by it."""
+"""The name of generated sources, which tells them from users' files in messages of the compiler."""
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler: the command that runs it, its ``identity`` (what ``--version`` says), whether it is
-    ziglang's, whether its code is for debuggers."""
+    """A C compiler: its command, its ``identity`` (the output of ``--version``), whether it is that of
+    ziglang, and whether it generates code for debuggers.
+    """
 
     command: tuple[str, ...]
     identity: str
@@ -53,16 +55,15 @@ class Toolchain:
     debug: bool = False
 
     def flags(self, isa: Isa) -> tuple[str, ...]:
-        """All flags but the file names; part of a cache key."""
+        """All flags except file names; they are part of the cache key."""
         code = isa.zig_flags if self.zig else isa.flags
         return (*code, *CODE_FLAGS, *(DEBUG_FLAGS if self.debug else ()), *LINK_FLAGS)
 
 
 def find_toolchain(options: Options | None = None) -> Toolchain:
-    """The compiler that the option ``cc`` names, else the first of cc, gcc, clang and the ziglang wheel that
-    runs.
+    """The compiler of the option ``cc``, or else the first of cc, gcc, clang and the ziglang wheel that runs.
 
-    Raises one :class:`ToolchainError` that lists what was tried.
+    Raises ToolchainError, which lists what was tried.
     """
     options = options or Options.from_environment()
     wanted, notes = options.cc, options.cache_folder / "compilers"
@@ -74,7 +75,7 @@ def find_toolchain(options: Options | None = None) -> Toolchain:
         tried.append(f"{' '.join(command)}: {found}")
     if not wanted and importlib.util.find_spec("ziglang") is None:
         tried.append("the ziglang package: not installed")
-    hint = "pip install graphwright[toolchain], or name a C compiler in the option cc (GRAPHWRIGHT_CC)"
+    hint = "pip install graphwright[toolchain], or set the option cc (GRAPHWRIGHT_CC) to a C compiler"
     raise ToolchainError(
         Diagnostic("toolchain-missing", f"no C compiler; tried {'; '.join(tried)}", hint=hint)
     )
@@ -92,10 +93,10 @@ def _commands(wanted: str) -> Iterator[tuple[tuple[str, ...], bool]]:
 
 @functools.cache
 def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | str:
-    """The toolchain behind ``command``, or why there is none.
+    """The toolchain of ``command``, or the reason why it does not work.
 
-    What a compiler says of itself is noted in the folder ``notes`` under its file's stamp, so that kernels
-    in the cache are found without starting it.
+    The version text of a compiler is saved in the folder ``notes``, with the stamp of its file, so that
+    cached kernels are found without starting it.
     """
     path = shutil.which(command[0])
     if path is None:
@@ -104,7 +105,7 @@ def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | s
     if zig and command[1:] == ():
         full = (path, "cc")
     folder, name = PrivateFolder(notes), _stamp(full, zig)
-    with contextlib.suppress(ToolchainError):  # a folder that others may write is no place for notes
+    with contextlib.suppress(ToolchainError):  # nothing is saved in a folder that others may write
         noted = folder.read(name)
         if noted is not None:
             return Toolchain(full, noted.decode(), zig)
@@ -116,7 +117,7 @@ def _identify(command: tuple[str, ...], zig: bool, notes: Path) -> Toolchain | s
 
 
 def _stamp(command: tuple[str, ...], zig: bool) -> str:
-    """A name for the state of the compiler's file: its place, size, and time of change."""
+    """Identifies the state of the compiler's file: its path, size and modification time."""
     module = importlib.util.find_spec("ziglang") if zig and "-m" in command else None
     path = os.path.realpath((module.origin if module else None) or command[0])
     seen = os.stat(path)
@@ -125,7 +126,7 @@ def _stamp(command: tuple[str, ...], zig: bool) -> str:
 
 
 def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
-    """What the compiler itself says, or why it says nothing."""
+    """The toolchain according to the compiler itself, or the reason why it does not run."""
     try:
         ended = subprocess.run(
             [*command, "--version"],
@@ -142,7 +143,7 @@ def _asked(command: tuple[str, ...], zig: bool) -> Toolchain | str:
 
 
 class Compilers:
-    """The compilers that run for one compilation, so that an interrupt can stop them."""
+    """The compiler processes of one compilation, so that an interrupt can stop them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -150,7 +151,7 @@ class Compilers:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """End those that run; others are not started."""
+        """Stops the running processes, and lets no other start."""
         with self._lock:
             self.is_stopped = True
             for process in self._running:
@@ -158,7 +159,7 @@ class Compilers:
 
     @contextlib.contextmanager
     def running(self, process: subprocess.Popen[str]) -> Iterator[None]:
-        """``process`` belongs to them until the block ends."""
+        """Registers ``process`` until the end of the block."""
         with self._lock:
             self._running.add(process)
             if self.is_stopped:
@@ -171,14 +172,15 @@ class Compilers:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End a compiler with its children."""
+    """Kills a compiler process and its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compilers | None = None) -> bytes:
-    """The shared object of a C ``source``. A :class:`ToolchainError` carries the compiler's message and
-    where the source is kept."""
+    """Compiles a C ``source`` to a shared object. Raises ToolchainError with the compiler's message and the
+    path where the source is kept.
+    """
     folder = _new_folder()
     keep = False
     try:
@@ -196,7 +198,7 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compi
 
 
 def build_script(commands: Sequence[Sequence[str]]) -> str:
-    """A shell script that runs ``commands`` in its own folder, up to the first that fails."""
+    """A shell script that runs ``commands`` in its own folder and stops at the first error."""
     return "\n".join(["#!/bin/sh", 'set -e; cd "$(dirname "$0")"', *map(shlex.join, commands), ""])
 
 
@@ -204,28 +206,28 @@ def _new_folder() -> Path:
     try:
         return temporary_folder()
     except OSError as error:
-        message = f"there is no place for the compiler's files: {error}"
-        hint = "name a folder with room for them in the variable TMPDIR"
+        message = f"no temporary folder for the compiler's files: {error}"
+        hint = "set the variable TMPDIR to a folder with free space"
         raise ToolchainError(Diagnostic("temporary-folder", message, hint=hint)) from error
 
 
 def discard(error: ToolchainError) -> None:
-    """Remove the source that was kept for ``error``, where the user has it anyway."""
+    """Removes the source that was kept for ``error``, if the user has it anyway."""
     for fault in error.diagnostics:
         if fault.code == "compile-failed":
             shutil.rmtree(Path(fault.where).parent, ignore_errors=True)
 
 
 def _run(toolchain: Toolchain, isa: Isa, folder: Path, compilers: Compilers) -> str | None:
-    """Compile :data:`_SOURCE` in ``folder``; what went wrong, or None."""
-    hidden = [f"-fdebug-prefix-map={folder}=."] if toolchain.debug else []  # it is another one each time
+    """Compiles :data:`_SOURCE` in ``folder``; returns an error message, or None."""
+    hidden = [f"-fdebug-prefix-map={folder}=."] if toolchain.debug else []  # the folder differs each time
     return _call(toolchain, [*toolchain.flags(isa), *hidden, _SOURCE, "-lm"], _OBJECT, folder, compilers)
 
 
 def _call(
     toolchain: Toolchain, arguments: Sequence[str], made: str, folder: Path, compilers: Compilers
 ) -> str | None:
-    """Make the file ``made`` in ``folder``; what went wrong, or None."""
+    """Makes the file ``made`` in ``folder``; returns an error message, or None."""
     if compilers.is_stopped:
         return "the compilation was interrupted"
     command = [*toolchain.command, *arguments, "-o", made]
@@ -251,11 +253,9 @@ def _call(
             return f"{toolchain.command[0]} did not end within {TIME_LIMIT:.0f} s"
         raise
     if process.returncode:
-        return f"{' '.join(toolchain.command)} refused the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
+        return f"{' '.join(toolchain.command)} rejected the source:\n{message.strip()[:_MESSAGE_LIMIT]}"
     if not (folder / made).is_file():
-        return (
-            f"{' '.join(toolchain.command)} ended without an error and without an object: is it a C compiler?"
-        )
+        return f"{' '.join(toolchain.command)} reported no error but made no object: is it a C compiler?"
     return None
 
 
@@ -266,9 +266,10 @@ def compile_all(
     workers: int = 0,
     compilers: Compilers | None = None,
 ) -> list[bytes]:
-    """Shared objects of several sources, compiled side by side in ``workers`` threads (0: one per usable
-    core)."""
+    """Compiles several sources to shared objects in parallel, in ``workers`` threads (0: one per usable
+    core).
+    """
     count = workers or len(os.sched_getaffinity(0))
-    pools = importlib.import_module("concurrent.futures")  # slow to import, and not wanted for what is cached
+    pools = importlib.import_module("concurrent.futures")  # slow to import, and not needed for cached kernels
     with pools.ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
         return list(pool.map(lambda source: compile_shared(source, isa, toolchain, compilers), sources))

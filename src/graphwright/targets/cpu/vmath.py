@@ -1,4 +1,4 @@
-"""Vectorised functions of the C emitter, with the error that each keeps."""
+"""The vectorized math functions of the C emitter, with their error bounds."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ MAX_ULP: Final[dict[str, float]] = {
     "atanh": 3.0,
     "pow": 0.51,
 }
-"""Largest error in units in the last place of the exact result, over all finite f32."""
+"""The largest error over all finite f32, in units in the last place of the exact result."""
 
 MAX_ULP_F64: Final[dict[str, float]] = {"exp": 1.0, "log": 1.0, "sigmoid": 2.5}
-"""The same of f64."""
+"""The same for f64."""
 
 
 def vmath(isa: Isa, functions: Iterable[str], lanes: int | None = None) -> str:
-    """C text that defines ``NAME_f32xL`` for each function of :data:`MAX_ULP` named, L lanes (of ``isa`` by
-    default)."""
+    """C code that defines ``NAME_f32xL`` for each of ``functions``, which are names in :data:`MAX_ULP`; L is
+    ``lanes``, by default the lanes of ``isa``."""
     support = Support(isa)
     for function in functions:
         support.function(function, F32, lanes or isa.lanes)

@@ -1,1 +1,1 @@
-"""The parts of the C emitter: types and helper functions, index arithmetic, statements, the small main."""
+"""The parts of the C emitter: types and helper functions, index arithmetic, statements, the main function."""

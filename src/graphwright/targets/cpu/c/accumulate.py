@@ -1,4 +1,4 @@
-"""Accumulations of the loop IR as C: into partial sums of a vector loop, variables, or memory."""
+"""Emits accumulations of the loop IR: into partial sums of a vector loop, variables, or memory."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from graphwright.targets.cpu.c.values import Values, element_text
 
 @dataclass(frozen=True)
 class Partial:
-    """Vectors that gather the lanes of one accumulation, one per unrolled copy."""
+    """The vectors of partial sums of one accumulation, one per unrolled copy."""
 
     statement: Accumulate
     names: tuple[str, ...]
 
 
 class Accumulations(Values):
-    """Writes what is combined with a target."""
+    """Emits accumulations: values that are combined with a target."""
 
     def private_names(self, loop: Loop) -> set[str]:
-        """Buffers that each iteration of ``loop`` has for itself."""
+        """The buffers that are private to each iteration of ``loop``."""
         return {s.buffer.name for s in walk(loop.body) if isinstance(s, Alloc)}
 
     def open_partials(self, loop: Loop, count: int, unroll: int) -> dict[int, Partial]:
-        """Variables for the accumulations whose target stays the same over the whole loop."""
+        """Declares partial sums for the accumulations whose target is invariant in the loop."""
         moving = {loop.axis} | {s.axis for s in walk(loop.body) if isinstance(s, Loop)}
         private = self.private_names(loop)
         found: dict[int, Partial] = {}
@@ -56,7 +56,7 @@ class Accumulations(Values):
         return found
 
     def close_partials(self, count: int, partials: dict[int, Partial]) -> None:
-        """Combine the lanes of partial sums behind their loop."""
+        """Combines the lanes of partial sums after their loop."""
         for partial in partials.values():
             statement, names = partial.statement, list(partial.names)
             dtype, combiner = lane_dtype(statement.buffer.dtype), _of_lanes(statement)
@@ -69,7 +69,7 @@ class Accumulations(Values):
             self.combine_scalar(replace(statement, mask=None), Value(total, statement.buffer.dtype))
 
     def assign(self, name: str, variable: Variable, value: Value, mask: Scalar | None) -> None:
-        """To a variable that holds a value."""
+        """Emits an assignment to a variable that holds a value."""
         if not variable.private:
             guard = "" if mask is None else f"if ({self.value(mask).text}) "
             self.line(f"{guard}{name} = {value.text};")
@@ -82,7 +82,7 @@ class Accumulations(Values):
         self.line(f"{name} = {text};")
 
     def accumulate(self, statement: Accumulate) -> None:
-        """Combine a value with a target: a partial sum of the loop, a variable or memory."""
+        """Emits the combination of a value with its target: a partial sum, a variable or memory."""
         value = self.value(statement.value)
         buffer, combiner = statement.buffer, _of_lanes(statement)
         variable = self.variable(buffer)
@@ -108,7 +108,7 @@ class Accumulations(Values):
         self.accumulate_lanes(statement, value)
 
     def access_uniform(self, statement: Accumulate) -> bool:
-        """Whether all lanes accumulate into one element."""
+        """Whether all lanes accumulate into the same element."""
         assert self.lanes is not None
         return all(
             not (self.value(i).vector if isinstance(i, Scalar) else depends(i, self.lanes.axis))
@@ -116,7 +116,7 @@ class Accumulations(Values):
         )
 
     def only_live(self, statement: Accumulate, value: Value) -> str:
-        """The value, and in masked-off lanes what leaves the total as it is."""
+        """The value, with the identity of the combiner in masked-off lanes."""
         dtype = statement.buffer.dtype
         text, live = self.vectorised(value), self.mask_of(statement.mask)
         if live is None:
@@ -125,7 +125,7 @@ class Accumulations(Values):
         return self.support.call("select", lane_dtype(dtype), self.count, live, text, start)
 
     def accumulate_lanes(self, statement: Accumulate, value: Value) -> None:
-        """Each lane into an element of its own."""
+        """Emits the accumulation of each lane into its own element."""
         buffer, lane = statement.buffer, lane_dtype(statement.buffer.dtype)
         at, live = self.access(buffer, statement.index), self.mask_of(statement.mask)
         if at.step == "1" and not at.table:
@@ -151,7 +151,7 @@ class Accumulations(Values):
             self.update(f"({at.pointer})[{offset}]", statement, Value(one, buffer.dtype))
 
     def combine_scalar(self, statement: Accumulate, value: Value) -> None:
-        """``target = combine(target, value)`` of one element."""
+        """Emits ``target = combine(target, value)`` for one element."""
         buffer = statement.buffer
         variable = self.variable(buffer)
         lanes, self.lanes = self.lanes, None  # every index is the same for all lanes here
@@ -167,7 +167,7 @@ class Accumulations(Values):
         self.lanes = lanes
 
     def update(self, target: str, statement: Accumulate, value: Value, is_value: bool = False) -> None:
-        """``target = target combined with value``, one element."""
+        """Emits the assignment of ``target`` combined with ``value``, for one element."""
         dtype = statement.buffer.dtype
         old = Value(target if is_value else self.widen_scalar(dtype, target), dtype)
         total = self.apply(statement.combiner, (old, value), dtype)
@@ -175,7 +175,7 @@ class Accumulations(Values):
 
 
 def _of_lanes(statement: Accumulate) -> str:
-    """The combiner on lanes: a bool is a mask there, whose -1 is larger in meaning but not in order."""
+    """The combiner on lanes. A bool is a mask in lanes, so it is combined by bitwise operations."""
     if statement.buffer.dtype != BOOL:
         return statement.combiner
     return {"max": "or", "add": "or", "min": "and", "mul": "and"}.get(statement.combiner, statement.combiner)

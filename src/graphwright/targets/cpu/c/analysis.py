@@ -1,4 +1,4 @@
-"""What a vector loop needs to know of its body: which values move, how wide they are, how far to unroll."""
+"""Analyses of the body of a vector loop: which values vary, the number of lanes, and the unroll factor."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from graphwright.ir.types import I64
 from graphwright.targets.cpu.c.dims import along, depends
 
 COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
-"""Predicates of two operands and their C operators."""
+"""Comparisons and their C operators."""
 
 
 def children(value: Scalar) -> list[Scalar]:
-    """Operands, gathered indices and mask of ``value``."""
+    """The operands, gather indices and mask of ``value``."""
     match value:
         case Apply(_, operands):
             return list(operands)
@@ -62,7 +62,7 @@ def parts(statement: Statement) -> list[Scalar]:
 
 
 def vectorises(loop: Loop) -> bool:
-    """Whether a vector loop may be one: no other and no microkernel is inside."""
+    """Whether a vector loop can be vectorized: it contains no other vector loop and no microkernel."""
     return not any(
         isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)
     )
@@ -77,8 +77,9 @@ def index_of(value: Scalar) -> Dim:
 
 
 def is_position_test(value: Apply) -> bool:
-    """Whether ``value`` compares index expressions whose difference moves by a small literal step along any
-    axis."""
+    """Whether ``value`` compares index expressions whose difference changes by a small constant step along
+    each axis.
+    """
     if value.function not in COMPARISONS or value.operands[0].dtype != I64:
         return False
     if not all(isinstance(o, Position | Const) for o in value.operands):
@@ -94,14 +95,16 @@ def is_position_test(value: Apply) -> bool:
 
 
 def lanes_of(loop: Loop, vector_bytes: int) -> int:
-    """Lanes of a vector loop: as many as its widest moving value has in a register, 4 bytes at least."""
+    """The lanes of a vector loop: as many elements of its widest varying value as fit in a register, where an
+    element counts at least 4 bytes.
+    """
     bound = {loop.axis}
     private = set[str]()
     seen: dict[int, bool] = {}
     wide: list[bool] = []
 
     def moving(value: Scalar) -> bool:
-        """Whether ``value`` is a vector; notes in ``wide`` whether of 64 bits."""
+        """Whether ``value`` is a vector; records 64-bit ones in ``wide``."""
         if id(value) in seen:
             return seen[id(value)]
         if isinstance(value, Apply) and is_position_test(value):
@@ -139,8 +142,10 @@ def _moves_itself(value: Scalar, bound: set[str], private: set[str]) -> bool:
 
 
 def stores_may_wait(loop: Loop, lane_axis: str) -> bool:
-    """Whether the stores of a few steps may follow all of their loads: plain stores, lanes side by side in
-    memory, of what no step reads. The compiler cannot tell, and would not mix the steps."""
+    """Whether the stores of a few unrolled steps may follow all their loads: they are plain stores of
+    contiguous lanes to buffers that no step reads. The compiler cannot prove this, and would not interleave
+    the steps.
+    """
     stores = [s for s in loop.body if isinstance(s, Store)]
     if any(not isinstance(s, Let | Store | Accumulate) for s in loop.body):
         return False
@@ -153,7 +158,7 @@ def stores_may_wait(loop: Loop, lane_axis: str) -> bool:
 
 
 def rows_inside(loop: Loop) -> Loop | None:
-    """The loop over any number of rows that ``loop`` over columns ends with."""
+    """The loop over rows, of any number, that is the last statement of ``loop``, a loop over columns."""
     *before, last = loop.body
     if not isinstance(last, Loop) or last.kind is not Kind.SERIAL or isinstance(last.extent, int):
         return None
@@ -161,13 +166,13 @@ def rows_inside(loop: Loop) -> Loop | None:
 
 
 def _is_next(index: Index, axis: str) -> bool:
-    """Whether ``index`` goes up by one along ``axis``."""
+    """Whether ``index`` increases by one along ``axis``."""
     found = None if isinstance(index, Scalar) else along(index, axis)
     return found is not None and found.step == 1
 
 
 def all_values(statement: Statement) -> Iterator[Scalar]:
-    """The values that ``statement`` itself computes, and what they are made of."""
+    """The values that ``statement`` itself computes, and all their operands."""
     stack = parts(statement)
     while stack:
         value = stack.pop()
@@ -196,9 +201,9 @@ _HEAVY: Final = frozenset(
 
 
 def unrolling(loop: Loop, private: set[str], chains: int) -> int:
-    """Copies of the body per step: several partial sums hide the latency of one; of long chains of
-    arithmetic, ``chains`` run side by side, of which the body may hold some already, and two where each has a
-    partial sum of its own."""
+    """The unroll factor. Several partial sums hide the latency of an accumulation; ``chains`` long dependency
+    chains are interleaved, counting those already in the body, but only two if each has a partial sum.
+    """
     if any(isinstance(s, Loop) for s in loop.body):
         return 1
     reduces = any(isinstance(s, Accumulate) and s.buffer.name not in private for s in loop.body)

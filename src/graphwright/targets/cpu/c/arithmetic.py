@@ -1,4 +1,4 @@
-"""Functions of values as C expressions."""
+"""Emits functions of values as C expressions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _BOOL_NEGATED: Final = {"eq": "({a} ^ {b})", "lt": "(NOT {b} | {a})", "le": "({a
 
 
 class Arithmetic(Conversions):
-    """Writes functions of values, all vectors or none."""
+    """Emits functions of values, which are all vectors or all scalars."""
 
     def apply(self, function: str, operands: tuple[Value, ...], dtype: DType) -> Value:
-        """A function of values: a vector where one of them is."""
+        """A function of values; the result is a vector if one of them is."""
         vector = any(o.vector for o in operands)
         if function == "select":
             return self.select(operands, vector)
@@ -58,7 +58,7 @@ class Arithmetic(Conversions):
         return self.rounded(Value(self.arithmetic(function, texts, plain, vector), own, vector))
 
     def arithmetic(self, function: str, texts: tuple[str, ...], dtype: DType, vector: bool) -> str:
-        """A function of numbers, all vectors or none."""
+        """A function of numbers, which are all vectors or all scalars."""
         text = None
         if function in _INFIX and not (function == "div" and dtype.is_integer):
             text = f"({texts[0]} {_INFIX[function]} {texts[1]})"
@@ -93,7 +93,7 @@ class Arithmetic(Conversions):
         return Value(self.support.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, True)
 
     def logic(self, function: str, texts: tuple[str, ...], vector: bool) -> str:
-        """A function of truth values. Raises ToolchainError for one that bools have not."""
+        """A function of bools. Raises ToolchainError for a function that bools do not have."""
         invert = "~" if vector else "!"
         a, b = texts[0], texts[-1]
         if function == "not":

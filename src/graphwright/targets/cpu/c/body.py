@@ -1,4 +1,4 @@
-"""Statements of the loop IR as C: loops, vector steps with their tails, stores."""
+"""Emits statements of the loop IR: loops, vector steps with masked tails, and stores."""
 
 from __future__ import annotations
 
@@ -44,27 +44,29 @@ from graphwright.targets.cpu.c.values import element_text
 
 @dataclass(frozen=True)
 class Rectangle:
-    """A tile as arguments (pointer, row stride, column stride) and its sizes."""
+    """A tile as C arguments (pointer, row stride, column stride), and its sizes."""
 
     text: str
     sizes: tuple[Dim, Dim]
 
 
 class Writer(Accumulations):
-    """Writes statements as C lines."""
+    """Emits statements as lines of C."""
 
     ahead: tuple[Loop, tuple[Prefetch, ...]] | None = None
-    """A vector loop that asks for later rows, and what it asks for."""
+    """The vector loop that prefetches later rows, and its prefetches."""
     late_stores: list[tuple[str, str]] | None = None
-    """Of unrolled steps under way: declarations of stored vectors, and their stores behind all steps."""
+    """While unrolled steps are emitted: declarations of stored vectors, and their stores, which follow all
+    steps.
+    """
 
     def body(self, statements: Iterable[Statement]) -> None:
-        """Write ``statements`` in their order."""
+        """Emits ``statements`` in order."""
         for statement in statements:
             self.statement(statement)
 
     def statement(self, statement: Statement) -> None:
-        """Write one statement. Raises ToolchainError for what C lacks."""
+        """Emits one statement. Raises ToolchainError for statements that have no C code."""
         match statement:
             case Loop(_, Kind.VECTOR) if self.lanes is None and not self.scalar and vectorises(statement):
                 self.vector_loop(statement)
@@ -86,7 +88,7 @@ class Writer(Accumulations):
                 self.call(statement)
 
     def scalar_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
-        """A plain loop from ``first`` up to ``last``."""
+        """Emits a scalar loop from ``first`` up to ``last``."""
         axis = c_name(loop.axis)
         end = self.factor(loop.extent) if last is None else last
         if self.is_row_of_vectors(loop) and (parts := distributed(loop.body)):
@@ -103,7 +105,7 @@ class Writer(Accumulations):
             self.body(loop.body)
 
     def copies(self, loop: Loop) -> int:
-        """Copies of the body per step of ``loop``."""
+        """The number of copies of the body per step of ``loop``."""
         return unrolling(loop, self.private_names(loop), self.support.isa.chains)
 
     def is_row_of_vectors(self, loop: Loop) -> bool:
@@ -112,13 +114,15 @@ class Writer(Accumulations):
         return lanes is not None and lanes.tail is None and loop.kind is Kind.SERIAL and loop.step == 1
 
     def goes_in_pairs(self, loop: Loop) -> bool:
-        """Whether ``loop`` runs inside whole vectors, and two of its iterations are faster side by side."""
+        """Whether ``loop`` is inside a full vector step, and faster if two of its iterations are
+        interleaved.
+        """
         if self.lanes is None or not self.is_row_of_vectors(loop):
             return False
         return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, self.lanes.axis)
 
     def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
-        """Two iterations at a time, whose stores follow both."""
+        """Emits a loop of two iterations at a time, whose stores follow both."""
         with self.block(""):
             self.line(f"int64_t {axis} = {first};")
             with self.block(f"for (; {axis} + 2 <= {end}; {axis} += 2)"), self.late():
@@ -132,7 +136,7 @@ class Writer(Accumulations):
 
     @contextmanager
     def late(self) -> Iterator[None]:
-        """Stores wait until the end of the block."""
+        """Delays stores until the end of the block."""
         start = len(self.lines)
         self.late_stores = []
         yield
@@ -143,20 +147,20 @@ class Writer(Accumulations):
         self.lines[start:start] = [indent + declaration for declaration, _ in waiting]
 
     def let(self, name: str, value: Scalar) -> None:
-        """A constant of the block at hand."""
+        """Declares a constant in the current block."""
         self.shared_values(value)
         found = self.value_to_bind(value)
         variable = c_name(name)
         self.line(f"const {self.value_type(found)} {variable} = {found.text};")
-        if found.stored:  # storing it may be all that is done with it
+        if found.stored:  # it may only be stored again
             self.line(f"(void){variable};")
         self.scope.values[name] = replace(found, text=variable)
 
     def alloc(self, buffer: Buffer, fill: float | None) -> None:
-        """Declare ``buffer``, and fill it: inside a vector loop each lane has its own."""
+        """Declares ``buffer`` and fills it; inside a vector loop, each lane has its own."""
         check_dtype(buffer.dtype)
         name = c_name(buffer.name)
-        if buffer.level is Level.CACHE:  # its memory was set aside at the function's start
+        if buffer.level is Level.CACHE:  # it is in the scratch memory
             if fill is not None:
                 self.fill(name, product(buffer.shape), buffer.dtype, fill)
             return
@@ -180,13 +184,13 @@ class Writer(Accumulations):
             self.line(f"{name}[i_] = {start or f'({ctype}){{0}}'};")
 
     def fill(self, name: str, elements: Dim, dtype: DType, fill: float) -> None:
-        """A loop that sets all elements of an array to one value."""
+        """Emits a loop that sets all elements of an array to one value."""
         stored = self.stored_scalar(Value(literal(fill, dtype), dtype))
         with self.block(f"for (int64_t i_ = 0; i_ < {self.factor(elements)}; ++i_)"):
             self.line(f"{name}[i_] = {stored};")
 
     def vector_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
-        """Whole vectors, then one step with the lanes past the end masked off."""
+        """Emits steps of whole vectors, then one step with the lanes beyond the end masked off."""
         count = lanes_of(loop, self.support.isa.vector_bytes)
         axis, end = c_name(loop.axis), self.factor(loop.extent) if last is None else last
         known = loop.extent if last is None and isinstance(loop.extent, int) else None
@@ -208,8 +212,9 @@ class Writer(Accumulations):
             self.close_partials(count, partials)
 
     def one_row(self, loop: Loop, rows: Loop, axis: str, end: str, count: int) -> None:
-        """All pairs of vectors of ``loop`` if ``rows`` inside is a single one, which would load its constants
-        again for each vector."""
+        """Emits a variant of ``loop`` for the case that the inner loop ``rows`` has one iteration, which
+        would otherwise load its constants again for each vector: two vectors at a time.
+        """
         flat = replace(loop, body=(*loop.body[:-1], *rows.body))
         if self.copies(flat) == 1:
             return
@@ -240,7 +245,7 @@ class Writer(Accumulations):
     def full_steps(
         self, loop: Loop, axis: str, end: str, count: int, copies: int, partials: dict[int, Partial]
     ) -> None:
-        """The loop over steps of ``copies`` whole vectors."""
+        """Emits the loop over steps of ``copies`` whole vectors."""
         width = count * copies
         late = self.late() if copies > 1 and stores_may_wait(loop, loop.axis) else nullcontext()
         steps = [f"({axis} + {copy * count})" if copy else axis for copy in range(copies)]
@@ -250,7 +255,7 @@ class Writer(Accumulations):
                 self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
 
     def prefetch(self, loop: Loop, steps: Sequence[str], count: int) -> None:
-        """Ask for later rows, a line at a time, where ``loop`` is to do so."""
+        """Emits prefetches of later rows, one per cache line, if ``loop`` is to do so."""
         if self.ahead is None or self.ahead[0] is not loop:
             return
         for each in self.ahead[1]:
@@ -297,7 +302,7 @@ class Writer(Accumulations):
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None
     ) -> None:
-        """The last step, with fewer lanes."""
+        """Emits the last, partial step."""
         tail = self.fresh("tail")
         live = f"{end} - {axis}" if known is None else str(known % count)
         guard = f"if ({axis} < {end})" if known is None else ""
@@ -309,7 +314,7 @@ class Writer(Accumulations):
     def one_step(
         self, loop: Loop, position: str, lanes: Lanes, partials: dict[int, Partial], copy: int, braces: bool
     ) -> None:
-        """The body for the vector at ``position``; ``copy`` counts unrolled steps."""
+        """Emits the body for the vector at ``position``; ``copy`` is the index of the unrolled step."""
         outer = self.lanes
         self.lanes = lanes
         if braces:
@@ -320,14 +325,14 @@ class Writer(Accumulations):
         self.lanes = outer
 
     def step_body(self, loop: Loop, position: str, partials: dict[int, Partial], copy: int) -> None:
-        """The body, in the scope at hand."""
+        """Emits the body in the current scope."""
         self.scope.names[loop.axis] = position
         for key, partial in partials.items():
             self.scope.partials[key] = partial.names[min(copy, len(partial.names) - 1)]
         self.body(loop.body)
 
     def store(self, buffer: Buffer, index: tuple[Index, ...], value: Value, mask: Scalar | None) -> None:
-        """An element for each lane to memory, or to a variable."""
+        """Emits a store of one element per lane to memory, or to a variable."""
         variable = self.variable(buffer)
         if variable.value:
             self.assign(self.element(variable, index, buffer), variable, value, mask)
@@ -349,7 +354,7 @@ class Writer(Accumulations):
         self.line(self.move("store", at, dtype, live, stored) + ";")
 
     def call(self, call: Call) -> None:
-        """A microkernel. Raises ToolchainError for one that there is not."""
+        """Emits a call of a microkernel. Raises ToolchainError for an unknown one."""
         if call.microkernel != "matmul":
             raise ToolchainError(
                 Diagnostic("emit-microkernel", f"no C code for the microkernel {call.microkernel}")

@@ -1,15 +1,16 @@
-"""How far a generated kernel reaches, as a C function beside it: the runtime asks it when a plan is made.
+"""Emits the extent function of a generated kernel: it computes which memory the kernel accesses, and the
+runtime calls it for bounds checks when it makes a plan.
 
-``int32_t NAME_extent(const int64_t *arg, int64_t args, int64_t operands, double *out)``: for the kernel's
-arguments and the grid ``out[0]``, that becomes its largest grid, ``out[1]`` its bytes of scratch, and
-``out[FIRST + k]`` the end of what it touches of operand ``k``, in bytes (negated where the operand may be
-absent); not 0 where the arguments are none that it takes. Doubles: sizes below 2^53 are exact, larger ones do
-not wrap.
+``int32_t NAME_extent(const int64_t *arg, int64_t args, int64_t operands, double *out)`` gets the arguments of
+the kernel and the grid in ``out[0]``. It sets ``out[0]`` to the largest valid grid, ``out[1]`` to the bytes
+of scratch, and ``out[FIRST + k]`` to the end of the accesses to operand ``k`` in bytes (negated if the
+operand may be absent). It returns nonzero if the arguments are invalid. Numbers are doubles: below 2^53 they
+are exact, and larger ones do not wrap.
 
-A kernel that takes an epilogue is given in ``out[HOOK]`` whether there is one. It sets ``out[HOOK]`` to the
-epilogue's place among its operands, ``out[ARGS]`` to the number of its own arguments, which those of the
-epilogue follow, and ``out[TILE]`` ... to the batch, rows and columns that the epilogue is called for. These
-are what the epilogue's own function is given.
+For a kernel that can take an epilogue, ``out[HOOK]`` says on entry whether there is one. The kernel's
+function sets ``out[HOOK]`` to the position of the epilogue among its operands, ``out[ARGS]`` to the number of
+its own arguments, after which those of the epilogue follow, and ``out[TILE]`` and the next two to the batch,
+rows and columns that the epilogue is called for. The function of the epilogue gets these as its input.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ static inline __attribute__((unused)) double gw_most(double a, double b) { retur
 static inline __attribute__((unused)) double gw_least(double a, double b) { return a < b || a != a ? a : b; }
 static inline __attribute__((unused)) double gw_floor(double a, double b) { return __builtin_floor(a / b); }
 """
-"""What the functions need; NaN goes through."""
+"""Helpers of extent functions, which propagate NaN."""
 TILE, HOOK, ARGS, FIRST = 2, 5, 6, 7
-"""Where things stand in ``out``."""
+"""Indices in ``out``."""
 SIGNATURE = "const int64_t *arg, int64_t args, int64_t operands, double *out"
 
 _Range = tuple[str, str]
-"""C texts of the least and the greatest value."""
+"""C expressions of the least and the greatest value."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ class _Access:
     buffer: Buffer
     index: tuple[Index, ...]
     sizes: tuple[Dim, ...]
-    """Elements along each axis from there on."""
+    """The number of elements accessed along each axis."""
     is_masked: bool
     loops: tuple[Loop, ...]
 
 
 def extent_text(kernel: Kernel, grid: Dim, scratch: Dim) -> str:
-    """The C function for ``kernel``, of one phase; empty where a stride may be negative."""
+    """The extent function of ``kernel``, which has one phase; empty if a stride may be negative."""
     names = _names(kernel.sizes)
     lines = [
         *_head(kernel.sizes, kernel.parameters),
@@ -75,7 +76,9 @@ def extent_text(kernel: Kernel, grid: Dim, scratch: Dim) -> str:
 
 
 def hook_extent_text(kernel: Kernel) -> str:
-    """The C function for an epilogue, called for tiles that make up all of [batch, rows, columns]."""
+    """The extent function of an epilogue that is called for tiles which cover all of [batch, rows,
+    columns].
+    """
     sizes = tuple(size for size in kernel.sizes if size not in HOOK_SIZES)
     own = {"row0": "0.0", "col0": "0.0", "batches": "batches", "rows": "rows", "cols": "cols"}
     tile = [f"const double {name} = out[{TILE + k}];" for k, name in enumerate(("batches", "rows", "cols"))]
@@ -154,10 +157,10 @@ def _tile(tile: Tile, loops: tuple[Loop, ...]) -> _Access:
 
 
 def _reach(access: _Access, position: int, names: Mapping[str, str]) -> Iterator[str]:
-    """C statements that move the end of an operand behind one access to it.
+    """C statements that extend the end of an operand to include one access.
 
-    Places whose axes each occur once are bounded by the loops; what a mask or an index that is data decides,
-    or an expression of another form, lies within the shape of the buffer: masks and checks see to it.
+    An index in which each axis occurs once is bounded by the loops. Any other index, and one that depends on
+    a mask or on data, is assumed to be within the shape of the buffer, which masks and checks ensure.
     """
     ranges, conditions = _axes(access.loops, names)
     low, high = ["0"], ["0"]
@@ -187,7 +190,9 @@ def _reach(access: _Access, position: int, names: Mapping[str, str]) -> Iterator
 
 
 def _axes(loops: Sequence[Loop], names: Mapping[str, str]) -> tuple[dict[str, _Range | None], list[str]]:
-    """The values of each axis, None where they do not follow from sizes alone; and when all loops run."""
+    """The range of each axis, None if it does not follow from sizes; and the conditions under which all loops
+    run.
+    """
     ranges: dict[str, _Range | None] = {}
     conditions: list[str] = []
     for loop in loops:
@@ -207,7 +212,7 @@ def _axes_in(dim: Dim, ranges: Mapping[str, object]) -> bool:
 def _affine(
     place: Dim, ranges: Mapping[str, _Range | None], names: Mapping[str, str], used: set[str] | None = None
 ) -> _Range | None:
-    """The least and the greatest ``place``; None unless each axis is in one term, to the first power."""
+    """The range of the index ``place``; None unless each axis occurs in one term, to the first power."""
     if not isinstance(place, Expr):
         return str(place), str(place)
     used = set() if used is None else used
@@ -234,7 +239,7 @@ def _affine(
 def _moving(
     atom: Atom, ranges: Mapping[str, _Range | None], names: Mapping[str, str], used: set[str]
 ) -> _Range | None:
-    """The values of an axis, or of a function of axes."""
+    """The range of an axis, or of a function of axes."""
     if isinstance(atom, Symbol):
         known = None if atom.name in used else ranges[atom.name]
         used.add(atom.name)

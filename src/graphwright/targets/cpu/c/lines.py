@@ -1,4 +1,4 @@
-"""Lines of C, and what names stand for where they are written."""
+"""Lines of C, and the names in scope where they are written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from graphwright.targets.cpu.c.support import C_TYPES, Support, lane_dtype
 
 
 class Lines:
-    """A function while it is written: the lines so far, the names in force, the vector loop around.
+    """A function under construction: its lines so far, the names in scope, and the enclosing vector loop.
 
-    ``scalar``: no vectors at all, a naive version to check against.
+    ``scalar`` emits no vectors at all, for a naive version to compare with.
     """
 
     def __init__(self, support: Support, scalar: bool = False) -> None:
@@ -27,15 +27,15 @@ class Lines:
         self.lanes: Lanes | None = None
         self._counts: dict[str, int] = {}
         self.shared: dict[int, Value] = {}
-        """Values that the statement at hand uses several times, by identity: they have names."""
+        """Values that the current statement uses several times and that have names, by identity."""
 
     def line(self, text: str) -> None:
-        """Append one line at the depth at hand."""
+        """Appends one line with the current indentation."""
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """``head { ... }`` with a scope of its own."""
+        """Emits ``head { ... }`` with a scope of its own."""
         self.line(f"{head} {{".strip())
         outer = self.scope
         self.scope = Scope(dict(outer.names), dict(outer.variables), dict(outer.values), dict(outer.partials))
@@ -46,12 +46,12 @@ class Lines:
         self.line("}")
 
     def fresh(self, stem: str) -> str:
-        """A local name: two underscores keep it apart from c_name's."""
+        """A unique local name; its two underscores distinguish it from names of :func:`c_name`."""
         self._counts[stem] = self._counts.get(stem, 0) + 1
         return f"{stem}_{self._counts[stem]}_"
 
     def dim(self, dim: Dim) -> str:
-        """A size or an index, as C of type int64_t."""
+        """A size or an index as a C expression of type int64_t."""
         return self.support.dim(dim_text(dim, self.scope.names))
 
     def factor(self, dim: Dim) -> str:
@@ -67,13 +67,13 @@ class Lines:
 
     @property
     def count(self) -> int:
-        """Lanes of the vector loop around."""
+        """The lanes of the enclosing vector loop."""
         assert self.lanes is not None
         return self.lanes.count
 
 
 def operand(text: str) -> str:
-    """``text`` so that a prefix or infix operator may stand beside it."""
+    """``text``, in parentheses if a prefix or infix operator could not stand next to it."""
     return (
         text
         if re.fullmatch(

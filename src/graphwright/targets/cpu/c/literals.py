@@ -1,4 +1,4 @@
-"""Constants as C literals, and what leaves a value as it is when combined with it."""
+"""Constants as C literals, and the identities of combiners."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def integer_literal(number: int, dtype: DType) -> str:
 
 
 def identity(combiner: str, dtype: DType) -> float:
-    """What leaves any value as it is when combined with it."""
+    """The identity of a combiner, such as 0 of a sum."""
     if combiner in ("add", "or"):
         return 0
     if combiner == "mul":

@@ -1,5 +1,6 @@
-"""The small program in each generated file: runs its kernels alone, checks them against naive loops, times
-them."""
+"""The main function in each generated file: it runs the kernels alone, compares them with naive loops, and
+times them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from graphwright.targets.cpu.c.support import C_TYPES, Support
 _FLOATING: Final = {"f32": "FLOAT", "f64": "FLOAT", "f16": "HALF", "bf16": "BRAIN"}
 _TILE_ROWS: Final = 8
 _TILE_COLUMNS: Final = 64
-"""Of the tile that an epilogue is called on."""
+"""The columns of the tile that an epilogue is called on."""
 _MOST_SIZE: Final = 256
 _MOST_ELEMENTS: Final = 1 << 22
-"""Of all operands, at the sizes that a program takes where none are given."""
+"""The most elements of all operands at the default sizes of the program."""
 
 _TEMPLATE = """\
 #ifdef GRAPHWRIGHT_MAIN
@@ -173,7 +174,7 @@ def main_text(
 
 
 def _usual_size(kernel: Kernel) -> int:
-    """What each size of ``kernel`` is where none is given: its operands are then not too large to run."""
+    """The default value of each size of ``kernel``, with which its operands are not too large to run."""
     size = _MOST_SIZE
     while size > 1 and _elements(kernel, size) > _MOST_ELEMENTS:
         size //= 2
@@ -189,7 +190,7 @@ def _elements(kernel: Kernel, size: int) -> int:
 
 
 def _span(buffer: Buffer) -> Dim:
-    """Elements from the first to the last."""
+    """The number of elements from the first to the last."""
     if buffer.strides is None:
         return product(buffer.shape)
     span: Dim = 1
@@ -224,7 +225,7 @@ def _tile(hook: Kernel) -> tuple[Dim, Dim]:
 
 
 def _types(kernel: Kernel) -> dict[str, object]:
-    """What a program knows of the operands' elements."""
+    """The parameters of the template that describe the elements of the operands."""
     return {
         "count": len(kernel.parameters),
         "sizes": ", ".join(f"sizeof({C_TYPES[b.dtype.name]})" for b in kernel.parameters),

@@ -1,9 +1,9 @@
-"""Prefetches of the rows that the next unit of a kernel walks.
+"""Software prefetches of the rows that the next unit of a kernel reads.
 
-A kernel that walks its rows in several passes interrupts the streams that the processor's own prefetchers
-follow. It asks for the next rows itself, in the last pass of costly arithmetic, which hides the time of
-memory: softmax over rows that are not in the cache takes 0.72 of the time, over others 0.98. Passes of cheap
-arithmetic would take up to 1.4 of the time where rows are in the cache, and have no prefetches.
+A kernel that reads its rows in several passes interrupts the streams that hardware prefetchers follow. It
+prefetches the next rows itself, in the last pass with costly arithmetic, which hides the memory latency:
+softmax takes 0.72 of the time if rows are not in the cache, and 0.98 if they are. Passes with cheap
+arithmetic have no prefetches, as they would take up to 1.4 of the time if rows are in the cache.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from graphwright.targets.cpu.c.analysis import all_values
 from graphwright.targets.cpu.c.dims import along, depends, strides_of
 
 LINE: Final = 64
-"""Bytes that one prefetch asks for."""
+"""The bytes of a cache line, which one prefetch loads."""
 _COSTLY: Final = FUNCTIONS["exp_nonpositive"]
-"""Operations of the least costly function that has time for prefetches."""
+"""The operations of the cheapest function that hides prefetches."""
 
 
 @dataclass(frozen=True)
 class Prefetch:
-    """The element of a later row that stands where the element at hand does."""
+    """A prefetch of the element of a later row at the same position as the current element."""
 
     buffer: Buffer
     index: tuple[Dim, ...]
@@ -47,8 +47,8 @@ class Prefetch:
 
 
 def prefetches(unit: Sequence[Statement], rows: str) -> tuple[Loop, tuple[Prefetch, ...]] | None:
-    """The pass of ``unit``, which the next step along the axis ``rows`` repeats for other rows, that is to
-    ask for these, and what it asks for. None where nothing is to be gained.
+    """The loop in ``unit`` that should prefetch the rows of the next step along the axis ``rows``, and its
+    prefetches. None if prefetches do not pay off.
     """
     passes = [loop for loop in unit if isinstance(loop, Loop) and loop.kind is Kind.VECTOR]
     costly = [loop for loop in passes if _is_costly(loop)]
@@ -84,7 +84,7 @@ def _accesses(loop: Loop) -> Iterator[tuple[Buffer, tuple[Index, ...], bool]]:
 
 
 def _walks_rows(buffer: Buffer, index: Sequence[Dim], axis: str, rows: str) -> bool:
-    """Whether neighbours along ``axis`` are neighbours in memory, and other ``rows`` lie elsewhere."""
+    """Whether elements along ``axis`` are contiguous in memory, and the index depends on ``rows``."""
     if buffer.level is not Level.GLOBAL:
         return False
     offset: Dim = 0

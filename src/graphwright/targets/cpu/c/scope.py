@@ -1,4 +1,4 @@
-"""What names stand for in C: identifiers, values, buffers, the vector loop around."""
+"""The scope of emitted C: identifiers, values, buffers, and the enclosing vector loop."""
 
 from __future__ import annotations
 
@@ -99,24 +99,24 @@ _HELPER_LIKE: Final = re.compile(
 
 
 def c_name(name: str) -> str:
-    """``name`` of the IR as a C identifier that meets no keyword and no helper."""
+    """``name`` of the IR as a C identifier that differs from all keywords and helpers."""
     return f"{name}_" if name in _RESERVED or _HELPER_LIKE.match(name) or name.endswith("_") else name
 
 
 @dataclass(frozen=True)
 class Value:
-    """C text of a value; ``vector``: one per lane."""
+    """The C expression of a value; ``vector`` if it has one element per lane."""
 
     text: str
     dtype: DType
     vector: bool = False
     stored: tuple[DType, str] | None = None
-    """What it was widened from, and the variable that holds it as it lies in memory."""
+    """The dtype that it was widened from, and the variable with the element as stored in memory."""
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The vector loop around: ``tail`` names the mask of live lanes in the last, partial step; None in full
+    """The enclosing vector loop; ``tail`` is the mask of active lanes in the last, partial step, None in full
     steps."""
 
     axis: str
@@ -126,17 +126,19 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Variable:
-    """How a buffer is spelled: a pointer, a local array, or (``value``) one variable that holds a value."""
+    """A buffer in C: a pointer, a local array, or (``value``) a variable that holds a value."""
 
     name: str
     value: bool = False
     private: bool = False
-    """Each lane of the vector loop around has its own."""
+    """Whether each lane of the enclosing vector loop has its own."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """An element for each lane: ``pointer[0]`` (uniform), ``pointer[i * step]``, or ``pointer[table[i]]``."""
+    """The access of each lane i: ``pointer[0]`` (uniform), ``pointer[i * step]``, or
+    ``pointer[table[i]]``.
+    """
 
     pointer: str
     step: str = "0"
@@ -146,11 +148,11 @@ class Access:
 
 @dataclass
 class Scope:
-    """Names in force; a body copies it."""
+    """The names in scope; a body starts with a copy."""
 
     names: dict[str, str] = field(default_factory=dict)
-    """C text of axes and sizes."""
+    """The C expressions of axes and sizes."""
     variables: dict[str, Variable] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     partials: dict[int, str] = field(default_factory=dict)
-    """Of an Accumulate (by id) in a vector loop: the variable that gathers its lanes."""
+    """By the id of an Accumulate in a vector loop: the variable of its partial sums."""

@@ -1,10 +1,9 @@
-"""C types of the loop IR's dtypes and the helper functions of a translation unit, each written when first
-used.
+"""The C types of dtypes and the helper functions of a translation unit, each defined when it is first used.
 
-A vector of 16 f32 is ``f32x16``. Memory holds a dtype's *storage* elements, registers its *values*: floats of
-16 bits and fewer are computed as f32 and rounded after each function, as NumPy does, integers of fewer than
-8 bits in a byte; a bool is 0 or 1 as a scalar, 0 or -1 in an i32 lane as a vector (a mask). All other dtypes
-are stored and computed alike.
+A vector of 16 f32 is ``f32x16``. Memory has the *storage* elements of a dtype, registers its *values*: floats
+of at most 16 bits are computed as f32 and rounded after each function, as in NumPy; integers of fewer than 8
+bits are computed in a byte; a bool is 0 or 1 as a scalar, and 0 or -1 in an i32 lane of a vector (a mask).
+All other dtypes have the same form in memory and registers.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ C_TYPES: Final[dict[str, str]] = {
 """The C type of a stored element."""
 
 _BY_VECTOR: Final = {F32: POLYNOMIALS.keys() | EXPONENTIALS_V3.keys(), F64: DOUBLES.keys()}
-"""Functions that a scalar takes from a vector."""
+"""Functions whose scalar version calls the vector version."""
 
 _SCHEDULED: Final = [
     f"""\
@@ -73,7 +72,7 @@ def has_code(dtype: DType) -> bool:
 
 
 def check_dtype(dtype: DType) -> None:
-    """Raise where the emitter cannot store ``dtype``."""
+    """Raises ToolchainError if the emitter cannot store ``dtype``."""
     if not has_code(dtype):
         known = ", ".join(C_TYPES)
         raise ToolchainError(
@@ -82,34 +81,35 @@ def check_dtype(dtype: DType) -> None:
 
 
 class Support:
-    """The helper functions and types that one translation unit has used so far, in the order of their
-    need."""
+    """The helper functions and types that a translation unit has used so far, in order of definition."""
 
     def __init__(self, isa: Isa) -> None:
         self.isa = isa
         self.defined: dict[str, str] = {}
 
     def text(self, for_library: bool = False) -> str:
-        """The prelude and every definition used; ``for_library``: beside C that is written for the number of
-        registers."""
+        """The prelude and all definitions used; ``for_library`` if they are included in handwritten C, which
+        is tuned to the number of registers.
+        """
         narrow = self.isa.vector_bytes < 64
         scheduled = "" if narrow and for_library else _SCHEDULED[narrow]
         return scheduled + _PRELUDE + "\n" + "\n".join(text for text in self.defined.values() if text) + "\n"
 
     def define(self, name: str, text: str) -> str:
-        """Add ``text`` once."""
+        """Adds the definition ``text`` of ``name``, once; returns ``name``."""
         self.defined.setdefault(name, text)
         return name
 
     def dim(self, text: str) -> str:
-        """``text`` (of dim_text), with the functions that it calls defined."""
+        """``text`` of :func:`dim_text`; defines the functions that it calls."""
         for name in re.findall(r"\bdim_(\w+)\(", text):
             self.define(f"dim_{name}", DIM_HELPERS[name])
         return text
 
     def vector(self, dtype: DType, lanes: int) -> str:
-        """The C type of ``lanes`` elements of a plain dtype; also defines its twin ``..._any`` without
-        alignment."""
+        """The C type of ``lanes`` elements of a plain dtype; also defines its unaligned version
+        ``..._any``.
+        """
         name = f"{dtype}x{lanes}"
         size, ctype = dtype.bytes * lanes, C_TYPES[dtype.name]
         attributes = f"vector_size({size}), aligned({dtype.bytes}), may_alias"
@@ -121,7 +121,7 @@ class Support:
         return self.vector(I32, lanes)
 
     def lane_mask(self, dtype: DType, lanes: int) -> str:
-        """The C type that comparing vectors of a plain dtype gives."""
+        """The C type of a comparison of vectors of a plain dtype."""
         return self.vector(DTYPES[f"i{dtype.bits}"], lanes)
 
     def scalar(self, function: str, dtype: DType) -> str:

@@ -210,7 +210,7 @@ def test_the_largest_merges_are_timed_fused_and_apart(folder: Path) -> None:
 def test_open_sizes_are_given(folder: Path) -> None:
     path = folder / "open.onnx"
     onnx.save(onnx.parser.parse_model(OPEN), path)
-    assert "give them" in graphwright("explain", path, "--measure").stderr
+    assert "pass them" in graphwright("explain", path, "--measure").stderr
     text = said(path, "--measure", "--shape", "x:3,5")
     assert text.splitlines()[0].split() == ["predicted", "measured", "ratio", "kernel", "source", "nodes"]
     assert "all tasks" in text and "largest merges" in text

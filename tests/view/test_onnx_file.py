@@ -51,6 +51,21 @@ def test_regions_are_functions_with_the_bytes_that_they_move(tmp_path: Path) -> 
         assert Counter(node.op_type for node in function.node) == {"MatMul": 1, "Add": 1, "Relu": 1}
 
 
+def test_a_region_of_one_op_does_not_call_itself(tmp_path: Path) -> None:
+    """A Relu that is a kernel of its own, beside one in an epilogue: functions are not recursive."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[8, 8] x, float[8, 8] w) => (float[8, 8] y) {
+        [first] a = Relu (x)
+        [product] b = MatMul (a, w)
+        [last] y = Relu (b)
+    }"""
+    made = written(onnx.parser.parse_model(text), tmp_path, "fused")
+    (region,) = [each for each in made.functions if len(each.node) == 1]
+    assert region.name == region.node[0].op_type == "Relu"
+    calls = {(each.domain, each.name): {(n.domain, n.op_type) for n in each.node} for each in made.functions}
+    assert all(calls.keys().isdisjoint(called) for called in calls.values())
+
+
 def test_tasks_name_their_kernels_and_times(tmp_path: Path) -> None:
     made = written(layers(3), tmp_path, "tasks")
     for node in made.graph.node:

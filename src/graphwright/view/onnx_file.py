@@ -21,6 +21,8 @@ from graphwright.view.nesting import Nesting
 from graphwright.view.picture import INPUT, OUTPUT, ROOT, GraphPicture, PictureEdge, PictureNode
 
 DOMAIN: Final = "graphwright.view"
+REGIONS: Final = "graphwright.view.regions"
+"""The domain of functions: regions may be called as the op in them, and functions must not be recursive."""
 OPSET: Final = 17
 IR_VERSION: Final = 10  # which has metadata of nodes
 
@@ -68,7 +70,7 @@ class _Writer:
             ir_version=IR_VERSION, producer_name="graphwright", graph=graph, functions=functions
         )
         made.opset_import.append(helper.make_opsetid("", OPSET))
-        made.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+        made.opset_import.extend(helper.make_opsetid(domain, 1) for domain in (DOMAIN, REGIONS))
         return made
 
     def _units(self) -> Iterable[_Unit]:
@@ -90,7 +92,7 @@ class _Writer:
         return _described(
             onnx.NodeProto(
                 op_type=self._functions.take(op) if unit.region != ROOT else op,
-                domain=DOMAIN,
+                domain=REGIONS if unit.region != ROOT else DOMAIN,
                 name=self._names.take(self._path(unit)),
                 input=read,
                 output=made,
@@ -100,7 +102,7 @@ class _Writer:
 
     def _function(self, unit: _Unit, name: str) -> onnx.FunctionProto:
         read, made = self._borders(unit.members)
-        body = onnx.FunctionProto(name=name, domain=DOMAIN, input=read, output=made)
+        body = onnx.FunctionProto(name=name, domain=REGIONS, input=read, output=made)
         for member in unit.members:
             body.node.append(self._node(_Unit(self._picture.nodes[member], (member,))))
         body.opset_import.append(helper.make_opsetid(DOMAIN, 1))

@@ -1,22 +1,22 @@
 # Everything that a fresh clone needs: python3 (3.11 or later) with pip, and a C and C++ compiler. No root.
 #
-#   make demo          read the text in a picture, and measure both models beside ONNX Runtime (IMAGE=file.png: yours)
-#   make test          the test suite, in JOBS processes
-#   make lint          ruff, mypy, import-linter, clang-format
-#   make format        formats all Python, C and C++
-#   make bench         models (BENCH) beside their peers, on THREADS threads; results go to benchmarks/results
-#   make test-models   tests on whole models of the zoo, which are fetched or built first
-#   make test-torch    tests of the PyTorch part with another version of it (TORCH)
-#   make sizes         every op at sizes of 0, 1, 2 and others that no test of one op has, and hostile numbers
-#   make conformance   all of ONNX's own tests on the cpu, as a table
-#   make sanitize      the native runtime and the C interface under the address, undefined-behaviour and thread sanitizers
-#   make fuzz          FUZZ damaged models and packages, in processes of bounded memory and time, FUZZ / 50 in C; and
-#                      GRAPHS small random graphs beside ONNX Runtime, GRAPHS / 2 partitions of others beside NumPy
-#   make wheel         a wheel in dist for every Linux with this machine's glibc or a later one (manylinux)
-#   make test-wheel    installs that wheel in a bare environment without a compiler, and runs a package there
-#   make docs          write the generated parts of the documentation anew
-#   make site          the documentation as pages for a browser, in build/site
-#   make clean         remove what the other targets made
+#   make demo          read the text in a picture, and compare the speed with ONNX Runtime (IMAGE=file.png: your picture)
+#   make test          run the test suite, in JOBS processes
+#   make lint          run ruff, mypy, import-linter, clang-format
+#   make format        format all Python, C and C++ files
+#   make bench         compare models (BENCH) with other engines, on THREADS threads; writes benchmarks/results
+#   make test-models   run the tests on whole models, which are downloaded or built first
+#   make test-torch    run the PyTorch tests with another version of PyTorch (TORCH)
+#   make sizes         test every op at sizes of 0, 1, 2 and others, and on hostile values
+#   make conformance   run all of ONNX's own tests on the CPU, and print a table
+#   make sanitize      test the native runtime and the C interface with the address, undefined-behavior and thread sanitizers
+#   make fuzz          test FUZZ damaged models and packages in processes of bounded memory and time, FUZZ / 50 in C,
+#                      GRAPHS small random graphs against ONNX Runtime, and GRAPHS / 16 graphs with random partitions
+#   make wheel         build a wheel in dist for every Linux with this machine's glibc or a later one (manylinux)
+#   make test-wheel    install that wheel in an environment without a compiler, and run a package there
+#   make docs          regenerate the generated parts of the documentation
+#   make site          build the documentation as web pages, in build/site
+#   make clean         delete what the other targets created
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -79,11 +79,15 @@ def relinked(text: str, page: str, repository: str = "") -> str:
 
 def reference() -> str:
     """A page of all public names, with their signatures and docstrings, and of all options."""
-    lines = ["# Reference", "Names of `import graphwright as gw`."]
+    lines = ["# Reference", "The public names of `import graphwright as gw`, and all options."]
     for name, home in sorted(graphwright._HOMES.items()):
         about = {"options": {"heading": f"gw.{name}", "toc_label": name}}
         lines.append(f"::: {'.'.join(filter(None, home))}\n    {json.dumps(about)[1:-1]}")
-    lines += ["## Options", "Of `gw.CompileOptions`, and variables of the environment.", options_table()]
+    lines += [
+        "## Options",
+        "Options of `gw.CompileOptions`, which are also environment variables.",
+        options_table(),
+    ]
     return "\n\n".join(lines)
 
 

@@ -81,7 +81,7 @@ class GraphBuilder:
     def _start(self, name: str, given: Any, type: TensorType) -> ConstRef:
         with located(f"state {name!r}"):
             if not type.is_static:
-                raise fault("state", f"it is {type}: one with open sizes is set by model.reset alone")
+                raise fault("state", f"it is {type}: model.reset sets a state with dynamic dimensions")
             try:
                 return self.module.constants.add(np.array(constant_for(given, type)))
             except (TypeError, ValueError) as error:

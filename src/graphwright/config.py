@@ -170,37 +170,39 @@ class Options:
 
     cc: str = _option("", "C compiler: a command or path; empty searches for cc, gcc, clang, ziglang", str)
     cache_dir: Path | None = _option(
-        None, "folder of compiled kernels and programs; default: the user's", _folder
+        None,
+        "folder for the cache of compiled kernels and programs; default: the user's cache folder",
+        _folder,
     )
     cache_limit: int = _option(
         1024,
-        "maximum size of compiled kernels, and of compiled programs, in MiB; 0 keeps no programs",
+        "maximum size of the kernel cache, and of the program cache, in MiB; 0 caches no programs",
         _count,
     )
-    threads: int = _option(0, "threads that run kernels; 0 is one per usable core", _count)
+    threads: int = _option(0, "threads of a run; 0 is one per usable core", _count)
     isa: str = _option(
         "auto",
-        "instruction set of kernels: v3 is AVX2, v4 is AVX-512, auto is the best of this CPU",
+        "instruction set of kernels: v3 is AVX2, v4 is AVX-512, auto is the best that this CPU supports",
         _one_of(*ISA_NAMES),
         True,
     )
     targets: tuple[str, ...] = _option(
         (),
-        "ISAs that a package holds kernels for, as in v4,v3: the CPU that loads it decides",
+        "ISAs that a package contains kernels for, as in v4,v3; the CPU that loads it decides",
         _isas,
         one_text=True,
     )
     specialize: str = _option(
         "none",
-        "none, or hot: compile, in the background, a static program for each input shape that recurs",
+        "none, or hot: compile a static program in the background for each input shape that recurs",
         _one_of(*SPECIALIZE),
     )
     hot_after: int = _option(
-        16, "runs of a shape after which specialize=hot compiles a program for it", _positive
+        16, "number of runs of a shape after which specialize=hot compiles a program for it", _positive
     )
     hot_variants: int = _option(4, "maximum number of programs that specialize=hot keeps", _positive)
     plan_cache: int = _option(
-        16, "maximum number of plans that a model keeps, one for each set of input shapes", _positive
+        16, "maximum number of cached plans of a model, one for each set of input shapes", _positive
     )
     device: str = _option(
         "cpu",
@@ -210,88 +212,91 @@ class Options:
     streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
     numerics: str = _option(
         "default",
-        "default, or strict, without algorithms that round more: Winograd, an f32 as a pair of bf16",
+        "default, or strict: no algorithms that round more (Winograd, an f32 as a pair of bf16)",
         _one_of(*NUMERICS),
         True,
     )
     precision: str = _option(
         "default",
-        "default, in the model's types; bf16: compute matrix products and convolutions in bf16 with f32 sums",
+        "default: the model's types; bf16: matrix multiplications and convolutions in bf16 with f32 "
+        "accumulation",
         _one_of(*PRECISIONS),
         True,
     )
     weights: str = _option(
         "default",
-        "default, as the model has them; int8 or int4: round the weights of matrix products to 8 or 4 bits",
+        "default: as in the model; int8 or int4: quantize the weights of matrix multiplications to 8 or "
+        "4 bits",
         _one_of(*WEIGHTS),
         True,
     )
     opt_level: int = _option(
         3,
-        "0: only what running takes, no fusion; 1: simplifies and lays out; 2: fuses loops; 3: fuses all",
+        "0: only what is needed to run; 1: simplification and layouts; 2: fusion of loops; 3: all fusion",
         _level,
         True,
     )
     fusion_rules: str = _option(
         "all",
-        "fusion rules: all, none, names with commas between them, -NAME for one that is off, or a .toml file",
+        "fusion rules: all, none, a comma-separated list, -NAME to switch one off, or a .toml file",
         read_rules,
         True,
     )
     calibration: str = _option(
         USERS_RATES,
-        "rates for costs: auto, what graphwright calibrate measured, if it did; none; or a file of them",
+        "rates of the cost model: auto (those of graphwright calibrate, if measured), none, or a file",
         read_calibration,
         True,
     )
     tune: int = _option(
         0,
-        "measure kernels and fusions that are legal for so many seconds at most, and keep what is faster in "
-        "the user's tuning record",
+        "time limit in seconds for measuring alternative kernels and fusions; the faster ones are stored "
+        "in the "
+        "user's tuning record; 0 measures nothing",
         _count,
     )
     tune_sizes: str = _option(
         "",
-        "what open sizes are while --tune measures, as in N=1,H=640",
+        "sizes of dynamic dimensions while --tune measures, as in N=1,H=640",
         _sizes,
     )
     tuning: str = _option(
         USERS_RECORD,
-        "tuning record: auto, what earlier compilations with --tune measured here; none; or a file",
+        "tuning record: auto (results of earlier --tune runs of this user), none, or a file",
         read_tuning,
     )
     memory_budget: int = _option(
         0,
-        "maximum bytes of weights and of the arena of a run together, as in 64MiB: tasks are put in another "
-        "order, values are computed again, or the model is refused; 0 sets none",
+        "maximum bytes of weights and the arena of a run together, as in 64MiB: tasks are reordered, values "
+        "are recomputed, or the model is rejected; 0 is no limit",
         _bytes,
         True,
     )
     debug: bool = _option(
         False,
-        "kernels have symbols, lines and frame pointers, and a crash in one says its loops and operands",
+        "keep symbols, line numbers and frame pointers in kernels; a crash also reports loops and operands",
         _switch,
         True,
     )
     crash_dir: Path | None = _option(
         None,
-        "folder where a crash in a kernel writes the model, its inputs and a script that runs it again",
+        "folder to which a crash in a kernel writes the model, its inputs and a script that reproduces it",
         _folder,
     )
     no_crash_report: bool = _option(
-        False, "leave signals alone: a crash in a kernel does not say which it was", _switch
+        False, "install no signal handlers: a crash in a kernel does not report which kernel it was", _switch
     )
     verify: bool = _option(False, "verify the graph after every pass", _switch)
     plugins: tuple[str, ...] = _option(
         (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
     )
-    no_autoload: bool = _option(False, "load only those installed plugins that are named", _switch)
+    no_autoload: bool = _option(False, "load only the installed plugins that are named", _switch)
     external_data: Path | None = _option(
-        None, "folder where a model's external data may lie, beside the model's own", _folder
+        None, "additional folder in which a model's external data may be", _folder
     )
     trust: bool = _option(False, "run the kernels of packages that others built", _switch)
     keys: tuple[str, ...] = _option(
-        (), "a file with a key: packages that it signed run as they are, as this user's own do", _names
+        (), "a key file: packages signed with it are trusted, like this user's own", _names
     )
     key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)
 

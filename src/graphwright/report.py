@@ -47,7 +47,7 @@ def _steps(program: HostProgram, depth: int) -> Iterable[str]:
             yield f"{margin}subgraph {step.number}{when}"
             continue
         if isinstance(step, BindSize):
-            yield f"{margin}{terminal(step.node)}: binds a size that depends on data"
+            yield f"{margin}{terminal(step.node)}: binds a data-dependent dimension"
             continue
         how = "in native code, called from Python" if step.repeats else "in Python"
         yield f"{margin}{terminal(step.node)}: {how}, as {terminal(step.reason)}"

@@ -41,26 +41,23 @@ def test_a_static_model_shows_its_arena() -> None:
     shown = rows(model)
     assert shown["inputs"] == "x: f32[2, 64]" and shown["outputs"] == "y: f32[2, 48]"
     assert shown["weights"] == "12.0 KiB in 1 tensor"  # 64 x 48 f32
-    assert "open sizes" not in shown and shown["arena"].endswith("a run")
+    assert "dynamic dimensions" not in shown and shown["arena"].endswith("a run")
     model({"x": np.ones((2, 64), np.float32)})
     assert shown["arena"] == f"{bytes_text(model.stats()['arena_bytes'])} a run"
 
 
 def test_open_sizes_show_their_bounds() -> None:
     shown = rows(product("N", 64, shapes={"x": ("N=1..16", 64)}))
-    assert shown["open sizes"] == "N (1 to 16)"
+    assert shown["dynamic dimensions"] == "N (1 to 16)"
     assert shown["arena"] == "depends on the sizes of a run; 0 B held now"
-    assert (
-        rows(product("N", 64, gears={"x": [(1, 64), (8, 64)]}))["gears"]
-        == "2 shapes with programs of their own"
-    )
+    assert rows(product("N", 64, gears={"x": [(1, 64), (8, 64)]}))["gears"] == "2 shapes with static programs"
 
 
 def test_a_model_of_unknown_rank_shows_that(options: Options) -> None:
     node = helper.make_node("Relu", ["x"], ["y"])
     spec = (TensorProto.FLOAT, None)
     model = gw.compile(onnx_model([node], {"x": spec}, {"y": spec}), options=options)
-    assert rows(model)["inputs"] == "x: f32[*]" and rows(model)["open sizes"] == "rank of x"
+    assert rows(model)["inputs"] == "x: f32[*]" and rows(model)["dynamic dimensions"] == "rank of x"
 
 
 @pytest.mark.parametrize("device", ["reference", "null"])

@@ -116,7 +116,7 @@ def test_a_start_that_is_no_value_of_the_state_is_refused() -> None:
     b = gw.GraphBuilder()
     with pytest.raises(gw.ModelError, match="the constant is f32"):
         b.state("a", "f32", (3,), start=np.ones(2, np.float32))
-    with pytest.raises(gw.ModelError, match="open sizes"):
+    with pytest.raises(gw.ModelError, match="dynamic dimensions"):
         b.state("b", "f32", ("N",), start=0)
 
 
@@ -231,7 +231,7 @@ def test_a_state_with_open_sizes_is_set_before_the_first_run() -> None:
     b.update(total, b.add(total, x))
     model = b.compile(options())
     x = np.ones((3, 2), np.float32)
-    with pytest.raises(FeedError, match=r"total.*has symbolic dimensions and was not set"):
+    with pytest.raises(FeedError, match=r"total.*has dynamic dimensions and was not set"):
         model(x)
     for rows in (3, 1, 0):
         model.reset({"total": np.zeros((rows, 2), np.float32)})

@@ -58,7 +58,7 @@ def test_the_file_that_is_written_is_read(file: Path) -> None:
     assert not file.exists()
     for flag in ("--reset", "--show"):
         done = graphwright("calibrate", flag)
-        assert done.exit_code == 0 and "no file of rates" in done.stdout
+        assert done.exit_code == 0 and "no measured rates" in done.stdout
     assert graphwright("calibrate", "--reset", "--show").exit_code == 2
 
 

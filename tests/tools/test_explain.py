@@ -149,9 +149,9 @@ def test_the_terminal_gets_no_control_characters(folder: Path) -> None:
     ("arguments", "found"),
     [
         (("missing.om",), "there is no such file"),
-        (("m.om", "--diff"), "takes two models"),
-        (("m.om", "none.om"), "takes two models"),
-        (("m.om", "--json", "--html", "a.html"), "go one at a time"),
+        (("m.om", "--diff"), "needs two models"),
+        (("m.om", "none.om"), "needs two models"),
+        (("m.om", "--json", "--html", "a.html"), "use only one of"),
         (("m.om", "--html", "missing/a.html"), "there is no folder"),
         (("m.om", "--entry", "mian"), "there is no entry 'mian'"),
         (("m.onnx", "--fusion-rules", "rows"), "there is no fusion rule 'rows'"),

@@ -70,7 +70,7 @@ def test_of_a_range_the_largest_counts(tmp_path: Path) -> None:
 
 def test_open_sizes_are_asked_for(model: Path) -> None:
     result = graphwright("memory", model)
-    assert result.exit_code == 0 and "open sizes: --shape gives those of inputs" in result.stdout
+    assert result.exit_code == 0 and "dynamic dimensions: --shape sets those of inputs" in result.stdout
     assert facts(model)["is_known"] is False
 
 

@@ -195,10 +195,10 @@ def test_ten_thousand_nodes_without_scopes() -> None:
         (("m.onnx", "-o", "m.onnx"), "is the model itself"),
         (("m.onnx", "--input", "x=1"), "with --measure and --check alone"),
         (("m.onnx", "--entry", "mian"), "there is no entry 'mian'"),
-        (("m.onnx", "--diff"), "takes two models"),
+        (("m.onnx", "--diff"), "needs two models"),
         (("m.om", "--check"), "it is for .onnx models"),
         (("m.om", "--stage", "imported"), "it has 'laid-out', 'tasks'"),
-        (("m.onnx", "m.onnx"), "takes two models"),
+        (("m.onnx", "m.onnx"), "needs two models"),
         (("m.onnx", "--pass", "fold_conv_bn"), "no pass 'fold_conv_bn' ran that changed the graph"),
     ],
 )

@@ -131,6 +131,6 @@ def _report(made: BucketModules, largest: int, report: str) -> str:
     """What was done to the largest bucket: its ``report``."""
     rows = [{value.name: value.type.sizes for value in bucket.main.inputs} for bucket in made.buckets]
     lines = [f"  {number}: {row_text(row)}" for number, row in enumerate(rows)]
-    lines += ["  all other shapes: one program for open sizes"] if made.dynamic else []
+    lines += ["  all other shapes: one program for dynamic dimensions"] if made.dynamic else []
     head = f"gears, of which {largest} is reported below"
     return "\n".join(map(terminal, [head, *lines])) + "\n" + report

@@ -51,7 +51,7 @@ def compile_sources(
         return compile_entries(drafts, options, observe, shared)
     except SymbolError as error:  # products of sums of sizes, which no type states
         hint = "give some of the sizes that are open, as in shapes={'x': (8, 64)}"
-        raise ModelError(Diagnostic("sizes", f"open sizes make {error}", hint=hint)) from error
+        raise ModelError(Diagnostic("sizes", f"dynamic dimensions make {error}", hint=hint)) from error
 
 
 def compile_module(

@@ -57,7 +57,7 @@ def tuned(
     end = time.perf_counter() + options.tune
     for number, (module, is_simplified) in enumerate(zip(modules, simplified, strict=True)):
         if missing := open_sizes(module.main.inputs, options.sizes_to_tune):
-            log.info("tuning: a program with open sizes %s is not measured", ", ".join(missing))
+            log.info("tuning: a program with dynamic dimensions %s is not measured", ", ".join(missing))
             continue
         draft = Draft(module, is_simplified, options)
         now = time.perf_counter()

@@ -68,9 +68,9 @@ def _rows(model: Model) -> list[tuple[str, str]]:
     if entry.states:
         rows += _tensor_rows("states", entry.states)
     if sizes := _open_sizes(entry):
-        rows.append(("open sizes", ", ".join(sizes)))
+        rows.append(("dynamic dimensions", ", ".join(sizes)))
     if gears := buckets_of(entry.executable):
-        rows.append(("gears", f"{len(gears)} shapes with programs of their own"))
+        rows.append(("gears", f"{len(gears)} shapes with static programs"))
     rows.append(("weights", f"{bytes_text(sum(tensor.size for tensor in tensors))} in {count}"))
     return [*rows, ("arena", _arena(model))]
 

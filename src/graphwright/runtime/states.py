@@ -67,7 +67,7 @@ class States(Mapping[str, Array]):
             return self._starts[spec.name].copy()
         if spec.sizes is None:
             hint = f"set it before the first run, as in model.reset({{{spec.name!r}: np.zeros(...)}})"
-            message = f"state {spec} has symbolic dimensions and was not set"
+            message = f"state {spec} has dynamic dimensions and was not set"
             raise FeedError(Diagnostic("state", message, hint=hint))
         return np.zeros(spec.sizes, spec.dtype.numpy)
 

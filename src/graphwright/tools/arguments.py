@@ -68,12 +68,14 @@ Outputs = Annotated[
 States = Annotated[
     list[str] | None,
     flag(
-        "--state", "INPUT=OUTPUT", "Keep an input from run to run: an output is its next value. Repeatable."
+        "--state",
+        "INPUT=OUTPUT",
+        "Keep an input as a state between runs: an output is its next value. Repeatable.",
     ),
 ]
 EntryName = Annotated[
     str | None,
-    flag("--entry", "NAME", "The entry of a package that has several; the first is the default."),
+    flag("--entry", "NAME", "The entry of a package that has several; default: the first."),
 ]
 Feeds = Annotated[
     list[str] | None,
@@ -81,9 +83,12 @@ Feeds = Annotated[
         "--input",
         "-i",
         metavar="NAME=VALUE",
-        help="An input: a .npy file, a .pb file as in ONNX's test data, or JSON: a number, a list, for a map "
-        "an object, for an optional null. A sequence is a list, or an .npz file. Repeatable. Without a name, "
-        "an .npz file gives several inputs, and a folder all of them, as input_0.pb and so on.",
+        help=(
+            "An input: an .npy file, a .pb file as in ONNX's test data, or JSON (a number or list; an "
+            "object for a map, null for an empty optional). A sequence is a list or an .npz file. "
+            "Repeatable. Without a name, an .npz file gives several inputs, and a folder gives all of "
+            "them as input_0.pb and so on."
+        ),
         show_default=False,
     ),
 ]
@@ -293,9 +298,9 @@ def _verbosity() -> list[inspect.Parameter]:
         "-v",
         count=True,
         show_default=False,
-        help="Log what is done to stderr; -vv logs each stage and compiler command.",
+        help="Log progress to stderr; -vv logs each stage and compiler command.",
     )
-    less = typer.Option("--quiet", "-q", show_default=False, help="Write only results and errors.")
+    less = typer.Option("--quiet", "-q", show_default=False, help="Print only results and errors.")
     return [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag]

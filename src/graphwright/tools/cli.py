@@ -93,16 +93,16 @@ app = typer.Typer(
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and end."),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
     stages: Annotated[
         bool,
         typer.Option(
-            "--stages", callback=show_stages, is_eager=True, help="Show the stages of a compilation and end."
+            "--stages", callback=show_stages, is_eager=True, help="Show the stages of a compilation and exit."
         ),
     ] = False,
 ) -> None:
-    """Compiles deep learning models to fast native packages, runs, measures and explains them.
+    """Compile deep learning models to fast native packages; run, measure and explain them.
 
     [bold]A first tour[/bold]
 

@@ -51,7 +51,7 @@ def _require_containers(specs: Sequence[TensorSpec], given: Mapping[str, Any]) -
         if spec.dtype.element is not None and spec.name not in given:
             message = f"input {spec.name!r} is {spec.dtype}, for which no random value can be made"
             faults.add(
-                "feed-dtype", message, hint=f"give it: --input {spec.name}=VALUE, in JSON or a .pb file"
+                "feed-dtype", message, hint=f"set it: --input {spec.name}=VALUE, in JSON or a .pb file"
             )
     faults.raise_if_any()
 
@@ -103,7 +103,7 @@ def _read_folder(folder: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
     found = sum(1 for _ in folder.glob("input_*.pb"))
     if found != len(files) or not all(file.is_file() for file in files):
         message = f"holds {found} files input_K.pb; the model takes {len(specs)} inputs"
-        hint = "give them one by one, as NAME=FILE.pb"
+        hint = "give each separately, as NAME=FILE.pb"
         raise FeedError(Diagnostic("array-file", message, str(folder), hint))
     return {spec.name: _read_pb(file, spec.dtype) for file, spec in zip(files, specs, strict=True)}
 

@@ -42,7 +42,7 @@ Batches = Annotated[
     flag(
         "--dynamic-batch",
         "SIZES",
-        "Batch sizes, for the first axis of every input where it is open, as in 1,2,4,8.",
+        "Batch sizes, for the first axis of every input where it is dynamic, as in 1,2,4,8.",
         _PANEL,
     ),
 ]
@@ -63,8 +63,10 @@ Others = Annotated[
     Between,
     typer.Option(
         "--between",
-        help="What happens to other shapes: error; pad, to the smallest gear that holds them, if this "
-        "provably does not change results; dynamic, a program for all shapes runs them.",
+        help=(
+            "What happens to other shapes: error; pad to the smallest gear that contains them, if this "
+            "provably does not change results; dynamic: a program for all shapes runs them."
+        ),
         rich_help_panel=_PANEL,
     ),
 ]
@@ -81,7 +83,7 @@ def parse_gears(
     if not (shapes or batch or image):
         if combine is not Combine.ZIP or between is not Between.ERROR:
             raise typer.BadParameter(
-                "--between and --combine say what gears do: give --gears, --dynamic-batch or --dynamic-image"
+                "--between and --combine need gears: give --gears, --dynamic-batch or --dynamic-image"
             )
         return None
     named = [_parse_shapes(text) for text in shapes or ()]

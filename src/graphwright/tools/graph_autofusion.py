@@ -88,15 +88,17 @@ def fuse(
         bool,
         typer.Option(
             "--library",
-            help="Write OUTPUT.so as well: operators for ONNX Runtime's register_custom_ops_library.",
+            help="Also write OUTPUT.so: operators for ONNX Runtime's register_custom_ops_library.",
         ),
     ] = False,
     measure: Annotated[
         bool,
         typer.Option(
             "--measure",
-            help="With --library: run the model in ONNX Runtime with each program and without it, and leave "
-            "those to ONNX Runtime that are slower.",
+            help=(
+                "With --library: run the model in ONNX Runtime with and without each program, and leave "
+                "the slower ones to ONNX Runtime."
+            ),
         ),
     ] = False,
     shape: Shapes = None,
@@ -111,22 +113,23 @@ def fuse(
         ),
     ] = None,
     redo: Annotated[
-        bool, typer.Option("--redo", help="Take a model apart that was fused here, and fuse it again.")
+        bool,
+        typer.Option(
+            "--redo", help="Inline the functions of a model that was fused before, and fuse it again."
+        ),
     ] = False,
     external_weights: Annotated[
         bool,
-        typer.Option(
-            "--external-weights", help="Write weights to OUTPUT.data, also where they have room in OUTPUT."
-        ),
+        typer.Option("--external-weights", help="Write weights to OUTPUT.data, even if they fit in OUTPUT."),
     ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and end."),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
     *,
     options: Options,
 ) -> None:
-    """Fuses the operators of an ONNX model, and writes an ONNX model that every engine runs.
+    """Fuse the operators of an ONNX model, and write an ONNX model that every engine can run.
 
     \b
     [bold]Examples[/bold]
@@ -137,7 +140,7 @@ def fuse(
       graph-autofusion -i model.onnx -o fused.onnx --library
       graph-autofusion -i model.onnx -o fused.onnx --library --measure --shape x:1,3,224,224
 
-    Fused operators are functions in the model, of the domain graphwright.fused, named for what they do.
+    Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
     if output is None and model.name == STANDARD_INPUT:
         raise typer.BadParameter("is needed where the model comes from standard input", param_hint="--output")
@@ -221,7 +224,7 @@ def _report(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
     ]
     table(rows, indent="")
     if fused.open_sizes:
-        say(f"Sizes that are open count as {listed(list(fused.open_sizes))}.")
+        say(f"Dynamic dimensions are estimated as {listed(list(fused.open_sizes))}.")
     functions = fused_functions(fused.model.proto)
     if functions and fused.operator_library is None:
         say()

@@ -163,7 +163,7 @@ def _counted(i: AtenImporter) -> Any:
         return i.result(i.emit(Range(bounds)))
     (type,) = i.results
     if not type.dtype.is_float or isinstance(start, Expr) or isinstance(step, Expr):
-        raise i.fail("ranges of floats are not supported as integers, or from open sizes")
+        raise i.fail("ranges of floats are not supported as integers, or with dynamic bounds")
     places = i.emit(Cast(F64), i.emit(Range((0, type.dims[0], 1))))
     scaled = i.emit(Mul(), places, i.const(np.asarray(step, np.float64)))
     return i.result(i.emit(Add(), scaled, i.const(np.asarray(start, np.float64))))

@@ -357,7 +357,7 @@ def _variance(i: AtenImporter) -> Any:
     axes = tuple(i.attr("dim") or range(rank_of(x))) if rank_of(x) else ()
     count = product([x.type.dims[axis] for axis in axes])
     if not isinstance(count, int):
-        raise i.fail("variances of open sizes are not supported")
+        raise i.fail("variance over dynamic dimensions is not supported")
     mean = i.emit(ReduceMean(axes or None), x)
     rest = i.emit(Sub(), x, mean)
     total = i.emit(ReduceSum(axes or None, keeps), i.emit(Mul(), rest, rest))

@@ -122,7 +122,7 @@ def _adaptive(i: AtenImporter) -> Any:
     for axis, size in zip(range(rank - len(sizes), rank), sizes, strict=True):
         whole = x.type.dims[axis]
         if not isinstance(whole, int) or not isinstance(size, int):
-            raise i.fail("adaptive pools of open sizes are not supported")
+            raise i.fail("adaptive pooling of dynamic dimensions is not supported")
         places, weights = _windows(whole, size)
         x = i.emit(Interpolate(axis), x, i.const(places), i.const(weights.astype(x.type.dtype.numpy)))
     return x

@@ -59,32 +59,35 @@ def bench(
     const: Constants = None,
     symbolic: Annotated[
         bool,
-        typer.Option("--symbolic", help="Compile for open sizes; --shape then applies to the inputs only."),
+        typer.Option(
+            "--symbolic", help="Compile for dynamic dimensions; --shape then applies only to the inputs."
+        ),
     ] = False,
     rounds: Annotated[
-        int, typer.Option(help="Number of rounds; in each round every engine runs once, in turn.", min=1)
+        int, typer.Option(help="Number of rounds; in each round every engine runs once.", min=1)
     ] = 20,
     round_seconds: Annotated[
-        float, typer.Option(help="Seconds that one engine runs in a round.", min=0.001)
+        float, typer.Option(help="Seconds that each engine runs per round.", min=0.001)
     ] = 0.1,
-    per_task: Annotated[
-        bool, typer.Option("--per-task", help="Show the time of every task as well.")
-    ] = False,
+    per_task: Annotated[bool, typer.Option("--per-task", help="Also show the time of every task.")] = False,
     top: Annotated[int, typer.Option(help="Maximum number of tasks that --per-task shows.", min=1)] = 20,
     json_file: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="FILE", help="Write machine, versions and all times.", show_default=False
+            "--json",
+            metavar="FILE",
+            help="Write the machine, versions and all times to a JSON file.",
+            show_default=False,
         ),
     ] = None,
     seed: Seed = 0,
     *,
     options: Options,
 ) -> None:
-    """Measure a model, alone or beside other engines on the same machine in the same run.
+    """Measure the speed of a model, alone or compared with other engines in the same run.
 
-    Engines run in processes of their own, round by round, all but one of them stopped; a ratio is the median
-    of the rounds' ratios, with their quartiles. Above 1, graphwright is faster.
+    Each engine runs in its own process. The engines take turns, round by round, while the others are stopped;
+    a ratio is the median of the rounds' ratios, with quartiles. Above 1, graphwright is faster.
 
     \b
     [bold]Examples[/bold]

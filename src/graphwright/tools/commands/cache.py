@@ -21,8 +21,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @app.callback()
 def cache() -> None:
-    """Look at the folders of compiled kernels and programs and at the tuning record, ask why kernels missed,
-    empty them.
+    """Show or clear the caches of compiled kernels, programs and tuning results; explain cache misses.
 
     \b
     [bold]Examples[/bold]
@@ -38,7 +37,7 @@ def cache() -> None:
 @app.command()
 @with_options
 def stats(*, options: Options) -> None:
-    """Show where kernels, programs and what --tune measured are, how many, and how much they may take.
+    """Show the folders, number and size limits of cached kernels, programs and tuning results.
 
     \b
     [bold]Example[/bold]
@@ -62,7 +61,7 @@ def stats(*, options: Options) -> None:
 @app.command("list")
 @with_options
 def list_programs(*, options: Options) -> None:
-    """List the programs that were compiled from graphs of PyTorch, the one that was used last first.
+    """List the cached programs compiled by torch.compile, the most recently used first.
 
     \b
     [bold]Example[/bold]
@@ -90,7 +89,7 @@ def explain(
     *,
     options: Options,
 ) -> None:
-    """Say whether the kernels of a model are there and, if not, what changed. It compiles the model.
+    """Show whether the kernels of a model are cached and, if not, what changed. Compiles the model.
 
     \b
     [bold]Example[/bold]
@@ -126,7 +125,7 @@ def _why(source: str, options: Options) -> str:
 @app.command()
 @with_options
 def clear(*, options: Options) -> None:
-    """Drop every kernel and program, and what --tune measured; what is compiled later makes its own again.
+    """Delete all cached kernels, programs and tuning results; later compilations create them again.
 
     \b
     [bold]Example[/bold]

@@ -27,15 +27,17 @@ app = typer.Typer(add_completion=False)
 @with_options_of("cc")
 def calibrate(
     show: Annotated[
-        bool, typer.Option("--show", help="Show the rates that compilation uses, beside the table's.")
+        bool, typer.Option("--show", help="Show the measured rates and those of the built-in table.")
     ] = False,
-    reset: Annotated[bool, typer.Option("--reset", help="Remove the file: the table counts again.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Delete the measured rates, so the built-in table is used again.")
+    ] = False,
     *,
     options: Options,
 ) -> None:
-    """Measure the rates of this CPU that costs are predicted from, for later compilations of this user.
+    """Measure the rates of this CPU for the cost model of this user's later compilations.
 
-    It takes some seconds, and needs a C compiler. What a model compiles to depends on the rates; without
+    It takes some seconds and needs a C compiler. The result of a compilation depends on the rates; without
     them it is the same on every machine.
 
     \b
@@ -48,7 +50,7 @@ def calibrate(
       graphwright compile model.onnx --calibration none
     """
     if show and reset:
-        raise typer.BadParameter("show the rates or remove them", param_hint="--reset")
+        raise typer.BadParameter("use only one of --show and --reset", param_hint="--reset")
     path = options.calibration_file
     if reset:
         _remove(path)
@@ -70,7 +72,7 @@ def _remove(path: Path) -> None:
     try:
         path.unlink()
     except (FileNotFoundError, NotADirectoryError):
-        say("There is no file of rates: the table counts.")
+        say("There are no measured rates: the built-in table is used.")
     else:
         note(f"removed {path}")
 
@@ -79,7 +81,7 @@ def _show(path: Path) -> None:
     try:
         cpu, rates = parsed(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        say("There is no file of rates: the table counts.")
+        say("There are no measured rates: the built-in table is used.")
         return
     except (OSError, ValueError) as error:
         hint = "measure again, or remove it with --reset"

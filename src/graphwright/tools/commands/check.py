@@ -47,7 +47,7 @@ def check(
     onnx: Annotated[
         Path | None,
         typer.Option(
-            help="The .onnx that MODEL.om was made from; default: the package's own graph.",
+            help="The .onnx model that MODEL.om was compiled from; default: the package's own graph.",
             show_default=False,
         ),
     ] = None,
@@ -57,8 +57,10 @@ def check(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Maximum error relative to the maximum magnitude of the output; default: 1e-4, or none "
-            "where an option asks for fewer bits.",
+            help=(
+                "Maximum error relative to the maximum magnitude of the output; default: 1e-4, or none "
+                "if an option lowers the precision."
+            ),
             min=0,
             show_default=False,
         ),
@@ -67,11 +69,11 @@ def check(
     *,
     options: Options,
 ) -> None:
-    """Hold a model's results against an evaluation of the original in f64, those of a .pt2 against PyTorch.
+    """Compare a model's results with an evaluation of the original in f64; those of a .pt2 with PyTorch.
 
-    Errors are those of each output over its greatest magnitude, and relative: their root mean square over
-    that of the output; of graphwright and, where it is installed, of ONNX Runtime. The exit status is 1 if
-    graphwright's greatest error exceeds the tolerance.
+    Shows for each output the largest error relative to its greatest magnitude, and the relative root mean
+    square error, of graphwright and, if it is installed, of ONNX Runtime. The exit status is 1 if
+    graphwright's largest error exceeds the tolerance.
 
     \b
     [bold]Examples[/bold]

@@ -86,7 +86,7 @@ def compile(
     *,
     options: Options,
 ) -> None:
-    """Compile a model into a package, which runs without a compiler.
+    """Compile a model to a package, which runs without a compiler.
 
     \b
     [bold]Examples[/bold]
@@ -105,9 +105,9 @@ def compile(
       graphwright compile model.onnx --emit-sources kernels
       graphwright compile model.onnx --plugin my_ops.py --plugin my_rules.py
 
-    Sizes that are not given stay symbolic: the package then runs every shape that the model allows.
+    Dimensions without a given size stay dynamic: the package runs every shape that the model allows.
 
-    Gears are shapes with static programs of their own.
+    Gears (shape buckets) are shapes with static programs of their own.
     """
     target = output or _default_output(model)
     if target == STANDARD_OUTPUT:

@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @app.callback()
 def debug() -> None:
-    """Find what is at fault where a model gives wrong results: a pass, a kernel, a node.
+    """Find the pass, kernel or node that makes the results of a model wrong.
 
     \b
     [bold]Examples[/bold]

@@ -45,7 +45,9 @@ def bisect(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Write the smallest model that shows the fault to this new folder, with feeds and a script.",
+            help=(
+                "Write the smallest model that shows the fault to this new folder, with inputs and a script."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -53,7 +55,7 @@ def bisect(
         float, typer.Option(help="Maximum error relative to the maximum magnitude of an output.", min=0)
     ] = TOLERANCE,
     budget: Annotated[
-        float, typer.Option(help="Seconds that making the model smaller may take.", min=0)
+        float, typer.Option(help="Time limit for reducing the model, in seconds.", min=0)
     ] = SECONDS,
     shape: Shapes = None,
     const: Constants = None,
@@ -61,11 +63,11 @@ def bisect(
     *,
     options: Options,
 ) -> None:
-    """Name the pass or the kernel behind which results leave an evaluation of the model in fp64.
+    """Find the pass or kernel that makes the results differ from an evaluation of the model in fp64.
 
-    Passes: the module behind each is evaluated in fp64, by bisection. Kernels: each step of a native run is
-    held against the meaning of its nodes on the operands that it had. The exit status is 1 if outputs leave
-    the tolerance.
+    Passes: the module after each pass is evaluated in fp64, by bisection. Kernels: each step of a native run
+    is compared with the NumPy references of its nodes, on the operands that it had. The exit status is 1 if
+    an output exceeds the tolerance.
 
     \b
     [bold]Examples[/bold]
@@ -79,13 +81,13 @@ def bisect(
     with progress("compiling") as tell:
         subject = open_subject(model, options, input, parse_shapes(shape), const, seed)
         finding = find(subject, tolerance, tell)
-    say(f"  outputs are off by {finding.distance.most:.2e} of their greatest magnitude")
+    say(f"  outputs differ by {finding.distance.most:.2e} of their greatest magnitude")
     if finding.cause is None:
-        say(f"  that is within {tolerance:g}")
+        say(f"  this is within {tolerance:g}")
         return
     _show(subject, finding)
     if output is not None:
-        with progress("making the model smaller"):
+        with progress("reducing the model"):
             whole = divisible(model, subject, const)
             made = reduced(whole, finding, options, tolerance, Budget(budget))
         _write(output, made, options, tolerance)
@@ -103,8 +105,8 @@ def _show(subject: Subject, finding: Finding) -> None:
     if isinstance(cause, WrongStep):
         _show_step(cause)
     elif isinstance(cause, WrongOutput):
-        who = "it is copied wrong" if cause.by is None else f"task {cause.by} overwrites it"
-        say(f"  memory is at fault: output {cause.name!r} is not what its step gives: {who}")
+        who = "the copy is wrong" if cause.by is None else f"task {cause.by} overwrites it"
+        say(f"  memory is at fault: output {cause.name!r} differs from what its step computed: {who}")
     elif isinstance(cause, Unlocated):
         _show_unlocated(finding, cause)
 
@@ -133,12 +135,12 @@ def _show_step(cause: WrongStep) -> None:
 
 def _show_unlocated(finding: Finding, cause: Unlocated) -> None:
     if cause.is_gone:
-        say("  on one thread, with values read between the tasks, the outputs are right: it is a race")
+        say("  on one thread, reading values between tasks, the outputs are right: a race condition")
         return
-    say(f"  each of {counted(finding.steps, 'step')} is right on its own operands: roundings add up")
+    say(f"  each of {counted(finding.steps, 'step')} is right on its own operands: rounding errors add up")
     if cause.worst is not None:
         error = cause.worst.distance.most
-        table([["farthest", cause.worst.span.step.place], ["error", f"{error:.2e}"]])
+        table([["largest error at", cause.worst.span.step.place], ["error", f"{error:.2e}"]])
 
 
 def reduced(
@@ -155,8 +157,8 @@ def reduced(
 
 def _write(folder: Path, made: Reproduction | None, options: Options, limit: float) -> None:
     if made is None:
-        note("note: no ONNX model shows it in a compilation of its own: nothing is written")
+        note("note: no part of the model shows the fault when it is compiled alone: nothing is written")
         return
-    write(folder, made, f"A model whose compiled outputs leave {limit:g}.", options, limit)
+    write(folder, made, f"A model whose compiled outputs exceed an error of {limit:g}.", options, limit)
     nodes = counted(len(made.part.nodes), "node")
-    say(f"  wrote {folder}: {nodes}, with feeds and a script")
+    say(f"  wrote {folder}: {nodes}, with inputs and a script")

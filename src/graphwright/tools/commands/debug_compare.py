@@ -42,7 +42,7 @@ def compare(
         typer.Argument(help="The model to compare with: .onnx or .om.", metavar="OTHER", show_default=False),
     ],
     engine: Annotated[
-        str, typer.Option("--with", metavar="ENGINE", help=f"What runs OTHER: {listed(ENGINES)}.")
+        str, typer.Option("--with", metavar="ENGINE", help=f"The engine that runs OTHER: {listed(ENGINES)}.")
     ] = OURS,
     input: Feeds = None,
     tolerance: Annotated[
@@ -51,14 +51,14 @@ def compare(
     shape: Shapes = None,
     const: Constants = None,
     seed: Seed = 0,
-    all: Annotated[bool, typer.Option("--all", help="Show every value that both have.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Show every value that both runs have.")] = False,
     *,
     options: Options,
 ) -> None:
-    """Compare two runs on the same inputs, value by value, and name the first that leaves the tolerance.
+    """Compare two runs on the same inputs, value by value, and name the first that exceeds the tolerance.
 
-    Inner values are compared where both runs have one of that name: those that a fused kernel keeps to itself
-    are not. The exit status is 1 if a value leaves the tolerance.
+    Intermediate values are compared if both runs have one of that name; values inside a fused kernel are
+    not compared. The exit status is 1 if a value exceeds the tolerance.
 
     \b
     [bold]Examples[/bold]
@@ -77,11 +77,12 @@ def compare(
     inner = [each for each in found if each.name not in ours.outputs]
     _show(found, ours, all)
     beyond = first_beyond(found, tolerance)
-    say(f"  {counted(len(found) - len(inner), 'output')} and {counted(len(inner), 'inner value')} compared")
+    outputs, others = len(found) - len(inner), counted(len(inner), "intermediate value")
+    say(f"  {counted(outputs, 'output')} and {others} compared")
     if beyond is None:
         say(f"  all are within {tolerance:g}")
         return
-    say(f"  {beyond.name} is the first that leaves {tolerance:g}")
+    say(f"  {beyond.name} is the first value with an error above {tolerance:g}")
     raise typer.Exit(1)
 
 

@@ -26,9 +26,9 @@ def nan(
     *,
     options: Options,
 ) -> None:
-    """Name the first task that makes NaN or infinity of operands that have none.
+    """Find the first task that produces NaN or infinity from finite operands.
 
-    The model runs natively once, with its own kernels and memory plan; values are copied as tasks leave them.
+    The model runs natively once, with its own kernels and memory plan; each value is copied after its task.
     The exit status is 1 if there is such a task.
 
     \b
@@ -47,7 +47,7 @@ def nan(
     if found is None:
         count = sum(len(program.run.lowered.tasks.tasks) for program in subject.programs)
         tasks = counted(count, "task")
-        say(f"  no task of {tasks} makes NaN or infinity of operands that have none")
+        say(f"  no task of {tasks} produces NaN or infinity from finite operands")
         return
     _show(found)
     raise typer.Exit(1)
@@ -58,7 +58,7 @@ def _show(found: FirstNan) -> None:
     run = found.program.run
     kernels, tasks = kernel_names(run, span), run.lowered.tasks.tasks
     say(first_nan(f"task {span.last}", found.count, result.got.size, kind=found.kind).message)
-    own = "give it in fp64 too: it is the model's own arithmetic"
+    own = "give the same in fp64: it is the model's own arithmetic"
     ours = "give finite numbers in fp64: the type is too small, or the kernel is at fault"
     rows = [
         ["task", f"{span.last} of {len(tasks)}"],

@@ -58,14 +58,25 @@ def reduce(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where the smallest model goes; default: MODEL.reduced.onnx. Inputs go beside it, as .npz.",
+            help=(
+                "The file of the smallest model; default: MODEL.reduced.onnx. Its inputs are written "
+                "next to it, as .npz."
+            ),
             show_default=False,
         ),
     ] = None,
-    budget: Annotated[float, typer.Option(help="Seconds that all of it may take.", min=0)] = SECONDS,
+    budget: Annotated[
+        float, typer.Option(help="Time limit of the whole reduction, in seconds.", min=0)
+    ] = SECONDS,
     timeout: Annotated[
         float,
-        typer.Option(help="Seconds of one run of the command; a longer one counts as another exit.", min=0),
+        typer.Option(
+            help=(
+                "Time limit of one run of the command, in seconds; exceeding it counts as another exit "
+                "status."
+            ),
+            min=0,
+        ),
     ] = SECONDS,
     input: Feeds = None,
     shape: Shapes = None,
@@ -73,10 +84,10 @@ def reduce(
     *,
     options: Options,
 ) -> None:
-    """Make an ONNX model smaller while a command keeps failing.
+    """Reduce an ONNX model to the smallest one for which a command still fails.
 
-    Nodes and outputs are left out by delta debugging. An edge that is cut becomes an input, which has the
-    value of a run in fp64; what no input decides becomes an initializer.
+    Delta debugging removes nodes and outputs. A cut edge becomes an input with the value of a run in fp64;
+    a value that depends on no input becomes an initializer.
 
     \b
     [bold]Examples[/bold]
@@ -89,7 +100,7 @@ def reduce(
     require_folder(target, "--output")
     command = _words(when)
     if is_package(model):
-        hint = "give the model that it was compiled from: nodes of a package are fused"
+        hint = "give the original ONNX model: nodes of a package are fused"
         raise ModelError(
             Diagnostic("reduce", "this is a package; reduce takes ONNX models", str(model), hint)
         )
@@ -99,15 +110,15 @@ def reduce(
         check = _Check(command, Path(folder), timeout, _is_valid(proto))
         code = check.exit_code(divisible.part(range(len(divisible))))
         if code in (0, None):
-            what = "it succeeds" if code == 0 else f"it takes more than {timeout:g} s"
+            what = "the command succeeds" if code == 0 else f"the command takes more than {timeout:g} s"
             hint = "give a command that fails for the whole model"
             raise ModelError(Diagnostic("reduce", f"{what} on the whole model", str(model), hint))
-        with progress("making the model smaller"):
+        with progress("reducing the model"):
             reducer = Reducer(divisible, lambda part: check.exit_code(part) == code, Budget(budget))
             found = reducer.reduced()
     assert found is not None  # the whole model has just failed
     _write(target, found)
-    say(f"  {counted(len(found.nodes), 'node')} of {len(divisible)} are left, after {reducer.tried} runs")
+    say(f"  {counted(len(found.nodes), 'node')} of {len(divisible)} remain after {reducer.tried} runs")
     note(f"wrote {target} and {_beside(target)}")
 
 
@@ -161,7 +172,10 @@ def _values(
     try:
         return evaluated(proto, random_feeds(proto, given, parse_shapes(shape), seed))
     except Exception as error:  # a reference refuses data in ways of its own
-        note(f"note: the model cannot be evaluated, so inner values have no feeds: {first_line(error)}")
+        note(
+            "note: the model cannot be evaluated, so intermediate values cannot be inputs: "
+            f"{first_line(error)}"
+        )
     return {}
 
 

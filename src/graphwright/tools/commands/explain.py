@@ -68,7 +68,7 @@ def explain(
         tuple[str, str] | None,
         typer.Option(
             metavar="A B",
-            help="Why one kernel does not compute both nodes: the first reason.",
+            help="The first reason why one kernel does not compute both nodes.",
             show_default=False,
         ),
     ] = None,
@@ -79,46 +79,49 @@ def explain(
         bool,
         typer.Option(
             "--measure",
-            help="Run the model on one thread: predicted beside measured time of each task, and of the "
-            "largest merges the fused kernel beside its ops one by one.",
+            help=(
+                "Run the model on one thread: compare predicted and measured time of each task, and the "
+                "largest merges with their ops run separately."
+            ),
         ),
     ] = False,
     input: Feeds = None,
     passes: Annotated[
-        bool, typer.Option("--passes", help="Show what each pass did, and what stopped it.")
+        bool, typer.Option("--passes", help="Show what each pass did and what it declined, with the reason.")
     ] = False,
     layouts: Annotated[
         bool,
         typer.Option(
-            "--layouts", help="Show which values are in which layout, who asked for it, and copies between."
+            "--layouts", help="Show the layout of each value, which nodes requested it, and the conversions."
         ),
     ] = False,
     shapes: Annotated[
-        bool, typer.Option("--shapes", help="Show which sizes stayed open, and who decides them.")
+        bool, typer.Option("--shapes", help="Show the dynamic dimensions, and what determines each.")
     ] = False,
     kernels: Annotated[
         bool,
         typer.Option(
-            "--kernels", help="Show each task's candidates with predicted times, and why one was taken."
+            "--kernels",
+            help="Show the candidate kernels of each task, their predicted times, and why one was chosen.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, with keys that stay.")
+        bool, typer.Option("--json", help="Print everything as JSON with stable keys.")
     ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write everything to one HTML file, which loads nothing.", show_default=False
+            metavar="FILE", help="Write everything to one self-contained HTML file.", show_default=False
         ),
     ] = None,
     *,
     options: Options,
 ) -> None:
-    """Explain what was made of a model, and why: which nodes one kernel computes, and which not.
+    """Explain what the compiler did, and why: which nodes are fused, and which are not.
 
-    Ten lines: bytes that kernels read and write, the largest gains by rule, and the largest misses by the
-    code of the refusal. A line counts the bytes of each edit by itself. Open sizes count as a guess: --shape
-    gives them. --passes, --layouts, --shapes and --kernels show the other decisions, each on one screen.
+    Shows the bytes that kernels read and write, the largest gains by rule, and the largest misses by code.
+    Each line counts the bytes of its edits separately. Dynamic dimensions are estimated unless --shape gives
+    them. --passes, --layouts, --shapes and --kernels show the other decisions, each on one screen.
 
     \b
     [bold]Examples[/bold]
@@ -135,19 +138,21 @@ def explain(
     """
     if diff != (new is not None):
         raise typer.BadParameter(
-            "it takes two models, as in: explain old.om new.om --diff", param_hint="--diff"
+            "it needs two models, as in: explain old.om new.om --diff", param_hint="--diff"
         )
     if sum((why_not is not None, diff, as_json, html is not None)) > 1:
-        raise typer.BadParameter("--why-not, --diff, --json and --html go one at a time")
+        raise typer.BadParameter("use only one of --why-not, --diff, --json and --html")
     if measured and (why_not is not None or diff or html is not None):
         raise typer.BadParameter("it goes with --json, or alone", param_hint="--measure")
     if input and not measured:
-        raise typer.BadParameter("the model is run with --measure alone", param_hint="--input")
+        raise typer.BadParameter(
+            "it needs --measure, because nothing else runs the model", param_hint="--input"
+        )
     flags = {"passes": passes, "layouts": layouts, "shapes": shapes, "kernels": kernels}
     chosen = [name for name, is_asked in flags.items() if is_asked]
     if len(chosen) + (why_not is not None) + diff + (html is not None) + measured > 1:
         raise typer.BadParameter(
-            "--passes, --layouts, --shapes and --kernels go one at a time, alone or with --json"
+            "use only one of --passes, --layouts, --shapes and --kernels, alone or with --json"
         )
     require_folder(html, "--html")
     graphwright.ops.load()
@@ -200,7 +205,7 @@ def _show_section(package: Package, name: str, *, as_json: bool) -> None:
         return
     show(package)
     if not package.trusted and name in ("shapes", "kernels"):
-        note("the package is not trusted, so that its tasks are not read: --trust reads them")
+        note("the package is not trusted, so its tasks are not read: use --trust")
     if not package.main.remarks and name != "shapes":
         note("the package keeps no remarks of its compilation: compile the model again")
 
@@ -277,7 +282,9 @@ def _show_tasks(found: Measurement) -> None:
     )
     table(rows, ["predicted", "measured", "ratio", "kernel", "source nodes"], "")
     if len(found.tasks) > MOST_TASKS:
-        note(f"{len(found.tasks) - MOST_TASKS} tasks that differ less are not shown: --json has all")
+        note(
+            f"{len(found.tasks) - MOST_TASKS} tasks with smaller differences are not shown: --json lists all"
+        )
 
 
 def _show_merges(merges: Sequence[MergeTime]) -> None:
@@ -331,7 +338,7 @@ def _show_why_not(explained: Explanation, first: str, second: str) -> None:
         return
     found = explained.first_refusal(first, second)
     if found is None:
-        say("no value passes from either to the other: only neighbours are merged")
+        say("no value passes from one to the other: only adjacent nodes are merged")
         return
     say(f"{_nodes(found)}: {found.why} [{found.code.value}]")
     say(f"  {found.code.means}")

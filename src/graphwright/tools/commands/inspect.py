@@ -109,33 +109,31 @@ def inspect(
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option(
-            "--verify", help="Check the digests of a package's weights as well, and verify its graph."
-        ),
+        typer.Option("--verify", help="Also check the digests of a package's weights, and verify its graph."),
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="Print what the compiler did, what it did not optimise, and why.")
+        bool, typer.Option("--report", help="Print what the compiler did, what it did not optimize, and why.")
     ] = False,
     measured: Annotated[
         bool,
         typer.Option(
             "--measure",
-            help="Load a package and run it once in another process, and show that process's memory; time "
-            "its gears.",
+            help=(
+                "Load a package, run it once in another process, and show the memory of that process; "
+                "measure its gears."
+            ),
         ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print the facts as JSON, with keys that are stable from version to version."
-        ),
+        typer.Option("--json", help="Print the facts as JSON; keys are stable between versions."),
     ] = False,
     *,
     options: Options,
 ) -> None:
     """Show a model's inputs, outputs, constraints, ops, weights, tasks and memory.
 
-    Memory is that of one run: the arena, and the peak of live bytes, which no arena can be smaller than.
+    Memory is that of one run: the arena, and the peak of live bytes, its lower bound.
 
     \b
     [bold]Examples[/bold]

@@ -55,27 +55,29 @@ def memory(
         bool,
         typer.Option(
             "--measure",
-            help="Load the package and run it once in another process, and show that process's memory beside "
-            "the prediction.",
+            help=(
+                "Load the package, run it once in another process, and compare the memory of that "
+                "process with the prediction."
+            ),
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, with keys that stay.")
+        bool, typer.Option("--json", help="Print everything as JSON with stable keys.")
     ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the arena over time in one HTML file, which loads nothing.",
+            help="Draw the arena over time in one self-contained HTML file.",
             show_default=False,
         ),
     ] = None,
     *,
     options: Options,
 ) -> None:
-    """Show where the memory of a model and of its runs goes: weights, arena, scratch, plans, and the peak.
+    """Show the memory used by a model and a run: weights, arena, scratch, plans, and the peak.
 
-    Nothing runs without --measure. Open sizes are given by --shape; of a range, the largest counts.
+    Nothing runs without --measure. --shape sets dynamic dimensions; a range counts as its maximum.
 
     \b
     [bold]Examples[/bold]
@@ -88,7 +90,7 @@ def memory(
       graphwright memory model.om --shape x:1,3,224,224 --html arena.html
     """
     if as_json and html is not None:
-        raise typer.BadParameter("--json and --html go one at a time")
+        raise typer.BadParameter("use only one of --json and --html")
     require_folder(html, "--html")
     graphwright.ops.load()
     given = parse_shapes(shape)
@@ -174,11 +176,11 @@ def _show(used: Memory, measured: int | None, advice: Sequence[Advice]) -> None:
         say("programs")
         table([_program_row(program) for program in used.programs], ["program", "shapes", "arena", "live"])
     if len(known) < len(used.programs):
-        say("open sizes: --shape gives those of inputs; those that elements decide are known in a run alone")
+        say("dynamic dimensions: --shape sets those of inputs; data-dependent ones are known only in a run")
     if known:
         _show_peak(max(known, key=lambda program: program.arena))
     if advice:
-        say("what lowers it")
+        say("what would lower it")
         table([[each.text, each.effect] for each in advice])
     say("not counted:")
     for each in used.not_counted:

@@ -30,7 +30,7 @@ def plugins(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Files, modules or installed plugins; default: all that are installed.",
+            help="Files, modules or installed plugins; default: all installed plugins.",
             metavar="[PLUGIN]...",
             show_default=False,
         ),
@@ -38,10 +38,10 @@ def plugins(
     *,
     options: Options,
 ) -> None:
-    """Show what plugins bring, and try the samples of their ops.
+    """List what plugins register, and test the samples of their ops.
 
     A sample runs on one, two and three threads, which must give the same bits, and is compared with the op's
-    NumPy reference; sizes that are symbols are given several values. The exit status is 1 if one fails.
+    NumPy reference; symbolic sizes get several values. The exit status is 1 if a sample fails.
 
     \b
     [bold]Examples[/bold]
@@ -61,7 +61,7 @@ def plugins(
         say("  no plugin is loaded")
     _show(ops, kernels, passes, rules)
     if lacking := [cls.name for cls in ops if not cls.samples]:
-        note(f"without samples, and so not tried: {', '.join(lacking)}")
+        note(f"not tested, because they have no samples: {', '.join(lacking)}")
     faults = _show_samples([(cls, each) for cls in ops for each in try_samples(cls, options)])
     if faults:
         raise PluginError(*faults)

@@ -31,7 +31,7 @@ app = typer.Typer(add_completion=False)
 
 
 class Group(enum.StrEnum):
-    """What makes a row."""
+    """What a row stands for."""
 
     KERNEL = "kernel"
     SOURCE = "source"
@@ -58,30 +58,28 @@ def profile(
     shape: Shapes = None,
     const: Constants = None,
     entry: EntryName = None,
-    runs: Annotated[int, typer.Option(help="Number of runs, after one that is not counted.", min=1)] = 10,
-    group: Annotated[Group, typer.Option(help="What makes a row.")] = Group.KERNEL,
-    sort: Annotated[Sort, typer.Option(help="What the rows are sorted by, the largest first.")] = Sort.SELF,
+    runs: Annotated[int, typer.Option(help="Number of runs, after one warm-up run.", min=1)] = 10,
+    group: Annotated[Group, typer.Option(help="What a row stands for.")] = Group.KERNEL,
+    sort: Annotated[Sort, typer.Option(help="The column to sort by, the largest first.")] = Sort.SELF,
     top: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 30,
     trace: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write a trace that https://ui.perfetto.dev opens.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="Write a trace for https://ui.perfetto.dev.", show_default=False),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page that a browser shows offline.", show_default=False),
+        typer.Option(metavar="FILE", help="Write a self-contained HTML page.", show_default=False),
     ] = None,
     counters: Annotated[
         bool,
         typer.Option(
             "--counters",
-            help="Show cycles, instructions and misses of caches, if the machine counts them.",
+            help="Show cycles, instructions and cache misses, if the machine has these counters.",
         ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print all rows as JSON, with keys that are stable."),
+        typer.Option("--json", help="Print all rows as JSON with stable keys."),
     ] = False,
     seed: Seed = 0,
     *,
@@ -89,8 +87,8 @@ def profile(
 ) -> None:
     """Show where the time of a run goes: kernels, nodes of the model, or ops.
 
-    The columns: GFLOP/s of products and convolutions, GB/s of what tasks read and write, and the share of the
-    roofline, the least time that the machine's rates allow for both.
+    Shows GFLOP/s of matrix multiplications and convolutions, GB/s of what tasks read and write, and the
+    percentage of the roofline, the least time that the machine's rates allow for both.
 
     \b
     [bold]Examples[/bold]

@@ -41,7 +41,7 @@ def run(
         typer.Option(
             "--output",
             "-o",
-            help="Write results: .npz or .json all of them, .npy the only one.",
+            help="Write the results: to an .npz or .json file all of them, to an .npy file a single one.",
             show_default=False,
         ),
     ] = None,
@@ -55,7 +55,7 @@ def run(
 ) -> None:
     """Run a model once and show its results.
 
-    Inputs that are not given are random: standard normal, or 0 and 1 for integers; equal for equal seeds.
+    Inputs that are not given are random: standard normal, or 0 and 1 for integers; --seed repeats them.
 
     \b
     [bold]Examples[/bold]

@@ -76,7 +76,7 @@ def view(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"A stage to show, instead of all: {', '.join(NAMES)}. Repeatable.",
+            help=f"Show only this stage: {', '.join(NAMES)}. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -94,8 +94,10 @@ def view(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the stage that --stage names (default: the last graph) as an ONNX model for viewers, "
-            "instead of the page.",
+            help=(
+                "Write the stage of --stage (default: the last graph) as an ONNX model for viewers, "
+                "instead of the page."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -111,18 +113,21 @@ def view(
         bool,
         typer.Option(
             "--check",
-            help="Run the model, and show the error of each value in memory against an evaluation in f64.",
+            help=(
+                "Run the model, and show the error of each value in memory, compared with an evaluation "
+                "in f64."
+            ),
         ),
     ] = False,
     input: Feeds = None,
     *,
     options: Options,
 ) -> None:
-    """Draw a model: its graph at each stage of compilation, fused regions, kernels and tasks.
+    """Draw a model as an HTML page: its graph at each stage, fused regions, kernels and tasks.
 
-    The page is one file that loads nothing. A box is a node, or a group of nodes, which opens: a scope of the
-    model, equal layers, a fused region. What is selected is linked to what became of it at other stages. A
-    package holds no graphs of earlier stages.
+    The page is one self-contained file. A box is a node or a group of nodes that can be opened: a scope of
+    the model, equal layers, a fused region. A selection is linked to the same nodes at other stages. A
+    package contains only the last stages.
 
     \b
     [bold]Examples[/bold]
@@ -138,11 +143,13 @@ def view(
     """
     models = [model] if new is None else [model, new]
     if diff != (new is not None):
-        raise typer.BadParameter("it takes two models, as in: view old.om new.om --diff", param_hint="--diff")
+        raise typer.BadParameter("it needs two models, as in: view old.om new.om --diff", param_hint="--diff")
     if onnx is not None and (diff or output is not None or len(stage or ()) > 1):
         raise typer.BadParameter("it is one stage of one model, without a page", param_hint="--onnx")
     if input and not (measured or checked):
-        raise typer.BadParameter("the model is run with --measure and --check alone", param_hint="--input")
+        raise typer.BadParameter(
+            "it needs --measure or --check, because nothing else runs the model", param_hint="--input"
+        )
     if checked and not all(map(_is_onnx, models)):
         raise typer.BadParameter("it is for .onnx models, whose meaning is the measure", param_hint="--check")
     _require_stages(stage)

@@ -69,7 +69,7 @@ def values_of_peer(engine: str, path: Path, feeds: Mapping[str, Any], wanted: Se
 def _run_widened(
     engine: str, proto: onnx.ModelProto, feeds: Mapping[str, Any], names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """The outputs of a model that gives inner values called ``names`` as well."""
+    """The outputs of a model that gives intermediate values called ``names`` as well."""
     widened = onnx.ModelProto()
     widened.CopyFrom(proto)
     widened.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)

@@ -40,7 +40,7 @@ def _rows(program: HostProgram, depth: int) -> Iterator[list[str]]:
             sizes = [f"size {name}" for name in step.sizes]
             yield [f"{'  ' * depth}subgraph {step.number}", _call_text(step), _names(reads, sizes), makes]
         elif isinstance(step, BindSize):
-            yield [f"{'  ' * depth}{step.node}", "binds a size that depends on data", _names(reads), makes]
+            yield [f"{'  ' * depth}{step.node}", "binds a data-dependent dimension", _names(reads), makes]
         else:
             yield [f"{'  ' * depth}{step.node}", _host_text(step), _names(reads), makes]
             for number, body in enumerate(step.bodies):

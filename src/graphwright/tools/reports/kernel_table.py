@@ -120,7 +120,7 @@ def show_kernels(package: Package) -> None:
     for tasks in groups[:MOST_TASKS]:
         say("\n".join(map(paragraph, _lines(tasks))))
     if left := sum(map(len, groups[MOST_TASKS:])):
-        note(f"{left} tasks that take less are not shown: --json has all")
+        note(f"{left} shorter tasks are not shown: --json lists all")
 
 
 def _lines(tasks: Sequence[ExplainedTask]) -> Iterator[str]:

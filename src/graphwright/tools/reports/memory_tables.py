@@ -21,7 +21,7 @@ from graphwright.tools.console import bytes_text, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
 from graphwright.tools.measuring.footprint import measure
 
-_UNSIZED = "memory: depends on open sizes; give --shape for each input"
+_UNSIZED = "memory: depends on dynamic dimensions; give --shape for each input"
 
 
 def is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
@@ -66,14 +66,14 @@ def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, st
     states = [("states", used.states, "kept from run to run")] if used.states else []
     rows = [
         ("weights", used.weights, "as the model has them"),
-        ("packed", used.packed, "weights in an order or form of the kernels"),
-        ("package", used.package, "texts, tasks and kernels, and the copy of the file with them"),
+        ("packed", used.packed, "weights packed for the kernels"),
+        ("package", used.package, "texts, tasks and kernels, and the copy of the file that holds them"),
         *states,
         ("arena", used.arena_held, f"{used.arena} bytes in whole pages{merit}"),
-        ("  scratch in it", used.scratch, f"a thread, at most; {counted(used.threads, 'thread')}"),
-        ("plan", used.plans, f"of one set of shapes; at most {used.plan_cache} are kept"),
+        ("  scratch in it", used.scratch, f"per thread, at most; {counted(used.threads, 'thread')}"),
+        ("plan", used.plans, f"for one set of shapes; at most {used.plan_cache} are kept"),
         ("outputs", used.outputs, "new arrays of a run"),
-        ("predicted peak", used.process, "of a process, above what graphwright and NumPy take"),
+        ("predicted peak", used.process, "of a process, in addition to graphwright and NumPy"),
     ]
     if measured is not None:
         off = f"the prediction is {100 * (used.process / measured - 1):+.1f} % off" if measured else ""
@@ -107,7 +107,7 @@ def show_footprint(path: Path, package: Package | None, model: Model, sizes: Siz
     """What the operating system counts while the package is loaded and run once."""
     if package is None or package.main.executable is None:
         raise typer.BadParameter(
-            "--measure runs packages whose kernels are trusted: compile, or give --trust"
+            "--measure runs only packages with trusted kernels: compile the model, or use --trust"
         )
     feeds = make_feeds(model.inputs, None, sizes)
     rows = []

@@ -115,7 +115,9 @@ def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
     fused, unfused = total_of(nodes)
     ops, kernels = counted(sum(len(node.ops) for node in nodes), "op"), counted(len(nodes), "kernel")
     saved = f", {100 - 100 * fused.total / unfused.total:.0f} % less" if unfused.total else ""
-    guessed = "" if all(v.type.is_static for v in module.main.inputs) else " (open sizes are guessed)"
+    guessed = (
+        "" if all(v.type.is_static for v in module.main.inputs) else " (dynamic dimensions are estimated)"
+    )
     return (
         f"{ops} in {kernels}: a run reads and writes {bytes_text(fused.total)}; "
         f"op by op it is {bytes_text(unfused.total)}{saved}{guessed}"
@@ -125,7 +127,7 @@ def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
 def show_traffic(module: Module) -> None:
     """Show what each kernel reads and writes, and what its ops would, one by one."""
     nodes = traffic_of(module)
-    say("bytes read and written in a run, beside weights")
+    say("bytes read and written in a run, excluding weights")
     sizes = [(n.name, n.fused.read, n.fused.written, n.unfused.read, n.unfused.written) for n in nodes]
     rows = [[name, *map(bytes_text, counts)] for name, *counts in sizes]
     table(rows, ("node", "read", "written", "op by op: read", "written")) if rows else table([["none"]])

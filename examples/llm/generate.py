@@ -1,9 +1,9 @@
-"""Generates text with a small decoder, in eager mode and compiled by graphwright, and prints tokens a second.
+"""Generates text with a small decoder, in eager mode and compiled by graphwright; prints tokens per second.
 
     python examples/llm/generate.py [--prompt TEXT] [--tokens 200] [--batch 1] [--weights int8] [--steps 300]
 
-Nothing is downloaded: the tokenizer (byte-level BPE) and the model (of the Llama family) learn from the help
-texts of Python itself, in half a minute. Needs the packages transformers and tokenizers.
+Nothing is downloaded: the tokenizer (byte-level BPE) and the model (of the Llama family) are trained on the help
+texts of Python, in half a minute. Needs the packages transformers and tokenizers.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
 VOCABULARY, WINDOW, ROWS = 1000, 64, 8
-"""Tokens that there are; tokens of a row of training, and rows at a time."""
+"""Vocabulary size, sequence length and batch size of the training."""
 
 
 def learn_tokens(text: str) -> ByteLevelBPETokenizer:
-    """A tokenizer of ``text``."""
+    """A tokenizer trained on ``text``."""
     tokenizer = ByteLevelBPETokenizer()
     tokenizer.train_from_iterator([text], vocab_size=VOCABULARY, show_progress=False)
     return tokenizer
 
 
 def learn(tokens: torch.Tensor, steps: int) -> LlamaForCausalLM:
-    """A decoder that has seen ``steps`` batches of ``tokens``."""
+    """A decoder trained on ``steps`` batches of ``tokens``."""
     config = LlamaConfig(
         vocab_size=VOCABULARY, hidden_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, intermediate_size=352, tie_word_embeddings=True, bos_token_id=0,
@@ -48,7 +48,7 @@ def learn(tokens: torch.Tensor, steps: int) -> LlamaForCausalLM:
 
 
 def generate(model: LlamaForCausalLM, prompt: torch.Tensor, count: int) -> tuple[torch.Tensor, float]:
-    """The prompt and ``count`` tokens, the most likely one each time; tokens a second, of all rows."""
+    """The prompt and ``count`` greedily chosen tokens; tokens per second over all rows."""
     start = time.perf_counter()
     with torch.no_grad():
         made = model.generate(
@@ -63,7 +63,7 @@ def generate(model: LlamaForCausalLM, prompt: torch.Tensor, count: int) -> tuple
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Learn, generate twice in eager mode and twice compiled, and print the second of each."""
+    """Train, generate twice in eager mode and twice compiled, and print the second run of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--prompt", default="The for statement is used to")
     parser.add_argument("--tokens", type=int, default=200)

@@ -1,10 +1,10 @@
-// Runs a model on rows of numbers, several batches at a time on threads of the library's.
+// Runs a model on rows of numbers, several batches at a time on the library's threads.
 //
 //     c++ -O2 -std=c++17 batches.cpp $(python -m graphwright.native --cflags --libs) -o batches
 //     ./batches model.om rows.bin ROWS BATCH [REQUESTS] > results.bin
 //
-// rows.bin holds ROWS rows of f32: the model's first input, whose first axis is open. Its first output has a
-// row for each of them, which go to the standard output in the same order.
+// rows.bin holds ROWS rows of f32: the model's first input, whose first axis is dynamic. The first output has
+// one row for each; they are written to standard output in the same order.
 #include <graphwright.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::vector<float> read_floats(const char *path) {
     return numbers;
 }
 
-// Hands batches out to requests, and keeps what they give.
+// Distributes batches to requests, and collects the results.
 class Batches {
   public:
     Batches(gw_model *model, const std::vector<float> &rows, int64_t count, int64_t batch)
@@ -59,7 +59,7 @@ class Batches {
         results.resize(static_cast<size_t>((count + batch - 1) / batch));
     }
 
-    // Starts requests, each of which starts itself again until no batch is left.
+    // Starts the requests; each starts itself again until no batch is left.
     void run(int requests) {
         std::vector<std::unique_ptr<Worker>> workers;
         for (int i = 0; i < requests; i++) {
@@ -96,7 +96,7 @@ class Batches {
             check(gw_request_start(request.get(), ended, this));
         }
 
-        // No exception may leave it: it is called by C.
+        // Called from C: no exception may leave it.
         static void ended(gw_request *request, gw_status status, const char *text, void *user) {
             auto *worker = static_cast<Worker *>(user);
             try {

@@ -1,10 +1,10 @@
-/* Classifies one picture: prints the five best classes, and the median time of a run.
+/* Classifies one image: prints the five best classes, and the median time of a run.
 
        cc -O2 classify.c $(python -m graphwright.native --cflags --libs) -o classify
        ./classify model.om pixels.bin 1,3,224,224 [RUNS [THREADS]]
 
-   pixels.bin holds the numbers of the model's first input as they lie in memory, of the sizes that follow.
-   Classes are the last axis of its first output, of f32. */
+   pixels.bin holds the elements of the model's first input in row-major order; the sizes follow.
+   Classes are the last axis of the first output, in f32. */
 #include <graphwright.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void check(gw_status status) {
         stop(gw_error_text());
 }
 
-/* Reads sizes as "1,3,224,224" are written: how many there are. */
+/* Reads sizes such as "1,3,224,224"; returns their number. */
 static int read_sizes(const char *text, int64_t sizes[MOST_AXES]) {
     int rank = 0;
     for (char *end; rank < MOST_AXES && *text; text = *end ? end + 1 : end)
@@ -31,7 +31,7 @@ static int read_sizes(const char *text, int64_t sizes[MOST_AXES]) {
     return rank;
 }
 
-/* The bytes of a file; free them. */
+/* Reads a file; the caller frees the bytes. */
 static void *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -57,7 +57,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Runs the request so many times: the median of the seconds. */
+/* Runs the request several times; returns the median time in seconds. */
 static double time_runs(gw_request *request, int runs) {
     double *seconds = malloc((size_t)runs * sizeof *seconds);
     if (!seconds)
@@ -103,7 +103,7 @@ int main(int count, char **arguments) {
 
     check(gw_request_create(model, &request));
     check(gw_request_set_input(request, 0, pixels, bytes, sizes, rank));
-    check(gw_request_plan(request)); /* from here on the sizes of the output are known */
+    check(gw_request_plan(request)); /* now the sizes of the output are known */
     int axes = gw_request_output_rank(request, 0);
     if (gw_tensor_dtype(gw_output(model, 0)) != GW_DTYPE_F32 || axes < 1)
         stop("the first output has no classes of f32");

@@ -1,4 +1,4 @@
-"""An op that tells all it can: a kernel that takes channel blocks, a rule for padding, and simpler ops."""
+"""An op with all interfaces: a kernel for channel blocks, a padding rule, and a decomposition."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ SOURCE = gp.CSource.read(Path(__file__).with_name("flip_rows.c"))
 
 @gp.op("FlipRows")
 class FlipRows(gp.BlockedForm, gp.PaddingRule, gp.Op):
-    """The rows of images [N, C, H, W], from the last to the first."""
+    """Flips the rows of images [N, C, H, W]."""
 
     def infer(self, at: gp.Inference, x: gp.Fact) -> gp.TensorType:
         if x.rank != 4:
@@ -48,7 +48,7 @@ FlipRows.samples = (
 
 @gp.candidate(FlipRows, serves=lambda node: node.operand(0).type.dtype == gp.F32)
 def flip_rows(node: gp.Node, context: gp.Context) -> gp.Launch | str:
-    """Rows of blocks are longer; for the rest they are rows as any other."""
+    """In channel blocks a row is longer; otherwise the kernel is the same."""
     x, y = node.operand(0), node.output
     images, channels, rows, *row = gp.stored_shape(x)
     return gp.Launch(

@@ -1,5 +1,5 @@
-/* Rows [begin, end) of x, each of arg[0] floats, divided by max(their norm, epsilon).
-   vf is a vector of VL floats; the last one of a row may be shorter, and is loaded and stored in part. */
+/* Divides rows [begin, end) of x, each of arg[0] floats, by max(norm, epsilon).
+   vf is a vector of VL floats; the last vector of a row may be shorter, and is loaded and stored partially. */
 int32_t l2_normalize(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     const int64_t columns = arg[0];
     const float epsilon = (float)gw_double(arg[1]);

@@ -1,4 +1,4 @@
-"""An op with a kernel in C: rows of Euclidean norm 1, on vectors, rows in parallel."""
+"""An op with a kernel in C: normalizes rows to Euclidean norm 1, vectorized, with rows in parallel."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ L2Normalize.samples = (
 
 @gp.candidate(L2Normalize)
 def l2_normalize(node: gp.Node[L2Normalize], context: gp.Context) -> gp.Launch | str:
-    """Says how to call the C for a node, or why it cannot be: the op then runs on its reference."""
+    """Returns how to launch the C function for a node, or why not: the op then runs on its reference."""
     op, x, y = node.op, node.operand(0), node.output
     if x.type.dtype is not gp.F32:
         return f"the kernel computes f32, not {x.type.dtype}"

@@ -1,4 +1,4 @@
-"""An op that is its NumPy reference: the median along an axis. It runs in Python, counted and shown."""
+"""An op that runs on its NumPy reference, in Python: the median along an axis."""
 
 import numpy as np
 

@@ -7,11 +7,11 @@ from graphwright.ops.core.binary import Div
 from graphwright.ops.core.reductions import ReduceL2
 
 X = gp.Var("x")
-NORM = gp.P(ReduceL2, X, once=True)  # once: nothing else reads it, so that it goes away
+NORM = gp.P(ReduceL2, X, once=True)  # once: nothing else reads it, so it disappears
 
 
 def check(m: gp.Match) -> str | None:
-    """The reason why a match is left alone, which the report shows; None where there is none."""
+    """The reason against the rewrite, which the report shows, or None."""
     x, norm = m[X].type, m.op(NORM)
     if x.dtype is not gp.F32:
         return f"L2Normalize has a kernel for f32, not for {x.dtype}"
@@ -21,7 +21,7 @@ def check(m: gp.Match) -> str | None:
 
 
 def rewrite(b: gp.Builder, m: gp.Match) -> gp.Value:
-    """What takes the place of the match's root, here the division."""
+    """The replacement of the match's root, here the division."""
     made: gp.Value = b(L2Normalize(epsilon=0.0), m[X])
     return made
 

@@ -7,7 +7,7 @@ import graphwright.plugins as gp
 
 @gp.op("Snake")
 class Snake(gp.Pointwise):
-    """Pointwise infers the type. The expression becomes C, in one kernel with the ops around it."""
+    """Pointwise infers the type. The expression is compiled to C and fused with the ops around it."""
 
     alpha: float = 1.0
 

@@ -2,8 +2,8 @@
 
     python examples/llm/generate.py [--prompt TEXT] [--tokens 200] [--batch 1] [--weights int8] [--steps 300]
 
-Nothing is downloaded: the tokenizer (byte-level BPE) and the model (of the Llama family) are trained on the help
-texts of Python, in half a minute. Needs the packages transformers and tokenizers.
+Nothing is downloaded: the tokenizer (byte-level BPE) and the model (of the Llama family) are trained on the
+help texts of Python, in half a minute. Needs the packages transformers and tokenizers.
 """
 
 from __future__ import annotations

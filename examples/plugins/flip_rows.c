@@ -1,4 +1,4 @@
-/* Computes rows [begin, end) of y, each of arg[1] floats: the rows of x in reverse order within each image of arg[0] rows. */
+/* Computes rows [begin, end) of y, each of arg[1] floats: rows of x, reversed within images of arg[0] rows. */
 int32_t flip_rows(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch) {
     const int64_t rows = arg[0], floats = arg[1];
     (void)scratch;

@@ -38,7 +38,7 @@ _FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the pages of verbs below the page of the command."""
-    section = next(entry["Command"] for entry in config.nav or [] if "Command" in entry)
+    section = next(entry["Command line"] for entry in config.nav or [] if "Command line" in entry)
     section.extend(f"commands/{verb}.md" for verb in VERBS)
     return config
 

@@ -193,7 +193,7 @@ def test_ten_thousand_nodes_without_scopes() -> None:
         (("m.onnx", "--stage", "fusd"), "there is no stage 'fusd'"),
         (("m.onnx", "-o", "missing/a.html"), "there is no folder"),
         (("m.onnx", "-o", "m.onnx"), "is the model itself"),
-        (("m.onnx", "--input", "x=1"), "with --measure and --check alone"),
+        (("m.onnx", "--input", "x=1"), "it needs --measure or --check"),
         (("m.onnx", "--entry", "mian"), "there is no entry 'mian'"),
         (("m.onnx", "--diff"), "needs two models"),
         (("m.om", "--check"), "it is for .onnx models"),

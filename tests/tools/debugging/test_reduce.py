@@ -57,7 +57,7 @@ def test_a_package_is_refused(command: str) -> None:
     gw.compile(MODELS["convolutions"]()).save("m.om")
     result = graphwright("debug", "reduce", "m.om", "--when", f"{command} Softmax")
     assert result.exit_code == 1
-    assert "give the model that it was compiled from" in result.output
+    assert "give the original ONNX model" in result.output
 
 
 def test_a_command_gets_feeds_of_the_part(tmp_path: Path) -> None:
@@ -89,11 +89,11 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("when", "code", "said"),
     [
-        ("true {}", 1, "it succeeds on the whole model"),
+        ("true {}", 1, "the command succeeds on the whole model"),
         ("false", 2, "names no {}"),
         ("'false {}", 2, "is no command"),
         ("no-such-program {}", 2, "cannot be run"),
-        (f"{sys.executable} -c 'import time; time.sleep(9)' {{}}", 1, "it takes more than"),
+        (f"{sys.executable} -c 'import time; time.sleep(9)' {{}}", 1, "the command takes more than"),
     ],
 )
 def test_commands_that_cannot_serve_are_refused(when: str, code: int, said: str) -> None:

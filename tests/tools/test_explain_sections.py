@@ -255,7 +255,7 @@ def test_a_screen_holds_it(folder: Path) -> None:
 
 def test_of_a_package_that_is_not_trusted_no_tasks_are_read(folder: Path) -> None:
     done = graphwright("explain", folder / "static.om", "--kernels")
-    assert "second" in done.stdout and "--trust reads them" in done.stderr
+    assert "second" in done.stdout and "use --trust" in done.stderr
     assert "flat" in graphwright("explain", folder / "static.om", "--layouts").stdout
 
 

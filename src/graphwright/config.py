@@ -194,7 +194,7 @@ class Options:
     )
     specialize: str = _option(
         "none",
-        "none, or hot: compile a static program in the background for each input shape that recurs",
+        "static programs for input shapes that recur: none, or hot (compiled in the background)",
         _one_of(*SPECIALIZE),
     )
     hot_after: int = _option(
@@ -212,27 +212,26 @@ class Options:
     streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
     numerics: str = _option(
         "default",
-        "default, or strict: no algorithms that round more (Winograd, an f32 as a pair of bf16)",
+        "rounding: default, or strict (no Winograd, no f32 as a pair of bf16)",
         _one_of(*NUMERICS),
         True,
     )
     precision: str = _option(
         "default",
-        "default: the model's types; bf16: matrix multiplications and convolutions in bf16 with f32 "
-        "accumulation",
+        "precision: default (the model's types), or bf16 (contractions in bf16 with f32 accumulation)",
         _one_of(*PRECISIONS),
         True,
     )
     weights: str = _option(
         "default",
-        "default: as in the model; int8 or int4: quantize the weights of matrix multiplications to 8 or "
-        "4 bits",
+        "weights of matrix multiplications: default (as in the model), int8 or int4 (quantized)",
         _one_of(*WEIGHTS),
         True,
     )
     opt_level: int = _option(
         3,
-        "0: only what is needed to run; 1: simplification and layouts; 2: fusion of loops; 3: all fusion",
+        "optimization level: 0 (only what is needed to run), 1 (simplification, layouts), 2 (fusion of "
+        "loops), 3 (all)",
         _level,
         True,
     )

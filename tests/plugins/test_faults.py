@@ -190,7 +190,7 @@ LAUNCHES = {
     "grid is -1": LAUNCH.replace("x.type.elements", "-1"),
     "args[0] is 2.5, not an integer or a size": LAUNCH.replace("(), x", "(2.5,), x"),
     "scratch is 'big', not an integer": LAUNCH.replace("elements)", "elements, scratch='big')"),
-    "'k.k' is no name of a C function": LAUNCH.replace("'k'", "'k.k'"),
+    "'k.k' is not a valid name of a C function": LAUNCH.replace("'k'", "'k.k'"),
     "'k' is no kernel: context.c_function": LAUNCH.replace("context.c_function(SOURCE, 'k')", "'k'"),
 }
 

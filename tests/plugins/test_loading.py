@@ -143,7 +143,7 @@ FAULTS = {
         "rule.py",
         "from graphwright.plugins import *\nregister(Rule('r', Op, None, None))\n",
     ),
-    "kernel k: <class 'int'> is no registered op": (
+    "kernel k: <class 'int'> is not a registered op": (
         "kernel.py",
         "from graphwright.plugins import candidate\n@candidate(int)\ndef k(node, context):\n    return ''\n",
     ),

@@ -1,1 +1,3 @@
-"""Kernels: the prebuilt library by families, what offers them for a node, and their selection."""
+"""Kernels: the prebuilt library by families, the candidates that offer kernels for nodes, and their
+selection.
+"""

@@ -1,4 +1,4 @@
-"""What a user's candidate returned, checked before anything is made of it."""
+"""Validates what a plugin's kernel candidate returns, before it is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.records import replace
 
 _USERS_CODE = 8
-"""How much longer users' own code takes than moving its operands, about."""
+"""The assumed ratio of the time of a plugin's kernel to the time to move its operands."""
 
 
 def checked_candidate(
@@ -28,7 +28,7 @@ def checked_candidate(
     temporaries: Collection[Value],
     machine: Machine,
 ) -> Run | Alias | str:
-    """What the user's ``function`` gives for ``node``. Raises PluginError where it cannot be launched."""
+    """The result of the plugin's ``function`` for ``node``. Raises PluginError if it cannot be launched."""
     name = getattr(function, "__name__", "a kernel")
     doing = f"kernel {name} for {node.op.name}"
     found = guarded(call, function, doing)
@@ -45,7 +45,7 @@ def checked_candidate(
 
 
 def _with_work(launch: Launch | Copy, machine: Machine) -> Launch | Copy:
-    """A launch that does not say its own is taken to move its operands, and to do little else."""
+    """``launch`` with an estimate of its time from the size of its operands, if it has none."""
     if isinstance(launch, Copy) or launch.work != 0:
         return launch
     moved = sum((o.bytes for o in launch.operands if isinstance(o, Value)), start=0)

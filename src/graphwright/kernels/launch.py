@@ -1,4 +1,4 @@
-"""What a chosen kernel needs to be called, in symbolic sizes: the link from kernel selection to lowering."""
+"""Launches of chosen kernels with symbolic sizes: the interface between kernel selection and lowering."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from graphwright.records import dataclass, replace
 
 @dataclass(frozen=True)
 class Hook:
-    """An epilogue that a library kernel calls on each finished tile; its operands and args follow the
-    kernel's own.
+    """An epilogue that a library kernel calls on each finished tile. Its operands and arguments follow those
+    of the kernel.
     """
 
     kernel: KernelRef
@@ -22,7 +22,7 @@ class Hook:
 
 @dataclass(frozen=True)
 class ByteRange:
-    """``bytes`` of a value from byte ``offset`` on."""
+    """The bytes of a value from ``offset`` on."""
 
     value: Value
     offset: Dim = 0
@@ -30,13 +30,13 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel call over ``grid`` independent units. ``scratch`` in bytes per thread, ``work`` in
-    nanoseconds of one core.
+    """One kernel call over ``grid`` independent units. ``scratch`` is in bytes per thread, ``work`` the
+    predicted time on one core in nanoseconds.
     """
 
     kernel: KernelRef
     operands: tuple[Value | ByteRange | KernelRef | None, ...]
-    """A kernel is handed as a pointer to its function."""
+    """A kernel is passed as a pointer to its function."""
     writes: tuple[int, ...]
     """Positions in ``operands`` that are outputs."""
     args: tuple[Dim, ...]
@@ -44,11 +44,11 @@ class Launch:
     scratch: Dim = 0
     work: Dim = 0
     takes_hook: bool = False
-    """Whether the kernel expects a function pointer (or null) behind its operands."""
+    """Whether the kernel takes a function pointer (or null) after its operands."""
     hook: Hook | None = None
     in_place: tuple[tuple[Value, Value], ...] = ()
-    """``(output, input)`` pairs that may share memory: each element is read at its own place before it is
-    written.
+    """Pairs (output, input) that may share memory: each element of the input is read before the element at
+    the same location is written.
     """
     operations: Dim | None = None
     """Multiplications and additions, for profiles, where sizes decide which launches of a step run; None: the
@@ -57,7 +57,7 @@ class Launch:
 
 
 def only_where(holds: Dim, launch: Launch, operations: Dim) -> Launch:
-    """``launch``, which does so many ``operations``, with nothing to do unless ``holds`` is 1."""
+    """``launch``, which computes ``operations``, with an empty grid unless ``holds`` is 1."""
     return replace(
         launch,
         grid=launch.grid * holds,
@@ -69,8 +69,8 @@ def only_where(holds: Dim, launch: Launch, operations: Dim) -> Launch:
 
 @dataclass(frozen=True)
 class Copy:
-    """The bytes of ``source`` moved to ``target`` at ``offset``; ``operand`` tells equal copies of one node
-    apart.
+    """A copy of the bytes of ``source`` to ``target`` at ``offset``; ``operand`` distinguishes equal copies
+    of one node.
     """
 
     source: Value
@@ -81,20 +81,22 @@ class Copy:
 
 @dataclass(frozen=True)
 class Run:
-    """A node done by kernels, one after the other."""
+    """A node that is computed by kernels, one after the other."""
 
     launches: tuple[Launch | Copy, ...]
     slots: frozenset[int] = frozenset()
-    """Positions of Copies in ``launches`` that need not run if their source is made in its slot at once."""
+    """Positions of copies in ``launches`` that are redundant if their source is computed directly in its
+    slot.
+    """
     temporaries: tuple[Value, ...] = ()
-    """Values of no graph that the launches hand to each other; their memory is the node's alone."""
+    """Values that are in no graph, which the launches pass to each other in memory private to the node."""
     uses_temporaries: Dim = 1
-    """1, or 0 at sizes at which no launch has anything to do with them: they take no memory then."""
+    """1, or 0 for sizes with which no launch uses the temporaries, so that they need no memory."""
 
 
 @dataclass(frozen=True)
 class Alias:
-    """A node whose output is memory of its input, from byte ``offset`` on."""
+    """A node whose output is a view of its input, from byte ``offset`` on."""
 
     source: Value
     offset: Dim = 0
@@ -102,10 +104,10 @@ class Alias:
 
 @dataclass(frozen=True)
 class Branch:
-    """A choice at run time: the steps of one of ``blocks``, which ``index`` chooses.
+    """A branch at run time: runs the steps of the one of ``blocks`` that ``index`` selects.
 
-    An i32 or i64 counts them from 0, and chooses the last if it counts none; a bool chooses the first if it
-    holds, else the second.
+    An i32 or i64 is the index of a block; the last block runs if it is out of range. A bool selects the first
+    block if it is true, else the second.
     """
 
     index: Value
@@ -114,8 +116,8 @@ class Branch:
 
 @dataclass(frozen=True)
 class CarriedValue:
-    """What a loop's body hands to its next run: ``received`` is ``start`` first, later ``result``; after the
-    last run that is ``output``.
+    """A loop-carried value: ``received`` is ``start`` in the first iteration, and the ``result`` of the
+    iteration before in later ones; ``output`` is the result of the last iteration.
     """
 
     start: Value
@@ -126,11 +128,12 @@ class CarriedValue:
 
 @dataclass(frozen=True)
 class NativeLoop:
-    """A loop: ``steps`` again and again. ``number`` counts its runs from 0 on, for the body to read.
+    """A loop over ``steps``. ``number`` is the index of the iteration, which the body can read.
 
-    It ends after ``trips`` runs, or as many as ``limit`` holds; and when ``condition``, which is among
-    ``handed``, does not hold. ``rows``: results that make a row of an output in each run. ``shared``: values
-    that the body reads, and what they are inside.
+    It ends after ``trips`` iterations, or as many as the value ``limit`` says, and when ``condition``, which
+    is one of ``carried``, is false. ``rows`` are pairs of a result and the scan output to which each
+    iteration appends it as a row. ``shared`` are pairs of a value outside the loop that the body reads, and
+    its name inside.
     """
 
     steps: tuple[Step, ...]
@@ -145,14 +148,14 @@ class NativeLoop:
 
 @dataclass(frozen=True)
 class Host:
-    """A node run on its NumPy reference, in Python: counted and shown."""
+    """A node that runs on its NumPy reference in Python."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Kernels that could do a node, and the nanoseconds of one core that they are predicted to take."""
+    """Kernels that could compute a node, and their predicted time on one core in nanoseconds."""
 
     kernels: tuple[str, ...]
     ns: int
@@ -160,18 +163,18 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Step:
-    """A node and how it is done."""
+    """A node and how it is computed."""
 
     node: Node
     action: Run | Alias | Branch | NativeLoop | Host
     alternatives: tuple[Alternative, ...] = ()
-    """What it was chosen from, itself first, where there is more than one way."""
+    """The ways that it was chosen from, with the chosen one first, if there was more than one."""
     before: tuple[Node, ...] = ()
-    """Nodes that are done by it as well."""
+    """Earlier nodes that the step computes as well."""
 
     @property
     def place(self) -> str:
-        """The nodes, as errors and reports call them."""
+        """The names of the nodes in errors and reports."""
         return ", ".join(node.place for node in (*self.before, self.node))
 
     @property

@@ -1,4 +1,4 @@
-"""Which loops run inside a program: those of which everything has its size before the run."""
+"""Decides which loops run natively inside a program: those whose sizes are all known before a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from graphwright.ops.control.loop import Loop
 
 
 def why_not_native(node: Node, known: Set[str]) -> str:
-    """Why the host has to drive a loop, where the sizes ``known`` are; empty if a program repeats its body.
+    """Why the host has to run a loop, given that the sizes ``known`` are known; empty if it can run in a
+    program.
 
-    A program does where runs change no shape of a carried value, and the number of rows of a scan output
-    follows from shapes.
+    A loop can run in a program if iterations do not change the shape of a loop-carried value, and the number
+    of rows of scan outputs follows from shapes.
     """
     loop = node.op
     if not isinstance(loop, Loop):

@@ -6,14 +6,14 @@ from typing import Final
 
 from graphwright.records import dataclass
 
-FOREIGN: Final = "plugin_"
-"""How the module names of users' own C begin."""
+PLUGIN_PREFIX: Final = "plugin_"
+"""The prefix of the names of modules compiled from the C code of plugins."""
 
 
 @dataclass(frozen=True)
 class KernelRef:
-    """``symbol`` in the kernel library of this ISA (``module`` empty) or in a generated shared object (its
-    name).
+    """A kernel by its ``symbol`` in the kernel library (``module`` is empty), or in the generated shared
+    object ``module``.
     """
 
     symbol: str
@@ -21,10 +21,10 @@ class KernelRef:
 
     @property
     def is_plugin(self) -> bool:
-        """Whether it was compiled from a user's own C."""
-        return self.module.startswith(FOREIGN)
+        """Whether it was compiled from the C code of a plugin."""
+        return self.module.startswith(PLUGIN_PREFIX)
 
     @property
     def plugin(self) -> str:
-        """The name of that C, as its file in a package has it."""
+        """The name of the plugin's C file in a package."""
         return f"{self.module}.c"

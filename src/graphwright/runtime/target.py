@@ -121,7 +121,7 @@ class Shared:
 
 
 _PLUGIN_PREFIX: Final = "plugin_"
-"""The prefix of the names of shared objects compiled from the C code of plugins."""
+"""``kernels.ref.PLUGIN_PREFIX``, which running a package does not import."""
 
 
 def load_program(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:

@@ -7,7 +7,7 @@ never leave the first-level cache.
 A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one head of keys; the rows of all
 heads of queries that share that head of keys stand below each other. Neighbouring units of a chunk are
 computed together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes
-alone, so any chunking gives the same bits.
+alone, so every division into chunks gives the same bits.
 
 In bf16 both products take pairs of neighbours along what they sum (``library/pairs.h``): the scaled queries,
 keys, exponentials and values are rounded while they are packed; all else, sums included, is f32. Keys and
@@ -144,7 +144,7 @@ class Attention:
         return floordiv(self.heads, self.kv_heads) * self.queries
 
     def grid(self, isa: Isa) -> Dim:
-        """Units of work: tiles of queries of each batch and head of keys."""
+        """The number of units of work: tiles of queries of each batch and head of keys."""
         return self.batch * self.kv_heads * ceildiv(ceildiv(self._rows, tile_rows(isa)), _UNIT_TILES)
 
     def scratch_bytes(self, isa: Isa) -> Dim:
@@ -158,7 +158,9 @@ class Attention:
         return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 4 * rows)
 
     def work_ns(self, isa: Isa, in_bf16: bool = False) -> Dim:
-        """Nanoseconds of one core: both products, exponentials between them, and keys and values."""
+        """The predicted time on one core, in nanoseconds: both products, exponentials between them, and keys
+        and values.
+        """
         scores = floordiv(self.batch * self.heads * self.queries * self.keys, 1 + int(self.causal))
         read = self.batch * self.kv_heads * self.keys * (self.depth + self.width)
         fmas, cycles = scores * (self.depth + self.width), floordiv(25 * scores, isa.lanes)
@@ -178,7 +180,7 @@ def panel_columns(isa: Isa) -> int:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     a = arguments(*ABI.args)
     sizes = {
         "q": (a.batch, a.heads, a.queries, a.depth),
@@ -310,7 +312,7 @@ def _powers(isa: Isa, name: str, count: int) -> str:
 
 
 def header(isa: Isa) -> str:
-    """What ``attention.c`` includes."""
+    """The generated header of ``attention.c``."""
     tile = tile_rows(isa)
     constants = f"""
 #define MR {tile} /* rows of a tile */

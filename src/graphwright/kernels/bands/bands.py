@@ -175,7 +175,7 @@ def arguments(isa: Isa, stages: Sequence[Stage], rows: Dim) -> tuple[Dim, ...]:
 
 
 def grid(stages: Sequence[Stage], rows: Dim) -> Dim:
-    """Units of work: images, runs of bands (fastest)."""
+    """The number of units of work: images, runs of bands (fastest)."""
     return stages[0].sizes.images * ceildiv(_bands(stages, rows), _unit(stages, rows))
 
 
@@ -198,7 +198,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``bands.c`` includes."""
+    """The generated header of ``bands.c``."""
     declared = "".join(
         f"GW_KERNEL({kind.symbol});\n"
         f"int32_t {kind.symbol}_extent(const int64_t *arg, int64_t args, int64_t operands, double *out);\n"

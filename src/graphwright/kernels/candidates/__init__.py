@@ -1,1 +1,1 @@
-"""What candidates of all families share, the registry, and candidates whose kernels are generated."""
+"""The registry of kernel candidates, what all families share, and candidates that generate kernels."""

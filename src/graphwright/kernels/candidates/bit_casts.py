@@ -1,4 +1,4 @@
-"""Bits under another dtype: the same memory."""
+"""BitCast: reinterprets the same memory with another dtype."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from graphwright.ops.core.bit_cast import BitCast
 
 @candidate(BitCast)
 def bit_cast(node: Node, context: Context) -> Alias | str:
-    """The operand as it lies, but where a byte of the result holds more than the bits: signs, and bools."""
+    """An alias of the operand, except for small dtypes whose bytes need more than the bits: signed ones, and
+    bools.
+    """
     x, y = node.operand(0).type.dtype, node.output.type.dtype
     if y == BOOL:
         return f"no kernel that tests the bits of {x}"

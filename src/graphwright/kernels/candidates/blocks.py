@@ -1,4 +1,4 @@
-"""Values in blocks of channels, as kernels take them."""
+"""Sizes and strides of values in blocked layouts, for kernels."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
 
 ROW_MAJOR = "its operand is row-major"
-"""Why no kernel of blocks applies."""
+"""The reason why no kernel for blocked layouts applies."""
 
 
 def image_size(value: Value) -> tuple[Dim, Dim]:
-    """Height and width; a value of one spatial axis is one row."""
+    """Height and width of an image; a value with one spatial axis is one row."""
     *_, h, w = (1, *value.type.dims[CHANNELS + 1 :])
     return h, w
 
 
 def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
-    """Elements between images, blocks of channels and rows of a blocked value."""
+    """The strides, in elements, of images, blocks of channels and rows of a blocked value."""
     assert value.layout is not None
     images, blocks, *_, lanes = value.layout.physical_shape(value.type.dims)
     h, w = image_size(value)
@@ -31,5 +31,5 @@ def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
 def on_blocks(
     symbol: str, x: Value, y: Value, args: tuple[Dim, ...], grid: Dim, scratch: Dim, work: Dim
 ) -> Run:
-    """A kernel that takes one blocked value to another."""
+    """A launch of a kernel from one blocked value to another."""
     return Run((Launch(KernelRef(symbol), (x, y), (1,), args, grid, scratch, work),))

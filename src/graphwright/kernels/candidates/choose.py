@@ -1,4 +1,4 @@
-"""Of the candidates that accept a node, the one that is predicted to be the fastest."""
+"""Chooses the kernel candidate for a node that is predicted to be the fastest."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from graphwright.records import dataclass, replace
 
 @dataclass(frozen=True)
 class Offer:
-    """What a candidate makes of a node, and what it adds to the generated kernels for that."""
+    """The result of a candidate for a node, and what it adds to the generated kernels."""
 
     made: Run | Alias
     additions: Sequence[Addition]
     ns: int = 0
-    """Predicted nanoseconds of one core, where it is not the only offer."""
+    """The predicted time on one core in nanoseconds, if it is not the only offer."""
     weighed: tuple[NotTaken, ...] = ()
-    """What the candidate itself chose from."""
+    """The alternatives that the candidate itself did not take."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a node is done, and what else could do it."""
+    """How a node is computed, and the alternatives."""
 
     made: Run | Alias | None
-    """None where no candidate applies."""
+    """None if no candidate applies."""
     offers: tuple[Offer, ...]
-    """Of all that apply, the one that was taken first."""
+    """The offers of all candidates that apply, with the chosen one first."""
     refused: tuple[NotTaken, ...]
-    """Those that do not apply, or that were not asked."""
+    """The candidates that do not apply, or were not asked."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why others do not apply."""
+        """The reasons why other candidates do not apply."""
         return tuple(each.why for each in self.refused if each.code is WhyNot.ILLEGAL)
 
     @property
     def others(self) -> tuple[NotTaken, ...]:
-        """All that was not taken, the fastest first."""
+        """All alternatives that were not taken, the fastest first."""
         weighed = [each for offer in self.offers[:1] for each in offer.weighed]
         slower = [each for each in map(self._slower, self.offers[1:]) if each is not None]
         return tuple(dict.fromkeys((*slower, *weighed, *self.refused)))
@@ -57,7 +57,7 @@ class Choice:
         return NotTaken(" + ".join(names), code, ns=offer.ns) if names else None
 
     def remark(self, node: Node) -> KernelChoice | None:
-        """What reports say of it; None where nothing else was possible."""
+        """The remark about the choice for reports; None if there was no alternative."""
         if not self.others:
             return None
         taken = self.offers[0] if self.offers else None
@@ -67,7 +67,7 @@ class Choice:
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """The offers in words, where there is more than one."""
+        """The offers as alternatives for reports, if there is more than one."""
         if len(self.offers) < 2:
             return ()
         taken, *others = self.offers
@@ -76,9 +76,9 @@ class Choice:
 
 
 def choose(node: Node, context: Context) -> Choice:
-    """The fastest way to do ``node``; of equal ones that which is registered first.
+    """Chooses the fastest way to compute ``node``; of equally fast ones, the one that was registered first.
 
-    Users' own candidates come before graphwright's: these are asked where none of theirs applies.
+    Candidates of plugins take precedence: graphwright's own are asked only if none of them applies.
     """
     candidates = candidates_of(node)
     own = [each for each in candidates if is_plugin_op(each)]
@@ -100,7 +100,7 @@ def choose(node: Node, context: Context) -> Choice:
 def _offers(
     candidates: Sequence[Candidate], node: Node, context: Context
 ) -> tuple[list[Offer], list[NotTaken]]:
-    """What ``candidates`` make of ``node``, and those that make nothing of it."""
+    """The offers of ``candidates`` for ``node``, and the candidates that do not apply."""
     offered: list[Offer] = []
     refused: list[NotTaken] = []
     for candidate in candidates:
@@ -113,14 +113,14 @@ def _offers(
 
 
 def _candidate_name(candidate: Candidate) -> str:
-    """``gemm.product_of_matrices``: the family and the function."""
+    """The name of a candidate: its family and function, such as ``gemm.product_of_matrices``."""
     *_, folder, module = ["", *candidate.__module__.split(".")]
     family = module if folder == "candidates" else folder
     return f"{family}.{getattr(candidate, '__name__', 'candidate')}"
 
 
 def _in_order(node: Node, offers: Sequence[Offer], context: Context) -> tuple[Offer, ...]:
-    """``offers``, the predicted one first, with the one that is taken in front."""
+    """``offers`` by predicted time, with the chosen one first."""
     if len(offers) < 2:
         return tuple(offers)
     ways: dict[str, Offer] = {}
@@ -131,7 +131,9 @@ def _in_order(node: Node, offers: Sequence[Offer], context: Context) -> tuple[Of
 
 
 def _names(made: Run | Alias, kept: bool = True) -> tuple[str, ...]:
-    """Kernels in the order of their launches; a generated one that is not ``kept`` has no name."""
+    """The names of kernels in the order of their launches; a generated one that is not ``kept`` has
+    no name.
+    """
     return tuple(_name(launch, kept) for launch in made.launches) if isinstance(made, Run) else ()
 
 
@@ -143,7 +145,7 @@ def _name(launch: Launch | Copy, kept: bool) -> str:
 
 
 def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
-    """What ``candidate`` makes of ``node``, whose additions are taken back."""
+    """The offer of ``candidate`` for ``node``, with its additions to the generated kernels undone."""
     mark, outer = context.generated.mark(), context.weighed
     context.weighed = []
     found = context.attempt(candidate, node)
@@ -153,7 +155,7 @@ def _offer(candidate: Candidate, node: Node, context: Context) -> Offer | str:
 
 
 def predicted_ns(made: Run | Alias, context: Context) -> int:
-    """Nanoseconds of one core; sizes that are not known yet count as usual ones."""
+    """The predicted time on one core in nanoseconds, with nominal values for unknown sizes."""
     if isinstance(made, Alias):
         return 0
     machine = context.target.machine

@@ -1,4 +1,4 @@
-"""Contractions that stand alone."""
+"""Contractions that are not fused with other ops."""
 
 from __future__ import annotations
 

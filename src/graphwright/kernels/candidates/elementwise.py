@@ -1,4 +1,4 @@
-"""Elementwise ops that fusion leaves alone: those with an absent operand."""
+"""Elementwise ops that fusion does not handle: those with an absent operand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphwright.ops.core.clip import Clip
 
 @candidate(Clip)
 def clip(node: Node, context: Context) -> Run:
-    """A kernel of its own where fusion took none: bounds may come at run time."""
+    """A generated kernel for a Clip that was not fused; its bounds may be known only at run time."""
     x, y = node.operand(0), node.output
     dtype, count = x.type.dtype.computed, x.type.elements
     draft = Draft(node, context)

@@ -1,4 +1,4 @@
-"""Epilogues that library kernels know: ``act(scale * contraction + bias + residual)`` in the store."""
+"""Epilogues built into library kernels: ``act(scale * contraction + bias + residual)`` when they store."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class Epilogue:
 
     @property
     def is_sum(self) -> bool:
-        """Whether more can be added: nothing is clipped yet."""
+        """Whether a bias or residual can still be added, as nothing is clipped yet."""
         return self.low == -math.inf and self.high == math.inf
 
 
 def epilogue_of(
     region: Graph, anchor: Node, channel_axis: int | None, constants: ConstantPool
 ) -> Epilogue | None:
-    """What the nodes of ``region`` do to the result of ``anchor``, if that is all that they do.
+    """The epilogue that the nodes of ``region`` apply to the result of ``anchor``.
 
-    None where the region is more than one chain of scaling, bias, residual and clipping in this order, or
-    has another result than the end of the chain. Views may follow it. ``channel_axis`` of the contraction's
-    result, counted from the front, is the one that a bias has; None if there is none.
+    None if the region is not a single chain of scaling, bias, residual and clipping in this order, optionally
+    followed by views, or if it has another result than the end of the chain. ``channel_axis`` is the axis of
+    the contraction's result, counted from the front, that a bias has; None if there is none.
     """
     value, epilogue = anchor.output, Epilogue()
     chain = {value}
@@ -133,7 +133,7 @@ def _added(before: Epilogue, other: Value, value: Value, axis: int | None) -> Ep
 
 
 def _number(value: Value, constants: ConstantPool) -> float | None:
-    """The element of a constant of one element inside the region."""
+    """The value of a constant with one element inside the region."""
     constant = constant_of(value)
     if constant is None or value.type.elements != 1:
         return None

@@ -1,5 +1,5 @@
-"""Fused nodes: a kernel generated from the region, or a contraction (or two products of one left factor) with
-the rest of the region as its epilogue.
+"""Kernels for Fused nodes: generated from the region, or a library contraction (or two products with the same
+left factor) with the rest of the region as its epilogue.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from graphwright.records import replace
 
 @candidate(Fused, blocks=True)
 def fused(node: Node[Fused], context: Context) -> Run | str:
-    """One kernel for the region; with contractions in it, the library's with an epilogue, or kernels of their
-    own in front of the rest."""
+    """One generated kernel for the region. If it has contractions: a library kernel with an epilogue, or
+    separate kernels for the contractions before the rest.
+    """
     region = region_of(node)
     _lay_out_constants(node, region, context)
     walked = physical_region(region) if has_layouts(region) else region
@@ -43,7 +44,7 @@ def fused(node: Node[Fused], context: Context) -> Run | str:
 
 
 def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
-    """Bring constants that the region reads in blocks into them."""
+    """Packs constants that the region reads in a blocked layout."""
     for position, inner in enumerate(region.inputs):
         value = node.inputs[position]
         if value is None or node.graph is None or inner.layout is None or context.constant(value) is None:
@@ -54,7 +55,7 @@ def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
 def _in_turn(
     node: Node, region: Graph, walked: Graph, anchors: Sequence[Node], context: Context
 ) -> Run | str:
-    """Contractions that take no epilogue, then the rest of the region as a kernel of its own."""
+    """Contractions without an epilogue, then a generated kernel for the rest of the region."""
     runs: list[Run] = []
     results: list[Value] = []
     for anchor in anchors:
@@ -76,7 +77,9 @@ def _in_turn(
 
 
 def _alone(anchor: Node, outer: dict[Value, Value], context: Context) -> Node:
-    """``anchor`` on what the graph around the region knows; its result is temporary where that knows none."""
+    """``anchor`` as a node on values of the outer graph; its result is a temporary if the outer graph has no
+    value for it.
+    """
     inputs = [None if v is None else outer[v] for v in anchor.inputs]
     alone = Node(anchor.op, inputs, [anchor.output.type], name=anchor.name, sources=anchor.sources)
     result = outer.get(anchor.output)
@@ -89,7 +92,7 @@ def _alone(anchor: Node, outer: dict[Value, Value], context: Context) -> Node:
 
 
 def _without(region: Graph, anchors: Sequence[Node]) -> tuple[Graph, dict[Value, Value]]:
-    """``region`` with the results of ``anchors`` as inputs, and what its values have become."""
+    """``region`` with the results of ``anchors`` as inputs, and the map from old to new values."""
     rest = Graph(region.name)
     results = (anchor.output for anchor in anchors)
     inner = {v: rest.add_input(v.type, v.name) for v in (*region.inputs, *results)}
@@ -115,7 +118,9 @@ def _generated(
     context: Context,
     places: dict[Value, Value] | None = None,
 ) -> Launch:
-    """The kernel of a region; ``places``: the outer values behind its own, those of ``node`` by default."""
+    """The launch of the kernel of a region; ``places`` maps its values to outer ones, by default those of
+    ``node``.
+    """
     made = _kernel_of(region, schedule, context)
     ref = context.generate(made.kernel, node.place)
     operands, writes = _operands(places or _outer(node, region), made)
@@ -131,7 +136,7 @@ def _generated(
 
 
 def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKernel:
-    """The kernel of a region, made once for equal ones: layers of a model repeat."""
+    """The kernel of a region, made once for equal regions, as layers of a model repeat."""
     values = region_values(region)
     key, known = region_key(region), context.generated.regions
     if key not in known:
@@ -171,7 +176,7 @@ def _with_epilogue(
 
 
 def _tiles(node: Node, anchor: Node) -> Value | None:
-    """The only result of ``node``, if it has a place for each element of the contraction's."""
+    """The only result of ``node``, if it has as many elements as the result of the contraction."""
     if len(node.outputs) > 1:
         return None
     alike = node.output.type == anchor.output.type and node.output.layout == anchor.output.layout
@@ -179,7 +184,7 @@ def _tiles(node: Node, anchor: Node) -> Value | None:
 
 
 def _outer(node: Node, region: Graph) -> dict[Value, Value]:
-    """Values of the region that the outer graph knows: its inputs and outputs."""
+    """The map from inputs and outputs of the region to values of the outer graph."""
     known: dict[Value, Value] = {}
     for inner, value in zip(region.inputs, node.inputs, strict=True):
         if value is not None:
@@ -195,7 +200,9 @@ def _operands(outer: dict[Value, Value], made: RegionKernel) -> tuple[tuple[Valu
 def _in_place(
     made: RegionKernel, operands: tuple[Value, ...], writes: tuple[int, ...]
 ) -> tuple[tuple[Value, Value], ...]:
-    """Pairs that walk the same elements in the same order, when nothing is read after the first store."""
+    """Pairs (output, input) that access the same elements in the same order, if nothing is read after the
+    first store.
+    """
     if made.rereads or len(writes) > 1:
         return ()
     parameters = made.kernel.parameters

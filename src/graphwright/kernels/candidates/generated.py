@@ -1,4 +1,4 @@
-"""The kernels that are generated for one model, and what a launch of each takes."""
+"""The kernels that are generated for one model, and the cost of their launches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.symbols import Dim, substitute
-from graphwright.kernels.ref import FOREIGN, KernelRef
+from graphwright.kernels.ref import PLUGIN_PREFIX, KernelRef
 from graphwright.loop_nests import RegionKernel
 from graphwright.records import dataclass, field, replace
 from graphwright.targets.base import Target
@@ -22,55 +22,55 @@ GENERATED = "generated"
 """The module name of kernels that are compiled for one model."""
 
 Addition = tuple[dict[Any, Any], Hashable, object]
-"""A table, a key that was new to it, and the value."""
+"""An addition that can be undone: the table, its new key, and the value."""
 
 
 @dataclass(frozen=True)
 class KernelCost:
-    """What a launch of a kernel takes, in the kernel's own sizes."""
+    """The cost of a launch of a kernel, in terms of the kernel's own sizes."""
 
     grid: Dim
     scratch: Dim
     work: Work
 
     def at(self, sizes: Mapping[str, Dim], machine: Machine) -> tuple[Dim, Dim, Dim]:
-        """Units of work, bytes of scratch and nanoseconds of one core where ``sizes`` are known."""
+        """The units of work, bytes of scratch and nanoseconds on one core for ``sizes``."""
         work_ns = predict(work_at(self.work, sizes), machine)
         return substitute(self.grid, sizes), substitute(self.scratch, sizes), work_ns
 
 
 @dataclass
 class GeneratedKernels:
-    """The model's own kernels, each once: equal kernels share a symbol.
+    """The kernels generated for a model; equal kernels are generated once and share a symbol.
 
-    What a candidate adds can be taken back, where another one is chosen.
+    What a candidate adds can be undone if another candidate is chosen.
     """
 
     names: dict[Kernel, str] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     units: dict[CSource, str] = field(default_factory=dict)
-    """The users' own C, and the module name of each."""
+    """The C code of plugins, with the module name of each."""
     functions: dict[CSource, dict[str, None]] = field(default_factory=dict)
-    """What is called of it."""
+    """The functions of the C code that are called."""
     regions: dict[Hashable, tuple[RegionKernel, list[Value]]] = field(default_factory=dict)
-    """Kernels of regions and the values of each region, by what equal regions have in common."""
+    """Kernels of regions and the values of each region, by a key that equal regions share."""
     costs: dict[str, KernelCost] = field(default_factory=dict)
-    """Of kernels that were launched, by their final names."""
+    """The costs of launched kernels, by their final names."""
     _added: list[Addition] = field(default_factory=list)
 
     def mark(self) -> int:
-        """Where :meth:`take_back` goes back to."""
+        """A mark for :meth:`take_back`."""
         return len(self._added)
 
     def take_back(self, mark: int) -> list[Addition]:
-        """Drop what was added since ``mark``; :meth:`put_back` adds it again, to the same kernels as then."""
+        """Undoes the additions since ``mark``; :meth:`put_back` redoes them, with the same kernel names."""
         taken, self._added[mark:] = self._added[mark:], []
         for table, key, _ in reversed(taken):
             del table[key]
         return taken
 
     def put_back(self, taken: Iterable[Addition]) -> None:
-        """Add what was taken back."""
+        """Redoes additions that were undone."""
         for table, key, value in taken:
             self._put(table, key, value)
 
@@ -79,7 +79,7 @@ class GeneratedKernels:
         self._added.append((table, key, value))
 
     def add(self, kernel: Kernel, comment: str) -> KernelRef:
-        """Keep ``kernel`` under a name made from its own and a counter."""
+        """Adds ``kernel`` under a name made from its own name and a counter."""
         key = replace(kernel, name="")
         if key not in self.names:
             self._put(self.names, key, f"{kernel.name}_{len(self.names)}")
@@ -87,9 +87,9 @@ class GeneratedKernels:
         return KernelRef(self.names[key], GENERATED)
 
     def add_source(self, source: CSource, function: str) -> KernelRef:
-        """A function of a user's own C."""
+        """Adds a function of a plugin's C code."""
         if source not in self.units:
-            names = (f"{FOREIGN}{source.stem}{k or ''}" for k in itertools.count())
+            names = (f"{PLUGIN_PREFIX}{source.stem}{k or ''}" for k in itertools.count())
             self._put(self.units, source, next(name for name in names if name not in self.units.values()))
             self._put(self.functions, source, {})
         if function not in self.functions[source]:
@@ -97,7 +97,7 @@ class GeneratedKernels:
         return KernelRef(function, self.units[source])
 
     def cost_of(self, ref: KernelRef, kernel: Kernel, target: Target) -> KernelCost:
-        """What a launch of ``kernel`` takes, which was added as ``ref``."""
+        """The cost of a launch of ``kernel``, which was added as ``ref``."""
         if ref.symbol not in self.costs:
             work = kernel_work(kernel, target.machine)
             cost = KernelCost(target.grid_of(kernel), target.scratch_of(kernel), work)
@@ -105,5 +105,5 @@ class GeneratedKernels:
         return self.costs[ref.symbol]
 
     def kernels(self) -> list[tuple[Kernel, str]]:
-        """Kernels with their final names, and their provenance."""
+        """The kernels with their final names, and comments about their origin."""
         return [(replace(kernel, name=name), self.comments[name]) for kernel, name in self.names.items()]

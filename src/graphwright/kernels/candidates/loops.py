@@ -1,4 +1,6 @@
-"""Kernels written by hand in the loop IR: any dtype, sizes as arguments, compiled with the model."""
+"""Helpers for kernels written directly in the loop IR: for any dtype, with sizes as arguments, compiled with
+the model.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,15 @@ from graphwright.kernels.launch import Launch
 from graphwright.records import replace
 
 _TERMS = 4
-"""Of a size, at most, to be written out in a kernel."""
+"""The most terms of a size that is written out in a kernel; a longer one becomes an argument."""
 _BITS = {1: U8, 2: U16, 4: U32, 8: U64}
 
 
 class Draft:
-    """One kernel of a node while it is written: its parameters in the order of their need, and its sizes.
+    """A kernel of a node under construction: its parameters in order of use, and its sizes.
 
-    The names of the model's own symbols never reach the kernel: :meth:`size` gives each a name of its own. A
-    size of many terms has one too, since indices multiply sizes.
+    The names of the model's symbols never appear in the kernel, as :meth:`size` renames them. A size of many
+    terms also becomes an argument, since indices multiply sizes.
     """
 
     def __init__(self, node: Node, context: Context, name: str = "") -> None:
@@ -45,7 +47,7 @@ class Draft:
         self._outputs: list[tuple[Value, Buffer]] = []
 
     def size(self, dim: Dim) -> Dim:
-        """``dim`` of the model in the kernel's sizes."""
+        """The size ``dim`` of the model in terms of the kernel's sizes."""
         if isinstance(dim, Expr) and len(dim.terms) > _TERMS:
             return self._named(dim)
         return substitute(dim, {atom.name: self._named(symbol(atom.name)) for atom in atoms(dim)})
@@ -60,7 +62,9 @@ class Draft:
         dtype: DType | None = None,
         strides: Sequence[Dim] | None = None,
     ) -> Buffer:
-        """The parameter behind ``value``, viewed with ``shape`` (of the model), dense without ``strides``."""
+        """The parameter for ``value``, viewed with ``shape`` (in sizes of the model), dense unless
+        ``strides`` are given.
+        """
         made = self._parameter(self._inputs, "x", value, shape, dtype)
         if strides is None:
             return made
@@ -69,7 +73,7 @@ class Draft:
         return made
 
     def output(self, value: Value, shape: Sequence[Dim], dtype: DType | None = None) -> Buffer:
-        """As :meth:`input`, for what the kernel writes."""
+        """As :meth:`input`, for a value that the kernel writes."""
         return self._parameter(self._outputs, "y", value, shape, dtype)
 
     def _parameter(
@@ -86,7 +90,7 @@ class Draft:
         return made
 
     def launch(self, *body: Statement, in_place: tuple[tuple[Value, Value], ...] = ()) -> Launch:
-        """The kernel with ``body``, registered and ready."""
+        """Adds the kernel with ``body`` to the generated kernels, and returns its launch."""
         parameters = [*self._inputs, *self._outputs]
         names = tuple(self._sizes.values())
         kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
@@ -103,7 +107,9 @@ class Draft:
 
 
 def moved_dtype(dtype: DType) -> DType | None:
-    """Unsigned integers as wide as an element: what moves them bit by bit; None for other widths."""
+    """The unsigned integer dtype of the same width, with which elements are moved bit by bit; None if there
+    is none.
+    """
     return _BITS.get(dtype.bytes)
 
 
@@ -122,7 +128,7 @@ def nest(
 
 
 def from_end(index: Scalar, size: Dim) -> Scalar:
-    """``index`` counted from the front, where negative ones count from the end of an axis of ``size``."""
+    """``index`` with negative values, which count from the end of an axis of ``size``, made non-negative."""
     wide = cast(index, I64)
     return select(wide < Const(0, I64), wide + Position(size), wide)
 
@@ -136,10 +142,10 @@ def flat_index(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
 
 
 def rows_and_columns(shape: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
-    """Elements before, along and behind ``axis``."""
+    """The number of elements before, along and after ``axis``."""
     return product(tuple(shape[:axis])), shape[axis], product(tuple(shape[axis + 1 :]))
 
 
 def indices_of(names: Sequence[str]) -> tuple[Index, ...]:
-    """Axes as indices."""
+    """The axes as index expressions."""
     return tuple(symbol(name) for name in names)

@@ -1,4 +1,6 @@
-"""Weights in the layout that a library kernel reads: packed once if constant, else before each launch."""
+"""Packs weights to the layout that a library kernel reads: once if they are constant, else before each
+launch.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ def packed(
     shape: tuple[int, ...] | None = None,
     scale: Value | None = None,
 ) -> Value:
-    """``value`` in ``layout``, for ``node``. ``shape``: the layout is that of another view of the value.
-    ``scale`` [images, channels, 1...]: what axis 1 is multiplied with before each launch; the result then has
-    one such array for each of the images.
+    """``value`` in ``layout``, for ``node``; ``shape`` is the view of the value that the layout applies to.
+
+    ``scale`` [images, channels, 1...] multiplies axis 1 before each launch; the result then has one array for
+    each image.
     """
     dims = value.type.dims if shape is None else shape
     made = context.packed(value, layout, shape) if context.constant(value) is not None else None
@@ -30,7 +33,7 @@ def packed(
 
 
 def _rearranged(value: Value, layout: Layout, dims: Shape, node: Node, context: Context) -> Value:
-    """A computed ``value`` of ``dims`` in ``layout``."""
+    """A non-constant ``value`` with shape ``dims``, rearranged to ``layout`` before each launch."""
     type = TensorType(value.type.dtype, layout.physical_shape(dims))
     target = context.temporary(type, "packed")
     draft = Draft(node, context, "pack")
@@ -45,7 +48,7 @@ def _rearranged(value: Value, layout: Layout, dims: Shape, node: Node, context: 
 
 
 def _scaled(value: Value, layout: Layout, dims: Shape, scale: Value, node: Node, context: Context) -> Value:
-    """``value``, which lies in ``layout`` and has ``dims``, with its axis 1 times ``scale``."""
+    """``value``, which is in ``layout`` and has shape ``dims``, with axis 1 multiplied by ``scale``."""
     one, images = layout.physical_shape(dims), scale.type.dims[0]
     target = context.temporary(TensorType(value.type.dtype, (images, *one)), "scaled")
     draft = Draft(node, context, "scale_weights")
@@ -61,7 +64,7 @@ def _scaled(value: Value, layout: Layout, dims: Shape, scale: Value, node: Node,
 
 
 def repeated(value: Value, times: Dim, node: Node, context: Context) -> Value:
-    """The elements of ``value`` so many times, one behind the other, before each launch."""
+    """``value`` repeated ``times`` times in memory, before each launch."""
     count = product(value.memory_shape)
     target = context.temporary(TensorType(value.type.dtype, (times, count)), "repeated")
     draft = Draft(node, context, "repeat")
@@ -74,7 +77,7 @@ def repeated(value: Value, times: Dim, node: Node, context: Context) -> Value:
 def _logical(
     layout: Layout, names: list[str], dims: tuple[Dim, ...]
 ) -> tuple[tuple[Dim, ...], Scalar | None]:
-    """Where the element at a place of the packed array comes from, and whether it is one at all."""
+    """The logical index of each element of the packed array, and the condition that it is not padding."""
     outer = {axis: symbol(name) for axis, name in zip(layout.order, names, strict=False)}
     inner = dict(zip((axis for axis, _ in layout.blocks), names[len(layout.order) :], strict=True))
     index: list[Dim] = [outer[axis] for axis in range(len(dims))]

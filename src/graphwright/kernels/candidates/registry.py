@@ -1,4 +1,4 @@
-"""The table of candidates, and what they may ask of their surroundings."""
+"""The registry of kernel candidates, and the context that they work in."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ B = TypeVar("B", bound=Op)
 
 
 class Unsupported(Exception):
-    """The target cannot run what a candidate asks for; the message says why."""
+    """The target cannot run the kernel that a candidate needs; the message says why."""
 
 
 @dataclass
 class Context:
-    """Where candidates work: the target, the constant pool, the symbols, and the kernels made so far."""
+    """The context of candidates: the target, the constant pool, the symbols, and the kernels generated so
+    far.
+    """
 
     target: Target
     constants: ConstantPool
@@ -54,9 +56,9 @@ class Context:
     generated: GeneratedKernels = field(default_factory=GeneratedKernels)
     choices: Choices = NOTHING_MEASURED
     chosen: list[object] = field(default_factory=list)
-    """The choices that were made, for the report and for tuning, and what they were made from."""
+    """The choices made so far with their alternatives, for the report and for tuning."""
     weighed: list[NotTaken] = field(default_factory=list)
-    """What the candidate at hand considered and did not take."""
+    """The alternatives that the current candidate considered and did not take."""
     _packed: dict[Value, dict[Layout, Value]] = field(default_factory=dict)
     _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
     _prepared: list[Launch] = field(default_factory=list)
@@ -67,7 +69,7 @@ class Context:
 
     @property
     def isa(self) -> Isa:
-        """What the library's kernels are called for. Raises Unsupported for a target that runs none."""
+        """The ISA of the kernel library. Raises Unsupported for a target that cannot run its kernels."""
         return self._isa.on(self.target.machine)
 
     @property
@@ -81,7 +83,7 @@ class Context:
         return f"no kernel of the library runs on {self.target.name}"
 
     def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
-        """What ``candidate`` makes of ``node``, behind the launches that prepare operands for it."""
+        """The result of ``candidate`` for ``node``, with the launches that prepare its operands first."""
         if node.graph is not None:
             self._graph = node.graph
         outer = self._prepared, self._temporaries
@@ -103,7 +105,7 @@ class Context:
             found = candidate(node, self)
             return Run((found,)) if isinstance(found, Launch) else found
         if not self.target.library:
-            return f"users' C does not run on {self.target.name}"
+            return f"C code of plugins cannot run on {self.target.name}"
         self._plugin = f"{plugin_of(candidate)}: "
         try:
             return checked_candidate(
@@ -113,45 +115,50 @@ class Context:
             self._plugin = ""
 
     def _asked(self, candidate: Candidate, node: Node) -> Made:
-        """What a user's ``candidate`` gives: what the context refuses it is a reason, as for any other."""
+        """The result of a plugin's ``candidate``; a request that the context rejects counts as a reason."""
         try:
             return candidate(node, self)
         except Unsupported as reason:
             return str(reason)
 
     def choose(self, kind: str, node: Node, ways: Sequence[str], *details: Hashable) -> str:
-        """Of legal ``ways`` to compute ``node``, the predicted one first, the one that is taken. ``details``
-        tell this node from others with the same content."""
+        """Chooses among valid ``ways`` to compute ``node``, the predicted one first. ``details`` distinguish
+        this node from others with the same content.
+        """
         content = nodes_key((node,)) if self.choices.is_kept else ()
         return self.choices.choose(kind, (content, details), ways, (node,), self.chosen).taken
 
     def generate(self, kernel: Kernel, comment: str) -> KernelRef:
-        """``kernel`` as one of the model's own; ``comment`` says what it is for. Raises Unsupported."""
+        """Adds ``kernel`` to the kernels of the model; ``comment`` says what it is for. Raises
+        Unsupported.
+        """
         refusal = self.target.kernel_refusal(kernel)
         if refusal is not None:
             raise Unsupported(refusal)
         return self.generated.add(on_bytes(kernel), comment)
 
     def cost_of(self, ref: KernelRef, kernel: Kernel) -> KernelCost:
-        """What a launch of ``kernel`` takes, which was generated as ``ref``."""
+        """The cost of a launch of ``kernel``, which was generated as ``ref``."""
         return self.generated.cost_of(ref, on_bytes(kernel), self.target)
 
     def c_function(self, source: CSource, name: str) -> KernelRef:
-        """The function ``name`` of a user's own C, which is compiled with the model. Raises PluginError."""
+        """The function ``name`` of a plugin's C code, which is compiled with the model. Raises
+        PluginError.
+        """
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,100}", name):
             raise PluginError(
-                Diagnostic("plugin-source", f"{name!r} is no name of a C function", source.file)
+                Diagnostic("plugin-source", f"{name!r} is not a valid name of a C function", source.file)
             )
         return self.generated.add_source(source, name)
 
     def temporary(self, type: TensorType, name: str, layout: Layout | None = None) -> Value:
-        """Memory for the node at hand alone."""
+        """A temporary value, whose memory is private to the current node."""
         made = Value(type, name, layout)
         self._temporaries.append(made)
         return made
 
     def table(self, array: Array, name: str) -> Value:
-        """A new constant of the graph that the node at hand is in."""
+        """A new constant in the graph of the current node."""
         return self._held(self.constants.add(array), TensorType(dtype_of(array), array.shape), name)
 
     def _held(self, ref: ConstRef, type: TensorType, name: str) -> Value:
@@ -163,20 +170,20 @@ class Context:
         return made.output
 
     def prepare(self, launch: Launch) -> None:
-        """Run ``launch`` in front of what the candidate at hand returns."""
+        """Runs ``launch`` before the launches that the current candidate returns."""
         self._prepared.append(launch)
 
     def constant(self, value: Value | None) -> Array | None:
-        """The elements of ``value`` if it is a constant in row-major order."""
+        """The elements of ``value`` if it is a row-major constant, else None."""
         constant = constant_of(value)
         if value is None or constant is None or value.layout is not None:
             return None
         return self.constants[constant.value]
 
     def packed(self, value: Value, layout: Layout, shape: tuple[int, ...] | None = None) -> Value:
-        """The constant ``value`` in ``layout``; packed once, however many nodes use it.
+        """The constant ``value`` in ``layout``, packed once however many nodes use it.
 
-        ``shape``: the layout is that of another view of the value, which then stays in the graph as it is.
+        ``shape`` is the view of the value that the layout applies to; the value itself then stays unchanged.
         """
         packed = self._packed.setdefault(value, {})
         if layout not in packed:
@@ -207,9 +214,10 @@ class Context:
         fill: Callable[[Array, Array], None],
         dtype: DType | None = None,
     ) -> Value:
-        """What ``fill(out, array)`` makes of the constant, once for each ``kind``; the value stays.
+        """A new constant that ``fill(out, array)`` computes from the constant ``value``, once for each
+        ``kind``.
 
-        ``dtype``: of what is made, if not that of the constant.
+        ``shape`` and ``dtype`` are those of the result; the dtype is by default that of ``value``.
         """
         kind = self._plugin + kind
         if (value, kind) not in self._derived:
@@ -221,14 +229,14 @@ class Context:
         return self._derived[value, kind]
 
     def _source(self, value: Value) -> tuple[Array, ConstRef]:
-        """The elements of a constant, and what the pool calls them."""
+        """The elements of a constant, and its reference in the pool."""
         array, constant = self.constant(value), constant_of(value)
         if array is None or constant is None:
             raise ValueError(f"{value!r} is not a constant")
         return array, constant.value
 
     def packed_from(self, value: Value) -> list[Value]:
-        """What ``value`` was packed to, seen with its own shape."""
+        """The packed versions of ``value`` that have its own shape."""
         return [made for made in self._packed.get(value, {}).values() if made.type == value.type]
 
 
@@ -237,7 +245,7 @@ def _is_of_library(launch: Launch | Copy) -> bool:
 
 
 def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:
-    """Run ``fill``. Raises PluginError where a user's own fails."""
+    """Calls ``fill``. Raises PluginError if that of a plugin fails."""
     if is_plugin_op(fill):
         guarded(lambda: fill(out, array), fill, "deriving a constant")
     else:
@@ -246,9 +254,9 @@ def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> N
 
 
 Made = Run | Launch | Alias | str
-"""How a node is done, or the reason why a candidate does not apply."""
+"""How a node is computed, or the reason why the candidate does not apply."""
 Candidate = Callable[[Node[Any], Context], Made]
-"""A way to do nodes of the ops that it is registered for."""
+"""A way to compute nodes of the ops that it is registered for."""
 
 
 @dataclass(frozen=True)
@@ -260,13 +268,13 @@ class Contraction(Generic[OpT]):
     node: Node[OpT]
     operands: tuple[Value | None, ...]
     result: Value | None
-    """None where the epilogue stores."""
+    """None if the epilogue stores the result."""
     hook: Hook | None = None
     tiles: Value | None = None
-    """Where the epilogue stores a result for each element of the contraction's: a kernel may leave its tiles
-    there, and call the hook on them in place."""
+    """The result of an epilogue with one element for each element of the contraction: a kernel may store its
+    tiles there, and call the hook on them in place."""
     second: Value | None = None
-    """The right factor of a second product of the same left factor: the hook takes tiles of both."""
+    """The right factor of a second product with the same left factor; the hook takes tiles of both."""
     epilogue: Epilogue = field(default_factory=Epilogue)
     """What the kernel's own store has to do; a candidate that cannot returns the reason."""
 
@@ -286,7 +294,7 @@ class Contraction(Generic[OpT]):
         scratch: Dim,
         work: Dim,
     ) -> Launch:
-        """A call of a library kernel that takes ``operands``, of which the last is the result, and a hook."""
+        """A launch of a library kernel with ``operands``, whose last one is the result, and the hook."""
         result, residual = self.result, self.epilogue.residual
         in_place: tuple[tuple[Value, Value], ...] = ()
         if result is not None and residual is not None and operands.count(residual) == 1:
@@ -344,13 +352,13 @@ def candidate(
 def candidate(
     *ops: type[Op], serves: Callable[[Node[Any]], bool] = lambda node: True, blocks: bool = False
 ) -> Callable[[Candidate], Candidate]:
-    """Register a function as a way to do nodes of ``ops``. It is called with nodes of these ops alone. Of all
-    candidates that accept a node, the one of the shortest predicted time does it; a user's own goes before
-    graphwright's.
+    """Registers a function as a way to compute nodes of ``ops``; it is only called with nodes of these ops.
+    Of all candidates that accept a node, the one with the shortest predicted time is chosen; those of plugins
+    take precedence.
 
-    ``serves`` tells nodes apart that must be decomposed, since no candidate will do them. ``blocks``: it
-    takes operands in channel blocks; a user's own does. Raises PluginError for a user's kernel of what is no
-    op, or of an op that fusion computes from its expression.
+    ``serves`` returns False for nodes that must be decomposed, as no candidate can compute them. ``blocks``
+    says that it accepts operands in blocked layouts; those of plugins always do. Raises PluginError for a
+    plugin's candidate for something that is not an op, or for an op that fusion computes from its expression.
     """
 
     def register(function: Candidate) -> Candidate:
@@ -369,7 +377,7 @@ def _check_registration(function: Candidate, ops: tuple[type[Op], ...]) -> None:
     where = defined_at(function)
     for op in ops:
         if not (isinstance(op, type) and issubclass(op, Op) and hasattr(op, "name")):
-            raise PluginError(Diagnostic("plugin-class", f"{doing}: {op!r} is no registered op", where))
+            raise PluginError(Diagnostic("plugin-class", f"{doing}: {op!r} is not a registered op", where))
         if op.expression is not Op.expression:
             hint = "its expression goes into kernels with what stands around it: drop one of the two"
             message = f"{doing}: {op.name} has an expression, so that no kernel of its own is asked for"
@@ -381,9 +389,9 @@ def _check_registration(function: Candidate, ops: tuple[type[Op], ...]) -> None:
 def contraction(
     op: type[A], groups: Groups, channel_axis: int
 ) -> Callable[[Callable[[Contraction[A], Context], Launch | Run | str]], ContractionCandidate]:
-    """Register a function as the way to launch contractions of ``op``, alone or with an epilogue.
+    """Registers a function that launches contractions of ``op``, with or without an epilogue.
 
-    ``channel_axis`` of the output is the one that a bias has.
+    ``channel_axis`` is the axis of the output that a bias has.
     """
 
     def register(function: Callable[[Contraction[A], Context], Launch | Run | str]) -> ContractionCandidate:
@@ -394,7 +402,7 @@ def contraction(
 
 
 def load() -> None:
-    """Import all candidates, once: those beside the kernels of each family, then those that are generated."""
+    """Imports all candidates once: those of each family of kernels, then those that generate kernels."""
     _load_from(tuple(kernels.__path__))
 
 
@@ -407,21 +415,21 @@ def _load_from(folders: tuple[str, ...]) -> None:
 
 
 def _load(package: str, ending: str) -> None:
-    """Import the modules of ``package`` whose names end like that."""
+    """Imports the modules of ``package`` whose names end in ``ending``."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if module.name.endswith(ending):
             importlib.import_module(f"{package}.{module.name}")
 
 
 def candidates_of(node: Node) -> list[Candidate]:
-    """What is registered for nodes like ``node``, in the order of registration."""
+    """The candidates for nodes like ``node``, in the order of registration."""
     blocked = any(v is not None and v.layout is not None for v in (*node.inputs, *node.outputs))
     registered = _CANDIDATES.get(type(node.op), ())
     return [each.candidate for each in registered if each.serves(node) and (each.blocks or not blocked)]
 
 
 def registered_candidates() -> list[tuple[type[Op], Candidate]]:
-    """All of them, with the ops that they do."""
+    """All candidates, with the ops that they are registered for."""
     return [(op, each.candidate) for op, registered in _CANDIDATES.items() for each in registered]
 
 

@@ -1,4 +1,6 @@
-"""Kernels of truth values alone compute with their bytes: a vector holds four times as many as of masks."""
+"""Rewrites kernels that only compute with bools to use bytes: a vector has four times as many bytes
+as masks.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,11 @@ _FUNCTIONS: Final[dict[str, Callable[..., Scalar]]] = {
     "eq": lambda a, b: apply("xor", apply("xor", a, b), 1),
     "not": lambda a: apply("xor", a, 1),
 }
-"""Of bytes that are 0 or 1, whose results are 0 or 1."""
+"""Functions on bytes that are 0 or 1, with results 0 or 1."""
 
 
 class _OtherKind(Exception):
-    """The kernel has more than truth values and functions of them."""
+    """The kernel has other values than bools, or other functions."""
 
 
 def on_bytes(kernel: Kernel) -> Kernel:

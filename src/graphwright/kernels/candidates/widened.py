@@ -1,4 +1,4 @@
-"""Ops on small dtypes by way of f32: operands widened, the f32 kernel, results narrowed."""
+"""Computes ops on small dtypes with f32 kernels: operands are widened, and results narrowed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphwright.records import replace
 
 _HALVES = frozenset({F16, BF16})
 _EXACT = _HALVES | {I8, U8, I16, U16}
-"""What f32 holds exactly."""
+"""The dtypes that f32 represents exactly."""
 
 _WIDENED: dict[type[Op], frozenset[DType]] = {
     **dict.fromkeys((MatMul, MatMulNBits, Conv, ConvTranspose, LSTM, GRU, RNN), _HALVES),

@@ -1,1 +1,1 @@
-"""Kernels that decide whether a run goes on."""
+"""Kernels that check whether a run may continue."""

@@ -30,5 +30,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``fail.c`` includes."""
+    """The generated header of ``fail.c``."""
     return f"{ABI.c_text()}#define CANNOT_RUN {CANNOT_RUN}\n"

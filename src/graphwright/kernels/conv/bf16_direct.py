@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 SYMBOL: Final = "gw_direct_bf16"
 WIDE: Final = "gw_direct_bf16_wide"
-"""The same without AVX512-BF16, whatever the CPU has."""
+"""The same kernel without AVX512-BF16, even on CPUs that have it."""
 
 
 def in_pairs(args: DirectArgs) -> DirectArgs:
@@ -37,7 +37,7 @@ def in_pairs(args: DirectArgs) -> DirectArgs:
 
 
 def grid(isa: Isa, args: DirectArgs) -> Dim:
-    """Units of work."""
+    """The number of units of work."""
     return direct.grid(isa, in_pairs(args))
 
 
@@ -47,7 +47,7 @@ def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: DirectArgs) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     pixels, read = args.images * args.oh * args.ow, args.images * args.h * args.w
     work = bf16_direct_work(isa.lanes, pixels, args.cin, args.cout, args.kh * args.kw, read)
     if isa.vector_bytes < 64:
@@ -84,7 +84,7 @@ def pack_weights(out: Array, w: Array, isa: Isa) -> None:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach."""
+    """The memory that both kernels access."""
     a = DirectArgs(*map(symbol, ABI.args))
     made = direct.extent(isa, SYMBOL, isa.lanes, scratch_bytes(isa, a))
     pairs, outputs = ceildiv(a.cin, 2 * isa.lanes) * isa.lanes, ceildiv(a.cout, isa.lanes)
@@ -96,6 +96,6 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``bf16_direct.c`` includes."""
+    """The generated header of ``bf16_direct.c``."""
     tile = '#include "conv/halves_tile.h"\n'
     return "\n".join([ABI.c_text(), direct.constants(isa), tile, pair_families(isa)])

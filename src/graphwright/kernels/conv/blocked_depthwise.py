@@ -62,7 +62,7 @@ comes next; its batch is image * CB + block, its rows are output pixels, its col
 
 
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
-    """Units of work: images, blocks of channels, bands of rows (fastest)."""
+    """The number of units of work: images, blocks of channels, bands of rows (fastest)."""
     return args.images * ceildiv(args.groups, isa.lanes) * ceildiv(args.oh, _BAND)
 
 
@@ -94,7 +94,7 @@ def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     planes = args.images * ceildiv(args.groups, isa.lanes)
     work = blocked_depthwise_work(isa.lanes, planes * args.oh * args.ow, args.kh * args.kw)
     moved = 4 * isa.lanes * planes * (args.oh * args.ow + args.h * args.w)
@@ -132,7 +132,7 @@ _COLUMNS: Final = (
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach: rows and columns outside the image are not read."""
+    """The memory that both kernels access: rows and columns outside the image are not read."""
     a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
     blocks = ceildiv(a.groups, isa.lanes)
     return (
@@ -231,7 +231,7 @@ def _any_taps(columns: _Columns, width: int) -> list[str]:
 
 
 def header(isa: Isa) -> str:
-    """What ``blocked_depthwise.c`` includes."""
+    """The generated header of ``blocked_depthwise.c``."""
     columns = " ".join(f"C({c.kw}, {c.stride}, {c.width(isa)})" for c in _COLUMNS)
     constants = f"""
 #define BAND {_BAND} /* output rows of a unit */

@@ -9,8 +9,8 @@ of x. With sums of each channel's weights from the packing, and of a pixel's qua
 
     (W - wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz)
 
-(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
-A 1-D convolution has h = 1.
+(Jacob et al., 2018, section 2.3). All of it wraps like s32, so all ways and divisions into chunks give the
+same bits. A 1-D convolution has h = 1.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_conv_bytes"
 WIDE: Final = "gw_conv_bytes_wide"
-"""The same without AVX512-VNNI, whatever the CPU has."""
+"""The same kernel without AVX512-VNNI, even on CPUs that have it."""
 INTERLEAVE: Final = "gw_interleave_bytes"
 
 
@@ -138,7 +138,7 @@ def _block_panels(isa: Isa, args: ByteConvArgs) -> Dim:
 
 
 def grid(isa: Isa, args: ByteConvArgs) -> Dim:
-    """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
+    """The number of units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
     pixels = _block_panels(isa, args) * panel_columns(isa)
     blocks = ceildiv(args.pixels, pixels) * ceildiv(args.cout, _UNIT_CHANNELS)
     return args.images * args.groups * blocks
@@ -156,7 +156,9 @@ _EFFICIENCY: Final = {"v3": 50, "v4": 88}
 
 
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
-    """Nanoseconds of one core: the multiply-adds, and gathering quads of channels into panels."""
+    """The predicted time on one core, in nanoseconds: the multiply-adds, and gathering quads of channels into
+    panels.
+    """
     quads = args.images * args.groups * args.pixels * _quads(args)
     work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=floordiv(quads, 2))
     return predict(work, isa.machine)
@@ -168,12 +170,12 @@ def interleave_grid(args: InterleaveArgs) -> Dim:
 
 
 def interleave_work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
-    """Nanoseconds of one core: a cycle for two quads."""
+    """The predicted time on one core, in nanoseconds: a cycle for two quads."""
     return predict(Work(cycles=floordiv(quads_bytes(args), 8)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach: taps outside the image are not read."""
+    """The memory that the three kernels access: taps outside the image are not read."""
     a = ByteConvArgs(*map(symbol, ABI.args))
     quads, tiles = ceildiv(a.cin, QUAD), ceildiv(a.cout, TILE_ROWS)
     channels, pixels = a.groups * a.cout, a.pixels
@@ -211,7 +213,7 @@ def _interleave_extent() -> Extent:
 
 
 def header(isa: Isa) -> str:
-    """What ``byte_conv.c`` includes."""
+    """The generated header of ``byte_conv.c``."""
     constants = f"""
 #define NR {panel_columns(isa)} /* output pixels of a tile, and of a panel */
 #define BLOCK_BYTES {_block_bytes(isa)}

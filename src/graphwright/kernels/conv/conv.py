@@ -2,9 +2,9 @@
 
 Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of
 pixels and a few tiles of channels. For each block of input channels the pixels' panels are gathered once
-(Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing", 2006) and
-serve all channels of the unit and of the units after it in the same chunk, while the packed weights stream
-by. What is summed in which order depends on the sizes alone, so any chunking gives the same bits. A 1-D
+(Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing", 2006) and serve
+all channels of the unit and of the units after it in the same chunk, while the packed weights stream by. What
+is summed in which order depends on the sizes alone, so every division into chunks gives the same bits. A 1-D
 convolution has d = h = 1, a 2-D one d = 1.
 """
 
@@ -87,7 +87,7 @@ def _block_panels(isa: Isa) -> int:
 
 
 def grid(isa: Isa, args: ConvArgs) -> Dim:
-    """Units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
+    """The number of units of work: images, groups, blocks of pixels, blocks of output channels (fastest)."""
     units = ceildiv(args.cout, args.unit_tiles * panel_rows(isa))
     return args.images * args.groups * _pixel_blocks(isa, args) * units
 
@@ -105,13 +105,13 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: ConvArgs) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     pixels = args.images * args.groups * args.pixels
     return predict(im2col_work(isa.lanes, pixels, args.cout, args.cin * args.taps), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    """The memory that :data:`SYMBOL` accesses: taps outside the image are not read."""
     a = ConvArgs(*map(symbol, ABI.args))
     pixels, rows = a.pixels, panel_rows(isa)
     x = ((a.images, a.x_n), (a.groups * a.cin, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
@@ -137,7 +137,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``conv.c`` includes."""
+    """The generated header of ``conv.c``."""
     shape = tile_shape(isa)
     constants = f"""
 #define MR {shape.rows} /* output channels of a tile */

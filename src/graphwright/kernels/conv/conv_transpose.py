@@ -82,7 +82,7 @@ def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """Nanoseconds of one core: products of small tiles, each added to the output."""
+    """The predicted time on one core, in nanoseconds: products of small tiles, each added to the output."""
     rows = product([args.images, args.groups, args.cout])
     outputs = product([rows, args.od, args.oh, args.ow])
     pixels = product([args.d, args.h, args.w])
@@ -95,7 +95,7 @@ def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    """The memory that :data:`SYMBOL` accesses: taps outside the image are not read."""
     a = ConvTransposeArgs(*map(symbol, ABI.args))
     channels, results = a.groups * a.cin, a.groups * a.cout
     x = (
@@ -128,7 +128,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``conv_transpose.c`` includes."""
+    """The generated header of ``conv_transpose.c``."""
     shape = tile_shape(isa)
     constants = f"""
 #define MR {shape.rows} /* rows of a tile */

@@ -52,7 +52,7 @@ hook. The hook, or a null pointer, comes next; a tile is one channel (row) by th
 
 
 def grid(args: DepthwiseArgs) -> Dim:
-    """Units of work: images, channels, planes of the output, bands of rows (fastest)."""
+    """The number of units of work: images, channels, planes of the output, bands of rows (fastest)."""
     return args.images * args.channels * args.od * ceildiv(args.oh, _BAND)
 
 
@@ -67,7 +67,7 @@ def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: DepthwiseArgs) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     planes = args.images * args.channels * args.od
     vectors = planes * args.oh * ceildiv(args.ow, isa.lanes)
     work = planar_depthwise_work(planes, vectors, args.taps)
@@ -96,7 +96,7 @@ _WINDOWS: Final = (_Window(3, 1, 4), _Window(3, 2, 2), _Window(5, 1, 4), _Window
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches: taps outside the image are not read."""
+    """The memory that :data:`SYMBOL` accesses: taps outside the image are not read."""
     a = DepthwiseArgs(*map(symbol, ABI.args))
     x = ((a.images, a.x_n), (a.groups, a.x_c), (a.d, a.x_d), (a.h, a.x_h), (a.w, a.x_w))
     y = ((a.images, a.y_n), (a.channels, a.y_c), (a.od, a.y_d), (a.oh, a.y_h), (a.ow, a.y_w))
@@ -168,7 +168,7 @@ def _rows(window: _Window, rows: int) -> str:
 
 
 def header(isa: Isa) -> str:
-    """What ``depthwise.c`` includes."""
+    """The generated header of ``depthwise.c``."""
     windows = " ".join(f"W({window.size}, {window.stride})" for window in _WINDOWS)
     constants = f"""
 #define BAND {_BAND} /* output rows of a unit */

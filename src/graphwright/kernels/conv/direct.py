@@ -11,7 +11,7 @@ and, for larger strides, columns sorted by their remainder, so that the pixels o
 above and below the image are left out.
 
 Convolutions of more weights than the cache holds run in parts of the channels, whose sums wait in scratch.
-Bands, tiles and parts depend on the sizes alone, so any chunking gives the same bits.
+Bands, tiles and parts depend on the sizes alone, so every division into chunks gives the same bits.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
 
 
 def grid(isa: Isa, args: DirectArgs) -> Dim:
-    """Units of work: images, groups, bands of rows, bands of columns, output blocks (fastest)."""
+    """The number of units of work: images, groups, bands of rows, bands of columns, output blocks
+    (fastest).
+    """
     rows, columns = _bands(isa, args)
     return args.images * args.groups * rows * columns * _units(isa, args)
 
@@ -202,7 +204,7 @@ def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, rows: Dim, columns: Dim)
 
 
 def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     pixels, groups = args.images * args.oh * args.ow, args.groups
     taps = args.cin * args.kh * args.kw
     work = direct_work(isa.lanes, pixels, args.cout, taps, PLANAR if planar else DIRECT)
@@ -210,7 +212,7 @@ def work_ns(isa: Isa, args: DirectArgs, planar: bool = False) -> Dim:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach: taps outside the image are not read."""
+    """The memory that both kernels access: taps outside the image are not read."""
     a = DirectArgs(*map(symbol, ABI.args))
     copied, planar = scratch_bytes(isa, a), planar_scratch_bytes(isa, a)
     return (
@@ -294,7 +296,7 @@ def constants(isa: Isa) -> str:
 
 
 def header(isa: Isa) -> str:
-    """What ``direct.c`` includes."""
+    """The generated header of ``direct.c``."""
     elements = '#include "movement/elements.h"\n'
     parts = [constants(isa), families(isa), transpose(isa), strided.picks(4, isa)]
     return "\n".join([elements, ABI.c_text(), *parts])

@@ -92,7 +92,7 @@ def output_groups(isa: Isa, cout: Dim) -> Dim:
 
 
 def grid(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """Units of work: images, blocks of tiles, groups of output channels (fastest)."""
+    """The number of units of work: images, blocks of tiles, groups of output channels (fastest)."""
     blocks = ceildiv(tiles(m, args), args.block_tiles)
     return args.images * blocks * ceildiv(output_groups(isa, args.cout), args.unit_groups)
 
@@ -154,7 +154,7 @@ def _dense_strides(isa: Isa, channels: int, h: Dim, w: Dim) -> tuple[Dim, Dim, D
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach: pixels outside the image are not read."""
+    """The memory that both kernels access: pixels outside the image are not read."""
     return tuple(_extent(m, isa) for m in SYMBOLS)
 
 
@@ -186,7 +186,7 @@ def _extent(m: int, isa: Isa) -> Extent:
 
 
 def header(isa: Isa) -> str:
-    """What ``winograd.c`` includes."""
+    """The generated header of ``winograd.c``."""
     constants = f"""
 #define STORED {STORED} /* points of a line whose weights are packed */
 #define RUN {_RUN} /* tiles of a row that are transformed at once */

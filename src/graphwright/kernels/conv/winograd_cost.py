@@ -40,7 +40,9 @@ def _points(m: int, pixels: Dim) -> Dim:
 
 @lru_cache(maxsize=KEPT)
 def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """Nanoseconds of one core: products while weights stream by, then both transforms."""
+    """The predicted time on one core, in nanoseconds: products while weights stream by, then both
+    transforms.
+    """
     machine = isa.machine
     l2, l3, memory = machine.l2.bytes, machine.l3, machine.memory
     in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)

@@ -52,7 +52,7 @@ def _pairs(args: GemmArgs) -> GemmArgs:
 
 
 def grid(isa: Isa, args: GemmArgs) -> Dim:
-    """Units of work."""
+    """The number of units of work."""
     return gemm.grid(isa, args)
 
 
@@ -70,7 +70,9 @@ _PACK_CYCLES: Final = 3
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
-    """Nanoseconds of one core: as of a GEMM, with a faster product and half the bytes of B."""
+    """The predicted time on one core, in nanoseconds: as of a GEMM, with a faster product and half the bytes
+    of B.
+    """
     batch, b = args.batch0 * args.batch1, args.k * args.n
     vectors = batch * args.m * ceildiv(args.n, isa.lanes)
     packed = args.b_k == 0 and args.b_n == 0
@@ -97,7 +99,7 @@ def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the kernels reach."""
+    """The memory that the kernels access."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     own = Bf16Args(*map(symbol, Bf16Args._fields))
     batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), gemm.panel_columns(isa)
@@ -128,7 +130,7 @@ def _dual_extent(isa: Isa) -> Extent:
 
 
 def header(isa: Isa) -> str:
-    """What ``bf16_gemm.c`` includes."""
+    """The generated header of ``bf16_gemm.c``."""
     shape = gemm.tile_shape(isa)
     own = f"enum {{ BF16_ARGS = GEMM_ARGS + {len(Bf16Args._fields)}, BF16_DUAL_ARGS = DUAL_ARGS + 1 }};\n"
     return "\n".join([gemm.constants(isa), own, grids.c_text(), pair_tiles(shape, isa), _streams(isa)])

@@ -6,7 +6,8 @@ With sums of columns from the packing, and of rows where B has a zero point,
 
     (A - za) @ (B - zb) = A @ B - za * colsum(B) - zb * (rowsum(A) - K * za)
 
-(Jacob et al., 2018, section 2.3). All of it wraps like s32, so every way and any chunking give the same bits.
+(Jacob et al., 2018, section 2.3). All of it wraps like s32, so all ways and divisions into chunks give the
+same bits.
 
 Loops: a unit of the grid is a part of the rows and two panels of columns; units of a chunk that share their
 rows share the packed A, which stays in the second-level cache while the panels pass by.
@@ -38,7 +39,7 @@ from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_gemm_bytes"
 WIDE: Final = "gw_gemm_bytes_wide"
-"""The same without AVX512-VNNI, whatever the CPU has."""
+"""The same kernel without AVX512-VNNI, even on CPUs that have it."""
 PACK: Final = "gw_pack_bytes"
 
 
@@ -122,7 +123,7 @@ def _block_rows(isa: Isa, k: Dim) -> Dim:
 
 
 def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Units of work."""
+    """The number of units of work."""
     tiles, blocks = ceildiv(args.m, TILE_ROWS), ceildiv(args.m, _block_rows(isa, args.k))
     return grids.units(args.batch0 * args.batch1, blocks, tiles, args.n, panel_columns(isa))
 
@@ -138,7 +139,7 @@ _EFFICIENCY: Final = {"v3": 75, "v4": 85}
 
 
 def work_ns(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Nanoseconds of one core: the multiply-adds, and B from memory."""
+    """The predicted time on one core, in nanoseconds: the multiply-adds, and B from memory."""
     elements = args.batch0 * args.batch1 * args.k * args.n
     work = Work(byte_fmas=args.m * elements, efficiency=_EFFICIENCY[isa.name], weights=elements)
     return predict(work, isa.machine)
@@ -150,12 +151,12 @@ def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
 
 
 def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
-    """Nanoseconds of one core: two cycles a byte."""
+    """The predicted time on one core, in nanoseconds: two cycles a byte."""
     return predict(Work(cycles=2 * args.batch * args.k * args.n), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach."""
+    """The memory that the three kernels access."""
     a = ByteGemmArgs(*map(symbol, ByteGemmArgs._fields))
     result = ((a.batch0, a.c_batch0), (a.batch1, a.c_batch1), (a.m, a.c_m), (a.n, 1))
     row_zeros = ((a.batch0, a.za_batch0), (a.batch1, a.za_batch1), (a.m, a.za_m))
@@ -192,7 +193,7 @@ def _pack_extent(isa: Isa) -> Extent:
 
 
 def header(isa: Isa) -> str:
-    """What ``byte_gemm.c`` includes."""
+    """The generated header of ``byte_gemm.c``."""
     constants = f"""
 #define NR {panel_columns(isa)} /* columns of a panel of B */
 #define BLOCK_BYTES {_block_bytes(isa)}

@@ -16,7 +16,8 @@ Loops: a unit of the grid is a part of the rows and one or two panels of columns
 chunk are computed together, so that a block of A in the second-level cache serves all of them; it is read in
 place where its rows are dense and vectors long, else packed. With no more rows than a tile has and a packed
 B, what counts is to read B once at the speed of the memory: several panels are read side by side. Blocks of
-K, tiles of rows and panels of columns depend on the sizes alone, so any chunking gives the same bits.
+K, tiles of rows and panels of columns depend on the sizes alone, so every division into chunks gives the same
+bits.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def _group_rows(isa: Isa) -> int:
 
 
 def grid(isa: Isa, args: GemmArgs) -> Dim:
-    """Units of work."""
+    """The number of units of work."""
     tiles = ceildiv(args.m, tile_shape(isa).rows)
     blocks = ceildiv(args.m, _BLOCK_ROWS)
     return grids.units(args.batch0 * args.batch1, blocks, tiles, args.n, panel_columns(isa))
@@ -223,7 +224,8 @@ def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
-    """Nanoseconds of one core: products of whole vectors of columns, C stored by tiles, and A and B read.
+    """The predicted time on one core, in nanoseconds: products of whole vectors of columns, C stored by
+    tiles, and A and B read.
 
     A packed B is of weights.
     """
@@ -247,7 +249,7 @@ def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the kernels reach."""
+    """The memory that the kernels access."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     batch, width = ((a.batch0, a.b_batch0), (a.batch1, a.b_batch1)), panel_columns(isa)
     panels = Reach(4, (*batch, (ceildiv(a.n, width) * width * a.k, 1)))
@@ -356,7 +358,7 @@ def constants(isa: Isa) -> str:
 
 
 def header(isa: Isa) -> str:
-    """What ``gemm.c`` includes."""
+    """The generated header of ``gemm.c``."""
     shape = tile_shape(isa)
     unrolled = [
         tiles(shape, isa),

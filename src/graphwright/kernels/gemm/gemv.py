@@ -2,7 +2,7 @@
 
 A single row or column in the result: where the matrix lies along K, each of its rows is a dot product; where
 it lies across, its rows are added up, eight at a time. A short K: rows of the result one after the other. A
-cell's sum is the same however the cells are grouped, so any chunking gives the same bits.
+cell's sum is the same however the cells are grouped, so every division into chunks gives the same bits.
 """
 
 from __future__ import annotations

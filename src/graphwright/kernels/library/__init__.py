@@ -1,1 +1,1 @@
-"""What the families of kernels share: arguments, extents, register tiles and headers of C."""
+"""What the kernel families share: arguments, memory extents, register tiles and C headers."""

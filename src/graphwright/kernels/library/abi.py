@@ -1,5 +1,5 @@
-"""What a kernel is called with, defined once: Python builds launches by it, and C reads them by what
-:meth:`Abi.c_text` writes.
+"""The operands and arguments of a kernel, defined once: Python builds launches from the definition, and
+:meth:`Abi.c_text` generates the C code that reads them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Abi:
     ``n0`` to ``n7``, ``"double clip"`` for the bits of a double, and ``"stages first"`` for what ``records``
     has under ``stages``, with the names ``first_count`` and so on (of an array ``count0``, ...).
 
-    A kernel that takes an epilogue finds the hook behind its operands, and the hook's own operands and
-    arguments behind that.
+    In a kernel that takes an epilogue, the hook follows the operands, and the hook's own operands and
+    arguments follow those of the kernel.
     """
 
     name: str
@@ -40,15 +40,16 @@ class Abi:
         return tuple(name for field in self.fields for name in self._names(field))
 
     def ordered(self, **operands: T) -> tuple[T, ...]:
-        """What is given for each operand, in the order of the call. Raises ValueError where one is missing
-        or unknown."""
+        """The values of ``operands`` in the order of the call. Raises ValueError if one is missing or
+        unknown.
+        """
         if operands.keys() != set(self.operands):
             wrong = sorted(operands.keys() ^ set(self.operands))
             raise ValueError(f"{self.name} takes {', '.join(self.operands)}: wrong or missing {wrong}")
         return tuple(operands[name] for name in self.operands)
 
     def positions(self, *operands: str) -> tuple[int, ...]:
-        """Where these operands stand in the call."""
+        """The positions of these operands in the call."""
         return tuple(self.operands.index(name) for name in operands)
 
     def values(self, **fields: Dim | tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -80,7 +81,7 @@ class Abi:
 
     @cached_property
     def _lengths(self) -> dict[str, int]:
-        """How many arguments each field is."""
+        """The number of arguments of each field."""
         return {_parts(field)[1]: len(self._names(field)) for field in self.fields}
 
     def _names(self, field: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""How far a kernel of the library reaches, declared beside it in its own arguments.
+"""Declares which memory a library kernel accesses, as a function of its arguments.
 
-Every module with kernels has a function ``extents(isa)``; each declaration becomes the C function
-``NAME_extent``, which the runtime asks when a plan is made (see :mod:`graphwright.targets.cpu.c.extent`). A
-kernel without one is not built.
+Each module with kernels has a function ``extents(isa)``. Each declaration becomes the C function
+``NAME_extent``, which the runtime calls for bounds checks when it makes a plan (see
+:mod:`graphwright.targets.cpu.c.extent`). A kernel without a declaration is not built.
 """
 
 from __future__ import annotations
@@ -25,33 +25,35 @@ from graphwright.targets.cpu.c.extent import (
 )
 
 Axis = tuple[Dim, Dim]
-"""Elements along an axis, and from one to the next."""
+"""The number of elements along an axis, and its stride in elements."""
 
 COUNT: Final = (0, 1 << 47)
-"""What an argument may be unless its declaration says otherwise: less than any address."""
+"""The default range of an argument: below any address."""
 SIGNED: Final = (-(1 << 47), 1 << 47)
 STEP: Final = (1, 1 << 31)
-"""Of what is divided by, as strides and dilations of windows are."""
+"""The range of divisors, such as strides and dilations of windows."""
 PAD: Final = (-(1 << 31), 1 << 31)
-"""Of pads that may crop."""
+"""The range of pads, which crop if they are negative."""
 SIZE: Final = (0, 1 << 31)
-"""Of what is multiplied and bounded by no operand."""
+"""The range of sizes that are multiplied and that no operand bounds."""
 FLAG: Final = (0, 1)
 BITS: Final = (-(1 << 63), 1 << 63)
-"""Of the bits of a float: anything."""
+"""The range of the bits of a float: all values."""
 UNITS: Final = symbol("units")
-"""The grid that a kernel is launched with."""
+"""The symbol of the grid that a kernel is launched with."""
 
 Bounds = dict[str, tuple[int, int]]
 _AXES: Final = frozenset(
     ("n", "c", "cb", "d", "h", "w", "m", "k", "batch", "batch0", "batch1", "channel", "depth", "row")
 )
-"""The last words of strides."""
+"""The names of axes, with which names of strides end."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Elements of ``item`` bytes along ``axes``, behind ``offset`` elements; none where an axis has none."""
+    """The accessed part of an operand: elements of ``item`` bytes along ``axes``, after ``offset`` elements.
+    It is empty if an axis is.
+    """
 
     item: Dim
     axes: tuple[Axis, ...]
@@ -59,13 +61,13 @@ class Reach:
     optional: bool = False
     """Whether the operand may be absent."""
     unhooked: bool = False
-    """Whether it is touched only where there is no epilogue."""
+    """Whether it is accessed only without an epilogue."""
     in_place: bool = False
-    """Whether it may be absent where there is an epilogue, which finds its tiles there if it is not."""
+    """Whether it may be absent if there is an epilogue; if it is present, the tiles are stored there."""
 
 
 class Tiles(NamedTuple):
-    """What an epilogue is called for, tile by tile: all of [batch, rows, columns]."""
+    """The index space that an epilogue is called for, tile by tile."""
 
     batch: Dim
     rows: Dim
@@ -74,11 +76,12 @@ class Tiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Extent:
-    """What a kernel may touch. ``args`` names its arguments in order; expressions may also hold
-    :data:`UNITS`.
+    """The memory that a kernel may access. ``args`` are the names of its arguments in order; expressions may
+    also contain :data:`UNITS`.
 
-    ``bounds``: what arguments may be, of those that are not :data:`COUNT`. ``multiples`` must be 0,
-    ``at_least_0`` not negative. ``tiles``: of a kernel that takes an epilogue, behind its operands.
+    ``bounds`` are the ranges of arguments that differ from :data:`COUNT`. The expressions ``multiples`` must
+    be 0, and ``at_least_0`` must not be negative. ``tiles`` is for a kernel that takes an epilogue, which
+    follows its operands.
     """
 
     symbol: str
@@ -92,10 +95,10 @@ class Extent:
     at_least_0: tuple[Dim, ...] = ()
     tiles: Tiles | None = None
     needs_hook: bool = False
-    """Whether the epilogue may not be absent."""
+    """Whether the epilogue is required."""
 
     def c_text(self) -> str:
-        """The C function."""
+        """The C function ``NAME_extent``."""
         writer = _Writer(self.args)
         operands = len(self.operands) + (self.tiles is not None)
         writer.lines += [
@@ -142,14 +145,14 @@ class Extent:
 
 
 class ExtentInC(Extent):
-    """Of a kernel whose C file has the function itself."""
+    """The extent of a kernel whose C file defines the function itself."""
 
     def c_text(self) -> str:
         return ""
 
 
 def c_text(extents: tuple[Extent, ...]) -> str:
-    """The C functions of ``extents``, behind the helpers that they need."""
+    """The C functions of ``extents``, after the helpers that they need."""
     return "\n".join([HELPERS, *(extent.c_text() for extent in extents)])
 
 
@@ -174,8 +177,8 @@ def within(bounds: tuple[int, int], *names: str) -> dict[str, tuple[int, int]]:
 
 
 def stride_bounds(args: tuple[str, ...], *operands: str) -> Bounds:
-    """Of the arguments ``args`` those that are strides of ``operands``, which may be negative: ``x_n`` or
-    ``y_row``, say.
+    """The ranges of those of ``args`` that are strides of ``operands``, such as ``x_n`` or ``y_row``, which
+    may be negative.
     """
     words = {name: name.rpartition("_") for name in args}
     strides = (name for name, (operand, _, axis) in words.items() if operand in operands and axis in _AXES)
@@ -183,14 +186,14 @@ def stride_bounds(args: tuple[str, ...], *operands: str) -> Bounds:
 
 
 def window_bounds(args: tuple[str, ...]) -> Bounds:
-    """Of the arguments ``args`` those that say where the taps of a window lie."""
+    """The ranges of those of ``args`` that describe the taps of a window."""
     kinds = {"stride": STEP, "dilation": STEP, "pad": PAD, "kernel": SIZE}
     taps = within(SIZE, *(name for name in args if name in ("kd", "kh", "kw")))
     return taps | {name: kinds[name.split("_")[0]] for name in args if name.split("_")[0] in kinds}
 
 
 class _Writer:
-    """C statements; what occurs in several expressions is computed once."""
+    """Writes C statements; common subexpressions are computed once."""
 
     def __init__(self, args: tuple[str, ...]) -> None:
         self.lines: list[str] = []
@@ -223,7 +226,7 @@ class _Writer:
         self.lines += [f"if ({condition})", "    return 1;"]
 
     def write_reach(self, reach: Reach, target: str) -> None:
-        """The end of what is touched; negative where the operand may be absent."""
+        """Writes the end of the accessed part; negative if the operand may be absent."""
         low, high, counts = [self.text(reach.offset)], [self.text(reach.offset)], []
         for count, stride in reach.axes:
             counts.append(f"{self.text(count)} > 0")

@@ -47,13 +47,13 @@ def scratch_bytes(args: CouplingArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: CouplingArgs) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     steps = args.rows * args.classes * args.classes
     return predict(Work(cycles=3 * _USUAL_ROUNDS * steps), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     a = CouplingArgs(*map(symbol, ABI.args))
     pairs = floordiv(a.classes * (a.classes - 1), 2)
     reaches = ABI.ordered(x=dense(4, a.rows, pairs), y=dense(4, a.rows, a.classes))
@@ -62,5 +62,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``coupling.c`` includes."""
+    """The generated header of ``coupling.c``."""
     return f"{ABI.c_text()}#define CHUNK {_CHUNK} /* rows of a unit */\n"

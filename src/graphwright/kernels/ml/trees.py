@@ -92,14 +92,14 @@ class Trees:
         return 8 * self.block * self.size
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: steps from node to node, then the sums."""
+        """The predicted time on one core, in nanoseconds: steps from node to node, then the sums."""
         steps = self.trees * (self.depth + 2) * _STEP_CYCLES
         return predict(Work(cycles=self.rows * (steps + 4 * self.size)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_trees`` reaches. What offsets in nodes, trees and votes say is believed: the compiler made
-    them.
+    """The memory that ``gw_trees`` accesses. What offsets in nodes, trees and votes say is believed: the
+    compiler made them.
     """
     a = arguments(*ABI.args)
     return (
@@ -124,6 +124,6 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``trees.c`` includes."""
+    """The generated header of ``trees.c``."""
     folds = ", ".join(f"{fold.name} = {fold.value}" for fold in Fold)
     return f"{ABI.c_text()}enum {{ {folds} }};\n"

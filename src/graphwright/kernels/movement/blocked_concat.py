@@ -46,24 +46,24 @@ ABI: Final = Abi("copy_channels", ("x", "y"), CopyChannelsArgs._fields)
 
 
 def grid(isa: Isa, args: CopyChannelsArgs) -> Dim:
-    """Units of work: images, blocks of y that are written to, chunks of pixels (fastest)."""
+    """The number of units of work: images, blocks of y that are written to, chunks of pixels (fastest)."""
     blocks = ceildiv(args.y_first + args.channels, isa.lanes) - floordiv(args.y_first, isa.lanes)
     return args.images * blocks * ceildiv(args.h * args.w, _CHUNK)
 
 
 def scratch_bytes(isa: Isa, args: CopyChannelsArgs) -> Dim:
-    """None."""
+    """The kernel needs no scratch."""
     return 0
 
 
 def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
-    """Nanoseconds of one core: half a cycle an element, in and out once."""
+    """The predicted time on one core, in nanoseconds: half a cycle an element, in and out once."""
     elements = args.images * args.h * args.w * args.channels
     return predict(Work(cycles=floordiv(elements, 2), moved=8 * elements), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches: whole blocks."""
+    """The memory that :data:`SYMBOL` accesses: whole blocks."""
     a = CopyChannelsArgs(*map(symbol, CopyChannelsArgs._fields))
     x_blocks, y_blocks = (ceildiv(first + a.channels, isa.lanes) for first in (a.x_first, a.y_first))
     pixels = (a.w * isa.lanes, 1)
@@ -82,5 +82,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``blocked_concat.c`` includes."""
+    """The generated header of ``blocked_concat.c``."""
     return f"{ABI.c_text()}#define CHUNK {_CHUNK} /* pixels of a unit */\n"

@@ -53,16 +53,18 @@ class CopyNd:
 
     @property
     def grid(self) -> Dim:
-        """Shares of about equal size."""
+        """The number of units of work, which are of about equal size."""
         return shares(product(self.shape) * self.element_size)
 
     @property
     def scratch_bytes(self) -> Dim:
-        """None."""
+        """The kernel needs no scratch."""
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: rows as they are, or element by element where one side strides."""
+        """The predicted time on one core, in nanoseconds: rows as they are, or element by element where one
+        side strides.
+        """
         elements = product(self.shape)
         each = ceildiv(elements * self.element_size, 8)
         cycles = minimum(15 * product(self.shape[:-1]), each)
@@ -72,7 +74,7 @@ class CopyNd:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_copy_nd`` reaches."""
+    """The memory that ``gw_copy_nd`` accesses."""
     a = arguments(*ABI.args)
     strides = (f"{what}{axis}" for what in ("d", "s") for axis in range(MAX_RANK))
     return (
@@ -91,5 +93,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``copy.c`` includes."""
+    """The generated header of ``copy.c``."""
     return "\n".join([ABI.c_text(), rows.c_text(isa), transposition.c_text(isa)])

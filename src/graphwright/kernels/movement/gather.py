@@ -69,22 +69,22 @@ class Gather:
 
     @property
     def grid(self) -> Dim:
-        """Shares of about equal size."""
+        """The number of units of work, which are of about equal size."""
         return shares(self.outer * self.count * self.inner * self.element_size)
 
     @property
     def scratch_bytes(self) -> Dim:
-        """None."""
+        """The kernel needs no scratch."""
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: an index takes some cycles, its row is moved."""
+        """The predicted time on one core, in nanoseconds: an index takes some cycles, its row is moved."""
         rows = self.outer * self.count
         return predict(Work(cycles=4 * rows, moved=rows * self.inner * 2 * self.element_size), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_gather`` reaches."""
+    """The memory that ``gw_gather`` accesses."""
     a = arguments(*ABI.args)
     return (
         Extent(
@@ -103,7 +103,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``gather.c`` includes."""
+    """The generated header of ``gather.c``."""
     return "\n".join([ABI.c_text(), code(), rows.c_text(isa)])
 
 

@@ -55,17 +55,17 @@ class CheckIndices:
 
     @property
     def grid(self) -> Dim:
-        """Shares of about equal size."""
+        """The number of units of work, which are of about equal size."""
         return minimum(ceildiv(self.rows, _SHARE), _MAX_SHARES)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: indices are read and compared in vectors."""
+        """The predicted time on one core, in nanoseconds: indices are read and compared in vectors."""
         indices = self.rows * len(self.sizes)
         return predict(Work(cycles=floordiv(indices, 4), moved=self.index_size * indices), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_check_indices`` reaches."""
+    """The memory that ``gw_check_indices`` accesses."""
     a = arguments(*ABI.args)
     return (
         Extent(
@@ -80,5 +80,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``indices.c`` includes."""
+    """The generated header of ``indices.c``."""
     return ABI.c_text() + code()

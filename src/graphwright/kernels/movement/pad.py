@@ -67,23 +67,23 @@ class PadNd:
 
     @property
     def grid(self) -> Dim:
-        """Shares of about equal size."""
+        """The number of units of work, which are of about equal size."""
         return shares(product(self.out_shape) * self.element_size)
 
     @property
     def scratch_bytes(self) -> Dim:
-        """None."""
+        """The kernel needs no scratch."""
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: bytes in and out, and what is around each row."""
+        """The predicted time on one core, in nanoseconds: bytes in and out, and what is around each row."""
         cycles = product(self.out_shape[:-1]) * (10 if self.mode is PadMode.CONSTANT else 50)
         moved = product(self.out_shape) * 2 * self.element_size
         return predict(Work(cycles=cycles, moved=moved), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_pad_nd`` reaches."""
+    """The memory that ``gw_pad_nd`` accesses."""
     a = arguments(*ABI.args)
     signed = (f"{what}{axis}" for what in ("before", "d", "s") for axis in range(MAX_RANK))
     return (
@@ -103,6 +103,6 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``pad.c`` includes."""
+    """The generated header of ``pad.c``."""
     modes = ", ".join(f"{mode.name} = {mode.value}" for mode in PadMode)
     return "\n".join([ABI.c_text(), f"enum {{ {modes} }};", rows.c_text(isa)])

@@ -48,23 +48,23 @@ ABI: Final = Abi("reblock", ("x", "y"), ReblockArgs._fields)
 
 
 def grid(isa: Isa, args: ReblockArgs) -> Dim:
-    """Units of work: images, blocks of channels, chunks of pixels (fastest)."""
+    """The number of units of work: images, blocks of channels, chunks of pixels (fastest)."""
     return args.images * ceildiv(args.channels, isa.lanes) * ceildiv(args.h * args.w, _CHUNK)
 
 
 def scratch_bytes(isa: Isa, args: ReblockArgs) -> Dim:
-    """None."""
+    """The kernel needs no scratch."""
     return 0
 
 
 def work_ns(isa: Isa, args: ReblockArgs) -> Dim:
-    """Nanoseconds of one core."""
+    """The predicted time on one core, in nanoseconds."""
     planes = args.images * ceildiv(args.channels, isa.lanes)
     return predict(reblock_work(isa.lanes, planes, args.h * args.w), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach."""
+    """The memory that both kernels access."""
     a = ReblockArgs(*map(symbol, ReblockArgs._fields))
     blocks = ceildiv(a.channels, isa.lanes)
     plain = ((a.images, a.plain_n), (a.channels, a.plain_c), (a.h, a.plain_h), (a.w, 1))
@@ -83,5 +83,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``reblock.c`` includes."""
+    """The generated header of ``reblock.c``."""
     return "\n".join([ABI.c_text(), f"#define CHUNK {_CHUNK} /* pixels of a unit */\n", transpose(isa)])

@@ -52,7 +52,7 @@ ABI: Final = Abi("lrn", ("x", "y"), BlockedLrnArgs._fields)
 
 
 def grid(isa: Isa, args: BlockedLrnArgs) -> Dim:
-    """Units of work: images, groups of pixels (fastest)."""
+    """The number of units of work: images, groups of pixels (fastest)."""
     return args.images * ceildiv(args.h * args.w, _PIXELS)
 
 
@@ -62,13 +62,15 @@ def scratch_bytes(isa: Isa, args: BlockedLrnArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
-    """Nanoseconds of one core: cycles of a vector for the power, and one for each channel of the window."""
+    """The predicted time on one core, in nanoseconds: cycles of a vector for the power, and one for each
+    channel of the window.
+    """
     vectors = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes)
     return predict(Work(cycles=vectors * (3 * isa.lanes // 2 + args.size)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     a = BlockedLrnArgs(*map(symbol, BlockedLrnArgs._fields))
     blocks, pixels = ceildiv(a.channels, isa.lanes), (a.w * isa.lanes, 1)
     return (
@@ -88,7 +90,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``blocked_lrn.c`` includes."""
+    """The generated header of ``blocked_lrn.c``."""
     return "\n".join(
         [ABI.c_text(), f"#define PIXELS {_PIXELS} /* of a unit */\n", vmath(isa, ("sqrt", "pow"))]
     )

@@ -74,7 +74,9 @@ def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: BlockedPoolArgs, average: bool = False) -> Dim:
-    """Nanoseconds of one core for max or average: both steps combine vectors of a row."""
+    """The predicted time on one core, in nanoseconds, for max or average: both steps combine vectors of a
+    row.
+    """
     vectors = args.kh * args.w + (args.kw + average) * args.ow
     pixels = args.h * args.w + args.oh * args.ow
     moved = 4 * isa.lanes * args.images * ceildiv(args.channels, isa.lanes) * pixels
@@ -82,12 +84,14 @@ def work_ns(isa: Isa, args: BlockedPoolArgs, average: bool = False) -> Dim:
 
 
 def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Nanoseconds of one core for the global average: it adds pixels one after the other."""
+    """The predicted time on one core, in nanoseconds, for the global average: it adds pixels one after the
+    other.
+    """
     return predict(Work(cycles=global_grid(isa, args) * (args.h * args.w * 5 + 40)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach."""
+    """The memory that the three kernels access."""
     a = BlockedPoolArgs(*map(symbol, BlockedPoolArgs._fields))
     blocks, pixel = ceildiv(a.channels, isa.lanes), (isa.lanes, 1)
     x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, isa.lanes), pixel))
@@ -116,5 +120,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``blocked_pool.c`` includes."""
+    """The generated header of ``blocked_pool.c``."""
     return ABI.c_text()

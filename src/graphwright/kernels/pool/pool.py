@@ -98,7 +98,7 @@ class Pool:
         return 4 * (line + self.out[2] + 64)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: both steps combine vectors of a row."""
+        """The predicted time on one core, in nanoseconds: both steps combine vectors of a row."""
         before, after = ceildiv(self.size[2], isa.lanes), ceildiv(self.out[2], isa.lanes)
         vectors = self.kernel[0] * self.kernel[1] * before + self.kernel[2] * after
         moved = 4 * self.batch * self.channels * (product(self.size) + product(self.out))
@@ -108,7 +108,7 @@ class Pool:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach."""
+    """The memory that the three kernels access."""
     a = arguments(*ABI.args)
     size, out, kernel, stride, before, after, dilation = (
         (getattr(a, f"{what}0"), getattr(a, f"{what}1"), getattr(a, f"{what}2")) for what in _SPATIAL
@@ -141,5 +141,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``pool.c`` includes."""
+    """The generated header of ``pool.c``."""
     return ABI.c_text()

@@ -44,10 +44,10 @@ class Rnn(Recurrent):
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     return (CELL.extent(SYMBOL),)
 
 
 def header(isa: Isa) -> str:
-    """What ``elman.c`` includes."""
+    """The generated header of ``elman.c``."""
     return CELL.abi.c_text() + c_text(isa)

@@ -46,10 +46,10 @@ class Gru(Recurrent):
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     return (CELL.extent(SYMBOL),)
 
 
 def header(isa: Isa) -> str:
-    """What ``gru.c`` includes."""
+    """The generated header of ``gru.c``."""
     return CELL.abi.c_text() + c_text(isa)

@@ -47,10 +47,10 @@ class Lstm(Recurrent):
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches."""
+    """The memory that :data:`SYMBOL` accesses."""
     return (CELL.extent(SYMBOL),)
 
 
 def header(isa: Isa) -> str:
-    """What ``lstm.c`` includes."""
+    """The generated header of ``lstm.c``."""
     return CELL.abi.c_text() + c_text(isa)

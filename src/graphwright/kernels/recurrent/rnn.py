@@ -125,7 +125,7 @@ class Cell:
         return 4 * (columns * (POINTS + 2 * ROWS) + padded)
 
     def extent(self, symbol: str) -> Extent:
-        """How far the kernel reaches."""
+        """The memory that the kernel accesses."""
         a = arguments(*self.abi.args)
         directions = ceildiv(UNITS, ceildiv(a.batch, ROWS))
         rows = directions * ceildiv(a.hidden * self.gates, PANEL) * PANEL
@@ -204,7 +204,9 @@ class Recurrent:
         return self.CELL.scratch_bytes(self.hidden)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: each step reads the weights again, from the cache that holds them."""
+        """The predicted time on one core, in nanoseconds: each step reads the weights again, from the cache
+        that holds them.
+        """
         weights = self.hidden * self.CELL.gates * (self.inputs + self.hidden)
         cycles = self.batch * self.hidden + 400
         step = Work(fmas=self.batch * weights, efficiency=90, cycles=cycles, moved=4 * weights)

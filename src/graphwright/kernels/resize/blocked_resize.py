@@ -57,7 +57,7 @@ ABI: Final = Abi("blocked_resize", ("x", "y"), BlockedResizeArgs._fields, RECORD
 
 
 def grid(isa: Isa, args: BlockedResizeArgs) -> Dim:
-    """Units of work: images, blocks of channels, output rows (fastest)."""
+    """The number of units of work: images, blocks of channels, output rows (fastest)."""
     return args.images * ceildiv(args.channels, isa.lanes) * args.oh
 
 
@@ -67,12 +67,14 @@ def scratch_bytes(symbol: str, args: BlockedResizeArgs) -> Dim:
 
 
 def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
-    """Nanoseconds of one core: cycles for the vector that is written and for each that is read."""
+    """The predicted time on one core, in nanoseconds: cycles for the vector that is written and for each that
+    is read.
+    """
     return predict(Work(cycles=grid(isa, args) * args.ow * (5 + 2 * TAPS[symbol] ** 2)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach."""
+    """The memory that the three kernels access."""
     a = BlockedResizeArgs(*map(symbol, BlockedResizeArgs._fields))
     blocks = ceildiv(a.channels, isa.lanes)
     x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w * isa.lanes, 1)))
@@ -91,5 +93,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``blocked_resize.c`` includes."""
+    """The generated header of ``blocked_resize.c``."""
     return f"{ABI.c_text()}{modes()}"

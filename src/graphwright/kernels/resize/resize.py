@@ -111,8 +111,9 @@ class Resize:
         return 16 * self.taps * self.out_height + 12 * self.taps * self.out_width + 64
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: rows of x that are read are resized, and as many as there are taps are
-        blended. Columns come one by one, but where there are twice as many of them."""
+        """The predicted time on one core, in nanoseconds: rows of x that are read are resized, and as many as
+        there are taps are blended. Columns come one by one, but where there are twice as many of them.
+        """
         rows, taps = self.planes * self.out_height, self.taps
         resized = self.planes * minimum(self.height, taps * self.out_height) * self.out_width
         doubled = self.out_width == 2 * self.width
@@ -123,7 +124,7 @@ class Resize:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far the three kernels reach. Columns are numbered by 32 bits."""
+    """The memory that the three kernels access. Columns are numbered by 32 bits."""
     a = arguments(*ABI.args)
     strides = (a.x_plane, a.x_row), (a.y_plane, a.y_row)
     made = (
@@ -149,7 +150,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``resize.c`` includes."""
+    """The generated header of ``resize.c``."""
     return f"{ABI.c_text()}{modes()}"
 
 

@@ -67,7 +67,7 @@ class Choose:
         return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: setting up, and a look at each box."""
+        """The predicted time on one core, in nanoseconds: setting up, and a look at each box."""
         return predict(Work(cycles=self.grid * (4000 + 7 * self.count)), isa.machine)
 
 
@@ -86,12 +86,12 @@ class Join:
         return JOIN_ABI.values(parts=self.units, limit=self.limit)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core."""
+        """The predicted time on one core, in nanoseconds."""
         return predict(Work(cycles=70 * self.units), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach."""
+    """The memory that both kernels access."""
     return _choose_extent(), _join_extent()
 
 
@@ -128,5 +128,5 @@ def _join_extent() -> Extent:
 
 
 def header(isa: Isa) -> str:
-    """What ``non_max_suppression.c`` includes."""
+    """The generated header of ``non_max_suppression.c``."""
     return f"{CHOOSE_ABI.c_text()}{JOIN_ABI.c_text()}#define TOO_MANY_BOXES {TOO_MANY_BOXES}\n"

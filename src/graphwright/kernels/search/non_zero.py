@@ -59,12 +59,12 @@ class NonZero:
         return minimum(ceildiv(product(self.shape), _SHARE) + 1, _MAX_SHARES)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: two cycles an element."""
+        """The predicted time on one core, in nanoseconds: two cycles an element."""
         return predict(Work(cycles=2 * product(self.shape)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far both kernels reach. What counts say of the elements is believed."""
+    """The memory that both kernels access. What counts say of the elements is believed."""
     a = arguments(*ABI.args)
     written = ABI.ordered(
         x=dense(a.size, a.elements),
@@ -89,5 +89,5 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``non_zero.c`` includes."""
+    """The generated header of ``non_zero.c``."""
     return f"{ABI.c_text()}enum {{ MAX_RANK = {MAX_RANK} }};\n"

@@ -73,13 +73,15 @@ class TopK:
         return 2 * 16 * (self.k + maximum(self.k, _SPARE))
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: a scan of the row, slow where its elements are apart, and a sort."""
+        """The predicted time on one core, in nanoseconds: a scan of the row, slow where its elements are
+        apart, and a sort.
+        """
         scan = self.count * (1 if self.inner == 1 else 30) + floordiv(self.count, 2)
         return predict(Work(cycles=self.outer * self.inner * (scan + 80 * self.k)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far ``gw_top_k`` reaches."""
+    """The memory that ``gw_top_k`` accesses."""
     a = arguments(*ABI.args)
     size = a.code - floordiv(a.code % 4, 3)  # code 3 is bf16
     outer = ceildiv(UNITS, a.inner)
@@ -102,6 +104,6 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def header(isa: Isa) -> str:
-    """What ``top_k.c`` includes."""
+    """The generated header of ``top_k.c``."""
     kinds = ", ".join(f"{kind.name} = {kind.value}" for kind in Kind)
     return f"{ABI.c_text()}enum {{ {kinds} }};\n#define SPARE {_SPARE}\n"

@@ -117,7 +117,9 @@ class Fft:
         return 4 * (4 * (self.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """Nanoseconds of one core: a cycle for each element of each pass of radix 2."""
+        """The predicted time on one core, in nanoseconds: a cycle for each element of each pass of
+        radix 2.
+        """
         return predict(Work(cycles=self.rows * self.length * self.length.bit_length()), isa.machine)
 
 
@@ -128,7 +130,7 @@ def _listed(side: int) -> tuple[int, ...]:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """How far :data:`SYMBOL` reaches. The radices of each side are those of :func:`stages`."""
+    """The memory that :data:`SYMBOL` accesses. The radices of each side are those of :func:`stages`."""
     a = arguments(*ABI.args)
     factors: Dim = 2 * a.length
     multiples: list[Dim] = [a.n1 * a.n2 - a.length]
@@ -233,5 +235,5 @@ def _odd(radix: int) -> list[str]:
 
 
 def header(isa: Isa) -> str:
-    """What ``fft.c`` includes."""
+    """The generated header of ``fft.c``."""
     return "\n".join([ABI.c_text(), transpose(isa), *(_stage(radix) for radix in RADICES)])

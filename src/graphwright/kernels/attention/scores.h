@@ -1,0 +1,112 @@
+/* Products, masks and exponentials of tiles of scores. */
+
+#ifndef GW_ATTENTION_SCORES_H
+#define GW_ATTENTION_SCORES_H
+
+#include "attention/pack.h"
+
+/* c[rows][vectors * VL] = a @ b of pairs without the instruction for them, or added to it. */
+static void product_of_halves(int64_t rows, int64_t vectors, int64_t k, const float *a, const float *b,
+                              float *c, int add) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t v = 0; v < vectors * VL; v += VL) {
+            vf sum = add ? vf_load(c + r * PITCH + v) : (vf){0};
+            for (int64_t j = 0; j < k; j++) {
+                int32_t bits;
+                memcpy(&bits, a + r * PITCH + j, sizeof bits);
+                const vf pair = (vf)vi_set1(bits), x = vf_load(b + j * NR + v);
+                sum = vf_fma(lower_half(pair), lower_half(x), sum);
+                sum = vf_fma(upper_half(pair), upper_half(x), sum);
+            }
+            vf_store(c + r * PITCH + v, sum);
+        }
+}
+
+/* c[rows][] = a @ b, or added to it, for one or two vectors. */
+GW_INLINE void multiply(const head *h, int64_t rows, int two, int64_t k, const float *a, const float *b,
+                        float *c, int add) {
+#if VL == 16
+    if (h->pairs && h->k.native) {
+        pair_product_of[rows - 1][two](k, a, b, c, add);
+        return;
+    }
+#endif
+    if (h->pairs)
+        product_of_halves(rows, two + 1, k, a, b, c, add);
+    else
+        product_of[rows - 1][two](k, a, b, c, add);
+}
+
+/* The mask of n <= VL scores from column j on. */
+GW_INLINE vf mask_at(const struct attention_args *t, const float *row, int64_t j, int64_t n) {
+    float lane[VL] = {0};
+    if (t->mask_col == 0)
+        return vf_set1(*row);
+    if (t->mask_col == 1)
+        return load_upto(row + j, n);
+    for (int64_t i = 0; i < n; i++)
+        lane[i] = row[(j + i) * t->mask_col];
+    return vf_load(lane);
+}
+
+/* Scores x with a mask: the sum of both, or the mask where it is not 0. */
+GW_INLINE vf masked(const struct attention_args *t, vf x, vf mask) {
+    return t->fill ? vf_select(mask == (vf){0}, x, mask) : x + mask;
+}
+
+/* Scores with softcap and mask, -inf from column n up to a whole vector; the largest. */
+GW_INLINE float finish_scores(const struct attention_args *t, const float *mask, int64_t n, float *s) {
+    const vf below = vf_set1(-__builtin_inff());
+    const vf cap = vf_set1((float)t->softcap), inverse = vf_set1(1.0f / (float)t->softcap);
+    vf most = below;
+    if (!mask && t->softcap == 0) {
+        int64_t j = 0;
+        for (; j + VL <= n; j += VL)
+            most = vf_larger(vf_load(s + j), most);
+        if (j < n) {
+            const vf x = vf_select(vi_first(n - j), vf_load(s + j), below);
+            vf_store(s + j, x);
+            most = vf_larger(x, most);
+        }
+        return vf_largest(most);
+    }
+    for (int64_t j = 0; j < n; j += VL) {
+        const int64_t m = smaller(VL, n - j);
+        vf x = vf_load(s + j);
+        if (t->softcap != 0)
+            x = cap * VF_MATH(tanh)(x * inverse);
+        if (mask)
+            x = masked(t, x, mask_at(t, mask, j, m));
+        if (m < VL)
+            x = vf_select(vi_first(m), x, below);
+        vf_store(s + j, x);
+        most = vf_larger(x, most);
+    }
+    return vf_largest(most);
+}
+
+/* s = exp(s - largest) up to column n, zeros from there to column end; their sum. */
+GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
+    const vf shift = vf_set1(largest);
+    vf total = {0};
+    int64_t j = 0;
+    for (; j + 3 * VL < n; j += 4 * VL) {
+        vf e[4];
+        for (int i = 0; i < 4; i++)
+            e[i] = vf_load(s + j + i * VL) - shift;
+        vf_powers(e);
+        for (int i = 0; i < 4; i++)
+            vf_store(s + j + i * VL, e[i]);
+        total += (e[0] + e[1]) + (e[2] + e[3]);
+    }
+    for (; j < n; j += VL) {
+        const vf e = vf_power(vf_load(s + j) - shift);
+        total += e;
+        vf_store(s + j, e);
+    }
+    for (; j < end; j += VL)
+        vf_store(s + j, (vf){0});
+    return vf_total(total);
+}
+
+#endif

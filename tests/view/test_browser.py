@@ -184,6 +184,17 @@ def test_dark_pages_are_dark(page: Browser) -> None:
     page.media(prefers_color_scheme="light")
 
 
+def test_a_stage_beside_leaves_the_middle_where_it_is(page: Browser) -> None:
+    middle = f"{VIEW}.camera.x + {VIEW}.size.width / 2 / {VIEW}.camera.scale"
+    before, whole = page.run(middle), page.run(f"{VIEW}.size.width")
+    page.run(f"{PAGE}.compare(2)")
+    page.wait(f"{VIEW}.size.width < {whole}")
+    assert abs(page.run(middle) - before) < 1
+    page.run(f"{PAGE}.compare(-1)")
+    page.wait(f"{VIEW}.size.width === {whole}")
+    assert abs(page.run(middle) - before) < 1
+
+
 def test_it_prints(page: Browser) -> None:
     page.run(f"{VIEW}.print(true)")
     assert page.run(COLOURS) > 4 and page.run(f"{VIEW}.canvas.width") == 1600

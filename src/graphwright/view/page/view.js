@@ -33,6 +33,7 @@ export class View {
     this.linked = [];
     this.overlay = "op";
     this.painted = 0;
+    this.prints = false;
     /** @type {HTMLCanvasElement[]} Behind the first one, while the page is printed. */
     this.sheets = [];
     this.waits = false;
@@ -89,7 +90,7 @@ export class View {
   }
 
   paint() {
-    if (!this.scene) return;
+    if (!this.scene || this.prints) return;
     paint(this.context, this.scene, this.camera, this.size, this.look_of_boxes());
     if (!this.painted++) performance.mark("graph");
   }
@@ -244,9 +245,12 @@ export class View {
 
   // -- size and print
 
+  /** To the size of the frame; what is in the middle stays there. */
   measure() {
-    const ratio = Math.min(2, devicePixelRatio || 1);
+    if (this.prints) return;
+    const ratio = Math.min(2, devicePixelRatio || 1), before = this.size.width;
     this.resize(Math.max(1, this.frame.clientWidth), Math.max(1, this.frame.clientHeight), ratio);
+    for (const camera of this.cameras) if (camera) camera.x += (before - this.size.width) / 2 / camera.scale;
   }
 
   resize(width, height, ratio) {
@@ -258,15 +262,14 @@ export class View {
   /** On paper: all that is open, in twice the resolution, in the colours of a light page, on as many sheets as it takes. */
   print(begins) {
     this.sheets.splice(0).forEach((sheet) => sheet.remove());
+    this.prints = begins;
+    this.recolour();
     if (begins) {
-      this.before = this.camera;
-      this.resize(SHEET.width, SHEET.height, SHEET.ratio);
-      this.recolour();
+      this.canvas.width = SHEET.width * SHEET.ratio;
+      this.canvas.height = SHEET.height * SHEET.ratio;
       this.paint_sheets();
     } else {
-      this.cameras[this.index] = this.before || null;
       this.measure();
-      this.recolour();
       this.paint();
     }
   }

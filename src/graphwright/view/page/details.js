@@ -34,7 +34,7 @@ export class Details {
     if (decisions.length) rows.push(["merges", `${taken} taken, ${decisions.length - taken} refused`]);
     this.panel.replaceChildren(
       element("h2", {}, `Stage: ${this.model.label(index)}`), table(rows),
-      element("p", {}, "Select a box to see what it is, and what became of it at other stages. Open a group with a double click or Enter. Press ? for all keys."),
+      element("p", {}, "Select a box to see its details and the corresponding nodes at other stages. Open a group with a double click or Enter. Press ? for all keys."),
     );
   }
 

@@ -87,6 +87,12 @@ CASES = {
         '%b = Sub(%x, %a): f32[2, 1000000] from "b"',
         "return %b",
     ),
+    Code.ROW_FUNCTION: (
+        "%x: f32[32, 128]",
+        '%a = ReduceSum[axes=(1,)](%x): f32[32, 1] from "a"',
+        '%b = Sigmoid(%a): f32[32, 1] from "b"',
+        "return %b",
+    ),
     Code.CYCLE: (
         "%x: f32[8, 16]",
         '%a = Exp(%x): f32[8, 16] from "a"',
@@ -112,6 +118,26 @@ def test_each_exit_has_its_code(code: Code) -> None:
     for each in found:
         assert (each.verdict is Verdict.TAKEN) == (each.code is Code.MERGED)
         assert each.why
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "tail"),
+    [
+        (8, 128, ""),  # a launch costs more
+        (32, 4, ""),  # each lane reduces a row of its own
+        (32, 128, '%c = Mul(%x, %b): f32[32, 128] from "c"'),  # each element of a row reads it
+    ],
+    ids=("few rows", "short rows", "read by rows"),
+)
+def test_functions_of_one_value_per_row_that_stay(rows: int, columns: int, tail: str) -> None:
+    module = module_of(
+        f"%x: f32[{rows}, {columns}]",
+        f'%a = ReduceSum[axes=(1,)](%x): f32[{rows}, 1] from "a"',
+        f'%b = Sigmoid(%a): f32[{rows}, 1] from "b"',
+        *([tail] if tail else []),
+        f"return {'%c' if tail else '%b'}",
+    )
+    assert decided(module)["a", "b"].code is Code.MERGED
 
 
 def test_codes_are_stable_words_with_a_sentence_each() -> None:

@@ -10,10 +10,15 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
+from graphwright.loop_nests.builder import weight_of_node
 from graphwright.loop_nests.nest import Nest
 
 ROW_SHARE: Final = 80
 """Percent of the second-level cache that one row's operands may take if they are walked several times."""
+FUNCTION_WEIGHT: Final = 50
+"""The least weight of a node that computes a transcendental function."""
+FEWEST_ROWS: Final = 16
+"""Rows from which on such functions cost more, one lane at a time, than another launch."""
 
 
 def rows_stay_in_cache(candidate: Candidate) -> Refusal | None:
@@ -54,6 +59,26 @@ def folded_operands_stay(candidate: Candidate) -> Refusal | None:
         return None
     why = "a reduction computes it as it reads, and its operand is stored anyway"
     return Refusal(Code.FOLDED_OPERAND, why)
+
+
+def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
+    """A transcendental function of one value per row, whose result no row reads, gets a kernel of its own: a
+    kernel that reduces rows computes it for a single lane of a vector."""
+    first, *more = candidate.consumer.nodes
+    if more or not candidate.producer.has_reduction or weight_of_node(first) < FUNCTION_WEIGHT:
+        return None
+    values, nest = first.output.type.elements, candidate.nest
+    is_few = isinstance(values, int) and values < FEWEST_ROWS
+    if is_few or any(user.output.type.elements != values for user in first.output.users):
+        return None
+    if nest.domain[-1:] != nest.reduced[-1:] or not set(nest.reduced).isdisjoint(
+        nest.axes_of(nest.place_of(first.output))
+    ):
+        return None
+    row = nest.axes.extent(nest.reduced)
+    if isinstance(row, int) and row <= candidate.target.limits.lane_row:  # each lane reduces a row of its own
+        return None
+    return Refusal(Code.ROW_FUNCTION, Code.ROW_FUNCTION.means)
 
 
 def _is_folded(node: Node) -> bool:

@@ -14,7 +14,7 @@ from graphwright.records import dataclass
 
 TOGETHER: Final = "one kernel"
 APART: Final = "two kernels"
-EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND)
+EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND, Code.ROW_FUNCTION)
 """Why a legal merge is expected not to pay."""
 _SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 

@@ -119,6 +119,10 @@ class Code(enum.StrEnum):
         "FUSE_FOLDED_OPERAND",
         "the operand is stored anyway, and the only reader, a reduction, computes the result itself",
     )
+    ROW_FUNCTION = (
+        "FUSE_ROW_FUNCTION",
+        "a transcendental function of one value per row would fill one lane of a vector",
+    )
     LAST_VIEW = "FUSE_LAST_VIEW", "a view at the end of a kernel is free outside the kernel"
 
     # ---- rules and switches

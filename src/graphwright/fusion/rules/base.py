@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from graphwright.fusion.benefit import folded_operands_stay, narrow_operands_stay, rows_stay_in_cache
+from graphwright.fusion.benefit import (
+    folded_operands_stay,
+    narrow_operands_stay,
+    row_functions_stay_apart,
+    rows_stay_in_cache,
+)
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Kind
 from graphwright.ir.refusal import Refusal
@@ -21,7 +26,12 @@ Pattern = Callable[[Candidate], bool]
 """Whether a rule is about a candidate. It may look at nodes and types; loops are not analysed yet."""
 Check = Callable[[Candidate], Refusal | str | None]
 """Why a legal candidate is not to be merged; None where it may be."""
-COMMON: Final[tuple[Check, ...]] = (narrow_operands_stay, folded_operands_stay, rows_stay_in_cache)
+COMMON: Final[tuple[Check, ...]] = (
+    narrow_operands_stay,
+    folded_operands_stay,
+    rows_stay_in_cache,
+    row_functions_stay_apart,
+)
 """What each built-in rule demands of a merge to pay."""
 NEIGHBOURS, ALL = 2, 3
 """Values of the option ``opt_level``: from the first on loops are merged with loops, from the second on with

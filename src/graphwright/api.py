@@ -1,4 +1,4 @@
-"""What ``graphwright.compile`` does."""
+"""Implements ``graphwright.compile``."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from graphwright.frontends.torch.source import TorchSource
 
 AnySource: TypeAlias = "Source | Module | Opened | TorchSource"
-"""What one entry is compiled from."""
+"""The source of one entry."""
 
 
 def _timed(observe: Observer) -> Observer:
-    """``observe``, which logs the time of each stage as well."""
+    """``observe``, extended to log the time of each stage."""
     last = time.perf_counter()
 
     def observe_and_log(name: str, product: object) -> None:
@@ -80,30 +80,38 @@ def compile(
     options: Options | Mapping[str, Any] | None = None,
     observe: Observer = observe_nothing,
 ) -> Model:
-    """Compile an ONNX model (path, bytes, open binary file or ModelProto), a PyTorch module or exported
-    program (or its file, .pt2 or TorchScript), or a module built by hand; these stay as they are.
+    """Compiles an ONNX model, a PyTorch model or a module built by hand, and returns the model ready to run.
+
+    ``source`` is an ONNX model (path, bytes, open binary file or ModelProto), a ``torch.nn.Module``, an
+    ExportedProgram, a file of PyTorch (.pt2 or TorchScript), or a :class:`Module`. It is not changed.
 
     A ``torch.nn.Module`` is exported with ``example_inputs``, a tuple of arguments of its ``forward``, and
-    ``example_kwargs``, those by name; a dict alone is all by name. ``dynamic_shapes`` are those of
-    ``torch.export.export``. The model is called as the module is (:meth:`Model.__call__`).
+    ``example_kwargs``, arguments by name; a dict as ``example_inputs`` has all arguments by name.
+    ``dynamic_shapes`` is passed to ``torch.export.export``. The compiled model is called like the module
+    (:meth:`Model.__call__`).
 
-    ``shapes`` gives sizes of inputs, or ranges of them: a dict such as ``{"x": (1, 3, 224, "W=64..2048")}``,
-    or the sizes alone where the model has one input. ``constants`` replaces inputs by arrays, numbers or
-    lists; ``outputs`` keeps these values and what they need, inner values as well. ``gears`` are shapes that
-    get programs of their own, a dict of lists of shapes by input or a :class:`graphwright.Gears`.
-    ``states`` are inputs that the model keeps from run to run, each with the output that is its next value:
-    callers neither feed nor receive them. ``options`` is a :class:`graphwright.CompileOptions`, or a dict of
-    some of them above those of the environment. ``specialize`` is the option of that name, and so are
-    ``tune``, seconds in which kernels and fusions are measured, and ``external_data``, a folder that weights
-    may lie in beside the model's own. ``observe(stage, product)`` is
-    called after each stage.
+    - ``shapes``: sizes of inputs, or ranges of sizes, by input: ``{"x": (1, 3, 224, "W=64..2048")}``. For
+      a model with one input, the sizes suffice.
+    - ``constants``: arrays, numbers or lists that replace inputs, by input.
+    - ``outputs``: the values to compute, which may be intermediate values; by default the model's
+      outputs.
+    - ``gears``: shapes that get static programs of their own: a dict of lists of shapes by input, or a
+      :class:`graphwright.Gears`.
+    - ``states``: inputs that the model keeps between runs, each with the output that is its next value.
+      Callers neither feed nor receive them.
+    - ``specialize``, ``tune``, ``external_data``: the options of these names. ``tune`` is the time to
+      measure kernels and fusions, in seconds; ``external_data`` a folder with weights, in addition to the
+      folder of the model.
+    - ``options``: a :class:`graphwright.CompileOptions`, or a dict of options that override the
+      environment's.
+    - ``observe``: a function that is called with (stage, product) after each stage of the compilation.
 
-    A dict of sources gives a model with several entries, on one set of weights and of states: that of the
-    first entry, whose :attr:`Model.entries` has all. ``shapes``, ``constants``, ``outputs``, ``gears`` and
-    ``states`` are then dicts by entry.
+    A dict of sources by name makes a model with several entries, which share weights and states. The result
+    is the model of the first entry, and its :attr:`Model.entries` has all. ``shapes``, ``constants``,
+    ``outputs``, ``gears`` and ``states`` are then dicts by entry.
 
-    Raises ModelError with all faults of the model, FeedError for sizes that the model does not have,
-    OptionError, PluginError, ToolchainError.
+    Raises ModelError, which lists all faults of the model, FeedError for sizes that do not fit the model,
+    OptionError, PluginError and ToolchainError.
     """
     start, observe = time.perf_counter(), _timed(observe) if log.is_debugged() else observe
     start_of_import = now()
@@ -130,7 +138,7 @@ def compile(
             entry.bind(observe)
         record_stage("import", start_of_import)
         package = _package(entries, options, observe)
-        if any(_is_of_torch(each.source) for each in arguments.values()):  # not files: these are read anew
+        if any(_is_of_torch(each.source) for each in arguments.values()):  # a file would be read again
             package = package.with_own_memory()
     files = [each.folder.files for each in given.values() if isinstance(each, Opened)]
     files += [{file_id(os.stat(path))} for each in arguments.values() if (path := _torch_file(each.source))]
@@ -146,8 +154,8 @@ def compile(
 
 @gc_paused()
 def compile_behind(module: Module, shared: Weights, options: Options) -> Model:
-    """Compile ``module``, which is changed; its weights begin with ``shared``, in the same memory if there is
-    room. Raises as :func:`compile` does.
+    """Compiles ``module`` in place; its weights begin with ``shared``, in the same memory if there is room.
+    Raises the errors of :func:`compile`.
     """
     plugins.use(options)
     load_candidates()
@@ -158,12 +166,12 @@ def compile_behind(module: Module, shared: Weights, options: Options) -> Model:
 
 
 class _Entry:
-    """The module of one entry, and the arguments that are for it."""
+    """The module of one entry, and its arguments."""
 
     def __init__(self, name: str, given: Module | Opened, arguments: EntryArguments) -> None:
         self.name, self._arguments = name, arguments
         self._is_own = not isinstance(arguments.source, Module)
-        """Whether no one else has the module."""
+        """Whether the module is private, so that it may be changed."""
         self._is_bound = isinstance(given, Opened)
         self.module = (
             load_onnx(given, constants=arguments.constants, outputs=arguments.read())
@@ -172,10 +180,10 @@ class _Entry:
         )
 
     def bind(self, observe: Observer) -> None:
-        """Apply the arguments that change inputs and outputs."""
+        """Applies the arguments that change inputs and outputs."""
         arguments = self._arguments
         if not self._is_own:
-            self.module = clone_module(self.module)  # the caller's stays as it is
+            self.module = clone_module(self.module)  # the caller's module is not changed
         if not self._is_bound:
             bind_constants(self.module, arguments.constants)
         module = self.module
@@ -187,7 +195,7 @@ class _Entry:
             keep_outputs(module, arguments.outputs)
 
     def compiled_from(self, options: Options, *, copy: bool) -> CompiledFrom:
-        """What the driver compiles: ``copy`` leaves the module as it is."""
+        """The input of the compile driver; with ``copy``, the module is not changed."""
         module = clone_module(self.module) if copy else self.module
         if self._arguments.gears is not None:
             return bucket_modules(module, self._arguments.gears, options)
@@ -195,7 +203,7 @@ class _Entry:
 
 
 def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
-    """The source of an entry, read where it is a model of ONNX or PyTorch. Raises ModelError, OptionError."""
+    """The source of an entry; ONNX and PyTorch models are read. Raises ModelError and OptionError."""
     source, examples = arguments.source, arguments.examples
     file = _torch_file(source)
     if file is not None:
@@ -207,7 +215,7 @@ def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
         return read_source(file or source, examples.inputs, examples.kwargs, examples.dynamic_shapes)
     if callable(source):
         message = f"a model cannot be read from {type(source).__name__}"
-        hint = "let it be the forward of a torch.nn.Module, or call torch.compile(it, backend='graphwright')"
+        hint = "make it the forward of a torch.nn.Module, or call torch.compile(it, backend='graphwright')"
         raise ModelError(Diagnostic("source", message, hint=hint))
     if examples.are_given and not _is_pickled(source):
         message = "example_inputs, example_kwargs and dynamic_shapes are for modules of PyTorch"
@@ -218,12 +226,12 @@ def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
 
 
 def _is_pickled(source: object) -> bool:
-    """Whether ``source`` is a file of PyTorch's that is not read, whatever is given with it."""
+    """Whether ``source`` is a PyTorch file of pickled objects, which is never read."""
     return isinstance(source, str | os.PathLike) and kind_of_file(Path(source)) is TORCH
 
 
 def _torch_file(source: object) -> Path | None:
-    """The path of a program of PyTorch's; None for other sources."""
+    """The path of a PyTorch program file; None for other sources."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return None
     path = Path(source)
@@ -232,19 +240,19 @@ def _torch_file(source: object) -> Path | None:
 
 def _require_torch(file: Path) -> None:
     if importlib.util.find_spec("torch") is None:
-        message = "a file of PyTorch's is read by PyTorch, which is not installed"
-        hint = "pip install 'graphwright[torch]'; the .om that is made of it runs without"
+        message = "reading a PyTorch file needs PyTorch, which is not installed"
+        hint = "pip install 'graphwright[torch]'; the compiled .om runs without PyTorch"
         raise ModelError(Diagnostic("pytorch", message, terminal(str(file)), hint))
 
 
 def _is_of_torch(source: object) -> TypeGuard[TorchSource]:
-    """Whether ``source`` is one of PyTorch's own, which then was imported."""
+    """Whether ``source`` is an object of PyTorch, which is then already imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(source, (torch.nn.Module, torch.export.ExportedProgram))
 
 
 def _package(entries: Sequence[_Entry], options: Options, observe: Observer) -> Package:
-    """The package of ``entries``, for each of the option ``targets``."""
+    """Compiles the package of ``entries`` for each target of the option ``targets``."""
 
     def make(options: Options, *, copy: bool) -> Package:
         sources = {entry.name: entry.compiled_from(options, copy=copy) for entry in entries}
@@ -254,11 +262,11 @@ def _package(entries: Sequence[_Entry], options: Options, observe: Observer) -> 
     if not options.targets or options.device == "reference":
         return make(here, copy=False)
     package = compile_targets(options, lambda each: make(each, copy=True))
-    return package if package.isas() else make(here, copy=False)  # what it does depends on its first feed
+    return package if package.isas() else make(here, copy=False)  # it is compiled at its first feed
 
 
 def _shown(source: object) -> str:
-    """The file that a model is compiled from, or what it is."""
+    """The name of a source in the log: its file, or its type."""
     if isinstance(source, Mapping):
         return ", ".join(map(_shown, source.values()))
     return str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"

@@ -1,4 +1,4 @@
-"""The arguments of ``compile`` in the forms that users write."""
+"""Normalizes and validates the arguments of ``compile``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENTRY: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Examples:
-    """What a PyTorch module is exported with: arguments of its ``forward``, and which of their sizes vary."""
+    """The arguments with which a PyTorch module is exported, and its dynamic shapes."""
 
     inputs: tuple[Any, ...] | None = None
     kwargs: Mapping[str, Any] | None = None
@@ -29,13 +29,13 @@ class Examples:
 
     @property
     def are_given(self) -> bool:
-        """Whether there are any."""
+        """Whether any are given."""
         return self != Examples()
 
 
 @dataclass(frozen=True)
 class EntryArguments:
-    """What one entry is compiled from, and how its inputs and outputs are changed."""
+    """The source of one entry, and the arguments that change its inputs and outputs."""
 
     source: Any
     shapes: AnyShapes | None
@@ -46,13 +46,13 @@ class EntryArguments:
     examples: Examples
 
     def read(self) -> list[str] | None:
-        """The values of an ONNX model that must be read for its outputs; None for all."""
+        """The values of an ONNX model that must be read to compute its outputs; None for all."""
         return None if self.outputs is None else list(dict.fromkeys([*self.outputs, *self.states.values()]))
 
 
 def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
-    """The arguments of ``compile`` by entry: one, or as many as ``source`` is a dict of, where each argument
-    is a dict by entry as well. Raises OptionError.
+    """The arguments of ``compile`` by entry. There is one entry, or one for each key of ``source`` if this is
+    a dict; then each argument is also a dict by entry. Raises OptionError.
     """
     if not isinstance(source, Mapping) or not source:
         return {MAIN: _entry(source, **arguments)}
@@ -69,7 +69,7 @@ def read_entries(source: Any, **arguments: Any) -> dict[str, EntryArguments]:
         )
         for name in by_entry[what].keys() - source.keys():
             hint = f"{did_you_mean([name], source)}the entries are {listed(source)}"
-            faults.add("entries", f"{what} names an entry {name!r} that is not there", hint=hint)
+            faults.add("entries", f"{what} names an entry {name!r} that does not exist", hint=hint)
     faults.raise_if_any()
     return {
         name: _entry(each, **{what: given.get(name) for what, given in by_entry.items()})
@@ -97,7 +97,9 @@ def _entry(
 
 
 def _examples(inputs: Any, kwargs: Any, dynamic_shapes: Any) -> Examples:
-    """One argument may be given as it is; a dict alone has arguments by name."""
+    """The examples from the arguments of ``compile``: a single argument need not be in a tuple, and a dict
+    has arguments by name.
+    """
     if isinstance(inputs, Mapping) and kwargs is None:
         inputs, kwargs = (), inputs
     if inputs is not None and not isinstance(inputs, tuple):
@@ -107,29 +109,29 @@ def _examples(inputs: Any, kwargs: Any, dynamic_shapes: Any) -> Examples:
 
 
 def read_outputs(outputs: Sequence[str] | str | None) -> list[str] | None:
-    """One name, or several. Raises OptionError."""
+    """The names of outputs, given as one name or several. Raises OptionError."""
     if outputs is None:
         return None
     if isinstance(outputs, str):
         return [outputs]
     if isinstance(outputs, Mapping) or not all(isinstance(name, str) for name in _items("outputs", outputs)):
-        raise _fault(f"outputs are names of values, not {outputs!r:.100}", "as in outputs=['scores']")
+        raise _fault(f"outputs must be names of values, not {outputs!r:.100}", "as in outputs=['scores']")
     if not outputs:
         raise _fault("outputs is empty: name the values to keep", "None keeps all outputs of the model")
     return list(outputs)
 
 
 def read_mapping(what: str, given: Any, example: str, of: str = "input") -> Mapping[str, Any]:
-    """``given`` if it is a mapping by name; nothing for None. Raises OptionError."""
+    """``given`` if it is a mapping by name; an empty one for None. Raises OptionError."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise _fault(f"{what} is a dict by name of {of}, not {given!r:.100}", f"as in {example}")
+        raise _fault(f"{what} must be a dict by name of {of}, not {given!r:.100}", f"as in {example}")
     return given
 
 
 def read_shapes(shapes: AnyShapes | None, inputs: Sequence[str]) -> Shapes:
-    """``shapes`` by name of input, for a model with these ``inputs``. Raises OptionError."""
+    """``shapes`` as a dict by input, for a model with these ``inputs``. Raises OptionError."""
     if shapes is None:
         return {}
     named = shapes if isinstance(shapes, Mapping) else _by_position(shapes, inputs)
@@ -139,7 +141,7 @@ def read_shapes(shapes: AnyShapes | None, inputs: Sequence[str]) -> Shapes:
         if isinstance(sizes, str):
             sizes = [size.strip() for size in sizes.split(",")] if sizes.strip() else []
         if isinstance(sizes, bytes | Mapping) or not isinstance(sizes, Sequence | range):
-            message = f"the sizes of input {name!r} are {sizes!r:.100}, not a tuple of sizes"
+            message = f"the sizes of input {name!r} must be a tuple of sizes, not {sizes!r:.100}"
             faults.add("shapes", message, hint=f"as in shapes={{{name!r}: (1, 3, 224, 224)}}")
             continue
         made[name] = tuple(sizes)
@@ -148,7 +150,7 @@ def read_shapes(shapes: AnyShapes | None, inputs: Sequence[str]) -> Shapes:
 
 
 def _by_position(shapes: Any, inputs: Sequence[str]) -> Mapping[str, Any]:
-    """A shape for each input; of a model with one input, its sizes as well."""
+    """Shapes by input, given as one shape for each input, or as the sizes of the only input."""
     given = list(_items("shapes", shapes))
     is_one = not any(isinstance(each, list | tuple) for each in given)
     rows = [given] if is_one and (given or len(inputs) == 1) else given
@@ -156,7 +158,7 @@ def _by_position(shapes: Any, inputs: Sequence[str]) -> Mapping[str, Any]:
         count = "one shape" if len(rows) == 1 else f"{len(rows)} shapes"
         example = "give a dict, as in shapes={'x': (1, 3, 224, 224)}"
         hint = f"the inputs are {', '.join(inputs) or 'none'}; {example}"
-        raise _fault(f"shapes holds {count}, the model has {len(inputs)} inputs", hint)
+        raise _fault(f"shapes has {count}, but the model has {len(inputs)} inputs", hint)
     return dict(zip(inputs, rows, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The generated kernels of a model as C files that people read, change and run."""
+"""Writes the generated kernels of a model as standalone C files, to read, change and run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from graphwright.targets.cpu.toolchain import BUILD_SCRIPT, build_script
 
 
 def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write each generated kernel of ``model`` to a C file in ``folder``, with the nodes that it computes,
-    its loops, and a program that checks and times it; ``build.sh`` builds and runs all of them. The files.
+    """Writes each generated kernel of ``model`` to a C file in ``folder``, with the nodes that it computes,
+    its loops, and a main function that checks and times it. ``build.sh`` builds and runs all of them. Returns
+    the files.
 
-    All are written, or no folder is made. Raises OptionError for a folder that is not empty or cannot be
-    made, and OSError.
+    The folder is written completely or not at all. Raises OptionError for a folder that is not empty or
+    cannot be made, and OSError.
     """
     path = Path(folder)
     fault = new_folder_fault(path)
@@ -39,8 +40,7 @@ def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def kernel_sources(package: Package) -> dict[str, str]:
-    """The files of all generated kernels of ``package`` by name; kernels of one of several ISAs are called
-    after it as well."""
+    """The files of all generated kernels of ``package`` by name; with several ISAs, names contain the ISA."""
     several, names = len(package.isas()) > 1, UniqueNames()
     sources: dict[str, str] = {}
     commands: list[Sequence[str]] = []
@@ -52,7 +52,7 @@ def kernel_sources(package: Package) -> dict[str, str]:
 
 
 def _launched(package: Package) -> dict[tuple[str, Kernel], dict[str, None]]:
-    """Generated kernels by ISA, each with the nodes that its launches compute."""
+    """The generated kernels by ISA, each with the nodes that its launches compute."""
     found: dict[tuple[str, Kernel], dict[str, None]] = {}
     for program in package.programs():
         for isa, target in program.targets.items():
@@ -66,7 +66,7 @@ def _launched(package: Package) -> dict[tuple[str, Kernel], dict[str, None]]:
 
 
 def _kernels(target: TargetCode) -> Iterator[tuple[str, Kernel]]:
-    """Kernels with the unit that each is in."""
+    """The kernels of a target, each with its module."""
     for name, text in target.sources.items():
         if name.endswith(".loops"):
             for kernel in parse_kernels(text):
@@ -74,7 +74,7 @@ def _kernels(target: TargetCode) -> Iterator[tuple[str, Kernel]]:
 
 
 def _nodes(tasks: TaskGraph) -> Mapping[KernelRef, dict[str, None]]:
-    """What the launches of each kernel compute, epilogues that a kernel of the library calls included."""
+    """The nodes that the launches of each kernel compute, including epilogues that a library kernel calls."""
     found: dict[KernelRef, dict[str, None]] = {}
     for task in tasks.tasks:
         if task.kind is TaskKind.LAUNCH:

@@ -1,4 +1,4 @@
-"""What ``graphwright.load`` does. The compiler is imported only where kernels must be made."""
+"""Implements ``graphwright.load``. The compiler is imported only if kernels must be compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphwright.runtime.target import Shared, target_isa
 from graphwright.support.file_kinds import FileId, file_id
 
 Key = bytes | str | os.PathLike[str]
-"""A key, or the file that holds it."""
+"""A key as bytes, or the path of a key file."""
 
 
 def load(
@@ -37,18 +37,22 @@ def load(
     specialize: str | None = None,
     options: Options | Mapping[str, Any] | None = None,
 ) -> Model:
-    """Load an ``.om`` file: from its path, its bytes, or a binary file that is open for reading.
+    """Loads an ``.om`` file from its path, its bytes, or a binary file open for reading.
 
-    Its kernels run if this user's own build or one of ``keys`` (bytes, or files that hold them) signed it, or
-    with ``trust``: options of these names do the same, ``trust=False`` forbids it. Otherwise, and
-    on a CPU or device for which it holds none, or after a change of the kernel library, they are made again
-    from its graph and weights. ``mmap`` leaves the weights in the file, which must not change while the model
-    lives; where some repeat, a file holds those once, and all weights are in memory. Weights that are copied
-    are checked for damage; with ``verify`` mapped ones are as well, and SHA-256 shows any change of a byte.
-    ``specialize`` is the
-    option of that name: "hot" makes static variants for shapes that recur, in the background. ``options`` is
-    a CompileOptions, or a dict of some of them above those of the environment.
-    Raises PackageError, PluginError, and ToolchainError where kernels must be made and no compiler is there.
+    Its kernels run if it was signed by this user or by one of ``keys`` (bytes or key files), or with
+    ``trust=True``; the options of these names have the same effect, and ``trust=False`` overrides them.
+    Otherwise its graph is compiled again, and also if it has no code for this CPU or device, or was compiled
+    for another version of the kernel library.
+
+    - ``mmap``: map the weights instead of copying them; the file must not change while the model is in
+      use. A file with run-length encoded weights is always copied.
+    - ``verify``: check all weights by SHA-256, which detects any change. By default only copied weights
+      are checked, for damage.
+    - ``specialize``: the option of that name; "hot" compiles static variants for recurring shapes in the
+      background.
+    - ``options``: a CompileOptions, or a dict of options that override the environment's.
+
+    Raises PackageError, PluginError, and ToolchainError if kernels must be compiled and there is no compiler.
     """
     start = time.perf_counter()
     options = Options.of(options, specialize=specialize)
@@ -65,7 +69,7 @@ def load(
 
 
 def unpickled(data: bytes, options: Options, entry: str) -> Model:
-    """The model of ``entry`` of the ``.om`` ``data``: who unpickles trusts it, so its kernels run."""
+    """The model of ``entry`` from the bytes of an ``.om``. Its kernels run, as unpickling implies trust."""
     return load(data, trust=True, options=options).entries[entry]
 
 
@@ -78,12 +82,12 @@ def opened(
     where: str = "",
     sources: frozenset[FileId] = frozenset(),
 ) -> Model:
-    """What runs ``package``, which was read from ``where``. Raises as :func:`load` does."""
+    """The model of ``package``, which was read from ``where``. Raises the errors of :func:`load`."""
     if options.plugins:
         load_plugins(options)
     try:
         executors = _executors(package, options, where)
-    except UnknownOpError:  # one that runs in Python: an installed plugin may bring it
+    except UnknownOpError:  # an op that runs in Python, which an installed plugin may define
         use_plugins(options)
         executors = _with_plugins(package, options, where)
     if executors is not None:
@@ -99,8 +103,8 @@ def made(
     sources: frozenset[FileId] = frozenset(),
     where: str = "",
 ) -> Model:
-    """What runs a package that was compiled here, of the model at ``where``. Raises ToolchainError where it
-    is for other CPUs alone.
+    """The model of a package that was compiled here from the model at ``where``. Raises ToolchainError if the
+    package is only for other CPUs.
     """
     executors = _executors(package, options, where)
     if executors is None:
@@ -123,7 +127,7 @@ def _model(
 
 
 def _executors(package: Package, options: Options, where: str) -> dict[str, Executor] | None:
-    """What runs each entry, on memory that they share; None where one does not run on this CPU or device."""
+    """The executors of all entries, which share memory; None if one has no code for this CPU or device."""
     has_details = options.debug or package.options.get("debug") == "true" or options.crash_dir is not None
     label = None if options.no_crash_report and not has_details else where or "a model"
     shared = Shared(options.plan_cache, crash_label=label, crash_details=has_details)
@@ -140,7 +144,7 @@ def _with_plugins(package: Package, options: Options, where: str) -> dict[str, E
 
 
 def _recompiled(package: Package, options: Options, where: str) -> Package:
-    """``package`` compiled here, and a warning where that happens at each start."""
+    """Compiles ``package`` for this machine, with a warning that this happens at each start."""
     why = _why_not(package, options)
     try:
         compiled = recompile(package, options)
@@ -157,7 +161,7 @@ def _recompiled(package: Package, options: Options, where: str) -> Package:
     if not package.trusted or (package.isas() and options.device in NATIVE):
         warn_once(
             f"compiled again {where}",
-            "%s is compiled at each start: %s. To keep what is compiled: graphwright compile FILE -o NEW.om",
+            "%s is compiled at each start: %s. To save the result: graphwright compile FILE -o NEW.om",
             where,
             why,
         )
@@ -165,7 +169,7 @@ def _recompiled(package: Package, options: Options, where: str) -> Package:
 
 
 def _why_not(package: Package, options: Options) -> str:
-    """Why a package does not run as it is."""
+    """The reason why a package must be compiled again."""
     if not package.trusted:
         runs = "trust=True (--trust, GRAPHWRIGHT_TRUST=1) runs them, and so do keys=[...] of who built it"
         return f"no trusted key signed its kernels, which are not run: {runs}"

@@ -1,8 +1,8 @@
-"""The logger ``graphwright``, to which the library writes what is neither a result nor an error.
+"""The logger ``graphwright``.
 
-WARNING: something costs time or is ignored, with the remedy. INFO: what was compiled or loaded, and how long
-it took. DEBUG: each stage of a compilation. The library sets no level and adds no handler; the command does,
-with ``-v`` and ``-q``.
+WARNING: something costs time or is ignored, and what to do about it. INFO: what was compiled or loaded, and
+how long it took. DEBUG: each stage of a compilation. The library sets no level and adds no handler; the
+command line does, with ``-v`` and ``-q``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WARNED: Final[set[str]] = set()
 
 
 def warn_once(about: str, message: str, *values: object) -> None:
-    """As :func:`warn`, the first time in this process that something is said ``about`` a thing."""
+    """As :func:`warn`, but only once per process for each ``about``."""
     if about not in _WARNED:
         _WARNED.add(about)
         warn(message, *values)
@@ -37,7 +37,7 @@ def info(message: str, *values: object) -> None:
 
 
 def is_debugged() -> bool:
-    """Whether anyone listens to details."""
+    """Whether debug messages are enabled."""
     logger = _logger()
     return logger is not None and bool(logger.isEnabledFor(sys.modules["logging"].DEBUG))
 
@@ -50,8 +50,8 @@ def debug(message: str, *values: object) -> None:
 
 
 def _logger() -> Any:
-    """The logger, or None while nothing has imported logging: no handler takes a message then, and the
-    import takes longer than loading a model.
+    """The logger; None if nothing has imported ``logging``, as there can be no handler then, and the import
+    takes longer than loading a model.
     """
     logging = sys.modules.get("logging")
     return logging.getLogger(NAME) if logging is not None else None

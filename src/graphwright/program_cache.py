@@ -1,9 +1,8 @@
-"""Compiled programs on disk, found again by what they were compiled from: the graph, the contents of its
-constants, the options, this graphwright, and the CPU's instruction set.
+"""The on-disk cache of compiled programs, keyed by everything that a compilation depends on: the graph, the
+contents of its constants, the options, the version of graphwright, and the ISA of the CPU.
 
-An entry is an ``.om`` file, with its key beside it. The folder is private to its user, may be moved, also to
-another machine with the same instruction set, where no compiler is needed, and is kept below the limit of
-the option ``cache_limit``.
+An entry is an ``.om`` file with its key. The folder is private to its user. It can be moved, also to another
+machine with the same ISA, which then needs no compiler. The option ``cache_limit`` limits its size.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from graphwright.tuning.store import with_record
 _FORMAT: Final = "1"
 _SUFFIX: Final = ".om"
 MOST_WEIGHTS = 64 << 20
-"""Bytes of weights of a program that is kept: to pack more again takes no longer than to read them."""
+"""The most bytes of weights of a cached program; packing more again takes no longer than reading them."""
 _WRITERS: Final[WeakSet[Thread]] = WeakSet()
 
 
@@ -60,7 +59,9 @@ class ProgramKey:
 
 @dataclass(frozen=True)
 class ProgramEntry:
-    """An entry: its name, its key, its bytes, and the time of its last use, in seconds since 1970."""
+    """An entry of the cache: its name, key, size in bytes, and the time of its last use, in seconds since
+    1970.
+    """
 
     name: str
     key: ProgramKey
@@ -69,7 +70,7 @@ class ProgramEntry:
 
 
 def program_key(graph: Module, module: Module, options: Options) -> ProgramKey:
-    """The key of ``module``, which is ``graph`` with more of its inputs constant."""
+    """The key of ``module``, which is ``graph`` with some inputs replaced by constants."""
     here = with_record(for_this_cpu(options))
     held = " ".join(node.op.value.digest for node in module.walk() if isinstance(node.op, Constant))
     return ProgramKey(
@@ -84,7 +85,7 @@ def program_key(graph: Module, module: Module, options: Options) -> ProgramKey:
 
 
 class ProgramCache:
-    """The folder of compiled programs of one user; safe for several processes at once."""
+    """The cache of one user's compiled programs, which several processes can use at the same time."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -92,11 +93,13 @@ class ProgramCache:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The folder of the cache."""
         return self._files.path
 
     def is_used(self) -> bool:
-        """Whether anything is kept: plugins change what a graph means, and devices what it runs on."""
+        """Whether the cache is used. It is not with plugins, which change what a graph means, or on other
+        devices.
+        """
         options = self._options
         return (
             options.cache_limit > 0
@@ -125,8 +128,8 @@ class ProgramCache:
         return model
 
     def store(self, key: ProgramKey, model: Model) -> None:
-        """Keep ``model`` under ``key``, unless it is too large: in the background, which the process waits
-        for when it ends. A cache that cannot be written is no error, and gives one warning.
+        """Stores ``model`` under ``key`` in the background, unless it is too large. The process waits for
+        this when it ends. If the cache cannot be written, it only warns once.
         """
         if len(model.package.weights.data) > min(MOST_WEIGHTS, self._limit // 2):
             return
@@ -148,12 +151,12 @@ class ProgramCache:
 
     @staticmethod
     def wait() -> None:
-        """Wait until all that was to be kept is."""
+        """Waits until all pending entries are stored."""
         for writer in tuple(_WRITERS):
             writer.join()
 
     def entries(self) -> list[ProgramEntry]:
-        """All entries, the one that was used last first."""
+        """All entries, most recently used first."""
         found = []
         for path in self._files.entries(_SUFFIX):
             key = self._key(path.with_suffix(".json"))
@@ -164,10 +167,10 @@ class ProgramCache:
         return sorted(found, key=lambda entry: -entry.used)
 
     def explain_miss(self, key: ProgramKey) -> str:
-        """Why ``key`` is not in the cache: what differs from the entry most like it."""
+        """Why ``key`` is not in the cache: how it differs from the most similar entry."""
         known = [entry.key for entry in self.entries()]
         if key in known:
-            return "not a miss: the cache holds it"
+            return "not a miss: it is in the cache"
         same = [other for other in known if other.graph == key.graph]
         if not same:
             return "the graph is new" if known else "the cache is empty"
@@ -178,11 +181,11 @@ class ProgramCache:
         return f"the graph is known, with other {' and '.join(nearest)}"
 
     def clear(self) -> int:
-        """Drop every entry; how many there were."""
+        """Removes all entries; returns their number."""
         return self._files.clear(_SUFFIX)
 
     def bytes(self) -> int:
-        """What the entries take."""
+        """The total size of the entries."""
         return self._files.bytes(_SUFFIX)
 
     def _key(self, path: Path) -> ProgramKey | None:
@@ -194,7 +197,7 @@ class ProgramCache:
 
 
 def age_text(used: float) -> str:
-    """How long ago a time was."""
+    """The time since ``used``, as text."""
     seconds = max(0, int(time.time() - used))
     for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit:
@@ -204,7 +207,9 @@ def age_text(used: float) -> str:
 
 @cache
 def _sources() -> str:
-    """A hash of graphwright's own sources: while it is worked on, its version stays."""
+    """A hash of graphwright's own sources, which change during development while the version stays
+    the same.
+    """
     state, root = hashlib.blake2b(digest_size=10), Path(graphwright.__file__).parent
     for path in sorted(root.rglob("*.py")):
         state.update(str(path.relative_to(root)).encode())

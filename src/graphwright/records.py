@@ -1,12 +1,13 @@
-"""Dataclasses that are cheap to define: what PEP 557 says, each method made when it is first wanted.
+"""Lazy dataclasses: they behave as PEP 557 says, but each method is generated when it is first used.
 
-The decorator of the standard library compiles five methods of each class when its module is imported: for all
-classes of a compilation that takes as long as all graph passes on a large model, and its own import is a
-sixth of what running an .om imports. Of most classes the smaller part of these methods is ever called.
+The standard library's decorator compiles five methods of each class when its module is imported. For all
+classes of a compilation this takes as long as all graph passes on a large model, and importing
+``dataclasses`` takes a sixth of the import time of running an .om. Most classes use only few of these
+methods.
 
-What this package does not use is left out: slots, order, keyword-only and init-only fields. To type checkers
-these are the functions of the standard library, whose ``fields``, ``replace``, ``asdict`` and
-``is_dataclass`` take these classes as well.
+Features that this package does not use are missing: slots, order, keyword-only and init-only fields. Type
+checkers see the functions of the standard library, whose ``fields``, ``replace``, ``asdict`` and
+``is_dataclass`` also accept these classes.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 MISSING: Any = object()
-"""Stands for what was not given."""
+"""Marks an argument or default that was not given."""
 
 
 class _Field:
-    """One field of a class, by the names that the standard library has for it."""
+    """One field of a class, with the attributes of ``dataclasses.Field``."""
 
     __slots__ = ("compare", "default", "default_factory", "metadata", "name", "repr", "type")
 
@@ -62,7 +63,7 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, ini
 
 
 def _fields_of(cls: Any) -> dict[str, _Field]:
-    """The fields of all bases and its own; a default stays in the class, where instances need it not."""
+    """The fields of all bases and of the class itself; defaults stay attributes of the class."""
     known: dict[str, _Field] = {}
     for base in reversed(cls.__mro__[1:]):
         known |= vars(base).get("__record__", {})
@@ -73,7 +74,7 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
         made = given if isinstance(given, _Field) else _Field(given)
         made.name, made.type = name, kind
         if type(made.default).__hash__ is None:
-            raise ValueError(f"{cls.__name__}.{name}: a default that can change needs a default_factory")
+            raise ValueError(f"{cls.__name__}.{name}: a mutable default needs a default_factory")
         known[name] = made
         if made is not given:
             continue
@@ -85,7 +86,7 @@ def _fields_of(cls: Any) -> dict[str, _Field]:
 
 
 class _Late:
-    """An attribute of a class, made when it is first wanted."""
+    """A class attribute that is made when it is first read."""
 
     __slots__ = ("_make", "_name", "_owner")
 
@@ -130,14 +131,14 @@ def _hash(cls: Any) -> Any:
 
 
 def _values(cls: Any, instance: str) -> str:
-    """A tuple of what is compared, as source."""
+    """The source of a tuple of the compared fields."""
     return f"({''.join(f'{instance}.{n}, ' for n, each in cls.__record__.items() if each.compare)})"
 
 
 def _compiled(
     cls: Any, name: str, parameters: Sequence[str], statements: Sequence[str], scope: dict[str, Any]
 ) -> Any:
-    """A method of ``cls`` made from source, whose names are in ``scope``."""
+    """Compiles a method of ``cls`` from source, with the names in ``scope``."""
     body = "".join(f"\n    {statement}" for statement in statements)
     exec(f"def {name}({', '.join(parameters)}):{body}", scope)
     made = scope[name]
@@ -162,14 +163,16 @@ def _delete(self: Any, name: str) -> None:
 
 
 def _refuse(self: Any, name: str, what: str) -> None:
-    """Raise FrozenInstanceError, but for other attributes of a class that only inherits."""
+    """Raises FrozenInstanceError, except for other attributes of a subclass that is not a dataclass
+    itself.
+    """
     if "__record__" in vars(type(self)) or name in self.__record__:
         error: type[Exception] = importlib.import_module("dataclasses").FrozenInstanceError
         raise error(f"cannot {what} field {name!r}")
 
 
 def _standard(frozen: bool, attribute: str, cls: Any) -> Any:
-    """What the standard library keeps in ``attribute`` of a class with these fields."""
+    """The value of ``attribute`` that the standard library would set for a class with these fields."""
     standard = importlib.import_module("dataclasses")
     rows = []
     for each in cls.__record__.values():

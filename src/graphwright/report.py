@@ -1,4 +1,4 @@
-"""What the compiler did to a model, in plain text: kept in its package, shown by ``Model.report()``."""
+"""The compile report in plain text: saved in the package and returned by ``Model.report()``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from graphwright.memory.steps import all_steps
 from graphwright.passes.base import Reason, Record
 
 MAX_REASONS = 200
-"""Reasons listed; the rest are counted."""
+"""The most reasons that are listed; the rest are counted."""
 
 
 def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
-    """Passes and what each changed, kernels in use, what runs in Python, what was left alone and why."""
+    """The report of one program: passes and their changes, kernels, nodes that run in Python, and what was
+    not optimized and why.
+    """
     sections = (
         _passes(records),
         _kernels(steps),
@@ -31,7 +33,9 @@ def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
 
 
 def host_program_report(program: HostProgram, reports: Mapping[int, str]) -> str:
-    """The steps of a host program: what the host runs, why, and the reports of subgraphs by number."""
+    """The report of a host program: the nodes that the host runs, why, and the reports of subgraphs by
+    number.
+    """
     lines = ["host program", *_steps(program, 1)]
     for number, report in reports.items():
         lines += [f"subgraph {number}", *(f"  {line}" for line in report.splitlines())]
@@ -57,17 +61,17 @@ def _steps(program: HostProgram, depth: int) -> Iterable[str]:
 
 
 DYNAMIC = "dynamic"
-"""The section on what stayed dynamic, which ends a report."""
+"""The title of the last section of a report: sizes that stayed dynamic."""
 
 
 def with_dynamic(report: str, lines: Sequence[str]) -> str:
-    """``report`` with what stayed dynamic, and why."""
+    """``report`` with a section on sizes that stayed dynamic, and why."""
     section = [DYNAMIC, *(f"  {terminal(line, 500)}" for line in lines)] if lines else [f"{DYNAMIC}: nothing"]
     return report + "\n".join(section) + "\n"
 
 
 def dynamic_lines(report: str) -> list[str]:
-    """What a report says of what stayed dynamic."""
+    """The lines of the section on dynamic sizes in a report."""
     _, found, section = f"\n{report}".rpartition(f"\n{DYNAMIC}\n")
     return [line.strip() for line in section.splitlines()] if found else []
 
@@ -75,13 +79,13 @@ def dynamic_lines(report: str) -> list[str]:
 def _passes(records: Sequence[Record]) -> Iterable[str]:
     yield "passes"
     for record in records:
-        if record.modified or 0 in record.counts.values():  # what was tried, and never applied
+        if record.modified or 0 in record.counts.values():  # rules that never applied
             done = ", ".join(f"{change} {count}" for change, count in record.counts.items())
             yield f"  {record.name}: {done} ({record.nodes_before} -> {record.nodes_after} nodes)"
 
 
 def _kernels(steps: Sequence[Step]) -> Iterable[str]:
-    """Launches by kernel, most used first."""
+    """The number of launches of each kernel, most used first."""
     launches: Counter[str] = Counter()
     for step in all_steps(steps):
         for launch in step.action.launches if isinstance(step.action, Run) else ():
@@ -98,7 +102,7 @@ def _name(launch: Launch | Copy) -> str:
 
 
 def _choices(steps: Sequence[Step]) -> Iterable[str]:
-    """Nodes that several kernels could do: the one that was taken, and those predicted to take longer."""
+    """Nodes that several kernels could compute: the chosen one, and those predicted to take longer."""
     nodes: dict[tuple[Alternative, ...], list[str]] = {}
     for step in all_steps(steps):
         if step.alternatives:
@@ -115,7 +119,7 @@ def _predicted(alternative: Alternative) -> str:
 
 
 def _measured(records: Sequence[Record]) -> Iterable[str]:
-    """What a tuning record knew, and by how much what it changed is faster."""
+    """The choices that a tuning record changed, and their measured times."""
     known: dict[str, list[Choice]] = {}
     for choice in choices_in(note for record in records for note in record.notes):
         if choice.measured is not None:
@@ -148,7 +152,7 @@ def _hosts(steps: Sequence[Step]) -> Iterable[str]:
 
 
 def _reasons(records: Sequence[Record]) -> Iterable[str]:
-    """Each reason once, with the first node that it was given for."""
+    """Each reason once, with the first node that it applies to."""
     grouped: dict[str, list[Reason]] = {}
     for record in records:
         for reason in record.reasons:

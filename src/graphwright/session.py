@@ -1,4 +1,4 @@
-"""Sessions in the shape of ONNX Runtime's: code written for it runs with the import changed.
+"""Sessions with the interface of ONNX Runtime: code that is written for it runs with only the import changed.
 
 >>> session = gw.InferenceSession("model.onnx")
 >>> (scores,) = session.run(["scores"], {"x": array})
@@ -28,7 +28,7 @@ _TYPES: Final = {
     "bf16": "bfloat16", "f4e2m1": "float4e2m1", "f8e8m0": "float8e8m0", "f8e4m3fn": "float8e4m3fn",
     "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz",
 }  # fmt: skip
-"""ONNX Runtime's names of element types that differ from graphwright's."""
+"""ONNX Runtime's names of the element types, by graphwright's names."""
 
 
 EXTERNAL_DATA: Final = "session.model_external_initializers_file_folder_path"
@@ -37,28 +37,29 @@ EXTERNAL_DATA: Final = "session.model_external_initializers_file_folder_path"
 
 @dataclass
 class SessionOptions:
-    """How to run. What ONNX Runtime knows besides these may be set, and is ignored."""
+    """Options of a session. Other options of ONNX Runtime may be set and are ignored."""
 
     intra_op_num_threads: int = 0
-    """Threads of a run; 0 is one per usable core."""
+    """The number of threads of a run; 0 is one per usable core."""
     compile_options: Options | None = None
-    """graphwright's own options; None takes those of the environment."""
+    """The options of graphwright; None uses those of the environment."""
     config_entries: dict[str, str] = field(default_factory=dict)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Kept; of these, :data:`EXTERNAL_DATA` alone has a meaning here."""
+        """Stores a configuration entry; only :data:`EXTERNAL_DATA` has an effect."""
         self.config_entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
-        """What was added; raises KeyError."""
+        """The value of a configuration entry. Raises KeyError."""
         return self.config_entries[key]
 
 
 @dataclass(frozen=True)
 class NodeArg:
-    """An input or output: ``type`` such as ``tensor(float)``; ``shape`` of numbers and names.
+    """An input or output: its name, its ``type`` such as ``tensor(float)``, and its ``shape`` of numbers and
+    names.
 
-    The shape is empty where the rank is not known, as it is for scalars.
+    As in ONNX Runtime, the shape is empty for scalars and if the rank is unknown.
     """
 
     name: str
@@ -68,7 +69,7 @@ class NodeArg:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """The source model's own texts."""
+    """The metadata of the source model."""
 
     custom_metadata_map: dict[str, str]
 
@@ -86,10 +87,11 @@ class InferenceSession:
         trust: bool | None = None,
         keys: Sequence[Key] = (),
     ) -> None:
-        """From an ONNX model or an ``.om``: its path, bytes, or open binary file. Providers are ignored.
+        """Opens an ONNX model or an ``.om``, given by its path, bytes, or open binary file. Providers are
+        ignored.
 
-        ``trust`` and ``keys`` are those of ``graphwright.load``. Raises ModelError, PackageError and
-        ToolchainError as ``compile`` and ``load`` do.
+        ``trust`` and ``keys`` are those of ``graphwright.load``. Raises the errors of ``compile`` and
+        ``load``, such as ModelError, PackageError and ToolchainError.
         """
         given = sess_options or SessionOptions()
         options = given.compile_options or Options.from_environment()
@@ -102,23 +104,25 @@ class InferenceSession:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: object = None
     ) -> list[Array]:
-        """The outputs named, or all, in order. Raises FeedError for arrays that do not fit."""
+        """Runs the model and returns the outputs in ``output_names``, or all, in order. Raises FeedError for
+        arrays that do not fit.
+        """
         return self._model.listed(output_names, input_feed)
 
     def get_inputs(self) -> list[NodeArg]:
-        """What it takes."""
+        """The inputs, in order."""
         return [_node_arg(spec) for spec in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        """What it gives."""
+        """The outputs, in order."""
         return [_node_arg(spec) for spec in self._model.outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
-        """The source model's own texts."""
+        """The metadata of the source model."""
         return ModelMetadata(dict(self._model.metadata))
 
     def get_providers(self) -> list[str]:
-        """What runs it: the CPU."""
+        """The names of the execution providers: always the CPU."""
         return ["CPUExecutionProvider"]
 
 
@@ -136,14 +140,14 @@ def _open(
 
 
 def holds_package(source: str | os.PathLike[str] | bytes) -> bool:
-    """Whether a path or bytes are an ``.om``: by their first bytes, or by the name of the file."""
+    """Whether a path or bytes are an ``.om``, judged by the first bytes or by the name of the file."""
     if isinstance(source, bytes | bytearray | memoryview):
         return is_package(bytes(source[:HEAD]))
     return is_package(_head(Path(source))) or Path(source).suffix == ".om"
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file; none where it cannot be read, which compiling it reports."""
+    """The first bytes of a file; empty if it cannot be read, which compiling it will report."""
     try:
         if not path.is_file():
             return b""
@@ -158,7 +162,7 @@ def _node_arg(spec: TensorSpec) -> NodeArg:
 
 
 def type_text(dtype: DType) -> str:
-    """``tensor(float)``, ``seq(tensor(float))``, ``map(int64,tensor(float))``."""
+    """ONNX Runtime's text of a type, such as ``tensor(float)`` or ``map(int64,tensor(float))``."""
     if dtype.element is not None and dtype.key is not None:
         return f"map({_TYPES.get(dtype.key.name, dtype.key.name)},{type_text(dtype.element)})"
     if dtype.element is None:

@@ -155,7 +155,7 @@ def test_what_a_file_says_is_part_of_the_key_and_not_its_name(tmp_path: Path) ->
     [
         ("rule = 1", "there is no key 'rule': did you mean 'rules'? keys: rules, off"),
         ("rules = 1\noff = 2", 'rules is "all", "none" or a list of names; off is a list of names'),
-        ("rules = [", "is no TOML"),
+        ("rules = [", "is not TOML"),
         ("rules = [1]", 'rules is "all", "none" or a list of names'),
         ("x = 1\ny = 2", "there is no key 'x': keys: rules, off; there is no key 'y'"),
     ],
@@ -171,7 +171,7 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="No such file"):
         options(fusion_rules=str(tmp_path / "none.toml"))
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(OptionError, match="is no TOML"):
+    with pytest.raises(OptionError, match="is not TOML"):
         options(fusion_rules=str(tmp_path / "bytes.toml"))
 
 

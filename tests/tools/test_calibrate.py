@@ -103,16 +103,16 @@ def test_rates_of_the_table_are_the_table() -> None:
 
 
 DAMAGED = {
-    "": "is no JSON",
-    "[]": "holds no rates of format 1",
-    '{"format": 2}': "holds no rates of format 1",
+    "": "is not JSON",
+    "[]": "has no rates of format 1",
+    '{"format": 2}': "has no rates of format 1",
     '{"format": 1, "cpu": 3}': "names no CPU",
     '{"format": 1, "cpu": "x", "rates": {"v9": {}}}': "names no CPU, or has no rates of v3 or v4",
     '{"format": 1, "cpu": "x", "rates": {"v3": {}}}': "rates of v3 are not clock_mhz",
-    HALF.replace("58", "0"): "is no whole number from 1 to",
-    HALF.replace("58", "true"): "is no whole number from 1 to",
-    HALF.replace("58", "1e300"): "is no whole number from 1 to",
-    "[" * 100_000: "is no JSON",
+    HALF.replace("58", "0"): "is not an integer from 1 to",
+    HALF.replace("58", "true"): "is not an integer from 1 to",
+    HALF.replace("58", "1e300"): "is not an integer from 1 to",
+    "[" * 100_000: "is not JSON",
 }
 
 

@@ -135,7 +135,7 @@ def test_what_is_kept_is_private_and_is_added_to(options: Options) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     (
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"\xff", "decode"),
         (Record("another CPU", graphwright.__version__, {digest(1): HALF}).text().encode(), "another CPU"),
         (Record(cpu_model(), "0.0.0", {digest(1): HALF}).text().encode(), "graphwright 0.0.0"),

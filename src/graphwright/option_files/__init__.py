@@ -1,1 +1,1 @@
-"""Files that options of a compilation name: fusion rules, measured rates, tuning records."""
+"""The files that compile options refer to: fusion rules, measured rates, and tuning records."""

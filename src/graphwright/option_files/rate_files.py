@@ -1,7 +1,7 @@
-"""Files of rates that ``graphwright calibrate`` measured, and what the option ``calibration`` takes.
+"""Calibration files, which ``graphwright calibrate`` writes, and the values of the option ``calibration``.
 
-A file is JSON: ``format``, ``cpu`` (the model that was measured), and ``rates``, for each instruction set the
-numbers of :data:`RATES`. Rates are whole: operations and bytes a nanosecond, and MHz.
+A file is JSON: ``format``, ``cpu`` (the measured CPU model), and ``rates``, for each ISA the numbers of
+:data:`RATES`. Rates are integers: operations and bytes per nanosecond, and MHz.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ RATES: Final = (
     "clock_mhz", "f32_gflops", "l1_load", "l1_store", "l2_load", "l2_store", "l3_load", "l3_store",
     "memory_load", "memory_store",
 )  # fmt: skip
-"""Numbers of a core; see ``cost/machine.py``."""
+"""The rates of a core; see ``cost/machine.py``."""
 ISAS: Final = ("v3", "v4")
 MOST: Final = 100_000
-"""Of any rate: what is larger was not measured."""
+"""The largest valid rate."""
 TAKES: Final = "takes auto, none, or a file that graphwright calibrate wrote"
 Rates = Mapping[str, Mapping[str, int]]
-"""By instruction set and name."""
+"""Rates by ISA and name."""
 
 
 def read_calibration(text: str) -> str:
-    """``auto``, ``none``, or the content of a file, which ``text`` names or is. Raises ValueError, whose
-    message says what is wrong."""
+    """Reads the option ``calibration``: ``auto``, ``none``, or a file, given by its path or content. Returns
+    its content. Raises ValueError with the reason.
+    """
     if text in (USERS_RATES, NO_RATES):
         return text
     if text.startswith("{"):
@@ -52,9 +53,9 @@ def parsed(text: str) -> tuple[str, Rates]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"it holds no rates of format {FORMAT}")
+        raise ValueError(f"it has no rates of format {FORMAT}")
     cpu, rates = found.get("cpu"), found.get("rates")
     if not isinstance(cpu, str) or not isinstance(rates, dict) or not rates or not rates.keys() <= {*ISAS}:
         raise ValueError(f"it names no CPU, or has no rates of {' or '.join(ISAS)}")
@@ -68,11 +69,11 @@ def _faults(isa: str, rates: Any) -> list[str]:
     if not isinstance(rates, dict) or rates.keys() != {*RATES}:
         return [f"rates of {isa} are not {', '.join(RATES)}"]
     wrong = [name for name, rate in rates.items() if type(rate) is not int or not 1 <= rate <= MOST]
-    return [f"{name} of {isa} is no whole number from 1 to {MOST}" for name in wrong]
+    return [f"{name} of {isa} is not an integer from 1 to {MOST}" for name in wrong]
 
 
 def cpu_model() -> str:
-    """What this CPU calls itself."""
+    """The model name of this CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -85,8 +86,8 @@ REMEDY = "graphwright calibrate measures this machine, graphwright calibrate --r
 
 
 def resolved(calibration: str, users_file: Path) -> str:
-    """``calibration``, an option, with the content of ``users_file`` in place of ``auto``: ``none`` where
-    there is no file, or, with one warning, where it is damaged or of another CPU.
+    """The option ``calibration`` with ``auto`` replaced by the content of ``users_file``, or by ``none`` if
+    there is no such file, or if it is damaged or of another CPU, which gives one warning.
     """
     if calibration != USERS_RATES:
         return calibration

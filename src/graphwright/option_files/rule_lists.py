@@ -1,4 +1,4 @@
-"""What the option ``fusion_rules`` takes: a list of names, or a TOML file that holds one."""
+"""The values of the option ``fusion_rules``: a list of names, or a TOML file with one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any, Final
 from graphwright.support.spelling import did_you_mean
 
 KEYS: Final = ("rules", "off")
-"""Of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""
+"""The keys of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""
 TAKES: Final = "takes all, none, names with commas between them (-NAME is off), or a .toml file"
 
 
 def read_rules(text: str) -> str:
-    """``text`` as a list with commas, names that are off behind a minus; that of a file if it names one.
+    """Normalizes ``text``, a list or the path of a file, to a list separated by commas, in which disabled
+    names have a minus sign.
 
-    ``-name`` alone means all others. Raises ValueError, whose message says what is wrong; whether there are
-    rules of these names is not known here.
+    A list of only disabled names enables all others. Raises ValueError with the reason. It is not checked
+    whether rules of these names exist.
     """
     if text.endswith(".toml"):
         return _read_file(Path(text).expanduser())
@@ -33,7 +34,7 @@ def _read_file(path: Path) -> str:
     except OSError as error:
         raise ValueError(f"{error.strerror or error}") from error
     except ValueError as error:  # TOML, or UTF-8
-        raise ValueError(f"is no TOML: {error}") from error
+        raise ValueError(f"is not TOML: {error}") from error
     faults = [_unknown_key(key) for key in table if key not in KEYS]
     rules, off = table.get("rules", "all"), table.get("off", [])
     if rules not in ("all", "none") and not _are_names(rules):

@@ -1,10 +1,10 @@
-"""Tuning records: what ``--tune`` measured on a machine, and what the option ``tuning`` takes.
+"""Tuning records, which ``--tune`` writes, and the values of the option ``tuning``.
 
-A record is JSON: ``format``, ``cpu`` and ``graphwright`` (the model of the CPU and the version that were
-measured), and ``workloads``. A workload is a kernel or region with its sizes and instruction set, known by a
-digest of its content. Of each the record has ``base``, the way that is predicted to be the fastest, ``times``
-of other ways over that of ``base`` (median, and the interval of the median; null where the workload is too
-short a part of its model to matter), and ``taken``, the way that compilation takes.
+A record is JSON: ``format``, ``cpu`` and ``graphwright`` (the measured CPU model and version), and
+``workloads``. A workload is a kernel or region with its sizes and ISA, identified by a digest. For each
+workload the record has ``base``, the way that is predicted to be the fastest; ``times``, the times of other
+ways relative to ``base`` (median, and confidence interval of the median; null if the workload is too small a
+part of its model to matter); and ``taken``, the way that the compiler uses.
 """
 
 from __future__ import annotations
@@ -21,48 +21,50 @@ FORMAT: Final = 1
 NO_RECORD: Final = "none"
 USERS_RECORD: Final = "auto"
 MOST_WORKLOADS: Final = 4096
-"""Workloads that a record keeps: those that were measured last."""
+"""The most workloads of a record, which keeps those measured last."""
 _MOST_BYTES: Final = 8 << 20
-"""Of a file that is read."""
+"""The largest file that is read, in bytes."""
 _MOST_TEXT: Final = 200
-"""Characters of a way."""
+"""The longest name of a way, in characters."""
 TAKES: Final = "takes auto, none, or a file that a compilation with --tune wrote"
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class Times:
-    """The time of a way over that of the predicted one: the median, and the interval of the median."""
+    """The time of a way relative to the predicted one: the median and its confidence interval."""
 
     median: float
     low: float
     high: float
 
     def scaled(self, factor: float) -> Times:
-        """These times over those of another way, which takes ``factor`` of the one that they are over."""
+        """These times relative to another way, whose time is ``factor`` of the current base."""
         return Times(self.median * factor, self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a workload: ``times`` by way, of others than ``base``; None: too short to matter."""
+    """The measurements of a workload: ``times`` by way, except ``base``; None if it is too short to
+    matter.
+    """
 
     base: str
     times: Mapping[str, Times | None]
     taken: str
 
     def knows(self, way: str) -> bool:
-        """Whether ``way`` need not be measured any more."""
+        """Whether ``way`` was measured already."""
         return way == self.base or way in self.times
 
 
 Workloads = Mapping[str, Measured]
-"""By digest."""
+"""Measurements by the digest of the workload."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """The workloads of one CPU and version, those measured last at the end."""
+    """The workloads of one CPU and version, ordered by the time of measurement."""
 
     cpu: str
     version: str
@@ -86,8 +88,9 @@ def _plain(measured: Measured) -> dict[str, Any]:
 
 
 def read_tuning(text: str) -> str:
-    """``auto``, ``none``, or the content of a record, which ``text`` names or is. Raises ValueError, whose
-    message says what is wrong."""
+    """Reads the option ``tuning``: ``auto``, ``none``, or a record, given by its path or content. Returns its
+    content. Raises ValueError with the reason.
+    """
     if text in (USERS_RECORD, NO_RECORD):
         return text
     if text.startswith("{"):
@@ -105,7 +108,7 @@ def _read(path: Path) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file. Raises ValueError."""
+    """The text of a file, decoded. Raises ValueError."""
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
     return data.decode("utf-8")
@@ -116,12 +119,12 @@ def parsed(text: str) -> Record:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"it holds no tuning record of format {FORMAT}")
+        raise ValueError(f"it has no tuning record of format {FORMAT}")
     cpu, version, workloads = found.get("cpu"), found.get("graphwright"), found.get("workloads")
     if not isinstance(cpu, str) or not isinstance(version, str) or not isinstance(workloads, dict):
-        raise ValueError("it names no CPU or version, or has no workloads")
+        raise ValueError("it has no CPU, version or workloads")
     if len(workloads) > MOST_WORKLOADS:
         raise ValueError(f"it has more than {MOST_WORKLOADS} workloads")
     return Record(cpu, version, {name: _measured(name, each) for name, each in workloads.items()})
@@ -129,7 +132,7 @@ def parsed(text: str) -> Record:
 
 def _measured(name: str, held: Any) -> Measured:
     if not _DIGEST.fullmatch(name) or not isinstance(held, dict):
-        raise ValueError(f"{name[:40]!r} is no workload")
+        raise ValueError(f"{name[:40]!r} is not a workload")
     base: Any = held.get("base")
     taken: Any = held.get("taken")
     times: Any = held.get("times")
@@ -148,8 +151,8 @@ def _times(name: str, held: Any) -> Times | None:
     if held is None:
         return None
     if not isinstance(held, list) or len(held) != 3 or any(type(each) is not float for each in held):
-        raise ValueError(f"workload {name} has times that are no three numbers")
+        raise ValueError(f"workload {name} has times that are not three numbers")
     median, low, high = held
     if not 0 < low <= median <= high < float("inf"):
-        raise ValueError(f"workload {name} has times that are no interval")
+        raise ValueError(f"workload {name} has times that are not an interval")
     return Times(median, low, high)

@@ -1,4 +1,4 @@
-"""One call in a thread of its own."""
+"""Runs a call in a background thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ T = TypeVar("T")
 
 
 class BackgroundTask(Generic[T]):
-    """``call()`` while the caller goes on; a ``with`` block does not end before it.
+    """Runs ``call()`` in a thread while the caller continues. At its end, a ``with`` block waits for the
+    call.
 
-    A block that raises calls ``stop``, which may end the call earlier.
+    If the block raises, ``stop`` is called, which may end the call earlier.
 
-    ``concurrent.futures`` does as much, but imports ``logging``, which takes longer than most calls here.
+    ``concurrent.futures`` could do this, but it imports ``logging``, which takes longer than most calls here.
     """
 
     def __init__(self, call: Callable[[], T], stop: Callable[[], object] = lambda: None) -> None:
         self._call, self._stop = call, stop
         self._ended = Event()
-        """In place of Thread.join, which after an interrupt takes the thread for one that has ended."""
+        """Used instead of Thread.join, which after an interrupt assumes that the thread has ended."""
         self._made: list[T] = []
         self._fault: BaseException | None = None
         self._thread = Thread(target=self._run)
@@ -35,7 +36,7 @@ class BackgroundTask(Generic[T]):
             self._ended.set()
 
     def result(self) -> T:
-        """What the call gave, or raises what it raised."""
+        """Waits for the call, and returns its result or raises its exception."""
         self._ended.wait()
         if self._fault is not None:
             raise self._fault

@@ -1,7 +1,7 @@
-"""Events from Python: nodes that run there, stages of compilations, look-ups in caches.
+"""Records events in Python: nodes that run there, stages of compilations, and cache lookups.
 
-They go to the sink that native code writes to (``runtime/native/events.h``); nothing happens unless somebody
-records. :mod:`graphwright.runtime.events` reads them.
+They go to the same buffers as events of native code (``runtime/native/events.h``), if a recording is active.
+:mod:`graphwright.runtime.events` reads them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from graphwright import _native
 
 is_recording: Final = _native.is_recording
 now: Final = _native.now
-"""Nanoseconds on the clock of events."""
+"""The time of the clock of events, in nanoseconds."""
 
 
 class EventKind(enum.IntEnum):
-    """What an event is about; the first six are those of ``runtime/native/events.h``."""
+    """The kinds of events; the first six are defined in ``runtime/native/events.h``."""
 
     RUN = 0
     """A run of a program."""
     PIECE = 1
-    """Units of a task, on one thread."""
+    """A range of units of a task, run by one thread."""
     OPEN = 2
     """A branch or a loop begins."""
     CLOSE = 3
@@ -37,29 +37,29 @@ class EventKind(enum.IntEnum):
     STAGE = 7
     """A stage of a compilation."""
     CACHE = 8
-    """A look-up in a cache on disk, which found it (``a`` is 1) or did not (0)."""
+    """A lookup in an on-disk cache: a hit (``a`` is 1) or a miss (0)."""
 
 
 def record_node(op: str, node: str, start: int) -> None:
-    """That ``node``, which began at ``start``, has run in Python until now."""
+    """Records that ``node`` ran in Python from ``start`` until now."""
     if is_recording():
         _native.record(EventKind.NODE, f"{op} {node}", start, now())
 
 
 def record_stage(stage: str, start: int) -> None:
-    """That a stage of a compilation, which began at ``start``, has ended."""
+    """Records that a stage of a compilation ran from ``start`` until now."""
     if is_recording():
         _native.record(EventKind.STAGE, stage, start, now())
 
 
 def record_cache(cache: str, start: int, found: bool) -> None:
-    """That something was looked up in ``cache`` from ``start`` until now."""
+    """Records a lookup in ``cache`` from ``start`` until now."""
     if is_recording():
         _native.record(EventKind.CACHE, cache, start, now(), found)
 
 
 def recording_stages(observe: Callable[[str, object], None]) -> Callable[[str, object], None]:
-    """``observe``, an observer of a compilation that begins now, which records each stage as well."""
+    """``observe``, extended to record each stage of a compilation that begins now."""
     start = now()
 
     def observe_and_record(stage: str, product: object) -> None:

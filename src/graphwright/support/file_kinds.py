@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: for errors about files that are no model or no package."""
+"""Identifies files by their first bytes, for errors about files that are not models or packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 HEAD: Final = 1 << 16
-"""Bytes at the beginning of a file that tell what it is."""
+"""How many bytes at the beginning of a file are examined."""
 
 
 FileId = tuple[int, int]
@@ -17,12 +17,12 @@ FileId = tuple[int, int]
 
 
 def file_id(status: os.stat_result) -> FileId:
-    """What tells a file from all others."""
+    """The identity of a file."""
     return status.st_dev, status.st_ino
 
 
 class FileKind(NamedTuple):
-    """What a file is, as a sentence goes on behind "is", and what to do about it."""
+    """The kind of a file, as a text that continues "it is", and advice on what to do."""
 
     what: str
     advice: str
@@ -97,10 +97,10 @@ _TAGS: Final = frozenset({2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26})
 
 
 def kind_of(head: bytes, size: int) -> FileKind | None:
-    """What a file of ``size`` bytes is that begins with ``head``; None for what is not known.
+    """The kind of a file of ``size`` bytes that begins with ``head``; None if unknown.
 
-    An ONNX model has no bytes of its own to know it by, so that some are taken for something else: ask where
-    it could not be read.
+    ONNX models have no signature, so some are mistaken for something else: call this only for files that
+    could not be read.
     """
     if not size:
         return FileKind("empty", "fetch or write the file again")
@@ -111,7 +111,7 @@ def kind_of(head: bytes, size: int) -> FileKind | None:
 
 
 def kind_of_file(path: Path) -> FileKind | None:
-    """What the file or folder at ``path`` is; None for what is not known or cannot be read."""
+    """The kind of the file or folder at ``path``; None if it is unknown or cannot be read."""
     try:
         if path.is_dir():
             return _folder(path)
@@ -122,12 +122,12 @@ def kind_of_file(path: Path) -> FileKind | None:
 
 
 def is_package(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` is a graphwright package, or means to be one."""
+    """Whether a file that begins with ``head`` is a graphwright package, intact or damaged."""
     return _archive(head) is PACKAGE
 
 
 def _archive(head: bytes) -> FileKind | None:
-    """What a zip archive holds, by the names of its first members."""
+    """The kind of a zip archive, judged by the names of its first members."""
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return None
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
@@ -159,7 +159,7 @@ def _binary(head: bytes, size: int) -> FileKind | None:
 
 
 def _is_onnx(head: bytes) -> bool:
-    """Whether ``head`` is an IR version, and behind it a field of an ONNX model."""
+    """Whether ``head`` is an IR version, followed by another field of an ONNX model."""
     if len(head) < 4 or head[0] != 8 or not 0 < head[1] < 64:
         return False
     tag = head[2] if head[2] < 128 else head[2] & 127 | head[3] << 7
@@ -182,7 +182,7 @@ def _text(head: bytes) -> FileKind | None:
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Whether ``head`` is UTF-8; its last character may be cut."""
+    """Whether ``head`` is UTF-8; its last character may be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -191,7 +191,7 @@ def _is_utf8(head: bytes) -> bool:
 
 
 def _folder(path: Path) -> FileKind:
-    """What a folder holds that may be meant."""
+    """The kind of a folder, with the files in it that may be meant."""
     names = sorted(entry.name for entry in path.iterdir() if entry.name.isprintable())
     if "saved_model.pb" in names:
         return SAVED_MODEL._replace(advice=SAVED_MODEL.advice.replace("FOLDER", str(path)))

@@ -1,4 +1,4 @@
-"""Locks that a forked process finds free."""
+"""Locks that are released in forked child processes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 
 
 class ForkLock:
-    """A lock for ``with`` blocks. In a forked child it is free, unless the thread that forked holds it: other
-    threads, which could release it, are not in the child.
+    """A lock for ``with`` blocks that is free in a forked child, unless the forking thread holds it: other
+    threads, which could release it, do not exist in the child.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class ForkLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Be free if another thread holds it."""
+        """Releases the lock in a child if another thread of the parent held it."""
         if self._owner != threading.get_ident():
             self._lock, self._owner = threading.Lock(), 0
 

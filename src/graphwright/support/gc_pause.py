@@ -1,4 +1,4 @@
-"""When Python's collector of cyclic garbage has nothing to find."""
+"""Pauses Python's cyclic garbage collector."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Cycles are left to later: most of what imports and compilations make stays, and would be searched in
-    vain, for a tenth of their time.
+    """Pauses the collector: most objects that imports and compilations make stay alive, and searching them
+    for garbage would take a tenth of their time.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""A folder for files of a moment: in memory where the usual disk is full or cannot be written."""
+"""Temporary folders, in memory if the usual disk is full or cannot be written."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 _ROOM: Final = 32 << 20
-"""Bytes that are free in a folder that is used: a compiler's own files are larger than what it makes."""
+"""The free bytes that a folder must have: a compiler's temporary files are larger than its output."""
 _IN_MEMORY: Final = "/dev/shm"
 
 
 def temporary_folder() -> Path:
-    """A new folder that its user alone may read and write. Raises OSError where none can be made."""
+    """A new folder that only its user may read and write. Raises OSError if none can be made."""
     return Path(tempfile.mkdtemp(prefix="graphwright-", dir=next(_roomy(), None)))
 
 
 def _roomy() -> Iterator[str]:
-    """Folders for temporary files that have room."""
+    """The folders for temporary files that have enough free space."""
     for find in (tempfile.gettempdir, lambda: _IN_MEMORY):
         try:
             folder = find()

@@ -1,4 +1,4 @@
-"""How wide the terminal is that text is written to."""
+"""The width of the terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal, or of ``COLUMNS`` in the environment; None where output goes to a file or a
-    pipe, whose lines may be of any length.
+    """The columns of the terminal, or the variable ``COLUMNS``; None if output goes to a file or a pipe,
+    whose lines may have any length.
     """
     return shutil.get_terminal_size((0, 0)).columns or None

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writes files atomically."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A new binary file, which takes the place of ``path`` at the end of the block and goes if that raises.
+    """A new binary file that replaces ``path`` at the end of the block, or is removed if the block raises.
 
-    A link stays, and what it points to is replaced. A device or a pipe is written as the block goes on: there
-    is nothing to replace. Raises OSError, which names ``path``.
+    If ``path`` is a link, its target is replaced. A device or a pipe is written directly. Raises OSError,
+    which names ``path``.
     """
     try:
         if _is_stream(path):
@@ -46,7 +46,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether ``path`` is there, and neither a regular file nor a folder."""
+    """Whether ``path`` exists and is neither a regular file nor a folder."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all."""
+"""Writes folders atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def new_folder_fault(path: Path) -> str | None:
-    """Why no folder can be made at ``path``; None where one can. An empty folder may stand there."""
+    """Why no folder can be made at ``path``; None if one can. An empty folder may exist there."""
     parent = Path(os.path.realpath(path)).parent
     if path.is_dir():
         try:
@@ -18,7 +18,7 @@ def new_folder_fault(path: Path) -> str | None:
         except OSError as error:
             return f"the folder {str(path)!r} cannot be read: {error.strerror}"
     elif path.exists() or path.is_symlink():
-        return f"{str(path)!r} is there, and is no folder"
+        return f"{str(path)!r} exists and is not a folder"
     elif not parent.is_dir():
         return f"there is no folder {str(path.parent)!r}"
     if not os.access(parent, os.W_OK | os.X_OK):
@@ -27,8 +27,8 @@ def new_folder_fault(path: Path) -> str | None:
 
 
 def write_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -> None:
-    """A new folder at ``path``, or in place of an empty one, with files of ``contents`` by name, some in
-    folders inside: all of them, or no folder. Raises OSError, which names ``path``.
+    """Writes the files ``contents`` (by name, which may contain subfolders) to a new folder at ``path``, or
+    in place of an empty one, atomically. Raises OSError, which names ``path``.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")

@@ -82,6 +82,24 @@ def test_axes_and_aspect_ratio(policy: str) -> None:
     compare("Resize", [X, None, None, sizes(7, 10)], attributes)
 
 
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_images_of_any_size_keep_their_aspect_ratio_in_a_given_size(mode: str, policy: str) -> None:
+    attributes = {"mode": mode, "axes": [2, 3], "keep_aspect_ratio_policy": policy}
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attributes)
+    image = helper.make_tensor_value_info("x", 1, ["n", 2, "h", "w"])
+    result = helper.make_tensor_value_info("y", 1, [None] * 4)
+    graph = helper.make_graph(
+        [node], "letterbox", [image], [result], [numpy_helper.from_array(sizes(6, 9), "sizes")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = gw.compile(model)
+    for height, width in ((4, 5), (12, 7), (6, 9), (3, 20)):
+        x = RNG.normal(size=(1, 2, height, width)).astype(np.float32)
+        np.testing.assert_allclose(compiled(x), theirs.run(None, {"x": x}), rtol=1e-4, atol=1e-5)
+
+
 def test_three_spatial_axes() -> None:
     x = RNG.normal(size=(1, 1, 3, 4, 5)).astype(np.float32)
     compare("Resize", [x, None, scales(1, 1, 2, 2, 2)], {"mode": "linear"})

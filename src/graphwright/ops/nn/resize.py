@@ -168,7 +168,14 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         if made is None:
             return None
         made = made._on_all_axes(x.shape)
-        return None if made == self or (self.scales is None and made._open_scales(x.shape)) else (made, (0,))
+        stays = (self.scales is None and made._open_scales(x.shape)) or (
+            self.sizes is None and made._open_aspect(x.shape)
+        )
+        return None if made == self or stays else (made, (0,))
+
+    def _open_aspect(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether the sizes that keep the aspect ratio depend on open ones: then the operand stays."""
+        return self.policy != "stretch" and self.sizes is not None and 0 not in dims
 
     def _open_scales(self, dims: tuple[Dim, ...]) -> bool:
         """Whether a symbolic size is scaled by what no ratio stands for: then the operand stays."""
@@ -505,9 +512,9 @@ def _import_11(i: Importer) -> Any:
 
 
 def _is_empty(i: Importer, index: int) -> bool:
-    """Exporters write an empty constant for the one of scales and sizes that is absent."""
-    array = i.constant(index)
-    return array is not None and array.size == 0
+    """Exporters write an empty constant, or an input of no elements, for the one that is absent."""
+    value = i.optional(index)
+    return value is not None and value.type.shape == (0,)
 
 
 def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:

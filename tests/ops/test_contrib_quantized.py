@@ -162,3 +162,23 @@ def test_attention_of_quantised_rows(columns: bool) -> None:
         "QAttention", [*feeds[:5], None, *feeds[6:], past], 1e-3, outputs=("y", "present"),
         constants=(1, 2, 3, 4, 6, 7), num_heads=heads, unidirectional=1,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_convolution(last: int) -> None:
+    """As ONNX Runtime writes it into models that it optimises."""
+    x = codes(2, 6, 5, 3) if last else codes(2, 3, 6, 5)
+    scales = rng.uniform(0.01, 0.02, 4).astype(np.float32)
+    feeds = [
+        x, SCALE, ZERO, weights(4, 3, 3, 3), scales, np.zeros(4, np.int8), scalar(0.07), ZERO,
+        rng.integers(-99, 99, 4).astype(np.int32),
+    ]  # fmt: skip
+    constants = (1, 2, 3, 4, 5, 6, 7, 8)
+    window = {"strides": [2, 1], "pads": [1, 0, 1, 1]}
+    by_step("QLinearConv", feeds, constants=constants, channels_last=last, **window)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_maximum_with_channels_last(dtype: Any) -> None:
+    window = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1], "dilations": [1, 2]}
+    by_step("NhwcMaxPool", [codes(2, 5, 6, 3, dtype=dtype)], ceil_mode=1, **window)

@@ -1,7 +1,7 @@
 """ONNX Runtime's quantised ops, as those of floats between DequantizeLinear and QuantizeLinear.
 
-Its elementwise ones, pools, QLinearConcat, QLinearSoftmax, QGemm, products with dynamically quantised or
-packed weights, DynamicQuantizeLSTM and QAttention.
+Its elementwise ones, pools, convolutions with channels last, QLinearConcat, QLinearSoftmax, QGemm, products
+with dynamically quantised or packed weights, DynamicQuantizeLSTM and QAttention.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.global_pool import GlobalAveragePool
 from graphwright.ops.nn.lstm import LSTM
+from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.recurrent import import_recurrent
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.ops.nn.spatial import import_pool
+from graphwright.ops.quantized.conv_integer import conv_fields
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.ops.quantized.dynamic_quantize_linear import DynamicQuantizeLinear
 from graphwright.ops.quantized.matmul_integer import MatMulInteger
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits, unpacked
+from graphwright.ops.quantized.qlinear_conv import QLinearConv
 from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 
 
@@ -83,19 +86,37 @@ def _pooled(make: Callable[[Importer], Op]) -> Callable[[Importer, Value], Value
     """A pool, of an image whose channels may lie last."""
 
     def convert(i: Importer, x: Value) -> Value:
-        if not i.attr("channels_last", 0):
-            plain: Value = i.emit(make(i), x)
-            return plain
-        rank = rank_of(x)
-        first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
-        last: Value = i.emit(Transpose((0, *range(2, rank), 1)), i.emit(make(i), first))
-        return last
+        if i.attr("channels_last", 0):
+            return _with_channels_first(i, x, lambda image: i.emit(make(i), image))
+        plain: Value = i.emit(make(i), x)
+        return plain
 
     return convert
 
 
+def _with_channels_first(i: Importer, x: Value, compute: Callable[[Value], Value]) -> Value:
+    """``compute`` of an image whose channels lie last, as those of the result do."""
+    rank = rank_of(x)
+    first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
+    last: Value = i.emit(Transpose((0, *range(2, rank), 1)), compute(first))
+    return last
+
+
 def _average_pool(i: Importer) -> Op:
     return AveragePool(**import_pool(i), include_pads=bool(i.attr("count_include_pad", 0)))
+
+
+def _import_conv(i: Importer) -> Any:
+    """QLinearConv, of an image whose channels may lie last."""
+    op, (x, *others) = QLinearConv(**conv_fields(i)), i.inputs()
+    if not i.attr("channels_last", 0) or x is None:
+        return i.emit(op, x, *others)
+    return _with_channels_first(i, x, lambda image: i.emit(op, image, *others))
+
+
+def _import_max_pool(i: Importer) -> Any:
+    """MaxPool of an image whose channels lie last."""
+    return _with_channels_first(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
 
 
 def _reduce_mean(i: Importer, x: Value) -> Value:
@@ -280,6 +301,8 @@ contribute(
     QLinearWhere=_import_where,
     QGemm=_import_gemm,
 )
+contribute(QLinearConv, QLinearConv=ranked(_import_conv))
+contribute(MaxPool, NhwcMaxPool=ranked(_import_max_pool))
 contribute(DequantizeLinear, DequantizeLinear=DequantizeLinear.onnx["DequantizeLinear", 10])
 contribute(
     MatMulInteger,

@@ -1,0 +1,69 @@
+"""Ops that ONNX Runtime had before ONNX, which exporters to older opsets write; and its distances, CDist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Importer
+from graphwright.ir.types import I64
+from graphwright.ops.contrib.common import contribute, scalar
+from graphwright.ops.core.binary import Mul, Sub
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.gather_nd import GatherND
+from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.range import Range
+from graphwright.ops.core.ranked_import import ranked
+from graphwright.ops.core.reductions import ReduceSum
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.core.trilu import Trilu
+from graphwright.ops.core.unary import Sqrt
+from graphwright.ops.core.unique import Unique
+from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.nn.grid_sample import GridSample
+
+
+def _import_range(i: Importer) -> Any:
+    """The step may be absent; bounds may be lists of one element."""
+    bounds = [i.input(0), i.input(1), i.optional(2) or scalar(i, 1, i.input(0))]
+    return i.emit(Range(), *(b if b.type.shape == () else i.emit(Reshape(()), b) for b in bounds))
+
+
+def _import_expand_dims(i: Importer) -> Any:
+    """The axis is a scalar, of i32."""
+    axis = i.emit(Cast(I64), i.emit(Reshape((1,)), i.input(1)))
+    return i.emit(Unsqueeze(), i.input(0), axis)
+
+
+def _import_pad(i: Importer) -> Any:
+    """Pads [2 * rank] or [1, 2 * rank]."""
+    x, pads, value = i.input(0), i.input(1), i.optional(2)
+    flat = i.emit(Reshape((2 * rank_of(x),)), pads)
+    return i.emit(Pad(mode=str(i.attr("mode", "constant"))), x, flat, *([] if value is None else [value]))
+
+
+def _import_unique(i: Importer) -> Any:
+    """Outputs: the elements in the order of the first of each, the place of each in x among them, counts."""
+    found, _, inverse, counts = i.emit(Unique(None, False), i.input(0))
+    return found, inverse, counts
+
+
+def _import_distances(i: Importer) -> Any:
+    """CDist: of each row of a[M, K] to each of b[N, K]."""
+    metric = str(i.attr("metric", "sqeuclidean"))
+    if metric not in ("euclidean", "sqeuclidean"):
+        raise i.fail(f"metric {metric!r} is not one of euclidean, sqeuclidean")
+    apart = i.emit(Sub(), i.emit(Unsqueeze((1,)), i.input(0)), i.emit(Unsqueeze((0,)), i.input(1)))
+    squares: Value = i.emit(ReduceSum((2,), keepdims=False), i.emit(Mul(), apart, apart))
+    return squares if metric == "sqeuclidean" else i.emit(Sqrt(), squares)
+
+
+contribute(Trilu, Trilu=Trilu.onnx["Trilu", 14])
+contribute(GridSample, GridSample=GridSample.onnx["GridSample", 16])
+contribute(GatherND, GatherND=GatherND.onnx["GatherND", 11])
+contribute(Range, Range=_import_range)
+contribute(Unsqueeze, ExpandDims=_import_expand_dims)
+contribute(Pad, Pad=ranked(_import_pad))
+contribute(Unique, Unique=_import_unique)
+contribute(ReduceSum, CDist=_import_distances)

@@ -1,0 +1,91 @@
+"""Experimental ops of ONNX's first opsets, which old converters of Keras, Core ML and Caffe write.
+
+ONNX withdrew them, or defined them otherwise later; ONNX Runtime has kept them, in ONNX's own domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Import, Importer, Op
+from graphwright.ir.types import I64
+from graphwright.ops.contrib.common import scalar
+from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.ranked_import import ranked
+from graphwright.ops.core.reductions import ReduceMean
+from graphwright.ops.core.slice import Slice
+from graphwright.ops.core.unary import Softplus, Tanh
+from graphwright.ops.nn.activations import ThresholdedRelu
+from graphwright.ops.nn.mean_variance_normalization import MeanVarianceNormalization
+
+
+def _scaled(i: Importer, x: Value, factor: float) -> Value:
+    made: Value = x if factor == 1 else i.emit(Mul(), x, scalar(i, factor, x))
+    return made
+
+
+def _import_affine(i: Importer) -> Any:
+    """``alpha * x + beta``."""
+    x = _scaled(i, i.input(0), float(i.attr("alpha", 1.0)))
+    return i.emit(Add(), x, scalar(i, float(i.attr("beta", 0.0)), x))
+
+
+def _of_scaled(make: Callable[[], Op]) -> Import:
+    """``alpha * f(beta * x)``."""
+
+    def convert(i: Importer) -> Any:
+        inner = _scaled(i, i.input(0), float(i.attr("beta", 1.0)))
+        return _scaled(i, i.emit(make(), inner), float(i.attr("alpha", 1.0)))
+
+    return convert
+
+
+def _import_image_scaler(i: Importer) -> Any:
+    """``scale * x + bias``, x[N, C, H, W] with a bias for each channel."""
+    x = _scaled(i, i.input(0), float(i.attr("scale", 1.0)))
+    bias = np.asarray(i.required_attr("bias"), x.type.dtype.numpy).reshape(-1, 1, 1)
+    return i.emit(Add(), x, i.const(bias))
+
+
+def _import_crop(i: Importer) -> Any:
+    """x[N, C, H, W] without borders (left, top, right, bottom), or ``scale`` (height, width) of it."""
+    x, border, size = i.input(0), i.required_attr("border"), i.attr("scale")
+    if rank_of(x) != 4 or len(border) != 4 or len(size or (0, 0)) != 2:
+        raise i.fail("it takes an image [N, C, H, W], four borders, and a height and width or none")
+    left, top, right, bottom = border
+    height, width = x.type.dims[2:]
+    ends = (top + size[0], left + size[1]) if size else (height - bottom, width - right)
+    return i.emit(Slice((top, left), ends, (2, 3), (1, 1)), x)
+
+
+def _import_dynamic_slice(i: Importer) -> Any:
+    """Slice of opset 10, without steps."""
+    bounds = [v if v is None else i.emit(Cast(I64), v) for v in (i.input(1), i.input(2), i.optional(3))]
+    return i.emit(Slice(), i.input(0), *(bounds if bounds[2] is not None else bounds[:2]))
+
+
+def _withdrawn(cls: type[Op], **imports: Import) -> None:
+    cls.onnx = {**cls.onnx, **{(name, 1): convert for name, convert in imports.items()}}
+
+
+def _import_normalization(i: Importer) -> Any:
+    """MeanVarianceNormalization of images: of each channel, or over all of them; always over the batch."""
+    x, axes = i.input(0), (0, 1, 2, 3) if i.attr("across_channels", 0) else (0, 2, 3)
+    if i.attr("normalize_variance", 1):
+        return i.emit(MeanVarianceNormalization(axes), x)
+    return i.emit(Sub(), x, i.emit(ReduceMean(axes), x))
+
+
+_withdrawn(Add, Affine=_import_affine, ImageScaler=_import_image_scaler)
+_withdrawn(Mul, Scale=lambda i: _scaled(i, i.input(0), float(i.attr("scale", 1.0))))
+_withdrawn(Tanh, ScaledTanh=_of_scaled(Tanh))
+_withdrawn(Softplus, ParametricSoftplus=_of_scaled(Softplus))
+_withdrawn(Slice, Crop=ranked(_import_crop), DynamicSlice=_import_dynamic_slice)
+_withdrawn(MeanVarianceNormalization, MeanVarianceNormalization=_import_normalization)
+_withdrawn(ThresholdedRelu, ThresholdedRelu=ThresholdedRelu.onnx["ThresholdedRelu", 10])

@@ -1,0 +1,161 @@
+"""Ops that ONNX Runtime had before ONNX, that it has alone, or that ONNX withdrew: against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import graphwright as gw
+from graphwright.errors import ModelError
+
+from .test_contrib import COMPILED, DOMAIN, REFERENCE, Array, by_runtime, compare, normal, refused
+
+rng = np.random.default_rng(23)
+X = normal(2, 3, 5)
+IMAGE = normal(2, 3, 6, 7)
+
+
+def whole(*values: Any, dtype: Any = np.int64) -> Array:
+    return np.array(values, dtype)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "feeds", "outputs", "attributes"),
+    [
+        ("Trilu", [X, np.array(-1)], "y", {"upper": 0}),
+        ("Trilu", [X], "y", {}),
+        ("Range", [np.float32(0), np.float32(4), np.float32(1.5)], "y", {}),
+        ("Range", [np.array(2), np.array(7)], "y", {}),
+        ("ExpandDims", [X, np.array(-2, np.int32)], "y", {}),
+        ("GatherND", [X, whole([0, 1], [1, -1])], "y", {}),
+        ("Pad", [X, whole(0, 1, 0, 1, 0, 2), np.array([2], np.float32)], "y", {"mode": "constant"}),
+        ("Pad", [X, whole(0, 1, 0, 1, 0, 2)], "y", {"mode": "reflect"}),
+        ("Unique", [np.array([3, 1, 3, 2, 1], np.float32)], "ynk", {}),
+        ("GridSample", [normal(1, 2, 4, 4), normal(1, 3, 3, 2)], "y", {"padding_mode": "border"}),
+        ("CDist", [normal(5, 3), normal(4, 3)], "y", {"metric": "sqeuclidean"}),
+        ("CDist", [normal(5, 3), normal(4, 3)], "y", {"metric": "euclidean"}),
+        *(("Inverse", [normal(2, n, n) + 3 * np.eye(n, dtype=np.float32)], "y", {}) for n in (1, 3, 4, 9)),
+        ("Inverse", [np.eye(5, dtype=np.float32)[[3, 1, 0, 4, 2]]], "y", {}),
+    ],
+)
+def test_what_exporters_to_older_opsets_write(
+    op_type: str, feeds: list[Any], outputs: str, attributes: dict[str, Any]
+) -> None:
+    compare(op_type, [np.asarray(feed) for feed in feeds], tuple(outputs), **attributes)
+
+
+def test_a_matrix_without_an_inverse_leaves_the_others() -> None:
+    matrices = np.array([[[1, 2], [2, 4]], [[2, 0], [0, 4]]], np.float32)
+    node = helper.make_node("Inverse", ["x"], ["y"], domain=DOMAIN)
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", "M", "M"]) for n in "xy")
+    graph = helper.make_graph([node], "one", [x], [y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    for options in (REFERENCE, COMPILED):
+        first, second = gw.compile(model, options=options).run({"x": matrices})["y"]
+        assert not np.isfinite(first).any()
+        np.testing.assert_array_equal(second, [[0.5, 0], [0, 0.25]])
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("indices", [np.array(2), whole(1, -1), whole([0, 3], [7, 2], dtype=np.int32)])
+def test_rows_of_a_table_in_blocks(bits: int, zeros: bool, indices: Array) -> None:
+    rows, width, block = 8, 48, 16
+    codes = rng.integers(0, 256, (rows, width * bits // 8)).astype(np.uint8)
+    scales = rng.uniform(0.1, 1, (rows, width // block)).astype(np.float32)
+    middles = rng.integers(0, 256, (rows, 2 if bits == 4 else 3)).astype(np.uint8) if zeros else None
+    feeds = [codes, indices, scales, *([] if middles is None else [middles])]
+    compare(
+        "GatherBlockQuantized", feeds, constants=(0, 2, 3), bits=bits, block_size=block,
+        gather_axis=0, quantize_axis=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "along"), [(1, 0), (0, 0), (0, 1)])
+def test_rows_of_a_table_of_four_bits(rows: int, along: int) -> None:
+    """Codes of i4, quantised along another axis than rows are taken from, or the same."""
+    shape, block = [32, 32], 16
+    blocks = [size // block if axis == along else size for axis, size in enumerate(shape)]
+    codes, zeros = (
+        helper.make_tensor(n, TensorProto.INT4, dims, rng.integers(-8, 8, dims).ravel().tolist())
+        for n, dims in (("codes", shape), ("zeros", blocks))
+    )
+    scales = onnx.numpy_helper.from_array(rng.uniform(0.1, 1, blocks).astype(np.float32), "scales")
+    node = helper.make_node(
+        "GatherBlockQuantized", ["codes", "places", "scales", "zeros"], ["y"], domain=DOMAIN,
+        block_size=block, gather_axis=rows, quantize_axis=along,
+    )  # fmt: skip
+    places = helper.make_tensor_value_info("places", TensorProto.INT64, ["n"])
+    graph = helper.make_graph(
+        [node], "one", [places], [onnx.ValueInfoProto(name="y")], [codes, scales, zeros]
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    feeds = {"places": whole(3, 0, 31)}
+    for options in (REFERENCE, COMPILED):
+        (found,) = gw.compile(model, options=options).run(feeds).values()
+        np.testing.assert_allclose(found, by_runtime(model, feeds)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Affine", {"alpha": 2.0, "beta": -1.0}),
+        ("Affine", {}),
+        ("Scale", {"scale": 3.0}),
+        ("ScaledTanh", {"alpha": 2.0, "beta": 0.5}),
+        ("ParametricSoftplus", {"alpha": 2.0, "beta": 0.5}),
+        ("ImageScaler", {"scale": 0.5, "bias": [1.0, 2.0, 3.0]}),
+        ("Crop", {"border": [1, 2, 1, 0]}),
+        ("Crop", {"border": [1, 2, 1, 0], "scale": [2, 3]}),
+        ("ThresholdedRelu", {"alpha": 0.3}),
+        ("MeanVarianceNormalization", {}),
+        ("MeanVarianceNormalization", {"across_channels": 1}),
+        ("MeanVarianceNormalization", {"normalize_variance": 0}),
+    ],
+)
+@pytest.mark.parametrize("opset", [1, 7])
+def test_experimental_ops_of_the_first_opsets(op_type: str, attributes: dict[str, Any], opset: int) -> None:
+    in_an_old_model(op_type, [IMAGE], opset, attributes)
+
+
+def test_slices_by_operands_before_opset_10() -> None:
+    for bounds in ([whole(1, 0), whole(2, -1)], [whole(1), whole(4), whole(2)]):
+        in_an_old_model("DynamicSlice", [IMAGE, *bounds], 9, {})
+
+
+def in_an_old_model(op_type: str, feeds: list[Array], opset: int, attributes: dict[str, Any]) -> None:
+    names = [f"x{k}" for k in range(len(feeds))]
+    kinds = (helper.np_dtype_to_tensor_dtype(feed.dtype) for feed in feeds)
+    inputs = [
+        helper.make_tensor_value_info(n, kind, feed.shape)
+        for n, kind, feed in zip(names, kinds, feeds, strict=True)
+    ]
+    node = helper.make_node(op_type, names, ["y"], **attributes)
+    graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3)
+    given = dict(zip(names, feeds, strict=True))
+    for options in (REFERENCE, COMPILED):
+        (found,) = gw.compile(model, options=options).run(given).values()
+        np.testing.assert_allclose(found, by_runtime(model, given)[0], rtol=2e-5, atol=2e-5)
+
+
+def test_what_is_refused() -> None:
+    assert "metric 'cosine' is not one of" in refused("CDist", [normal(2, 3), normal(2, 3)], metric="cosine")
+    table = [np.zeros((8, 16), np.uint8), whole(1), np.ones((1, 16), np.float32)]
+    message = refused("GatherBlockQuantized", table, gather_axis=1, quantize_axis=0, block_size=16)
+    assert "packed codes are quantised along the last axis, not along axis 0" in message
+
+
+def test_models_saved_for_one_processor_say_so() -> None:
+    node = helper.make_node("ReorderOutput", ["x"], ["y"], domain="com.microsoft.nchwc", channels=3)
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 4, 4]) for n in "xy")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft.nchwc", 1)]
+    model = helper.make_model(helper.make_graph([node], "one", [x], [y]), opset_imports=opsets, ir_version=8)
+    with pytest.raises(ModelError, match="save it with ORT_ENABLE_EXTENDED"):
+        gw.compile(model)

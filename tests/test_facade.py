@@ -152,8 +152,8 @@ def test_options_are_an_object_or_a_dict(tmp_path: Path, monkeypatch: pytest.Mon
 def test_variables_that_are_no_options_are_warned_of_once() -> None:
     code = "import graphwright as gw; [gw.CompileOptions.from_environment() for _ in '123']"
     found = python(code, GRAPHWRIGHT_THREAD="2", GRAPHWRIGHT_MODELS="here", GRAPHWRIGHT_XYZQ="1").stderr
-    assert "GRAPHWRIGHT_THREAD is no option and is ignored: did you mean GRAPHWRIGHT_THREADS" in found
-    assert "GRAPHWRIGHT_XYZQ is no option and is ignored: there are GRAPHWRIGHT_CC" in found
+    assert "GRAPHWRIGHT_THREAD is not an option and is ignored: did you mean GRAPHWRIGHT_THREADS" in found
+    assert "GRAPHWRIGHT_XYZQ is not an option and is ignored: there are GRAPHWRIGHT_CC" in found
     assert found.count("\n") == 2
 
 

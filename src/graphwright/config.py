@@ -416,7 +416,7 @@ def _warn_of_unknown_variables(names: frozenset[str]) -> None:
         options = {each.removeprefix(_PREFIX): each for each in known}
         near = [options[each] for each in close_names(name.removeprefix(_PREFIX), options)]
         meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        warn("the environment variable %s is no option and is ignored: %s", name, meant)
+        warn("the environment variable %s is not an option and is ignored: %s", name, meant)
 
 
 def _text(value: object) -> str:

@@ -47,7 +47,7 @@ class Gears:
         faults = Collector(OptionError)
         for name, value, known in (("combine", self.combine, COMBINE), ("between", self.between, OTHERWISE)):
             if value not in known:
-                faults.add("gears", f"{name}={value!r} is none of {', '.join(known)}")
+                faults.add("gears", f"{name}={value!r} is not one of {', '.join(known)}")
         faults.raise_if_any()
 
     def rows(self, graph: Graph) -> list[Row]:
@@ -110,7 +110,7 @@ def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value
         for size in shape:
             if size is not None and not _is_size(size):
                 message = (
-                    f"input {name!r}: {size!r} in {_text(shape)} is no size: it must be a number above 0"
+                    f"input {name!r}: {size!r} in {_text(shape)} is not a size: it must be a number above 0"
                 )
                 yield Diagnostic("gears", message)
     ranks, known = set(map(len, shapes)), inputs[name].type.rank
@@ -140,7 +140,7 @@ def _images(sizes: Sequence[tuple[int, int]], inputs: Mapping[str, Value], fault
     """A choice for each height and width, of all inputs that are images."""
     for size in sizes:
         if len(size) != 2 or not all(map(_is_size, size)):
-            faults.add("gears", f"{size!r} is no height and width: numbers above 0")
+            faults.add("gears", f"{size!r} is not a height and width: numbers above 0")
     places = {name: found for name, value in inputs.items() if (found := _image_axes(value))}
     if not places:
         message = "image sizes are given, and no input of four axes has an open height or width"

@@ -83,7 +83,7 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({}, ("0 are given",)),
         ({"shapes": {"x": [(1, 3, 8, 8), (1, 3, 8)]}}, ("'x' have 3 and 4 axes",)),
         ({"shapes": {"x": [(1, 3), (2, 3)]}}, ("'x' have 2 axes, it has 4",)),
-        ({"shapes": {"x": [(0, 3, 8, 8), (-2, 3, 8, 8)]}}, ("0 in 0,3,8,8 is no size", "-2 in -2,3,8,8")),
+        ({"shapes": {"x": [(0, 3, 8, 8), (-2, 3, 8, 8)]}}, ("0 in 0,3,8,8 is not a size", "-2 in -2,3,8,8")),
         ({"shapes": {"x": [(1, 3, 8, 8.5), (1, 3, 8, True)]}}, ("8.5 in", "True in")),
         ({"shapes": {"x": [*SHAPES, (1, 3, 8, 8)]}}, ("gears 0 and 2 are the same: x:1,3,8,8",)),
         ({"shapes": {"x": [(1, 3, 8, 8), (1, 4, 8, 8)]}}, ("gear 1 (x:1,4,8,8)", "axis 1", "'x'", "3")),
@@ -92,10 +92,10 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({"shapes": {"x": ["1388", "2388"]}}, ("'1' in",)),
         ({"batch": (1, 2)}, ("gear 0 (x:1,?,?,?)", "leaves sizes of input", "open")),
         ({"batch": (0, 1), "image": [(8, 8)]}, ("0 is no batch size",)),
-        ({"batch": (1, 2), "image": [(8, -8)]}, ("(8, -8) is no height and width",)),
+        ({"batch": (1, 2), "image": [(8, -8)]}, ("(8, -8) is not a height and width",)),
         ({"shapes": {"x": SHAPES}, "batch": (1, 2)}, ("axis 0 of input 'x' is given twice",)),
-        ({"shapes": {"x": SHAPES}, "between": "sideways"}, ("between='sideways' is none of error, pad",)),
-        ({"shapes": {"x": SHAPES}, "combine": "all"}, ("combine='all' is none of zip, product",)),
+        ({"shapes": {"x": SHAPES}, "between": "sideways"}, ("between='sideways' is not one of error, pad",)),
+        ({"shapes": {"x": SHAPES}, "combine": "all"}, ("combine='all' is not one of zip, product",)),
     ],
 )
 def test_what_is_no_choice_of_gears_is_refused_with_its_reason(

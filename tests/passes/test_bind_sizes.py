@@ -117,7 +117,7 @@ def test_inputs_of_open_rank_take_ranges() -> None:
         ({"x": (None, None, 4), "y": (None, None, "W")}, ("axis 2 of input 'y'", "another axis makes 4")),
         ({"x": (None, None, -1)}, ("axis 2 of input 'x'", "cannot be -1")),
         ({"x": (None, None, "7..3")}, ("axis 2 of input 'x'", "no size is 7 to 3")),
-        ({"x": (None, None, "seven..9")}, ("axis 2 of input 'x'", "is no size", "N=1..16")),
+        ({"x": (None, None, "seven..9")}, ("axis 2 of input 'x'", "is not a size", "N=1..16")),
     ],
 )
 def test_what_cannot_be_is_one_clear_error(shapes: Shapes, texts: tuple[str, ...]) -> None:

@@ -186,7 +186,7 @@ LAUNCHES = {
     "writes names an operand that is no output": LAUNCH.replace("(1,)", "(0, 1)"),
     "operand 0 is neither an input nor an output": LAUNCH.replace("(x, y)", "(type(x)(x.type), y)"),
     "operand 0 is int, not a value": LAUNCH.replace("(x, y)", "(3, y)"),
-    "grid depends on Q, which is no size": LAUNCH.replace("x.type.elements", "symbol('Q')"),
+    "grid depends on Q, which is not a size": LAUNCH.replace("x.type.elements", "symbol('Q')"),
     "grid is -1": LAUNCH.replace("x.type.elements", "-1"),
     "args[0] is 2.5, not an integer or a size": LAUNCH.replace("(), x", "(2.5,), x"),
     "scratch is 'big', not an integer": LAUNCH.replace("elements)", "elements, scratch='big')"),

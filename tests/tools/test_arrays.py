@@ -161,7 +161,7 @@ def test_containers_in_json(dtype: DType, text: str, wanted: object) -> None:
         (SEQUENCE, "3", "a list is wanted"),
         (SEQUENCE, '["a"]', "input 's' is float32"),
         (MAP, "[1]", "an object, as in"),
-        (MAP, '{"a": 1}', "key 'a' is no integer"),
+        (MAP, '{"a": 1}', "key 'a' is not an integer"),
         (SEQUENCE, "missing.pb", "cannot be read"),
         (SEQUENCE, "missing.npz", "cannot be read"),
     ],
@@ -223,7 +223,7 @@ def test_a_folder_of_onnx_test_data_gives_all_inputs(tmp_path: Path) -> None:
     assert [plain(value) for value in made.values()] == [wanted for _, _, wanted in cases]
     alone = make_feeds(specs[1:2], [f"x1={tmp_path / 'input_1.pb'}"], {})
     assert plain(alone["x1"]) == cases[1][2]
-    with pytest.raises(FeedError, match=r"8 files input_K.pb; the model takes 2 inputs"):
+    with pytest.raises(FeedError, match=r"8 files input_K.pb; the model has 2 inputs"):
         make_feeds(specs[:2], [str(tmp_path)], {})
 
 

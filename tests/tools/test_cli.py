@@ -371,11 +371,11 @@ def test_constants_come_from_archives_as_well(model: Path) -> None:
     [
         (("--const", "z=1"), 1, "the inputs are: x [N, 4]"),
         (("--const", "both.npz"), 1, "not an input: 'more'"),
-        (("--const", "z=both.npz"), 1, "holds no array 'z', but 'x', 'more'"),
+        (("--const", "z=both.npz"), 1, "has no array 'z', only 'x', 'more'"),
         (("--const", "x=1.5"), 1, "the constant is f32[], the input is f32[N, 4]"),
         (("--const", "x=[[1,2,3]]"), 1, "the constant is f32[1, 3], the input is f32[1, 4]"),
         (("--const", "x=1", "--const", "x=2"), 2, "given twice"),
-        (("--const", "x=word"), 2, "is no .npy file, number or JSON list"),
+        (("--const", "x=word"), 2, "is not a .npy file, a number or a JSON list"),
         (("--outputs", "hh"), 1, "did you mean 'h'?"),
         (("--outputs", "h,h"), 1, "output 'h' is given 2 times"),
     ],

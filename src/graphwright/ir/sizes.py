@@ -41,7 +41,7 @@ class Dim:
             _refuse(f"{self.name!r} is no name of a size", "use letters, digits and _")
         numbers = (self.low, self.high or 0, self.multiple)
         if not all(type(number) is int and 0 <= number <= LARGEST for number in numbers) or not self.multiple:
-            _refuse(f"{self} has a bound that is no size", f"sizes are whole numbers up to {LARGEST}")
+            _refuse(f"{self} has a bound that is not a size", f"sizes are whole numbers up to {LARGEST}")
         if not has_sizes(self.low, self.high, self.multiple):
             _refuse(f"no size is {self.words}", "give bounds with a multiple between them")
 
@@ -103,7 +103,7 @@ def read_size(given: Size) -> int | Dim | None:
     try:
         return operator.index(given)
     except TypeError:
-        _refuse(f"{given!r} is no size", f"give {SIZE_FORMS}")
+        _refuse(f"{given!r} is not a size", f"give {SIZE_FORMS}")
 
 
 def parse_size(text: str) -> int | Dim | None:
@@ -116,7 +116,7 @@ def parse_size(text: str) -> int | Dim | None:
         return _number(text, text)
     form = _FORM.fullmatch(text)
     if not form:
-        _refuse(f"{text[:80]!r} is no size", f"give {SIZE_FORMS}")
+        _refuse(f"{text[:80]!r} is not a size", f"give {SIZE_FORMS}")
     low, high, multiple = (form[part] for part in ("low", "high", "multiple"))
     return Dim(
         form["name"] or form["ranged"] or "",

@@ -103,7 +103,7 @@ def _size_faults(what: str, dim: Dim, known: Collection[str]) -> Iterator[str]:
         return
     strange = sorted(names_in(dim) - set(known))
     if strange:
-        yield f"{what} depends on {', '.join(strange)}, which is no size of the node's inputs or outputs"
+        yield f"{what} depends on {', '.join(strange)}, which is not a size of the node's inputs or outputs"
     if isinstance(dim, int) and dim < 0 and not what.startswith("args"):
         yield f"{what} is {dim}"
 

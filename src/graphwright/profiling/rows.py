@@ -75,7 +75,7 @@ class Span:
 def rows_of(events: Events, group: str) -> list[Row]:
     """A row for each name, and one for the time between tasks. Raises ValueError for an unknown ``group``."""
     if group not in GROUPS:
-        raise ValueError(f"group {group!r} is none of {', '.join(GROUPS)}")
+        raise ValueError(f"group {group!r} is not one of {', '.join(GROUPS)}")
     rows: dict[str, Row] = {}
     calls = task_calls(events)
     facts = facts_of(events)
@@ -103,7 +103,7 @@ def rows_of(events: Events, group: str) -> list[Row]:
 def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
     """``rows``, the largest first; by name in its order. Raises ValueError for an unknown ``sort``."""
     if sort not in SORTS:
-        raise ValueError(f"sort {sort!r} is none of {', '.join(SORTS)}")
+        raise ValueError(f"sort {sort!r} is not one of {', '.join(SORTS)}")
     if sort == "name":
         return sorted(rows, key=lambda row: row.name)
     keys = {

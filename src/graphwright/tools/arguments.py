@@ -144,7 +144,7 @@ def parse_constants(texts: Sequence[str] | None) -> dict[str, Any]:
         elif name and equals:
             found = {name: _read_constant(name, value)}
         else:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, nor an .npz file", param_hint="--const")
+            raise typer.BadParameter(f"{text!r} is neither NAME=VALUE nor an .npz file", param_hint="--const")
         if again := values.keys() & found.keys():
             raise typer.BadParameter(f"{min(again)!r} is given twice", param_hint="--const")
         values |= found
@@ -160,7 +160,7 @@ def _read_constant(name: str, text: str) -> Any:
         return arrays[name]
     if len(arrays) == 1:
         return next(iter(arrays.values()))
-    message = f"holds no array {name!r}, but {', '.join(map(repr, arrays)) or 'none'}"
+    message = f"has no array {name!r}, only {', '.join(map(repr, arrays)) or 'none'}"
     raise FeedError(Diagnostic("array-file", message, text))
 
 
@@ -168,7 +168,7 @@ def read_value(text: str, flag: str) -> Any:
     """The array in a ``.npy`` file, or the JSON number, truth value or list that ``text`` is."""
     value = read_npy(Path(text)) if text.endswith(".npy") else read_json(text)
     if not isinstance(value, bool | int | float | list | np.ndarray):
-        raise typer.BadParameter(f"{text!r} is no .npy file, number or JSON list", param_hint=flag)
+        raise typer.BadParameter(f"{text!r} is not a .npy file, a number or a JSON list", param_hint=flag)
     return value
 
 

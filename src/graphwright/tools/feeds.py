@@ -92,8 +92,10 @@ def _read(text: str, dtype: DType) -> Any:
         return read_npy(Path(text))
     value = read_json(text)
     if value is NO_JSON:
-        form = "an .npz or .pb file, nor JSON" if dtype.kind == "sequence" else "a .pb file, nor JSON"
-        raise typer.BadParameter(f"{text!r} is {dtype}, but neither {form}", param_hint="--input")
+        form = "an .npz or .pb file nor JSON" if dtype.kind == "sequence" else "a .pb file nor JSON"
+        raise typer.BadParameter(
+            f"{text!r} is {dtype}, but the value is neither {form}", param_hint="--input"
+        )
     return value
 
 
@@ -102,7 +104,7 @@ def _read_folder(folder: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
     files = [folder / f"input_{k}.pb" for k in range(len(specs))]
     found = sum(1 for _ in folder.glob("input_*.pb"))
     if found != len(files) or not all(file.is_file() for file in files):
-        message = f"holds {found} files input_K.pb; the model takes {len(specs)} inputs"
+        message = f"has {found} files input_K.pb; the model has {len(specs)} inputs"
         hint = "give each separately, as NAME=FILE.pb"
         raise FeedError(Diagnostic("array-file", message, str(folder), hint))
     return {spec.name: _read_pb(file, spec.dtype) for file, spec in zip(files, specs, strict=True)}
@@ -140,7 +142,7 @@ def _key(key: str | int, dtype: DType, name: str) -> str | int:
     try:
         return int(key)
     except ValueError as error:
-        raise FeedError(Diagnostic("feed-dtype", f"input {name!r}: key {key!r} is no integer")) from error
+        raise FeedError(Diagnostic("feed-dtype", f"input {name!r}: key {key!r} is not an integer")) from error
 
 
 def _typed(array: Array, dtype: DType) -> Array:

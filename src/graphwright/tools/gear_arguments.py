@@ -106,14 +106,14 @@ def _size(text: str, whole: str) -> int | None:
         return None
     if text.isascii() and text.isdecimal():
         return int(text)
-    raise typer.BadParameter(f"{text!r} in {whole!r} is no size: give a number or ?", param_hint="--gears")
+    raise typer.BadParameter(f"{text!r} in {whole!r} is not a size: give a number or ?", param_hint="--gears")
 
 
 def _image(text: str) -> tuple[int, int]:
     sizes = _numbers(text.strip(), "x", "--dynamic-image", "224x224,640x640")
     if len(sizes) != 2:
         raise typer.BadParameter(
-            f"{text!r} is no height and width, such as 224x224", param_hint="--dynamic-image"
+            f"{text!r} is not a height and width such as 224x224", param_hint="--dynamic-image"
         )
     return sizes[0], sizes[1]
 

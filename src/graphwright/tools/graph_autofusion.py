@@ -143,7 +143,7 @@ def fuse(
     Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
     if output is None and model.name == STANDARD_INPUT:
-        raise typer.BadParameter("is needed where the model comes from standard input", param_hint="--output")
+        raise typer.BadParameter("is required if the model comes from standard input", param_hint="--output")
     target = output or Path(f"{model.stem}_fused.onnx")
     if library and inline:
         raise typer.BadParameter("it serves functions, which --inline does not write", param_hint="--library")

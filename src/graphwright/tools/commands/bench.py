@@ -141,7 +141,9 @@ def _peers(against: str | None, model: Path) -> list[str]:
     peers = [name.strip() for name in against.split(",")] if against else []
     for name in peers:
         if name not in ONNX_PEERS:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(ONNX_PEERS)}", param_hint="--against")
+            raise typer.BadParameter(
+                f"{name!r} is not one of {', '.join(ONNX_PEERS)}", param_hint="--against"
+            )
         if not is_installed(name):
             raise typer.BadParameter(
                 f"{name} is not installed: pip install {ENGINES[name].package}", param_hint="--against"

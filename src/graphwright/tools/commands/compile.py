@@ -150,7 +150,7 @@ def compile(
 
 def _default_output(model: Path) -> Path:
     if model.name == STANDARD_INPUT:
-        message = "is needed where the model comes from standard input or a pipe, as in -o model.om or -o -"
+        message = "is required if the model comes from standard input or a pipe, as in -o model.om or -o -"
         raise typer.BadParameter(message, param_hint="--output")
     return Path(f"{model.stem}.om")
 

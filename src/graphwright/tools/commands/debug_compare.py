@@ -88,7 +88,7 @@ def compare(
 
 def _require_engine(engine: str, other: Path) -> None:
     if engine not in ENGINES:
-        raise typer.BadParameter(f"{engine!r} is none of {listed(ENGINES)}", param_hint="--with")
+        raise typer.BadParameter(f"{engine!r} is not one of {listed(ENGINES)}", param_hint="--with")
     if engine != OURS and is_package(other):
         raise typer.BadParameter(f"{engine} runs .onnx models, not packages", param_hint="--with")
 

@@ -126,7 +126,7 @@ def _words(when: str) -> list[str]:
     try:
         words = shlex.split(when)
     except ValueError as error:
-        raise typer.BadParameter(f"{when!r} is no command: {error}", param_hint="--when") from error
+        raise typer.BadParameter(f"{when!r} is not a command: {error}", param_hint="--when") from error
     if not any(PLACE in word for word in words):
         raise typer.BadParameter("it names no {}, the path of a part", param_hint="--when")
     return words

@@ -148,7 +148,7 @@ def inspect(
       graphwright inspect model.om --json
     """
     if as_json and (ir is not None or report or measured):
-        raise typer.BadParameter("--json goes with neither --ir nor --report nor --measure")
+        raise typer.BadParameter("--json cannot be combined with --ir, --report or --measure")
     graphwright.ops.load()
     sizes = parse_shapes(shape)
     origin = _read(model, verify, options) if is_package(model) else None

@@ -68,7 +68,7 @@ def run(
       graphwright run vad.onnx -i input=wave.npy -i sr=16000 --shape state:2,1,128
     """
     if output is not None and output.suffix not in (".npy", ".npz", ".json"):
-        raise typer.BadParameter(f"{output} ends neither in .npy nor in .npz or .json", param_hint="--output")
+        raise typer.BadParameter(f"{output} does not end in .npy, .npz or .json", param_hint="--output")
     require_folder(output, "--output")
     with stages(Watch()) as observe:
         compiled = open_model(

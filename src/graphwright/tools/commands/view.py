@@ -192,7 +192,7 @@ class _Request:
 
 def _default_output(model: Path) -> Path:
     if model.name == STANDARD_INPUT:
-        message = "is needed where the model comes from standard input or a pipe, as in -o model.html"
+        message = "is required if the model comes from standard input or a pipe, as in -o model.html"
         raise typer.BadParameter(message, param_hint="--output")
     return Path(f"{model.stem}.html")
 

@@ -26,7 +26,7 @@ from graphwright.tools.feeds import make_feeds
 
 _OTHERS = {
     "error": "are an error",
-    "pad": "are padded to the smallest gear that holds them",
+    "pad": "are padded to the smallest gear that contains them",
     "dynamic": "run on a program for all shapes",
 }
 _SECONDS = 0.2

@@ -32,10 +32,14 @@ NOT_COUNTED: Final = (
     "values between programs, and nodes that run in Python",
 )
 """What :attr:`Memory.process` does not count."""
-_COPIES_OF_TASKS: Final = 5
-"""How many times the size of the tasks is held: the text in the file, the words, the form that the native
-runtime decodes, and twice that size in Python integers between text and words.
+_COPIES_OF_WORDS: Final = 2
+"""How many times the words of tasks are held: in Python, and in the form that the native runtime decodes."""
+_PARSED: Final = 8
+"""Bytes of Python lists and integers per byte of the JSON text of tasks, which is parsed when a program is
+loaded. The process keeps the memory; one program after the other uses it.
 """
+_TASK: Final = 600
+"""Bytes per task: the names of its source nodes, and what a crash in its kernel reports."""
 _RELOCATED: Final = 8192
 """Bytes of a shared object that relocation writes when it is loaded: two pages of address tables."""
 _RECORD: Final = 512
@@ -299,6 +303,10 @@ def _package_bytes(package: Package) -> int:
     texts += {id(text): text for target in targets for text in target.sources.values()}.values()
     objects = {id(data): data for target in targets for data in target.objects.values()}.values()
     words = sum(len(target.stored.words) for target in targets)
+    tasks = [len(target.stored.data) for target in targets]
     read = sum(len(text.encode()) for text in texts) + sum(map(len, objects))
     held = sum(map(sys.getsizeof, texts)) + sum(len(data) + _RELOCATED for data in objects)
-    return read + held + _COPIES_OF_TASKS * words + _RECORD * len(package.weights.tensors)
+    parsed = sum(tasks) + _PARSED * max(tasks, default=0) + _COPIES_OF_WORDS * words
+    records = _TASK * sum(len(target.stored.launches) for target in targets)
+    records += _RECORD * len(package.weights.tensors)
+    return read + held + parsed + records

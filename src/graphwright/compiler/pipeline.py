@@ -132,7 +132,7 @@ STAGES: Final = (
     ),
     Stage(
         PARTITION,
-        "splits a model that one program cannot run into programs and host nodes",
+        "splits a model that one program cannot run into programs and Python nodes",
         (BoundSizes(),),
     ),
     Stage(

@@ -1,1 +1,1 @@
-"""Modules as files of other engines."""
+"""Writes modules as files of other engines."""

@@ -1,1 +1,3 @@
-"""Measuring of what costs predict: the statistics, a pair of programs in turns, the search, the record."""
+"""Tuning: measures alternatives instead of predicting them. Statistics, paired timing, search, and
+records.
+"""

@@ -1,10 +1,10 @@
-"""Two programs of one model, timed in turns, task by task, on a machine that others load as well.
+"""Compares two programs of one model by interleaved timing of each task, on a machine with other load.
 
-A *block* runs both in turns, before after after before, some times. Tasks are timed in place, with what the
-model's other tasks leave in the caches, by the processor clock of the only thread: what else the machine does
-does not count. Of each task a block keeps the least time of each side, as noise makes times longer, never
-shorter. A sample is the ratio of the sums over the tasks of a part of the model; an estimate is the median of
-the samples with its interval.
+A *block* runs both programs in turns (before, after, after, before), several times. Tasks are timed within
+the model, with the caches as the other tasks leave them, by the CPU time of the only thread, which excludes
+other processes. For each task and program, a block keeps the minimum, as noise only makes times longer. A
+sample is the ratio of sums over the tasks of a part of the model; the estimate is the median of the samples
+with its confidence interval.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from graphwright.runtime.task_calls import task_calls
 from graphwright.tuning.interval import LOOKS, median_interval
 
 TURNS: Final = (0, 1, 1, 0)
-"""Which of both runs."""
+"""The order in which the two programs run."""
 MOST_ROUNDS: Final = 6
-"""Rounds of turns of a block, at most."""
+"""The most rounds of turns in a block."""
 BLOCK_SECONDS: Final = 0.02
-"""Of a block that has more than one round."""
+"""The duration of a block with more than one round."""
 GAIN: Final = 0.97
-"""A way is taken where it takes at most this share of the time."""
+"""The largest ratio of times at which an alternative is taken."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A program that runs on ``arrays``; ``tasks`` is how many it has. ``states``: the arrays that a run
-    updates, of which each run gets a copy."""
+    """A program to time on ``arrays``, with ``tasks`` tasks. ``states`` are the arrays that a run updates;
+    each run gets copies of them.
+    """
 
     executor: Executor
     arrays: Sequence[Array]
@@ -43,7 +44,7 @@ class Timed:
     states: Sequence[int] = ()
 
     def times(self) -> Array:
-        """Processor time of each task in one run; 0 of those that did not run."""
+        """The CPU time of each task in one run; 0 for tasks that did not run."""
         made = np.zeros(self.tasks, np.int64)
         arrays = [array.copy() if k in self.states else array for k, array in enumerate(self.arrays)]
         with Recording(processor=True) as recording:
@@ -56,19 +57,19 @@ class Timed:
 
 @dataclass(frozen=True)
 class Part:
-    """Tasks of the program before a change, and those after it that compute the same."""
+    """The tasks of the program before a change, and the tasks after it that compute the same."""
 
     before: Sequence[int]
     after: Sequence[int]
 
 
 def is_gain(times: Times) -> bool:
-    """Whether the time is clearly less: by 3 % or more, and below 1 in the whole interval."""
+    """Whether the time is clearly shorter: by 3 % or more, and the whole interval is below 1."""
     return times.median <= GAIN and times.high < 1
 
 
 def is_clear(times: Times) -> bool:
-    """Whether more samples would hardly change what is taken."""
+    """Whether more samples are unlikely to change the decision."""
     return times.low > GAIN or is_gain(times)
 
 
@@ -80,9 +81,9 @@ def compare(
     seconds: float,
     end: float,
 ) -> dict[str, Times]:
-    """Times of ``parts`` after the change over those before it: until those of ``awaited`` parts are clear,
-    or for so many ``seconds``, but at least as long as the first interval takes. Nothing where that would be
-    later than ``end`` on the clock of ``time.perf_counter``.
+    """The times of ``parts`` after the change relative to before. It measures until the times of ``awaited``
+    parts are clear, or for ``seconds``, but at least until the first interval exists. Returns nothing if that
+    would end after ``end`` on the clock of ``time.perf_counter``.
     """
     share = time.perf_counter() + seconds
     sides = before, after
@@ -109,7 +110,7 @@ def compare(
 
 
 def _block(sides: tuple[Timed, Timed], rounds: int) -> tuple[Array, Array]:
-    """The least time of each task on each side."""
+    """The minimum time of each task in each program."""
     taken: tuple[list[Array], list[Array]] = ([], [])
     for side in TURNS * rounds:
         taken[side].append(sides[side].times())

@@ -1,9 +1,9 @@
-"""The search: programs in which workloads are computed in another way are timed beside the one at hand, and
-the ways that are clearly faster are taken.
+"""The tuning search: compiles programs in which workloads are computed in other ways, times them against the
+current program, and takes the ways that are clearly faster.
 
-One trial changes many workloads at once, of which no two share a task, as tasks are timed one by one. What
-is taken is measured a second time at the end, all changes together beside the program without them: the
-figure that led to a choice is too good on average, and a change may cost time elsewhere.
+One trial changes many workloads at once, of which no two share a task, as tasks are timed individually. At
+the end, all changes together are measured again against the program without them: the measurement that led to
+a choice is biased towards gains, and a change may cost time elsewhere.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from graphwright.tuning.pair import Part, compare, is_gain
 from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
 
 SHORT: Final = 0.003
-"""Workloads that take a smaller share of the model's time are not measured."""
+"""The least share of the model's time at which a workload is measured."""
 AWAITED: Final = 0.01
-"""More samples are taken for those alone that take at least this share."""
+"""The least share of the model's time at which more samples are taken for a workload."""
 CONFIRMING: Final = 0.25
-"""Share of the time that is left to measure what is taken once more."""
+"""The share of the time that is reserved to confirm the changes at the end."""
 MOST_ROUNDS: Final = 6
-"""The time that is left is divided among so many trials at most."""
+"""The most trials that the remaining time is divided among."""
 MOST_MEETINGS: Final = 3
-"""Trials in which the change of a workload meets that of another one, before it is given up."""
+"""The most trials in which the change of a workload conflicts with another change, before it is given up."""
 WHOLE: Final = ""
-"""The part of a model that is all of it."""
+"""The name of the part that is the whole model."""
 
 Compile = Callable[[Workloads], Trial]
-"""Compiles the model with what is known of workloads."""
+"""Compiles the model with the measurements of workloads so far."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A workload of a program: its ways, the nodes of all places where it occurs, and their time."""
+    """A workload of a program: its ways, the nodes of all its occurrences, and their time."""
 
     choice: Choice
     nodes: frozenset[int]
     tasks: frozenset[int]
     share: float
-    """Of the model's time."""
+    """Its share of the model's time."""
 
 
 @dataclass
@@ -56,17 +56,17 @@ class Search:
     end: float
     progress: Callable[[str], None] = lambda text: None
     learned: dict[str, Measured] = field(default_factory=dict)
-    """What is known of workloads."""
+    """The measurements of workloads."""
     tried: int = 0
-    """Ways that were measured."""
+    """The number of ways that were measured."""
     left: int = 0
-    """Ways for which the time did not suffice."""
+    """The number of ways that there was no time to measure."""
     _meetings: Counter[str] = field(default_factory=Counter)
     _reach: dict[str, frozenset[int]] = field(default_factory=dict)
-    """Nodes that a trial computed together with those of a workload."""
+    """For each workload, the nodes that a trial computed together with its own."""
 
     def run(self) -> None:
-        """Add what is measured to :attr:`learned`."""
+        """Runs the search; it adds measurements to :attr:`learned`."""
         known = dict(self.learned)
         first = base = self.compiled(known)
         search_end = self.end - CONFIRMING * (self.end - time.perf_counter())
@@ -88,7 +88,7 @@ class Search:
     # -- one trial
 
     def _round(self, base: Trial, asked: Sequence[Asked], end: float) -> dict[str, Times] | None:
-        """Measure another way of as many workloads as share no task; None where the time does not suffice."""
+        """Measures one other way of many workloads that share no task; None if there is not enough time."""
         picks = self._picks(base, asked)
         self.progress(f"measuring {len(picks)} of {sum(len(self._ways(a.choice)) for a in asked)} ways")
         ways = {name: self._ways(each.choice)[0] for name, each in picks.items()}
@@ -116,7 +116,7 @@ class Search:
         return found or None
 
     def _picks(self, base: Trial, asked: Sequence[Asked]) -> dict[str, Asked]:
-        """Workloads that share no task, those first that take the most time."""
+        """Workloads that share no task, by decreasing time."""
         claimed: set[int] = set()
         picks: dict[str, Asked] = {}
         for each in sorted(asked, key=lambda each: -each.share):
@@ -127,7 +127,7 @@ class Search:
         return picks
 
     def _apart(self, reach: Mapping[str, frozenset[int]], picks: Mapping[str, Asked]) -> list[str]:
-        """The workloads whose tasks no other change reaches; others are tried again, one by one."""
+        """The workloads whose tasks no other change affects; the others are tried again one by one."""
         owners = Counter(node for nodes in reach.values() for node in nodes)
         apart = []
         for name, nodes in reach.items():
@@ -144,7 +144,7 @@ class Search:
     # -- what is known
 
     def _open(self, base: Trial) -> list[Asked]:
-        """The workloads of ``base`` with ways to be measured."""
+        """The workloads of ``base`` that have ways to measure and are long enough."""
         asked = []
         for each in self._asked(base):
             if each.share >= SHORT:
@@ -155,7 +155,7 @@ class Search:
         return asked
 
     def _asked(self, base: Trial) -> list[Asked]:
-        """The workloads of ``base`` of which a way is not known."""
+        """The workloads of ``base`` that have a way which was not measured."""
         found: dict[str, list[Choice]] = {}
         for choice in reversed(base.choices):  # kernels before merges, which take a compilation
             if self._ways(choice):
@@ -172,14 +172,14 @@ class Search:
         return made
 
     def _ways(self, choice: Choice) -> list[str]:
-        """Those that are not known yet."""
+        """The ways that were not measured yet."""
         known = self.learned.get(choice.workload)
         if known is None:
             return list(choice.ways[1:])
         return [way for way in choice.ways if not known.knows(way)]
 
     def _learn(self, choice: Choice, way: str, times: Times) -> None:
-        """Note the time of ``way`` over that of the one at hand, and take it where that is a gain."""
+        """Records the time of ``way`` relative to the current one, and takes it if it is a gain."""
         self._enter(choice, way, times.scaled(_time_of_taken(self.learned.get(choice.workload))))
         if is_gain(times):
             self.learned[choice.workload] = replace(self.learned[choice.workload], taken=way)
@@ -191,7 +191,9 @@ class Search:
     # -- what was taken, once more
 
     def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> None:
-        """Take back what is no gain in the program with all changes; all of it, where that is not faster."""
+        """Reverts the changes that are no gain in the program with all changes, or all changes if that is not
+        faster.
+        """
         self.progress(f"confirming {len(changed)} changes")
         nodes: dict[str, frozenset[int]] = {}
         for choice in last.choices:
@@ -219,6 +221,6 @@ class Search:
 
 
 def _time_of_taken(known: Measured | None) -> float:
-    """The time of the way that is taken over that of the predicted one."""
+    """The time of the way that is taken, relative to the predicted one."""
     times = None if known is None else known.times.get(known.taken)
     return 1.0 if times is None else times.median

@@ -1,4 +1,4 @@
-"""The tuning record of a user: a file in the user's cache folder, beside the compiled kernels."""
+"""The tuning record of a user: a file in the cache folder, next to the compiled kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ REMEDY: Final = "a compilation with --tune writes a new one"
 
 
 def with_record(options: Options) -> Options:
-    """``options`` with the content of the user's record in place of ``auto``; ``none`` if there is none."""
+    """``options`` with ``tuning=auto`` replaced by the content of the user's record, or by ``none`` without
+    one.
+    """
     if options.tuning != USERS_RECORD:
         return options
     record = users_record(options)
@@ -34,8 +36,9 @@ def with_record(options: Options) -> Options:
 
 
 def users_record(options: Options) -> Record | None:
-    """The record of this CPU and version; None where there is none, or, with one warning, where it is damaged
-    or of others."""
+    """The user's record for this CPU and version; None if there is none, or, with one warning, if it is
+    damaged or for another CPU or version.
+    """
     if not record_file(options).is_file():
         return None
     try:
@@ -55,23 +58,24 @@ def users_record(options: Options) -> Record | None:
 
 
 def keep(workloads: Workloads, options: Options) -> None:
-    """Add ``workloads`` to the user's record, which other processes may have added to meanwhile. One that
-    cannot be written is no error, and gives one warning."""
+    """Adds ``workloads`` to the user's record, to which other processes may have added in the meantime. If it
+    cannot be written, it only warns once.
+    """
     record = users_record(options)
     known = {} if record is None else dict(record.workloads)
     for name in workloads.keys() & known.keys():
-        del known[name]  # those that were measured last stand at the end
+        del known[name]  # the last measured ones go to the end
     folder = PrivateFolder(options.tuning_folder)
     try:
         if folder.usable():
             folder.write(FILE, record_of({**known, **workloads}).text().encode())
     except (OSError, ToolchainError) as error:
         path = record_file(options)
-        warn_once(f"tuning {path}", "what was measured is not kept: %s cannot be written (%s)", path, error)
+        warn_once(f"tuning {path}", "measurements are not saved: %s cannot be written (%s)", path, error)
 
 
 def forget(options: Options) -> int:
-    """Remove the user's record; how many there were."""
+    """Removes the user's record; returns how many there were."""
     file = record_file(options)
     found = file.is_file()
     file.unlink(missing_ok=True)
@@ -79,7 +83,7 @@ def forget(options: Options) -> int:
 
 
 def record_file(options: Options) -> Path:
-    """Where the user's record is kept."""
+    """The path of the user's record."""
     return options.tuning_folder / FILE
 
 

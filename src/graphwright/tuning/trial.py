@@ -1,4 +1,4 @@
-"""A program that was compiled to be measured, and how its tasks correspond to those of another one."""
+"""A program compiled for measurement, and the correspondence of its tasks to those of another one."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from graphwright.records import dataclass
 from graphwright.tuning.pair import Part, Timed
 
 _MARK: Final = "\x1f"
-"""Around the number of a node among its sources: no name of a model holds it."""
+"""Delimits the number of a node in the names of its sources; names of models never contain it."""
 _NUMBER: Final = re.compile(f"{_MARK}(\\d+){_MARK}")
 
 
 def number_nodes(module: Module) -> None:
-    """Let the sources of each node name it by a number, which the tasks that compute it then carry."""
+    """Numbers the nodes in their sources, so that the names of tasks contain the numbers of the nodes they
+    compute.
+    """
     for number, node in enumerate(module.walk()):
         node.sources = (*node.sources, f"{_MARK}{number}{_MARK}")
 
 
 def numbers_in(texts: Iterable[str]) -> frozenset[int]:
-    """The nodes that ``texts``, sources or names of tasks, tell of."""
+    """The numbers of nodes in ``texts``, which are sources of nodes or names of tasks."""
     return frozenset(int(number) for text in texts for number in _NUMBER.findall(text))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """``nodes``: the numbers of the nodes that each task computes."""
+    """A program compiled for measurement. ``nodes`` are the numbers of the nodes that each task computes."""
 
     timed: Timed
     nodes: Sequence[frozenset[int]]
     choices: Sequence[Choice]
 
     def tasks_of(self, numbers: frozenset[int]) -> list[int]:
-        """The tasks that compute some of these nodes."""
+        """The tasks that compute any of these nodes."""
         return [task for task, nodes in enumerate(self.nodes) if not nodes.isdisjoint(numbers)]
 
     @property
@@ -46,8 +48,9 @@ class Trial:
 
 
 def closure(before: Trial, after: Trial, numbers: frozenset[int]) -> frozenset[int]:
-    """``numbers`` and the nodes that some kernel of either program computes together with them, so that both
-    programs have tasks for just these."""
+    """``numbers`` extended by the nodes that a kernel of either program computes together with them, so that
+    both programs have tasks for exactly these nodes.
+    """
     reached: frozenset[int] = frozenset()
     while reached != numbers:
         reached = numbers
@@ -58,5 +61,5 @@ def closure(before: Trial, after: Trial, numbers: frozenset[int]) -> frozenset[i
 
 
 def part_of(before: Trial, after: Trial, numbers: frozenset[int]) -> Part:
-    """The tasks of both for a :func:`closure`."""
+    """The tasks of both programs for the nodes ``numbers``, which are a :func:`closure`."""
     return Part(before.tasks_of(numbers), after.tasks_of(numbers))

@@ -1,4 +1,4 @@
-"""Writes modules as models of ONNX."""
+"""Writes modules as ONNX models."""
 
 from graphwright.export.onnx.functions import FUNCTION_DOMAIN, FusedFunction, fused_functions
 from graphwright.export.onnx.model import OnnxModel

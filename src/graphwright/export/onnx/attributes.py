@@ -1,4 +1,4 @@
-"""Attributes and tensors of ONNX from those of ops."""
+"""Converts attributes and tensors of ops to ONNX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A = onnx.AttributeProto
 
 
 def attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
-    """``value`` as an attribute. Raises CannotExport where it is, or holds, a size that is not known."""
+    """``value`` as an ONNX attribute. Raises CannotExport if it contains an unknown size."""
     made = onnx.AttributeProto(name=name)
     match value:
         case onnx.GraphProto():
@@ -58,7 +58,7 @@ def _fill_list(made: onnx.AttributeProto, values: Sequence[Any]) -> None:
 
 
 def tensor_proto(array: Array, name: str = "") -> onnx.TensorProto:
-    """``array`` with its elements inside."""
+    """``array`` as an ONNX tensor with its elements."""
     made = tensor_header(array, name)
     if dtype_of(array) == STRING:
         made.string_data.extend(str(value).encode() for value in array.ravel())
@@ -68,12 +68,12 @@ def tensor_proto(array: Array, name: str = "") -> onnx.TensorProto:
 
 
 def tensor_header(array: Array, name: str = "") -> onnx.TensorProto:
-    """The dtype and shape of ``array`` without its elements."""
+    """``array`` as an ONNX tensor without its elements."""
     return onnx.TensorProto(name=name, data_type=onnx_number(dtype_of(array)), dims=array.shape)
 
 
 def raw_bytes(array: Array) -> bytes:
-    """Elements as ONNX stores them: in little-endian order, those of less than a byte side by side."""
+    """The elements in ONNX's raw format: little-endian, with elements of less than a byte packed."""
     bits = dtype_of(array).bits
     if bits >= 8:
         return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -86,5 +86,5 @@ def raw_bytes(array: Array) -> bytes:
 
 
 def raw_size(array: Array) -> int:
-    """How many :func:`raw_bytes` there are."""
+    """The length of :func:`raw_bytes`."""
     return -(-array.size * dtype_of(array).bits // 8) if dtype_of(array).bits < 8 else int(array.nbytes)

@@ -1,4 +1,4 @@
-"""Names of the functions that fused regions become; equal functions are one."""
+"""The ONNX functions for fused regions; equal functions are written once."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from graphwright.ir.region_name import region_name
 from graphwright.records import dataclass, field
 
 FUNCTION_DOMAIN: Final = "graphwright.fused"
-"""The domain of functions that fusion made: a model that has one was fused here."""
+"""The domain of functions for fused regions; a model with such a function was fused by graphwright."""
 
 
 @dataclass
 class Functions:
-    """The functions of a model, by name, and the nodes that call each."""
+    """The functions of a model by name, and the nodes that call them."""
 
     protos: dict[str, onnx.FunctionProto] = field(default_factory=dict)
     calls: dict[str, list[Node]] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
 
     def add(self, body: onnx.FunctionProto, node: Node) -> str:
-        """The name of the function that does what ``body``, which has no name yet, does on the operands of
-        ``node``, which calls it.
+        """Adds the function ``body``, which has no name yet, for the call by ``node``; returns its name,
+        which is that of an equal function if there is one.
         """
         region = region_of(node)
         types = "; ".join(str(value.type) for value in region.inputs)
@@ -42,7 +42,7 @@ class Functions:
 
 @dataclass(frozen=True)
 class FusedFunction:
-    """A function of the fused model: how many nodes it holds, and how often it is called."""
+    """A function of a fused model, with its number of nodes and of calls."""
 
     name: str
     nodes: int
@@ -50,7 +50,9 @@ class FusedFunction:
 
 
 def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:
-    """The functions of ``model`` that fusion made, those that hold the most nodes of its graphs first."""
+    """The functions of ``model`` for fused regions, ordered by the number of graph nodes that they
+    replace.
+    """
     nodes = [*all_nodes(model.graph.node), *(n for each in model.functions for n in all_nodes(each.node))]
     calls = Counter(node.op_type for node in nodes if node.domain == FUNCTION_DOMAIN)
     found = [
@@ -62,7 +64,7 @@ def fused_functions(model: onnx.ModelProto) -> list[FusedFunction]:
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """``nodes``, and those of their branches and loops."""
+    """``nodes`` and the nodes of their branches and loops."""
     for node in nodes:
         yield node
         for attribute in node.attribute:

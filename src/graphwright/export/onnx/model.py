@@ -1,4 +1,4 @@
-"""What the writer gives: a model without its weights, and these."""
+"""The result of the writer: a model without its weights, and the weights."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A model without its weights, and these by the names of the initializers that they become. ``calls``:
-    the Fused nodes that became calls of each function.
+    """A model without its weights, and the weights by the names of their initializers. ``calls`` are the
+    Fused nodes that became calls of each function.
     """
 
     proto: onnx.ModelProto
@@ -27,7 +27,7 @@ class OnnxModel:
         return sum(array.nbytes for array in self.weights.values())
 
     def with_weights(self) -> onnx.ModelProto:
-        """The model with its weights inside, which must have room in 2 GiB."""
+        """The model with its weights, which must be smaller than 2 GiB."""
         made = onnx.ModelProto()
         made.CopyFrom(self.proto)
         for tensor in made.graph.initializer:

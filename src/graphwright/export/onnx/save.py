@@ -1,4 +1,4 @@
-"""Models of ONNX as files, with weights inside or beside them."""
+"""Writes ONNX models to files, with the weights inside or in a separate file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from graphwright.ir.types import STRING, dtype_of
 from graphwright.support.whole_file import whole_file
 
 ROOM: Final = (1 << 31) - (1 << 27)
-"""Bytes of weights that fit into one file of protobuf, beside the graph."""
+"""The most bytes of weights that fit in one protobuf file together with the graph."""
 INSIDE: Final = 1024
-"""Bytes up to which a constant stays in the model where weights are beside it: engines read it for shapes."""
+"""The largest constant, in bytes, that stays in the model if weights are external: engines need it for
+shapes.
+"""
 ALIGNMENT: Final = 4096
 _GRAPH: Final = onnx.ModelProto.DESCRIPTOR.fields_by_name["graph"].number
 _INITIALIZER: Final = onnx.GraphProto.DESCRIPTOR.fields_by_name["initializer"].number
@@ -26,10 +28,10 @@ _RAW_DATA: Final = onnx.TensorProto.DESCRIPTOR.fields_by_name["raw_data"].number
 
 
 def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[Path]:
-    """Write ``model`` to ``path``, whole or not at all; the files that were written.
+    """Writes ``model`` to ``path`` atomically, and returns the written files.
 
-    Weights lie in ``path`` with ``.data`` added where they have no room in a model, or if ``external``.
-    Raises OSError, which names the file.
+    Weights go to a separate file, ``path`` with ``.data`` appended, if they are too large for the model or if
+    ``external``. Raises OSError, which names the file.
     """
     if not external and model.weight_bytes <= ROOM:
         with whole_file(path) as file:
@@ -59,8 +61,8 @@ def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[
 
 
 def _wire(model: OnnxModel) -> Iterator[bytes]:
-    """The bytes of the model with its weights inside, one weight at a time: two copies of all of them would
-    take more memory than running the model. Fields of a message may come in any order.
+    """The serialized model with its weights, one weight at a time: two copies of all weights would need more
+    memory than running the model. Fields of a protobuf message may have any order.
     """
     bare = onnx.ModelProto()
     bare.CopyFrom(model.proto)
@@ -88,7 +90,7 @@ def _wire(model: OnnxModel) -> Iterator[bytes]:
 
 
 def _tensor_size(array: Array, name: str) -> int:
-    """Bytes of a TensorProto on the wire."""
+    """The serialized size of a TensorProto in bytes."""
     if dtype_of(array) == STRING:
         return int(tensor_proto(array, name).ByteSize())
     content = raw_size(array)
@@ -96,12 +98,12 @@ def _tensor_size(array: Array, name: str) -> int:
 
 
 def _field(number: int, size: int) -> bytes:
-    """What stands before ``size`` bytes of a field."""
+    """The header of a length-delimited field of ``size`` bytes."""
     return _varint(number << 3 | 2) + _varint(size)
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    """``value`` as a protobuf varint."""
     made = bytearray()
     while value > 127:
         made.append(value & 127 | 128)

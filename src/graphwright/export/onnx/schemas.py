@@ -1,4 +1,4 @@
-"""Which opset first has an op of ONNX for operands of given dtypes."""
+"""Finds the first opset that has an ONNX op for operands of given dtypes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphwright.ir.exporter import CannotExport
 from graphwright.ir.types import DType
 
 OPSET: Final = 21
-"""Of the default domain, unless an op needs a later one; ONNX Runtime has it from 1.18 on."""
+"""The default opset, which ONNX Runtime supports from 1.18 on; ops that need a later one raise it."""
 
 
 @cache
 def first_opset(op_type: str, operands: Sequence[DType | None], result: DType | None) -> int:
-    """The first opset from OPSET on whose ``op_type`` takes operands of these dtypes, None where they are not
-    known, and can give ``result``. Raises CannotExport where none does.
+    """The first opset from OPSET on whose ``op_type`` accepts operands of these dtypes (None if unknown) and
+    can return ``result``. Raises CannotExport if there is none.
     """
     schemas = _schemas(op_type)
     for schema in schemas:
@@ -48,7 +48,7 @@ def _by_name() -> dict[str, list[defs.OpSchema]]:
 
 
 def _takes(schema: defs.OpSchema, operands: Sequence[DType | None]) -> bool:
-    """Whether each dtype is allowed, and those of one type parameter are one."""
+    """Whether the schema allows these dtypes, with equal dtypes for equal type parameters."""
     allowed = {each.type_param_str: set(each.allowed_type_strs) for each in schema.type_constraints}
     formals, chosen = list(schema.inputs), dict[str, str]()
     for position, dtype in enumerate(operands):

@@ -1,4 +1,4 @@
-"""One graph or function of ONNX while it is written: its nodes, the names of its values, its sizes."""
+"""An ONNX graph or function under construction: its nodes, the names of its values, and its sizes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from graphwright.ir.symbols import Dim, Expr
 
 
 class Scope:
-    """What is written at one level. A subgraph sees the values and sizes of ``outer``, a function none."""
+    """One level of the model. A subgraph sees the values and sizes of ``outer``; a function does not."""
 
     def __init__(self, names: UniqueNames, outer: Scope | None = None) -> None:
         self.names, self.outer = names, outer
         self.nodes: list[onnx.NodeProto] = []
         self.values: dict[Value, str] = {}
         self._dims: dict[Dim, tuple[str, int]] = {}
-        """Where a size that is not a number stands: a value and its axis."""
+        """For each symbolic size, a value and the axis that has it."""
         self._symbols: dict[str, tuple[Dim, int]] = {}
         """A size that is a multiple of a symbol, and that multiple."""
         self.sizes: dict[Dim, str] = {}

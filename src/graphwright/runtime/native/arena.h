@@ -1,4 +1,5 @@
-/* Memory of one run, kept from run to run: the arena, pointers to the operands, the scheduler's counters. */
+/* The memory of a run, pooled between runs: its arena, pointers to operands, and the counters of the
+ * scheduler. */
 #pragma once
 #include "plan.h"
 
@@ -8,26 +9,26 @@ typedef struct gw_arena {
     int64_t bytes;
 } gw_arena;
 
-/* Arenas that no run uses, of one program or of several: what runs takes the one that fits best. */
+/* A pool of arenas that no run uses, of one or more programs. A run takes the one that fits best. */
 typedef struct {
     gw_arena *free;
     int count, bound;
-    int64_t bytes; /* of all that exist */
+    int64_t bytes; /* of all arenas, including those in use */
 } gw_arena_pool;
 
 typedef struct gw_context {
     struct gw_context *next; /* in the pool */
     gw_arena *held;          /* during a run */
-    char *arena;             /* its memory; in the pool: that of the last run */
-    int64_t plan_serial;     /* of the plan that `pointers` were made for; 0 for none */
-    void **pointers;         /* of all operands of all tasks */
-    int32_t *pending;        /* of each task: those of its `after` that have not ended */
-    int64_t *left;           /* of each block: tasks that have not ended */
-    int64_t *ready;          /* tasks to start, each once at most */
+    char *arena;             /* the memory of `held`; in the pool: of the last run */
+    int64_t plan_serial;     /* the plan that `pointers` are for; 0 for none */
+    void **pointers;         /* addresses of all operands of all tasks */
+    int32_t *pending;        /* for each task: unfinished tasks that it depends on */
+    int64_t *left;           /* for each block: unfinished tasks */
+    int64_t *ready;          /* tasks that can start, each at most once */
     void **bases;
 } gw_context;
 
-/* Contexts that no run uses, of one program. */
+/* A pool of contexts of one program that no run uses. */
 typedef struct {
     gw_context *free;
     int count, bound;
@@ -35,8 +36,8 @@ typedef struct {
     gw_arena_pool *arenas;
 } gw_context_pool;
 
-/* What an arena for a plan that needs so many bytes takes of the system: whole pages; INT64_MAX if it is too
-   large. */
+/* The size of an arena for a plan that needs `bytes`, rounded up to whole pages; INT64_MAX if it is too
+ * large. */
 int64_t gw_arena_held(int64_t bytes);
 
 /* A context with an arena that holds the plan; NULL if there is no memory. */
@@ -45,5 +46,5 @@ gw_context *gw_context_take(gw_context_pool *pool, const gw_program *program, co
 void gw_context_give(gw_context_pool *pool, gw_context *context);
 /* Frees the contexts that no run uses. */
 void gw_context_pool_clear(gw_context_pool *pool);
-/* Frees the arenas that no run uses; their bytes. */
+/* Frees the arenas that no run uses; returns their bytes. */
 int64_t gw_arena_pool_clear(gw_arena_pool *pool);

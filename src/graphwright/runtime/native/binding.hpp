@@ -1,4 +1,5 @@
-/* What the parts of graphwright._native share: errors, the interpreter's end, programs and their runs. */
+/* Declarations shared by the parts of graphwright._native: errors, interpreter shutdown, programs and their
+ * runs. */
 #pragma once
 #include <atomic>
 #include <vector>
@@ -37,24 +38,25 @@ void define_exceptions(nb::module_ &m);
 /* The error for `what` ("input" or "output") number `index`, or of none of them for -1. */
 [[noreturn]] void raise_feed(const char *what, int64_t index, const char *fault);
 
-/* ---- the interpreter's end ---- */
+/* ---- interpreter shutdown ---- */
 
 extern std::atomic<int> inside; /* threads that ask for the GIL or are in a host function */
 
-/* Before a thread asks for the GIL, or does what keeps the interpreter from ending; then `inside--`. */
+/* Must be called before a thread asks for the GIL, or does something during which the interpreter must not
+   end; afterwards `inside--`. */
 void come_inside();
 void enter_python(PyThreadState *state);
 void watch_interpreter();
 
 /* ---- NumPy ---- */
 
-/* Before its functions are used: it is imported at the first run, as loading a program does without. */
+/* Imports NumPy; must be called before its API is used. Loading a program does not need it. */
 void need_numpy();
 
 /* A new array of so many bytes; takes the reference to `dtype`. Large ones lie in memory that is used again.
  */
 PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t bytes);
-/* Gives the memory back that waits for large arrays; how many bytes that were. */
+/* Frees the memory that is kept for large arrays; returns its bytes. */
 int64_t free_spare_outputs();
 
 /* ---- programs ---- */
@@ -148,7 +150,7 @@ nb::dict plan_info(const Program &p, const gw_plan *plan);
 
 /* ---- events ---- */
 
-/* Keeps the numbers of a plan for who reads events, once for each recording. */
+/* Saves the numbers of a plan for readers of events, once per recording. */
 void note_plan(const Program &p, const gw_plan *plan);
 void define_events(nb::module_ &m);
 

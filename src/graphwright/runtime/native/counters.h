@@ -1,5 +1,5 @@
-/* Counters of the processor and of the system for one thread, by perf_event_open: as many as the machine and
-   its settings allow. What the system does for the thread does not count, as that needs privileges. */
+/* Hardware and software performance counters of one thread, through perf_event_open, as far as the machine
+   and its settings allow. Only user mode is counted, as kernel mode needs privileges. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ typedef enum {
     GW_COUNTERS
 } gw_counter;
 
-/* Those of one thread, while it counts; all of them count at the same time. */
+/* The open counters of one thread, which count at the same time. */
 typedef struct {
     int count;
     int files[GW_MOST_COUNTERS]; /* the first leads the group */
@@ -24,8 +24,9 @@ typedef struct {
 
 /* Whether this thread can count `counter`. */
 bool gw_can_count(int counter);
-/* Counts for this thread from now on; false, and nothing is open, if not all of them can be had at once. */
+/* Starts counting for this thread; false, with nothing open, if not all counters are available at the same
+ * time. */
 bool gw_open_counters(gw_counter_group *group, const int *counters, int count);
-/* What they are now; all 0 where they cannot be read. */
+/* Reads the counters; all 0 if they cannot be read. */
 void gw_read_counters(const gw_counter_group *group, int64_t values[GW_MOST_COUNTERS]);
 void gw_close_counters(gw_counter_group *group);

@@ -1,4 +1,4 @@
-/* What went wrong, as data: Python makes the exception and its text of it. */
+/* Errors as data, from which Python makes exceptions and their messages. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,7 +6,7 @@
 typedef enum {
     GW_OK = 0,
     GW_E_PROGRAM, /* the encoded program is malformed */
-    GW_E_FEED,    /* shapes do not fit the ports: a input, b axis or -1 */
+    GW_E_FEED,    /* shapes do not fit the inputs: a input, b axis or -1 */
     GW_E_CHECK,   /* a check of the shape program failed: a instruction, b and c its values */
     GW_E_PLAN,    /* sizes overflow or an operand leaves its buffer */
     GW_E_KERNEL,  /* a kernel failed: a task, b its code */

@@ -1,5 +1,5 @@
-/* The event sink: while somebody records, what runs, plans and memory do goes to buffers, one for each
-   thread. Nobody waits for a lock to write there; a full buffer counts what it loses. */
+/* Recording of events: while a recording is active, events of runs, plans and memory are written to one
+   buffer per thread. Writing takes no lock; a full buffer counts the events that it drops. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,11 +25,11 @@ typedef struct {
     int64_t run;  /* a number that no other run of the process has */
     int64_t id;   /* PIECE, OPEN, CLOSE: the task; RUN, PLAN: the plan's serial */
     int64_t a, b; /* of a RUN: bytes of the arena, and threads */
-    int64_t processor; /* PIECE: ns that the thread had a processor, where somebody asks for it; or 0 */
-    int64_t counted[GW_MOST_COUNTERS]; /* PIECE: by the recording's counters, where somebody asks; or 0 */
+    int64_t processor; /* PIECE: CPU time of the thread in ns, if the recording asks for it; or 0 */
+    int64_t counted[GW_MOST_COUNTERS]; /* PIECE: the recording's counters, if it has any; or 0 */
 } gw_event;
 
-/* What a reader asks for. */
+/* The settings of a recording. */
 typedef struct {
     int64_t capacity;                              /* events that a thread keeps */
     bool processor;                                /* processor times */
@@ -47,28 +47,29 @@ static inline bool gw_is_recording(void) {
     return __atomic_load_n(&gw_current_recording, __ATOMIC_RELAXED) != NULL;
 }
 
-/* A reference to the recording of the process, or NULL; whoever writes holds one. */
+/* Takes a reference to the active recording of the process, or returns NULL. Writers must hold a reference.
+ */
 gw_recording *gw_recording_take(void);
 void gw_recording_release(gw_recording *recording);
-/* Whether processor times are asked for. */
+/* Whether the recording has CPU times. */
 bool gw_wants_processor_time(const gw_recording *recording);
-/* Whether counters are asked for. */
+/* Whether the recording has counters. */
 bool gw_wants_counters(const gw_recording *recording);
-/* The recording's counters of this thread; 0 where it has none. */
+/* Reads the recording's counters for this thread; 0 if it has none. */
 void gw_count(gw_recording *recording, int64_t values[GW_MOST_COUNTERS]);
 
-/* Adds an event of this thread. */
+/* Records an event of this thread. */
 void gw_record(gw_recording *recording, const gw_event *event);
-/* The same for who holds no reference: nothing unless somebody records. */
+/* As gw_record, without a reference: records the event if a recording is active. */
 void gw_note(const gw_event *event);
 int64_t gw_next_run(void);
 
 /* ---- who reads ---- */
 
-/* Begins a recording, or takes part in the one that there is. NULL if there is no memory, or `*clash`:
-   another reader asks for other counters. */
+/* Starts a recording, or joins the active one. NULL if there is no memory, or if another reader uses other
+   counters, which sets `*clash`. */
 gw_recording *gw_recording_start(const gw_recording_request *request, bool *clash);
-/* Ends it with the last reader; its memory goes with the last reference. */
+/* Leaves the recording, which ends with its last reader; its memory is freed with the last reference. */
 void gw_recording_stop(gw_recording *recording, const gw_recording_request *request);
 
 /* The buffers so far; each has one before it, or NULL. */
@@ -78,9 +79,9 @@ int64_t gw_buffer_thread(const gw_event_buffer *buffer); /* as the system number
 const char *gw_buffer_name(const gw_event_buffer *buffer);
 int64_t gw_buffer_count(const gw_event_buffer *buffer);
 int64_t gw_buffer_lost(const gw_event_buffer *buffer);
-/* Copies events [first, end), which are there. */
+/* Copies events [first, end), which must exist. */
 void gw_buffer_copy(const gw_event_buffer *buffer, int64_t first, int64_t end, gw_event *to);
-/* Events of threads that had no memory for a buffer. */
+/* The number of events that were dropped because there was no memory for a buffer. */
 int64_t gw_recording_lost(const gw_recording *recording);
 
 void gw_events_after_fork(void);

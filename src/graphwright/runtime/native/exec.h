@@ -1,22 +1,22 @@
-/* Runs a plan: tasks in the order of their edges, launches in chunks, on the caller's thread and helping
-   workers. */
+/* The executor of plans: runs tasks in the order of their dependencies, and launches in chunks, on the
+   caller's thread and on worker threads. */
 #pragma once
 #include "arena.h"
 #include "crash_folder.h"
 #include "events.h"
 
-/* Every kernel and hook-taking library kernel. */
+/* The type of all kernels. */
 typedef int32_t (*gw_kernel)(void *const *operands, const int64_t *args, int64_t begin, int64_t end,
                              void *scratch);
 
-/* Calls back into the host language; not 0: it failed. */
+/* Calls a host function of a task; returns nonzero if it failed. */
 typedef int32_t (*gw_host)(void *host, const gw_plan *plan, int64_t task, void *const *operands);
 
-/* Whether the run is to stop: the thread that called asks now and then, while a loop goes on and on. */
+/* Whether the run should stop; the caller's thread polls this during long loops. */
 typedef bool (*gw_interrupted)(void *host);
 
-/* Calls body(data) on this thread, and on those of the host's that are free; returns when all calls have
-   ended. The body returns whether the thread has taken part in the run. */
+/* Calls body(data) on this thread and on free threads of the host; returns when all calls have ended. The
+   body returns whether its thread took part in the run. */
 typedef void (*gw_spread)(void *host, bool (*body)(void *data), void *data);
 
 typedef struct {
@@ -32,9 +32,9 @@ typedef struct {
     void *host_data;
     bool poison;                   /* fill memory that no task may read with NaN bytes */
     gw_recording *recording;       /* where events of the run go, or NULL; the caller has a reference */
-    const char *const *sites;      /* of each task, what a crash in its kernel says; or NULL */
-    const gw_crash_run *crash_run; /* what such a crash writes; or NULL */
-    gw_spread spread;              /* for plans that are `shared`; or NULL: workers of the process help */
+    const char *const *sites;      /* for each task, the text that a crash in its kernel prints; or NULL */
+    const gw_crash_run *crash_run; /* what a crash writes to a folder; or NULL */
+    gw_spread spread;              /* for plans that are `shared`; NULL to use the process's workers */
 } gw_call;
 
 bool gw_execute(const gw_call *call, gw_error *error);

@@ -1,23 +1,24 @@
-/* How far launches reach: asked of their kernels when a plan is made. */
+/* Bounds checks of launches: the extent function of a kernel computes which memory it accesses, when a plan
+ * is made. */
 #pragma once
 #include "plan.h"
 
-/* Where things stand in what a kernel says of itself; the ends of its operands, in bytes, follow. A negative
-   end is that of an operand that may be absent. Epilogues are given the tile: batch, rows, columns of all
-   that they are called for. */
+/* Indices in the output of an extent function; from GW_EXTENT_FIRST on, there is the end of the accesses to
+   each operand in bytes, negated if the operand may be absent. The function of an epilogue gets the index
+   space that the epilogue is called for (batch, rows, columns) at GW_EXTENT_TILE. */
 enum {
-    GW_EXTENT_GRID, /* that it is launched with, then the largest that it takes */
+    GW_EXTENT_GRID, /* in: the grid of the launch; out: the largest valid grid */
     GW_EXTENT_SCRATCH,
     GW_EXTENT_TILE,
-    GW_EXTENT_HOOK = GW_EXTENT_TILE + 3, /* whether there is an epilogue, then its place among the operands */
-    GW_EXTENT_ARGS,                      /* that are the kernel's own, before those of the epilogue */
+    GW_EXTENT_HOOK = GW_EXTENT_TILE + 3, /* in: whether there is an epilogue; out: its operand position */
+    GW_EXTENT_ARGS,                      /* the number of the kernel's own arguments */
     GW_EXTENT_FIRST,
 };
 
-/* A kernel that calls others has minus their number in GW_EXTENT_ARGS, and from GW_EXTENT_FIRST on, in place
-   of ends, these numbers of each. */
+/* A kernel that calls other kernels sets GW_EXTENT_ARGS to minus their number, and from GW_EXTENT_FIRST on
+   these numbers for each of them. */
 enum {
-    GW_PART_EXTENT, /* the address of its function */
+    GW_PART_EXTENT, /* the address of its extent function */
     GW_PART_FIRST_ARG,
     GW_PART_ARGS,
     GW_PART_FIRST_OPERAND,
@@ -26,15 +27,15 @@ enum {
     GW_PART_NUMBERS,
 };
 
-/* Not 0 where the kernel takes no such arguments. */
+/* An extent function; it returns nonzero if the arguments are invalid. */
 typedef int32_t (*gw_extent)(const int64_t *arg, int64_t args, int64_t operands, double *out);
 
-/* Whether a launch whose arguments and grid are in the plan touches no more than its operands and its scratch
-   have, as far as kernels say; those of a plugin need not. */
+/* Whether a launch, whose arguments and grid are in the plan, stays within its operands and scratch. Kernels
+   of plugins without an extent function are not checked. */
 bool gw_is_in_bounds(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
                      gw_error *error);
 
-/* Bytes that a task reads and writes: how far it reaches in its operands, an operand that is passed twice
-   counted once. Of those of a plugin's kernel that says nothing: all that they have. False without memory. */
+/* The bytes that a task reads and writes, where an operand that is passed twice counts once. A kernel without
+   an extent function counts with all of its operands. False if there is no memory. */
 bool gw_task_bytes(const gw_program *program, const gw_links *links, const gw_plan *plan, int64_t task,
                    int64_t *read, int64_t *written);

@@ -1,4 +1,4 @@
-/* Shared objects, from memory or from a file. */
+/* Loads shared objects from memory or from files. */
 #pragma once
 #include <stddef.h>
 

@@ -1,16 +1,17 @@
-/* Plans: what a program needs to run for one set of input shapes, found once and kept in a bounded cache. */
+/* Plans: the sizes, offsets and arguments that a program needs for one set of input shapes, kept in an LRU
+ * cache. */
 #pragma once
 #include "offsets.h"
 #include "program.h"
 
 enum { GW_MAX_THREADS = 256 };
 enum { GW_MOST_CHUNKS = 4 * GW_MAX_THREADS };
-/* How many chunks a launch has at most on so many threads. */
+/* The most chunks of a launch on so many threads. */
 int gw_most_chunks(int threads);
 enum { GW_COPY_CHUNK = 4096 }; /* bytes of a copy that one thread does at least */
 enum { GW_OUT_OF_BOUNDS = 3 }; /* the code of a launch that would access memory outside its operands */
 
-/* A task's numbers. */
+/* The numbers of a task. */
 typedef struct {
     int64_t grid;                    /* of a COPY, its pieces */
     int64_t bytes;                   /* COPY; of an IF's index */
@@ -40,16 +41,16 @@ typedef struct gw_plan {
     bool brief;    /* takes a few microseconds, none of them in host functions */
 } gw_plan;
 
-/* Where an operand begins in its buffer: of one without bytes, which nothing touches, at its start. */
+/* The offset of an operand in its buffer; 0 in an empty buffer, which is never accessed. */
 static inline int64_t gw_operand_begin(const gw_plan *plan, const gw_operand *o) {
     return plan->sizes[o->buffer] == 0 ? 0 : plan->registers[o->offset];
 }
 
-/* What a plan is made of beside the program and the shapes. */
+/* What a plan depends on besides the program and the shapes. */
 typedef struct {
     int64_t weight_bytes;
     const int64_t *kernels; /* addresses */
-    const int64_t *extents; /* of the functions that say how far each kernel reaches; 0: it has none */
+    const int64_t *extents; /* addresses of the kernels' extent functions; 0: it has none */
 } gw_links;
 
 typedef struct {
@@ -58,10 +59,10 @@ typedef struct {
     int64_t hits, misses, evictions;
 } gw_plan_cache;
 
-/* The plan for these dims (program->input_dim_count of them): kept or made. Release it after use. NULL on
-   error. */
+/* The plan for these dims (program->input_dim_count of them), from the cache or new. It must be released.
+   NULL on error. */
 gw_plan *gw_plan_take(gw_plan_cache *cache, const gw_program *program, const gw_links *links,
                       const int64_t *dims, int threads, gw_error *error);
 void gw_plan_release(gw_plan *plan);
-/* Lets go of all plans that are kept; a run keeps its own until it ends. */
+/* Empties the cache; a run keeps its own plan until it ends. */
 void gw_plan_cache_clear(gw_plan_cache *cache);

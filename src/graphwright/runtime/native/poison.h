@@ -1,6 +1,6 @@
-/* For tests: memory that no task may read holds NaN, so that what is read too early or too late shows. A
-   buffer is filled before the first of its users and when the last has ended: in each run of the loop that
-   holds all of them, if one does. */
+/* For tests: fills memory that no task may read with NaN, so that reads before the first write or after the
+   last use become visible. A buffer is filled before its first use and after its last one; if a loop contains
+   all uses, in each of its iterations. */
 #pragma once
 #include "plan.h"
 
@@ -8,7 +8,7 @@ typedef struct {
     const gw_program *program;
     const gw_plan *plan;
     char *arena;
-    /* of each buffer: operands that name it, those still to come, the LOOP that holds all of them */
+    /* for each buffer: its uses as an operand, the remaining uses, and the LOOP that contains all of them */
     int64_t *uses, *left, *home;
     bool *touched;
 } gw_poison;

@@ -1,12 +1,12 @@
-/* The process's worker threads: how many, and what a fork does to them. Runs ask for their help through
-   team.h. */
+/* The worker threads of the process: their number, and the handling of forks. Runs get workers through
+ * team.h. */
 #pragma once
 #include <stdbool.h>
 
-/* Threads of a run that does not say how many: set_threads, or the CPUs this process may use. */
+/* The default number of threads of a run: as set by set_threads, or the CPUs that this process may use. */
 int gw_pool_threads(void);
 void gw_pool_set_threads(int threads);
-/* Worker threads that have been started; they sleep when no run wants them. */
+/* The number of worker threads that have been started; idle ones sleep. */
 int gw_pool_workers(void);
 
 void gw_pool_before_fork(void);

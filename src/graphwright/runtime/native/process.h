@@ -1,9 +1,8 @@
-/* What all programs of the process share: one lock for caches and pools, held briefly, and what a fork does
-   to it. */
+/* The process-wide lock of caches and pools, which is held briefly, and the handling of forks. */
 #pragma once
 
 void gw_global_lock(void);
 void gw_global_unlock(void);
 
-/* How many forks lie between the first process and this one. */
+/* The number of forks from the first process to this one. */
 int gw_process_generation(void);

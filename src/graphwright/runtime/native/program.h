@@ -1,5 +1,5 @@
-/* The encoded program (lower/wire.py), decoded and checked: after gw_program_decode every index is in
-   range. */
+/* Decodes and validates encoded programs (lower/wire.py): after gw_program_decode, every index is in range.
+ */
 #pragma once
 #include <stddef.h>
 
@@ -29,7 +29,7 @@ enum { GW_INPUT, GW_OUTPUT, GW_WEIGHT, GW_ARENA, GW_SCRATCH, GW_STATE, GW_STORAG
 enum { GW_LAUNCH, GW_COPY, GW_IF, GW_HOSTCALL, GW_LOOP, GW_KINDS };
 enum { GW_OPERAND_NULL = -1, GW_OPERAND_FUNCTION = -2 };
 
-/* A list of int64 that lies in the program's words. */
+/* A list of int64 in the words of the program. */
 typedef struct {
     int64_t count;
     const int64_t *at;
@@ -103,7 +103,7 @@ typedef struct {
    outputs. */
 enum { GW_BASE_NONE, GW_BASE_WEIGHTS, GW_BASE_ARENA, GW_BASE_PORTS };
 
-/* Decode `size` bytes; they may be freed afterwards. NULL, and the error says which word, if they are
-   malformed. */
+/* Decodes `size` bytes, which may be freed afterwards. If they are malformed, returns NULL with an error that
+   names the word. */
 gw_program *gw_program_decode(const void *bytes, size_t size, gw_error *error);
 void gw_program_free(gw_program *program);

@@ -1,5 +1,5 @@
-/* A run and the workers that help it. Workers sleep until a run asks; callers' threads take part in their own
-   runs. */
+/* A run and the workers that help it. Workers sleep until a run asks for them; the caller's thread takes part
+   in its own run. */
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,8 +12,8 @@ typedef struct gw_team {
     /* Works as thread `slot` until the run ends or has had no work for a while; returns the `version` it saw
        last. */
     uint32_t (*help)(struct gw_team *team, int slot);
-    int limit;                         /* workers at most; slots are 1 .. limit */
-    atomic_int guests;                 /* workers in the run */
+    int limit;                         /* the most workers; their slots are 1 .. limit */
+    atomic_int guests;                 /* workers that are in the run */
     _Alignas(128) atomic_uint version; /* changes when there may be new work */
     /* The rest belongs to the pool. */
     _Alignas(128) struct gw_team *next;
@@ -24,16 +24,18 @@ typedef struct gw_team {
     bool taken[GW_MAX_THREADS];
 } gw_team;
 
-/* There is work for `wanted` more threads: list the team and wake as many. Cheap if enough are there. */
+/* Announces work for `wanted` more threads: lists the team, and wakes as many workers. Cheap if enough are
+ * awake. */
 void gw_team_offer(gw_team *team, int wanted);
-/* The caller sleeps while the version is `value`; meanwhile workers may run on its core. May return early. */
+/* The caller sleeps while the version is `value`; workers may run on its core in the meantime. May return
+ * early. */
 void gw_team_wait(gw_team *team, unsigned value);
-/* No worker is in the team any more when this returns. */
+/* Removes the team from the list and waits until all workers have left it. */
 void gw_team_retract(gw_team *team);
 
-/* Waits until *word != value: spins for about 50 us; false if it is still equal then. */
+/* Spins for about 50 us until *word != value; false if it is still equal then. */
 bool gw_spin(const atomic_uint *word, unsigned value);
-/* Sleeps while it is `value`. An interrupted wait returns early: callers look again. */
+/* Sleeps while the word is `value`. It may return early, so callers must check the word again. */
 void gw_futex_wait(atomic_uint *word, unsigned value);
-/* Wakes `count` of those who sleep on it. */
+/* Wakes up to `count` threads that sleep on the word. */
 void gw_futex_wake(atomic_uint *word, int count);

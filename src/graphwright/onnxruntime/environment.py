@@ -28,12 +28,12 @@ def get_build_info() -> str:
 
 
 def get_device() -> str:
-    """``CPU``."""
+    """Always ``CPU``."""
     return "CPU"
 
 
 def get_available_providers() -> list[str]:
-    """The CPU's."""
+    """Only the CPU provider."""
     return list(AVAILABLE)
 
 
@@ -48,12 +48,14 @@ def get_ep_devices() -> list[Any]:
 
 
 def has_collective_ops() -> bool:
-    """False."""
+    """Always False."""
     return False
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Nothing: graphwright logs by Python's ``logging``. Raises TypeError, and RuntimeError beyond 0 to 4."""
+    """Does nothing: graphwright logs by Python's ``logging``. Raises TypeError, and RuntimeError beyond 0 to
+    4.
+    """
     if not isinstance(severity, int):
         raise TypeError(f"a severity is a number from 0 to 4, not {severity!r}")
     if severity not in _SEVERITIES:
@@ -61,42 +63,42 @@ def set_default_logger_severity(severity: int) -> None:
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Nothing: graphwright logs by Python's ``logging``."""
+    """Does nothing: graphwright logs by Python's ``logging``."""
 
 
 def set_default_logger_callback(callback: Callable[..., Any] | None) -> None:
-    """Nothing: graphwright logs by Python's ``logging``."""
+    """Does nothing: graphwright logs by Python's ``logging``."""
 
 
 def set_seed(seed: int) -> None:
-    """Nothing: random ops take the seed of their node, or a new one."""
+    """Does nothing: random ops take the seed of their node, or a new one."""
 
 
 def disable_telemetry_events() -> None:
-    """Nothing: graphwright sends nothing anywhere."""
+    """Does nothing: graphwright sends nothing anywhere."""
 
 
 def enable_telemetry_events() -> None:
-    """Nothing: graphwright sends nothing anywhere."""
+    """Does nothing: graphwright sends nothing anywhere."""
 
 
 def set_global_thread_pool_sizes(*counts: int) -> None:
-    """Nothing: sessions take ``intra_op_num_threads``, the process ``graphwright.set_threads``."""
+    """Does nothing: sessions take ``intra_op_num_threads``, the process ``graphwright.set_threads``."""
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: object = None) -> None:
-    """Nothing: graphwright needs no libraries beside its own."""
+    """Does nothing: graphwright needs no libraries beside its own."""
 
 
 def create_and_register_allocator(*_: object) -> None:
-    """Nothing: each model plans its arena when it is compiled."""
+    """Does nothing: each model plans its arena when it is compiled."""
 
 
 def create_and_register_allocator_v2(*_: object) -> None:
-    """Nothing, as :func:`create_and_register_allocator`."""
+    """Does nothing, as :func:`create_and_register_allocator`."""
 
 
 def print_debug_info() -> None:
-    """Print versions of the engine, Python and the system."""
+    """Prints the versions of the engine, Python and the system."""
     print(get_build_info())
     print(f"Python {sys.version.split()[0]}, {platform.platform()}")

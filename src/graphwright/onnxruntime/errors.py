@@ -103,7 +103,7 @@ _OF_MODEL: Final[dict[str, type[Status]]] = {
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise graphwright's errors as ONNX Runtime's, with the same text and the original as the cause."""
+    """Raises graphwright's errors as ONNX Runtime's, with the same text and the original as the cause."""
     try:
         yield
     except GraphwrightError as error:

@@ -9,7 +9,7 @@ _NAME = "onnxruntime"
 
 
 def install() -> None:
-    """Let ``import onnxruntime`` in this process mean ``graphwright.onnxruntime``.
+    """Makes ``import onnxruntime`` in this process import ``graphwright.onnxruntime``.
 
     Call it before anything imports onnxruntime: raises RuntimeError if something has.
     """

@@ -101,18 +101,18 @@ class SessionOptions(_Fields):
         return Overrides(dict(self._sizes), dict(self._denotations), arrays, dict(self._files))
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Kept; graphwright follows ``session.model_external_initializers_file_folder_path``.
+        """Stores an entry; graphwright only follows ``session.model_external_initializers_file_folder_path``.
 
-        Raises TypeError for what is not text.
+        Raises TypeError unless both are strings.
         """
         self._add(key, value)
 
     def has_session_config_entry(self, key: str) -> bool:
-        """Whether it was added."""
+        """Whether the entry was added."""
         return key in self._entries
 
     def get_session_config_entry(self, key: str) -> str:
-        """What was added; raises RuntimeError."""
+        """The value of an entry. Raises RuntimeError."""
         return self._get(key)
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
@@ -149,29 +149,29 @@ class SessionOptions(_Fields):
         )
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
-        """Nothing: graphwright runs on the CPU, whichever providers are named."""
+        """Does nothing: graphwright runs on the CPU, whichever providers are named."""
 
     def add_provider_for_devices(self, devices: Sequence[object], options: Mapping[str, str]) -> None:
-        """Nothing, as :meth:`add_provider`."""
+        """Does nothing, as :meth:`add_provider`."""
 
     def has_providers(self) -> bool:
         """False: none is kept."""
         return False
 
     def set_provider_selection_policy(self, policy: object) -> None:
-        """Nothing, as :meth:`add_provider`."""
+        """Does nothing, as :meth:`add_provider`."""
 
     def set_provider_selection_policy_delegate(self, delegate: object) -> None:
-        """Nothing, as :meth:`add_provider`."""
+        """Does nothing, as :meth:`add_provider`."""
 
     def set_ep_context_data_read_func(self, read: object) -> None:
-        """Nothing: no provider here keeps compiled parts beside a model."""
+        """Does nothing: no provider here keeps compiled parts beside a model."""
 
     def clear_ep_context_data_read_func(self) -> None:
-        """Nothing, as :meth:`set_ep_context_data_read_func`."""
+        """Does nothing, as :meth:`set_ep_context_data_read_func`."""
 
     def set_load_cancellation_flag(self, cancel: bool) -> None:
-        """Nothing: a session that is being made cannot be stopped."""
+        """Does nothing: a session that is being made cannot be stopped."""
 
 
 class RunOptions(_Fields):
@@ -184,11 +184,11 @@ class RunOptions(_Fields):
     terminate: bool = False
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Kept; no key changes what graphwright does. Raises TypeError for what is not text."""
+        """Stores an entry; no key changes what graphwright does. Raises TypeError unless both are strings."""
         self._add(key, value)
 
     def get_run_config_entry(self, key: str) -> str:
-        """What was added; raises RuntimeError."""
+        """The value of an entry. Raises RuntimeError."""
         return self._get(key)
 
     def add_active_adapter(self, adapter: object) -> None:

@@ -210,16 +210,16 @@ class InferenceSession:
         """Nothing."""
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Nothing: the CPU has none."""
+        """Does nothing: the CPU has none."""
 
     def enable_fallback(self) -> None:
-        """Nothing: there is one provider."""
+        """Does nothing: there is one provider."""
 
     def disable_fallback(self) -> None:
-        """Nothing: there is one provider."""
+        """Does nothing: there is one provider."""
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
-        """Nothing: graphs are captured on GPUs."""
+        """Does nothing: graphs are captured on GPUs."""
 
     def end_profiling(self) -> str:
         """Write the profile; its path, or "" without ``enable_profiling`` and when called again."""

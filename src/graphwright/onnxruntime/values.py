@@ -156,7 +156,7 @@ class OrtValue:
         return isinstance(self._value, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        """False."""
+        """Always False."""
         return False
 
     def is_tensor_sequence(self) -> bool:
@@ -176,10 +176,10 @@ class OrtValueVector(list[OrtValue]):
         self.append(value)
 
     def reserve(self, count: int) -> None:
-        """Nothing: a list grows by itself."""
+        """Does nothing: a list grows by itself."""
 
     def shrink_to_fit(self) -> None:
-        """Nothing, as :meth:`reserve`."""
+        """Does nothing, as :meth:`reserve`."""
 
 
 def held(value: object, what: str) -> Any:

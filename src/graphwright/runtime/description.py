@@ -82,7 +82,7 @@ def _tensor_rows(title: str, specs: Sequence[TensorSpec]) -> list[tuple[str, str
 
 
 def _open_sizes(entry: Entry) -> list[str]:
-    """The symbolic dimensions of the inputs, with the bounds that the header of the graph's text declares."""
+    """The dynamic dimensions of the inputs, with the bounds that the header of the graph's text declares."""
     dims = dict.fromkeys(d for spec in entry.inputs for d in spec.shape or () if isinstance(d, str))
     bounds = {}
     for line in entry.graph.splitlines()[1:]:

@@ -201,7 +201,7 @@ class CallHostRunner(Step):
 
 
 class Spec:
-    """The declared type of a value, which checks its array and binds symbolic dimensions to the array's
+    """The declared type of a value, which checks its array and binds dynamic dimensions to the array's
     sizes.
     """
 

@@ -50,7 +50,7 @@ def input_shapes(
 def _bound_names(
     specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | None]], faults: Collector
 ) -> dict[str, int]:
-    """The values of the symbolic dimensions that ``shapes`` bind."""
+    """The values of the dynamic dimensions that ``shapes`` bind."""
     bound: dict[str, int] = {}
     for spec in specs:
         wanted = shapes.get(spec.name)

@@ -213,7 +213,7 @@ class Model:
 
         ``shapes`` are the shapes of inputs by name; dimensions of other inputs follow from the symbols that
         they share. Without ``shapes``, only programs with static shapes are known: those of gears, but not
-        programs with symbolic dimensions. ``threads`` replaces the model's number of threads.
+        programs with dynamic dimensions. ``threads`` replaces the model's number of threads.
 
         As in a run, shapes that no program accepts may be compiled for. Raises FeedError and ToolchainError.
         """

@@ -18,7 +18,7 @@ class States(Mapping[str, Array]):
     """The state arrays by name, as read-only views: the next run changes their elements.
 
     A state begins as zeros, or as a copy of the initial value that the model has for it. A state with
-    symbolic dimensions and no initial value must be set before the first run.
+    dynamic dimensions and no initial value must be set before the first run.
     """
 
     def __init__(self, specs: Iterable[TensorSpec], starts: Mapping[str, Array] | None = None) -> None:

@@ -159,3 +159,33 @@ def test_models_saved_for_one_processor_say_so() -> None:
     model = helper.make_model(helper.make_graph([node], "one", [x], [y]), opset_imports=opsets, ir_version=8)
     with pytest.raises(ModelError, match="save it with ORT_ENABLE_EXTENDED"):
         gw.compile(model)
+
+
+def gate(*shape: int) -> Array:
+    """Logarithms of factors below 1."""
+    return -np.abs(normal(*shape))
+
+
+@pytest.mark.parametrize("activation", ["none", "silu"])
+@pytest.mark.parametrize("past", [False, True])
+def test_causal_convolutions_with_a_state(activation: str, past: bool) -> None:
+    feeds = [normal(2, 3, 5), normal(3, 1, 4), normal(3), *([normal(2, 3, 3)] if past else [])]
+    compare("CausalConvWithState", feeds, ("y", "state"), activation=activation, ndim=1)
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+def test_linear_attention(rule: str) -> None:
+    batch, length, heads, kept, width = 2, 5, 4, 2, 4
+    q, k, v = (normal(batch, length, n * width) / 2 for n in (heads, kept, kept))
+    decay = gate(batch, length, kept) if "gated" in rule else None
+    rate = np.exp(gate(batch, length, kept)) if "delta" in rule else None
+    feeds = [q, k, v, normal(batch, kept, width, width), decay, rate]
+    compare(
+        "LinearAttention", feeds, ("y", "state"), tolerance=1e-4, update_rule=rule,
+        q_num_heads=heads, kv_num_heads=kept,
+    )  # fmt: skip
+
+
+def test_what_the_standard_left_out_is_refused() -> None:
+    feeds = [normal(2, 3, 5), normal(3, 1, 4)]
+    assert "has no attribute 'dilation'" in refused("CausalConvWithState", feeds, dilation=2)

@@ -14,6 +14,11 @@ from graphwright.records import dataclass
 
 Key = tuple[str, str, str]
 """Domain, op type, overload."""
+ADOPTED: Mapping[tuple[str, str], tuple[int, Mapping[str, int]]] = {
+    ("com.microsoft", "CausalConvWithState"): (27, {"ndim": 1, "dilation": 1, "channels_last": 0}),
+    ("com.microsoft", "LinearAttention"): (27, {}),
+}
+"""Ops of other domains that ONNX adopted: since which opset, and what it implies for attributes left out."""
 
 
 class Unsupported(Exception):
@@ -29,6 +34,8 @@ class Meaning:
     function: onnx.FunctionProto | None = None
     mapping: Import | None = None
     schema: defs.OpSchema | None = None
+    implied: Mapping[str, int] | None = None
+    """The one value of each attribute that the schema left out."""
 
 
 class Catalogue:
@@ -60,6 +67,9 @@ class Catalogue:
             hint = "the model lacks an opset_import: export it again"
             raise Fault("opset", f"{op_type}: the model imports no opset of domain {domain!r}", hint)
         mapping, schema = self._mappings.find(domain, op_type, version), schema_of(domain, op_type, version)
+        if mapping is None and (domain, op_type) in ADOPTED:
+            version, implied = ADOPTED[domain, op_type]
+            return Meaning(key, version, schema=schema_of("", op_type, version), implied=implied)
         if mapping is None and (schema is None or not has_body(schema, version)):
             raise Unsupported
         return Meaning(key, version, mapping=mapping, schema=schema)

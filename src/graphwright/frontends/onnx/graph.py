@@ -208,6 +208,9 @@ class GraphReader:
                 raise
             return self._foreign.keep(node, types, self._operands(node, scope, place), scope, _attributes)
         attributes = _attributes(node, scope)
+        for name, value in (meaning.implied or {}).items():
+            if name in attributes and attributes[name].proto.i == value:
+                del attributes[name]
         if meaning.schema is not None:
             check_attributes({name: a.proto for name, a in attributes.items()}, meaning.schema)
         inputs = self._operands(node, scope, place)

@@ -209,6 +209,15 @@ def test_roi_align(opset: int, coordinates: str | None, points: int, mode: str) 
     compare("RoiAlign", [x, REGIONS, integers(0, 1, 1, 0, 0)], attributes, opset)
 
 
+def test_infinities_stay_in_the_bins_that_read_them() -> None:
+    x = np.ones((1, 2, 8, 8), np.float32)
+    x[0, 1, 0, 0] = np.inf
+    (y,) = imported("RoiAlign", [x, np.array([[0, 0, 8, 8]], np.float32), integers(0)],
+                    {"output_height": 2, "output_width": 2}, 10)  # fmt: skip
+    np.testing.assert_allclose(y[0, 0], 1)
+    np.testing.assert_allclose(y[0, 1], [[np.inf, 1], [1, 1]])
+
+
 def test_max_unpool_undoes_max_pool() -> None:
     x = floats(2, 3, 7, 5)
     pooled, places = imported("MaxPool", [x], {"kernel_shape": [2, 2], "strides": [2, 2]}, 12, 2)

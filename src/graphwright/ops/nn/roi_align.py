@@ -34,12 +34,36 @@ from graphwright.ops.core.sampling import as_dtype, build_taps, reshaped, size_v
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.spatial import accumulator
+from graphwright.records import dataclass
 
 MODES = ("avg", "max")
 
 
 _FAR = 2**31
 """No batch has so many images."""
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """Elements along one axis that the bins of a region read, and their weights: two for each sample."""
+
+    places: Array
+    weights: Array
+    bins: int
+    samples: int
+
+    @property
+    def reach(self) -> slice:
+        """The part of the axis that holds all of them."""
+        return slice(int(self.places.min()), int(self.places.max()) + 1)
+
+    def sums(self, dtype: np.dtype[Any]) -> Array:
+        """The weight of each element of :attr:`reach` in each bin."""
+        first, end = self.reach.start, self.reach.stop
+        made = np.zeros((self.bins, end - first), dtype)
+        rows = np.repeat(np.arange(self.bins), 2 * self.samples)
+        np.add.at(made, (rows, self.places - first), self.weights.astype(dtype))
+        return made
 
 
 @op("RoiAlign")
@@ -83,10 +107,10 @@ class RoiAlign(Op):
     def reference(self, x: Array, regions: Array, images: Array) -> Array:
         out = np.zeros((len(regions), x.shape[1], self.height, self.width), accumulator(x))
         for row, (region, image) in enumerate(zip(widened(regions), images, strict=True)):
-            out[row] = self._pooled(x[image].astype(out.dtype), region)
+            out[row] = self._pooled(x[image], region, out.dtype)
         return out.astype(x.dtype)
 
-    def _pooled(self, image: Array, region: Array) -> Array:
+    def _reads(self, image: Array, region: Array) -> list[_Reads]:
         reads = []
         for axis, (size, bins) in enumerate(zip(image.shape[1:], (self.height, self.width), strict=True)):
             start, length = self._extent(region[1 - axis], region[3 - axis])
@@ -96,14 +120,23 @@ class RoiAlign(Op):
             where = start + order * step + shares * step / max(samples, 1)
             places, weights = taps(np.clip(where, 0, size - 1), size, "linear", "border")
             weights = np.where(((where >= -1) & (where <= size))[:, None], weights, 0)
-            reads.append((places.reshape(-1), weights.reshape(-1), bins, samples))
-        (rows, tall, height, down), (columns, broad, width, across) = reads
-        weights = np.outer(tall, broad).astype(image.dtype)
-        read = np.where(weights == 0, 0, image[:, rows][:, :, columns] * weights)
-        read = read.reshape(len(image), height, 2 * down, width, 2 * across)
+            reads.append(_Reads(places.reshape(-1), weights.reshape(-1), bins, samples))
+        return reads
+
+    def _pooled(self, image: Array, region: Array, dtype: np.dtype[Any]) -> Array:
+        tall, broad = self._reads(image, region)
+        count = tall.samples * broad.samples
+        if not count:
+            return np.zeros((len(image), self.height, self.width), dtype)
         if self.mode == "avg":
-            return np.asarray(read.sum((2, 4)) / max(down * across, 1))
-        return np.asarray(read.max((2, 4)) if down * across else read.sum((2, 4)))
+            part = image[:, tall.reach, broad.reach].astype(dtype, copy=False)
+            if np.isfinite(part).all():  # sums of products with 0 as well
+                return np.asarray(tall.sums(dtype) @ (part @ broad.sums(dtype).T) / count)
+        weights = np.outer(tall.weights, broad.weights).astype(dtype)
+        read = image[:, tall.places][:, :, broad.places].astype(dtype, copy=False)
+        read = np.where(weights == 0, 0, read * weights)
+        read = read.reshape(len(image), self.height, 2 * tall.samples, self.width, 2 * broad.samples)
+        return np.asarray(read.max((2, 4)) if self.mode == "max" else read.sum((2, 4)) / count)
 
     def _extent(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Where a region starts along an axis, and how long it is, in elements."""

@@ -31,7 +31,7 @@ def test_the_default_is_notes_and_warnings(model: Path, monkeypatch: pytest.Monk
     assert re.fullmatch(r"wrote out.om \(.*\)\n", graphwright("compile", model, "-o", "out.om").stderr)
     monkeypatch.setenv("GRAPHWRIGHT_THREADZ", "1")
     result = graphwright("compile", model, "-o", "out.om")
-    assert "warning: the environment variable GRAPHWRIGHT_THREADZ is no option" in result.stderr
+    assert "warning: the environment variable GRAPHWRIGHT_THREADZ is not an option" in result.stderr
 
 
 def test_more_and_less_on_request(model: Path) -> None:

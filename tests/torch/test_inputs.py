@@ -145,6 +145,27 @@ def test_a_view_of_a_part_of_what_is_made() -> None:
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
+VIEWS_OF_OTHER_DTYPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "as many bits": lambda y: y.view(torch.int32),
+    "fewer": lambda y: y[1:].view(torch.int16),
+    "more": lambda y: y[1:].view(torch.int64),
+    "complex": torch.view_as_complex,
+    "conjugated": lambda y: torch.view_as_complex(y).conj(),
+    "negated": lambda y: torch.view_as_complex(y[1:]).conj().imag,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS_OF_OTHER_DTYPES.values(), ids=VIEWS_OF_OTHER_DTYPES)
+def test_views_of_another_dtype(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.arange(8.0).reshape(4, 2)[1:]
+    of_made, of_argument = compiled(lambda x: ((y := x * 2), view(y))), compiled(view)
+    made, made_view = of_made(x)
+    for given, base, expected in ((made_view, made, view(x * 2)), (of_argument(x), x, view(x))):
+        assert given.dtype == expected.dtype
+        assert torch.equal(given, expected)
+        assert given.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_default_dtype(dtype: torch.dtype) -> None:
     run = compiled(lambda x: x + torch.ones(3) * 0.1)

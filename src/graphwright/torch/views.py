@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from graphwright.frontends.torch.types import Unsupported, dim_from, likely
-from graphwright.ir.symbols import Dim
+from graphwright.ir.symbols import Dim, floordiv
 from graphwright.records import dataclass
 
 
@@ -22,7 +22,9 @@ from graphwright.records import dataclass
 class View:
     """A result in the memory of ``base``: of an argument, by position, or of what the compiled graph gives.
 
-    The offset of a view of an argument counts from the argument's own.
+    The offset counts elements of the view; that of a view of an argument begins at the argument's own. The
+    elements may have another dtype than those of ``base`` (``x.view(torch.int32)``), and be read as conjugated
+    or negated.
     """
 
     base: int
@@ -30,6 +32,9 @@ class View:
     sizes: tuple[Dim, ...]
     strides: tuple[Dim, ...]
     offset: Dim
+    dtype: torch.dtype
+    conjugated: bool
+    negated: bool
 
     def of(
         self, base: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
@@ -37,8 +42,15 @@ class View:
         """The view, where ``number`` gives the value of a size."""
         sizes = [number(size, arguments) for size in self.sizes]
         strides = [number(stride, arguments) for stride in self.strides]
-        offset = number(self.offset, arguments) + (base.storage_offset() if self.of_argument else 0)
-        return base.detach().as_strided(sizes, strides, offset)
+        offset = number(self.offset, arguments)
+        if self.of_argument:
+            offset += base.storage_offset() * base.itemsize // self.dtype.itemsize
+        if base.dtype == self.dtype:
+            made = base.detach().as_strided(sizes, strides, offset)
+        else:
+            made = torch.empty(0, dtype=self.dtype).set_(base.untyped_storage(), offset, sizes, strides)
+        made = made if made.is_conj() == self.conjugated else made.conj()
+        return made if made.is_neg() == self.negated else torch._neg_view(made)
 
 
 @dataclass(frozen=True)
@@ -178,6 +190,8 @@ def _geometry(fake: torch.Tensor) -> tuple[tuple[Dim, ...], tuple[Dim, ...], Dim
 
 
 def _view(result: fx.Node, base: fx.Node, number: int, of_argument: bool) -> View:
-    sizes, strides, offset = _geometry(result.meta["val"])
-    own = _geometry(base.meta["val"])[2]
-    return View(number, of_argument, sizes, strides, offset - own)
+    fake, of = result.meta["val"], base.meta["val"]
+    sizes, strides, offset = _geometry(fake)
+    own = floordiv(_geometry(of)[2] * of.dtype.itemsize, fake.dtype.itemsize)
+    bits = fake.is_conj(), fake.is_neg()
+    return View(number, of_argument, sizes, strides, offset - own, fake.dtype, *bits)

@@ -23,7 +23,7 @@ from graphwright.ir.conversion import converted
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.op import ConstRef, Op
-from graphwright.ir.symbols import SymbolError, parse_dim
+from graphwright.ir.symbols import Dim, SymbolError, parse_dim
 from graphwright.ir.types import BOOL, DTYPES, I64, DType, TensorType, dtype_of
 from graphwright.ir.user_inputs import constant_for
 from graphwright.ops.control.if_ import If
@@ -104,14 +104,13 @@ class GraphBuilder:
     def _add_input(self, kind: str, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
         graph = self.module.main
         with located(f"{kind} {name!r}"):
+            if not isinstance(name, str):
+                raise fault("input-name", f"a name is a text, not {type(name).__name__}")
             if not name or any(value.name == name for value in graph.inputs):
                 raise fault("input-name", f"{name!r} is empty or taken already")
             if isinstance(shape, str) or not isinstance(shape, Sequence):
                 raise fault("input-size", f"its shape is {shape!r}, not a tuple of sizes", 'as in ("N", 64)')
-            try:
-                dims = tuple(size if isinstance(size, int) else parse_dim(size) for size in shape)
-            except (SymbolError, TypeError) as error:
-                raise fault("input-size", f"its shape is {tuple(shape)}: {error}") from error
+            dims = tuple(_size(size, shape) for size in shape)
             return graph.add_input(TensorType(_dtype(dtype), dims), name)
 
     @contextmanager
@@ -377,6 +376,22 @@ class GraphBuilder:
 
 def _type_text(value: Value | None) -> str:
     return "none" if value is None else f"{value.name}: {value.type}" if value.name else str(value.type)
+
+
+def _size(given: Any, shape: Sequence[Any]) -> Dim:
+    """A size of ``shape``: a number from 0 on, or the expression that a text is."""
+    message = f"its shape is {tuple(shape)}: "
+    hint = "a size is a number, a name or an expression, as in ('N', 64); compile takes ranges, as shapes"
+    if isinstance(given, str):
+        try:
+            return parse_dim(given)
+        except SymbolError as error:
+            raise fault("input-size", message + str(error), hint) from error
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise fault("input-size", f"{message}{given!r} is no size", hint)
+    if given < 0:
+        raise fault("input-size", f"{message}{given} is less than 0", hint)
+    return int(given)
 
 
 def _dtype(given: Any) -> Any:

@@ -209,6 +209,61 @@ def test_sizes_that_elements_decide() -> None:
             close(run(torch.ones(2), torch.tensor(n)), torch.full((n,), 2.0))
 
 
+DECIDED_RESULTS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "a size": lambda x, n: torch.nonzero(x).shape[0],
+    "a size and what has it": lambda x, n: ((z := torch.nonzero(x)), z.shape[0] * 2 + 1),
+    "a float": lambda x, n: (x.sum().item(), x * x.sum().item()),
+    "a bool": lambda x, n: (x.sum() > 0).item(),
+    "views of what is made": lambda x, n: ((y := x[x > 0]), y.view(-1, 1), y[1:]),
+    "views of an argument": lambda x, n: x.split([n.item(), 5 - n.item()]),
+    "a list": lambda x, n: x.new_tensor(n.expand(3).tolist()),
+}
+
+
+@pytest.mark.parametrize("call", DECIDED_RESULTS.values(), ids=DECIDED_RESULTS)
+def test_results_that_elements_decide(call: Callable[[torch.Tensor, torch.Tensor], Any]) -> None:
+    with (
+        torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True),
+        torch.no_grad(),
+    ):
+        run = compiled(call, fullgraph=True)
+        for n in (2, 1, 0, 3):
+            x, count = torch.arange(5.0) - n, torch.tensor(n)
+            torch.testing.assert_close(run(x, count), call(x, count))
+
+
+SIZES_AS_NUMBERS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "full": lambda x, n: torch.full((3,), n, dtype=torch.float32),
+    "full_like": lambda x, n: torch.full_like(x, n),
+    "new_tensor": lambda x, n: x.new_tensor([n, 2]),
+    "clamp": lambda x, n: x.clamp(min=n - 5),
+    "tril": lambda x, n: torch.tril(x, n - 5),
+    "square root": lambda x, n: x * n**-0.5,
+    "linspace": lambda x, n: torch.linspace(0, n - 1, 4).round().long(),
+    "circular": lambda x, n: nn.functional.pad(x[None], (1, 1), mode="circular"),
+}
+
+
+@pytest.mark.parametrize("call", SIZES_AS_NUMBERS.values(), ids=SIZES_AS_NUMBERS)
+def test_open_sizes_are_numbers_too(call: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
+    run = compiled(lambda x: call(x, x.shape[0]), dynamic=True)
+    for n in (5, 7, 9):
+        x = torch.randn(n, 6)
+        close(run(x), call(x, n))
+
+
+def test_special_values_of_floats() -> None:
+    """The sign of NaN is 0, and quotients that are rounded down are infinite where their divisors are 0."""
+
+    def call(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.sign(a), torch.sgn(a), a // b, torch.div(a, b, rounding_mode="floor"), a // 0.0
+
+    special = torch.tensor([1.0, -1.0, 0.0, -0.0, math.inf, -math.inf, math.nan, 7.5, -7.5])
+    for x in (special, special.half(), special.double()):
+        a, b = x.repeat_interleave(9), x.repeat(9)
+        torch.testing.assert_close(compiled(call)(a, b), call(a, b), rtol=0, atol=0, equal_nan=True)
+
+
 def test_inference_mode() -> None:
     model, x = nn.Linear(4, 4), torch.randn(2, 4)
     run = compiled(model)

@@ -18,7 +18,7 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.op import Op, registered_ops
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.region_op import RegionOp
-from graphwright.ir.symbols import SymbolError, parse_dim
+from graphwright.ir.symbols import Expr, SymbolError, parse_dim
 from graphwright.ir.types import DTYPES, DType, dtype_of
 from graphwright.records import MISSING, fields
 from graphwright.support.spelling import did_you_mean
@@ -126,12 +126,41 @@ def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
 
 def _attribute(cls: type[Op], name: str, kind: object, value: Any) -> Any:
     """``value`` as the op holds it: tuples for lists, Python's numbers, dtypes and sizes for their names."""
+    declared = kind.__name__ if isinstance(kind, type) else str(kind)
     try:
-        if str(kind).startswith("DType"):
+        if declared.startswith("DType"):
             return _dtype(value)
-        return _plain(value, is_dim="Dim" in str(kind))
+        made = _plain(value, is_dim="Dim" in declared)
     except (TypeError, ValueError, KeyError, SymbolError) as error:
         raise fault("attribute", f"{cls.name}: the attribute {name} is {value!r:.60}: {error}") from error
+    if _is_of(declared, made):
+        return made
+    hint = f"as in {name}=({value!r:.60}, ...)" if _is_of(declared, (made,)) else ""
+    raise fault("attribute", f"{cls.name}: the attribute {name} is {value!r:.60}, not {declared}", hint)
+
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "None": lambda value: value is None,
+    "bool": lambda value: isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)),
+    "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "float": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "Number": lambda value: isinstance(value, int | float | Expr) and not isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "Dim": lambda value: isinstance(value, int | Expr) and not isinstance(value, bool),
+}
+
+
+def _is_of(declared: str, value: Any) -> bool:
+    """Whether ``value`` is of a declared type; of one that only a plugin knows, anything is."""
+    if " | " in declared:
+        return any(_is_of(each, value) for each in declared.split(" | "))
+    if declared.startswith("tuple[") and declared.endswith("]"):
+        parts = declared[len("tuple[") : -1].split(", ")
+        if not isinstance(value, tuple):
+            return False
+        kinds = parts[:1] * len(value) if parts[1:] == ["..."] else parts
+        return len(kinds) == len(value) and all(map(_is_of, kinds, value))
+    return declared not in _KINDS or _KINDS[declared](value)
 
 
 def _dtype(value: Any) -> DType | None:

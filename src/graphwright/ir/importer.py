@@ -107,6 +107,9 @@ class AtenImporter(Importer, Protocol):
     def listed(self, index: int) -> list[Value | None]:
         """The tensors of an argument that is a list of them."""
 
+    def number(self, name: str) -> Any:
+        """An argument that is a number; where sizes or elements decide it, a scalar."""
+
     def operands(self, name: str) -> list[Any]:
         """An argument that is a list of tensors, numbers and dims, such as what a graph is called with."""
 

@@ -20,7 +20,7 @@ from graphwright.torch.eager_graph import EagerGraph, NanCheck
 from graphwright.torch.metadata import is_plain, parameters
 from graphwright.torch.reports import Break, GraphReport, record
 from graphwright.torch.settings import Settings
-from graphwright.torch.views import take_views
+from graphwright.torch.views import data_dependent_views, take_views
 
 
 def backend(
@@ -43,7 +43,9 @@ def backend(
             start = time.perf_counter()
             if kind == "backward":
                 drop_hints(graph.graph)
-            views, reading = take_views(graph), read_graph(graph.graph, graph)
+            dependent, views = data_dependent_views(graph.graph), take_views(graph)
+            reading = read_graph(graph.graph, graph)
+            reading.missing.update(dependent)
             made = GraphReport.of(kind, graph.graph, reading.missing, broken)
             record(made, name, captured_for, settings.strict)
             run = _executor(graph, reading, settings, made)

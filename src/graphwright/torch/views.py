@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphwright.frontends.torch.graph import given_symbols
 from graphwright.frontends.torch.types import Unsupported, dim_from, likely
-from graphwright.ir.symbols import Dim, floordiv
+from graphwright.ir.symbols import Dim, floordiv, names_in
 from graphwright.records import dataclass
 
 
@@ -23,8 +24,8 @@ class View:
     """A result in the memory of ``base``: of an argument, by position, or of what the compiled graph gives.
 
     The offset counts elements of the view; that of a view of an argument begins at the argument's own. The
-    elements may have another dtype than those of ``base`` (``x.view(torch.int32)``), and be read as conjugated
-    or negated.
+    elements may have another dtype than those of ``base`` (``x.view(torch.int32)``), and be read as
+    conjugated or negated.
     """
 
     base: int
@@ -132,16 +133,43 @@ def take_views(module: fx.GraphModule) -> Views | None:
     return Views(tuple(found), tuple(made))
 
 
+def data_dependent_views(graph: fx.Graph) -> dict[fx.Node, str]:
+    """Results that are views at data-dependent offsets or sizes, and the nodes between them and what they are
+    views of, with the reason why PyTorch runs them.
+    """
+    output: Any = graph.output_node().args[0]
+    results = list(output) if isinstance(output, list | tuple) else [output]
+    given = given_symbols(graph)
+    return {
+        node: "elements decide which part of a tensor a result is"
+        for k, base in _shared(graph, results).items()
+        if not _is_known(results[k], base, given)
+        for node in _between(results[k], base)
+    }
+
+
+def _between(node: Any, base: fx.Node) -> Iterator[fx.Node]:
+    """The nodes from ``node`` up to ``base``: operators take what they view as their first argument."""
+    while node is not base and node.op == "call_function":
+        yield node
+        node = node.args[0]
+
+
 def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
+    """What each result is a view of, by its number, where its place in that is known."""
+    given = given_symbols(graph)
+    shared = _shared(graph, results)
+    return {k: base for k, base in shared.items() if _is_known(results[k], base, given)}
+
+
+def _shared(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
     """What each result that shares memory is a view of, by the result's number."""
     memories = {k: memory for k, each in enumerate(results) if (memory := _memory(each)) is not None}
     shared, first = Counter(memories.values()), dict(_holders(graph))
     return {
         k: first[memory]
         for k, memory in memories.items()
-        if memory in first
-        and (shared[memory] > 1 or first[memory].op == "placeholder")
-        and _is_plain(results[k])
+        if memory in first and (shared[memory] > 1 or first[memory].op == "placeholder")
     }
 
 
@@ -175,13 +203,16 @@ def _is_dense(fake: torch.Tensor) -> bool:
     return likely(fake.storage_offset()) == 0
 
 
-def _is_plain(node: fx.Node) -> bool:
-    """Whether the sizes and strides of a result can be told in numbers or symbols."""
+def _is_known(result: fx.Node, base: fx.Node, given: set[str]) -> bool:
+    """Whether the sizes, strides and offsets of both follow from the shapes of the arguments: they may be
+    data-dependent.
+    """
     try:
-        _geometry(node.meta["val"])
+        geometries = _geometry(result.meta["val"]), _geometry(base.meta["val"])
     except Unsupported:
         return False
-    return True
+    dims = (dim for sizes, strides, offset in geometries for dim in (*sizes, *strides, offset))
+    return names_in(*dims) <= given
 
 
 def _geometry(fake: torch.Tensor) -> tuple[tuple[Dim, ...], tuple[Dim, ...], Dim]:

@@ -105,6 +105,12 @@ class Call:
         given = self._given.get(name, self._default(name))
         return default if given is None else size(given)
 
+    def number(self, name: str) -> Any:
+        """An argument that is a number; where sizes or elements decide it, a scalar."""
+        self._read.add(name)
+        given = scalar(self._given.get(name, self._default(name)))
+        return scalar_of(self._builder, given) if isinstance(given, Expr) else given
+
     def operands(self, name: str) -> list[Any]:
         """An argument that is a list of tensors, numbers and dims; what elements decide are tensors."""
         self._read.add(name)

@@ -42,6 +42,12 @@ def read_graph(graph: fx.Graph, owner: torch.nn.Module) -> Reading:
     return _GraphReader(graph, owner).read()
 
 
+def given_symbols(graph: fx.Graph) -> set[str]:
+    """The symbols that are a size of an argument of ``graph``, or an argument."""
+    arguments = graph.find_nodes(op="placeholder")
+    return {str(dim) for node in arguments for dim in _dims(node) if _is_symbol(dim)}
+
+
 class _GraphReader:
     def __init__(self, graph: fx.Graph, owner: torch.nn.Module) -> None:
         self._graph = graph
@@ -60,7 +66,7 @@ class _GraphReader:
 
     def read(self) -> Reading:
         arguments = self._graph.find_nodes(op="placeholder")
-        self._given = {str(dim) for node in arguments for dim in _dims(node) if _is_symbol(dim)}
+        self._given = given_symbols(self._graph)
         for position, node in enumerate(arguments):
             self._nodes.made[node] = self._input(node, position)
         for node in self._graph.nodes:
@@ -92,6 +98,8 @@ class _GraphReader:
                 return self._size(fake, position)
             if isinstance(fake, torch.Tensor):
                 return self._tensor(node, fake, position)
+            if isinstance(fake, torch.SymFloat | torch.SymBool):
+                raise Unsupported("a number that elements decide, and that is no size, is no input")
         except Unsupported as error:
             self._missing[node] = str(error)
             return Foreign(str(error))
@@ -99,6 +107,7 @@ class _GraphReader:
 
     def _size(self, fake: torch.SymInt, position: int) -> Dim:
         dim = dim_from(fake)
+        self._require_given(dim)
         self._note_range(fake)
         self._note_symbol(dim, position, None)
         self._sizes.setdefault(dim, position)
@@ -108,8 +117,7 @@ class _GraphReader:
         """An input, which lies in memory as the argument does."""
         type, order = type_from(fake), order_in_memory(fake)
         for dim in type.dims:
-            if unknown := names_in(dim) - self._given:
-                raise Unsupported(f"no argument has the size {', '.join(sorted(unknown))} of {dim}")
+            self._require_given(dim)
         for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=True)):
             self._note_symbol(dim, position, axis)
             self._note_range(size)
@@ -117,6 +125,10 @@ class _GraphReader:
         self._interface.inputs.append(Input(position, node.name, order, fake.dtype))
         self._inputs[node] = self._builder.graph.add_input(lies, node.name)
         return self._ordered(self._inputs[node], inverse(order))
+
+    def _require_given(self, dim: Dim) -> None:
+        if unknown := names_in(dim) - self._given:
+            raise Unsupported(f"no argument has the size {', '.join(sorted(unknown))} of {dim}")
 
     def _note_symbol(self, dim: Dim, position: int, axis: int | None) -> None:
         if _is_symbol(dim):
@@ -154,9 +166,10 @@ class _GraphReader:
         values: list[Value] = []
         for result in results if isinstance(results, list | tuple) else (results,):
             made = self._nodes.made[result] if isinstance(result, fx.Node) else result
-            if isinstance(made, Number):
+            if self._is_decided(result, made):
                 source = result.args[0] if result.target is operator.getitem else result
                 self._missing[source] = "elements decide a number, which is a result"
+                made = None
             if not isinstance(made, Value):
                 self._interface.outputs.append(Output(None, made))
                 continue
@@ -165,6 +178,14 @@ class _GraphReader:
             self._interface.outputs.append(Output(order))
         named = {f"output_{k}": value for k, value in enumerate(values)}
         self._builder.module.set_results(named, dict(self._changes()))
+
+    def _is_decided(self, result: Any, made: Any) -> bool:
+        """Whether a result is a number that elements decide: PyTorch computes it."""
+        if not isinstance(result, fx.Node) or isinstance(result.meta.get("val"), torch.Tensor):
+            return False
+        if isinstance(made, Expr):
+            return not names_in(made) <= self._given
+        return isinstance(made, Number | Value)
 
     def _changes(self) -> Iterator[tuple[Value, Value]]:
         """The inputs of the module that are states, and what each is after a run."""

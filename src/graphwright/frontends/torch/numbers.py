@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
 from torch.utils import _pytree as pytree
 
 from graphwright.frontends.torch.types import Unsupported, dim_from
@@ -104,14 +105,23 @@ def bind(node: fx.Node, arguments: Sequence[Any]) -> None:
 
 def decides_sizes(node: fx.Node) -> bool:
     """Whether elements of the arguments of ``node`` decide sizes of what it gives."""
-    made = node.meta.get("unbacked_bindings") or {}
+    made = _made_symbols(node)
     sizes = [each.node.expr for each in _sizes(node) if isinstance(each, torch.SymInt)]
-    return any(not size.free_symbols.isdisjoint(made) for size in sizes)
+    return any(str(symbol) in made for size in sizes for symbol in size.free_symbols)
+
+
+def _made_symbols(node: fx.Node) -> set[str]:
+    """The symbols of sizes that elements of the arguments of ``node`` decide, by the names that PyTorch uses
+    for them now: a graph that is captured again renames them.
+    """
+    bindings = node.meta.get("unbacked_bindings") or {}
+    tables = {each.node.shape_env for each in _sizes(node) if isinstance(each, torch.SymInt)}
+    return {str(symbol) for table in tables for symbol in resolve_unbacked_bindings(table, bindings) or ()}
 
 
 def with_sizes(node: fx.Node, made: Any, builder: Builder) -> Any:
     """``made``, its tensors with the sizes that PyTorch names, which are bound. Raises Unsupported."""
-    fakes, names = node.meta["val"], {str(each) for each in node.meta["unbacked_bindings"]}
+    fakes, names = node.meta["val"], _made_symbols(node)
     if not isinstance(made, tuple):
         return _with_size(made, fakes, names, builder)
     return tuple(_with_size(each, fake, names, builder) for each, fake in zip(made, fakes, strict=True))

@@ -46,7 +46,7 @@ from graphwright.ops.core.common import (
     simple,
     with_attributes,
 )
-from graphwright.ops.core.unary import IsNaN, Not, Round, Trunc
+from graphwright.ops.core.unary import IsNaN, Not, Round, Sign, Trunc
 
 Known = Callable[[SymbolTable, Dim, Dim], Dim | None]
 
@@ -458,10 +458,17 @@ def _quotient(i: AtenImporter) -> Any:
 
 
 def _floored(i: AtenImporter, a: Value, b: Value) -> Any:
-    """Of floats the quotient without the remainder, so that it is right where it would round up."""
-    rest = i.emit(Mod(), a, b)
-    whole = i.emit(Div(), i.emit(Sub(), a, rest), b)
-    return i.emit(Round(), whole) if a.type.dtype.is_float else whole
+    """Of floats the quotient without the remainder, so that it is right where it would round up; one less
+    where the remainder and ``b`` differ in sign. Division by 0 gives what it gives without rounding.
+    """
+    if not a.type.dtype.is_float:
+        return i.emit(Div(), i.emit(Sub(), a, i.emit(Mod(), a, b)), b)
+    zero, rest = number(i, 0, b), i.emit(Mod(True), a, b)
+    whole = i.emit(Round(), i.emit(Div(), i.emit(Sub(), a, rest), b))
+    differ = i.emit(Xor(), i.emit(Less(), rest, zero), i.emit(Less(), b, zero))
+    less = i.emit(And(), differ, i.emit(Not(), i.emit(Equal(), rest, zero)))
+    floored = i.emit(Sub(), whole, i.emit(Cast(a.type.dtype), less))
+    return i.emit(Where(), i.emit(Equal(), b, zero), i.emit(Div(), a, b), floored)
 
 
 def _truncated(i: AtenImporter, a: Value, b: Value) -> Any:
@@ -513,6 +520,16 @@ def _ignoring_nan(made: Op) -> AtenImport:
     return convert
 
 
+def _sign(i: AtenImporter) -> Any:
+    """Of NaN 0, where :class:`Sign` gives NaN."""
+    (x,) = i.promoted(0)
+    if not x.type.dtype.is_float:
+        return i.emit(Sign(), x)
+    zero = number(i, 0, x)
+    above, below = i.emit(Greater(), x, zero), i.emit(Less(), x, zero)
+    return i.emit(Sub(), i.emit(Cast(x.type.dtype), above), i.emit(Cast(x.type.dtype), below))
+
+
 def _angle(i: AtenImporter) -> Any:
     """Of a number: that of its sign."""
     (x,) = i.promoted(0, floats=True)
@@ -551,6 +568,7 @@ Div.aten = {
     "round.decimals": _rounded_at,
     "floor_divide": lambda i: _floored(i, *i.promoted(0, 1)),
 }
+Sign.aten = {"sign": _sign}
 Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True), "angle": _angle}
 Pow.aten = {
     **by_overload("pow", elementwise(Pow(), 2), *_POWERS),

@@ -14,6 +14,8 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.symbols import minimum as minimum_dim
 from graphwright.ir.types import F16, F32, F64, I32, I64, U8, TensorType
+from graphwright.ops.core.aten import number
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import NUMBERS, elementwise_fact, like, need_dtype, need_scalar
 from graphwright.records import replace
 
@@ -146,9 +148,14 @@ Clip.samples = (
 
 
 def _clamped(i: AtenImporter) -> Any:
-    low, high = (i.attr(name) for name in _NAMES[i.op_type.split(".")[1]])
+    bounds = [i.number(name) for name in _NAMES[i.op_type.split(".")[1]]]
     x = i.result(i.input(0))
-    return i.emit(Clip(low, high), x)
+    if not any(isinstance(bound, Value) for bound in bounds):
+        return i.emit(Clip(*bounds), x)
+    given = [bound if bound is None or isinstance(bound, Value) else number(i, bound, x) for bound in bounds]
+    return i.emit(
+        Clip(), x, *(None if bound is None else i.emit(Cast(x.type.dtype), bound) for bound in given)
+    )
 
 
 _NAMES = {"clamp": ("min", "max"), "hardtanh": ("min_val", "max_val")}

@@ -28,7 +28,9 @@ from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.control.bind_size import tell_each
+from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import known_size
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.shaping import known_dims, known_parts
 
 
@@ -113,7 +115,9 @@ def _filled(value: float | None = None, name: str = "fill_value") -> AtenImport:
     def convert(i: AtenImporter) -> Any:
         i.ignore("size", "self", "dtype", "requires_grad")
         type = i.results[0]
-        filler = value if value is not None else i.attr(name)
+        filler = value if value is not None else i.number(name)
+        if isinstance(filler, Value):  # sizes or elements decide it
+            return i.emit(Expand(type.dims), i.emit(Cast(type.dtype), filler))
         if isinstance(filler, int) and type.dtype.is_integer:
             filler = np.asarray(filler).astype(type.dtype.numpy).item()  # which wraps
         return i.emit(ConstantOfShape(filler, type.dtype, type.dims))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.op import Array, AtenImport, Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.graph import Value
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, STRING, TensorType
 from graphwright.ops.core.common import zero_of
@@ -60,7 +63,13 @@ Trilu.samples = (
 
 
 def _triangle(upper: bool) -> AtenImport:
-    return lambda i: i.emit(Trilu(upper, i.attr("diagonal")), i.input(0))
+    def convert(i: AtenImporter) -> Any:
+        diagonal = i.number("diagonal")
+        if isinstance(diagonal, Value):  # sizes or elements decide it
+            return i.emit(Trilu(upper), i.input(0), diagonal)
+        return i.emit(Trilu(upper, diagonal), i.input(0))
+
+    return convert
 
 
 Trilu.aten = {"triu": _triangle(True), "tril": _triangle(False)}

@@ -210,7 +210,7 @@ def _rounded(made: Op) -> AtenImport:
     return convert
 
 
-for _cls, _name in {Abs: "abs", Neg: "neg", Sign: "sign", Relu: "relu"}.items():
+for _cls, _name in {Abs: "abs", Neg: "neg", Relu: "relu"}.items():
     _cls.aten = {_name: elementwise(_cls())}
 for _cls, _name in {Floor: "floor", Ceil: "ceil", Round: "round", Trunc: "trunc"}.items():
     _cls.aten = {_name: _rounded(_cls())}

@@ -109,7 +109,7 @@ def dumps() -> dict[str, str]:
     made["schedule"] = _lines_of("%classes = Fused", seen[stages.index("schedule")][1])
     made["records"] = _records(done.records)
     kernels = [kernel for kernel, _ in done.kernels.kernels()]
-    (softmax,) = (kernel for kernel in kernels if "exp" in kernel.name)
+    (softmax,) = (kernel for kernel in kernels if "softmax" in kernel.name)
     made["loops"], made["c"] = print_kernel(softmax), _c_function(done, softmax.name)
     made["tasks"] = print_program(
         _task_graph(done), "\n".join(print_kernel(k) for k in kernels if k is not softmax)

@@ -44,6 +44,7 @@ SERVES_PYTORCH = ("frontends/torch/", "torch/")
 
 RULES_BY_OP = {
     "compiler/host_program.py": "sizes that the host binds",
+    "fusion/region_names.py": "a product and its bias is a linear layer",
     "fusion/siblings.py": "products of one left factor",
     "layout/channels_last.py": "the Transposes that it makes",
     "layout/channels_last_forms.py": "Transpose, convolutions and products",

@@ -240,6 +240,40 @@ def test_a_second_fusion_is_refused_by_the_command(tmp_path: Path) -> None:
     assert run("-i", once, "-o", twice, "--redo").exit_code == 0
 
 
+def hinted(**hints: str) -> onnx.ModelProto:
+    model = block()
+    for node in model.graph.node:
+        if node.name in hints:
+            node.metadata_props.add(key="graphwright.fuse", value=hints[node.name])
+    return model
+
+
+def test_hints_are_obeyed() -> None:
+    apart = autofuse(hinted(softmax="never")).model.proto
+    (softmax,) = (node for node in apart.graph.node if node.op_type == "Softmax")
+    assert softmax.name == "softmax"
+    assert not any(node.op_type == "Softmax" for node in autofuse(block()).model.proto.graph.node)
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [
+        {"product0": "g", "softmax": "g"},
+        {
+            "product0": "g",
+            "div0": "never",
+            "erf0": "never",
+            "one0": "never",
+            "gelu0": "never",
+            "residual0": "g",
+        },
+    ],
+)
+def test_hints_that_cannot_be_obeyed_are_one_error_that_names_the_nodes(hints: dict[str, str]) -> None:
+    with pytest.raises(ModelError, match=r"product0 and .* the group 'g' asks"):
+        autofuse(hinted(**hints))
+
+
 @pytest.mark.parametrize("content", [b"", b"\x00\xff" * 50, b"not a model"])
 def test_a_broken_model_is_one_error_and_leaves_no_file(tmp_path: Path, content: bytes) -> None:
     source, target = tmp_path / "m.onnx", tmp_path / "out.onnx"

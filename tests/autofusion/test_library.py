@@ -292,6 +292,39 @@ def test_what_needs_the_host_stays_outside(tmp_path: Path) -> None:
     check_three_programs(run)
 
 
+SIZES = onnx.parser.parse_model("""
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[h, 8] x, float[w, 8] z, float[8, 8] m) => (float[r, 8] y) {
+    a = Exp (x)
+    b = Tanh (z)
+    c = Add (a, b)
+    d = MatMul (c, m)
+    y = Relu (d)
+}""")
+
+
+def test_likely_sizes_run_as_one_program_and_others_as_several(tmp_path: Path) -> None:
+    """Rows are added to as many rows, or one row to all others."""
+    fused = autofuse(SIZES, library=True)
+    assert fused.operator_library is not None
+    assert fused.likely_sizes == ["h == w"]
+    assert fused.operator_library.whole
+    write(fused, tmp_path / "sizes.so")
+    model, weight = fused.model.with_weights(), RNG.normal(size=(8, 8)).astype(np.float32)
+    again = autofuse(model, redo=True).model.with_weights()
+    assert not any(node.op_type == "If" for node in again.graph.node)
+    runs = [with_library(fused, tmp_path / "sizes.so"), session(model), session(again)]
+    for h, w in ((3, 3), (1, 1), (0, 0), (1, 4), (4, 1), (33, 33)):
+        x, z = (RNG.normal(size=(rows, 8)).astype(np.float32) for rows in (h, w))
+        wanted = np.maximum((np.exp(x.astype(np.float64)) + np.tanh(z)) @ weight, 0)
+        for run in runs:
+            (given,) = run.run(None, {"x": x, "z": z, "m": weight})
+            np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-5)
+    for run in runs:
+        with pytest.raises(Exception, match="broadcast"):
+            run.run(None, {"x": x[:2], "z": z[:3], "m": weight})
+
+
 def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None:
     """ONNX Runtime runs If, Loop and NonZero, the library the other nodes of their bodies, with weights."""
     weight = RNG.normal(size=(8, 8)).astype(np.float32)
@@ -325,7 +358,7 @@ def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None
         after = np.tanh(after @ weight) / (2 * x.size) + after
     for choice, branch in ((True, a.ravel() / (1 + np.exp(-a.ravel()))), (False, b.ravel())):
         y, z = run.run(None, {"x": x, "c": np.array(choice), "n": np.array(3)})
-        np.testing.assert_allclose(y, branch, rtol=1e-5)
+        np.testing.assert_allclose(y, branch, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(z, after, rtol=1e-5)
     events = json.loads(Path(run.end_profiling()).read_text())
     executed = {event["args"]["op_name"] for event in events if event.get("cat") == "Node"}
@@ -392,6 +425,29 @@ def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) 
     feed = feeds(3, 5)
     check(with_library(target, tmp_path / "out.onnx.so").run(None, feed), feed)
     assert CliRunner().invoke(app, ["-i", str(path), "--library", "--inline"]).exit_code == 2
+
+
+@pytest.mark.parametrize("taken", ["out.onnx.so", "out.onnx.data"])
+def test_all_files_are_written_or_none(tmp_path: Path, taken: str) -> None:
+    """Here a folder lies where one of them is to be."""
+    path, target, folder = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "c"
+    onnx.save(MODEL, path)
+    (tmp_path / taken).mkdir()
+    arguments = [
+        "-i",
+        str(path),
+        "-o",
+        str(target),
+        "--library",
+        "--isa",
+        "v3",
+        "--emit-sources",
+        str(folder),
+    ]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert f"{tmp_path / taken}: Is a directory" in done.output.replace("\n", "")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", taken]
 
 
 def test_a_fused_model_with_programs_is_fused_again(fused: Autofused) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphwright.support.whole_file import whole_file
+from graphwright.support.whole_folder import whole_folder
 
 
 def write(path: Path, data: bytes = b"new") -> None:
@@ -68,3 +69,22 @@ def test_faults_name_the_path(tmp_path: Path) -> None:
             write(path)
         assert raised.value.filename == str(path) and raised.value.errno
     assert sorted(os.listdir(tmp_path)) == ["folder", "loop"]
+
+
+def test_several_files_appear_or_none(tmp_path: Path) -> None:
+    """A folder where the last one is to be stops the first ones as well; the error names it."""
+    (tmp_path / "b").mkdir()
+    with pytest.raises(IsADirectoryError) as raised, whole_file(tmp_path / "a") as first:
+        first.write(b"new")
+        write(tmp_path / "b")
+    assert raised.value.filename == str(tmp_path / "b")
+    assert os.listdir(tmp_path) == ["b"]
+
+
+def test_a_folder_appears_at_the_end_of_the_block(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "f", {"inner/x": "new"}):
+        assert not (tmp_path / "f").exists()
+    assert (tmp_path / "f/inner/x").read_text() == "new"
+    with pytest.raises(ValueError), whole_folder(tmp_path / "g", {"x": "new"}):
+        raise ValueError
+    assert os.listdir(tmp_path) == ["f"]

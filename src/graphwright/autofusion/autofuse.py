@@ -9,6 +9,12 @@ from typing import Final
 
 from graphwright import plugins
 from graphwright.autofusion.onnxruntime.build import build_library
+from graphwright.autofusion.onnxruntime.likely_sizes import (
+    join_forms,
+    likely_form,
+    mark_choice,
+    without_choice,
+)
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
@@ -31,7 +37,7 @@ from graphwright.ir.nesting import regions_of
 from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.runtime.target import for_this_cpu
 from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.registry import target_of
@@ -67,6 +73,8 @@ class Autofused:
     open_sizes: Sequence[str]
     benefit_ms: float
     operator_library: Library | None
+    likely_sizes: Sequence[str]
+    """What the sizes of inputs fulfil where one program runs the whole model, beside several for others."""
     outside: Mapping[str, str]
     """By the op's name, why."""
 
@@ -98,20 +106,29 @@ def autofuse(
     load_candidates()
     target = target_of(options)
     opened = open_model(source, options.external_data)
-    if not redo:
+    if redo:
+        opened = replace(opened, model=without_choice(opened.model))
+    else:
         _refuse_fused(opened)
     module = load(opened, keep_foreign=True)
     module.metadata.pop(METADATA, None)
     module.symbols.assume_nothing()
     with regions_of(module):
-        run_passes(module, source_passes(options, _is_quantized), options, observe)
+        passes = source_passes(options, _is_quantized)
+        run_passes(module, passes, options, observe)
         before, operators = traffic(module), _operators(module)
+        likely = likely_form(module, passes, options.verify) if library else None
         fusion = fuse_model(module, target, options)
         nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
         after = traffic(module)
         noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
+        if likely is not None:
+            fuse_model(likely, target, options)
+            join_forms(module, likely)
         programs = outline_programs(module) if library else None
         model = write_model(module, metadata=noted, version=version, inline=inline)
+        if likely is not None:
+            mark_choice(model.proto)
         built = build_library(module, model, programs.made, wanted, left or {}) if programs else None
     foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
     open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]
@@ -130,6 +147,7 @@ def autofuse(
         open_sizes=open_sizes,
         benefit_ms=benefit,
         operator_library=built,
+        likely_sizes=[] if likely is None else list(map(str, likely.symbols.guards)),
         outside={node.op.source_name: why for node, why in programs.outside.items()} if programs else {},
     )
 

@@ -14,10 +14,13 @@ from graphwright.compiler.pipeline import fusion_passes
 from graphwright.config import Options
 from graphwright.fusion.decisions import Verdict, decisions_of
 from graphwright.fusion.outline import outline
+from graphwright.fusion.region_names import region_name
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.hints import hints_of
+from graphwright.ir.names import UniqueNames
 from graphwright.ir.op import Trait
 from graphwright.passes.base import graphs
 from graphwright.records import dataclass
@@ -43,25 +46,41 @@ def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
         kept = [part for group in own for part in _parts(group) if _is_worth_a_call(part)]
         made += [outline(graph, part) for part in list(_without_cycles(kept))]
         graph.sort()
+    for node in made:
+        region_of(node).name = region_name(region_of(node))
     return Fusion(made, len(verdicts), verdicts.count(Verdict.TAKEN))
 
 
 def _groups(module: Module, target: Target, options: Options) -> tuple[list[list[Node]], list[Verdict]]:
     """Nodes of ``module`` by the region of the copy that holds all that became of them; what was decided."""
-    copy = clone_module(module)
-    marked: dict[str, Node] = {}
-    for node, copied in zip(module.walk(), copy.walk(), strict=True):
-        mark = str(len(marked))
-        marked[mark], copied.sources = node, (mark,)
+    copy, marked = _marked_copy(module)
     records = run_passes(copy, fusion_passes(target, options), options)
     verdicts = [decision.verdict for decision in decisions_of(records)]
     regions = _regions_of_marks(copy)
     groups: dict[Node, list[Node]] = {}
     for mark, found in regions.items():
-        (region, *others), node = found, marked[mark]
+        (region, *others), node = found, marked.get(mark)
+        if node is None:
+            continue
         if region is not None and not others and not isinstance(node.op, Constant) and _can_be_inside(node):
             groups.setdefault(region, []).append(node)
     return [part for group in groups.values() for part in _by_graph(group)], verdicts
+
+
+def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:
+    """A copy whose nodes have a mark each as their source, with the hints of their sources; nodes by mark."""
+    copy, names = clone_module(module), UniqueNames()
+    copy.hints = {}
+    marked: dict[str, Node] = {}
+    for node, copied in zip(module.walk(), copy.walk(), strict=True):
+        mark, hints = names.take(node.place), hints_of(node.sources, module.hints)
+        marked[mark], copied.sources = node, (mark,)
+        if len(hints) == 1:
+            (copy.hints[mark],) = hints
+        elif hints:  # they contradict each other, which fusion refuses
+            copied.sources = (mark, *hints.values())
+            copy.hints |= {source: hint for hint, source in hints.items()}
+    return copy, marked
 
 
 def _regions_of_marks(copy: Module) -> dict[str, dict[Node | None, None]]:

@@ -13,6 +13,7 @@ from graphwright.compiler.partition import is_placed
 from graphwright.config import Options
 from graphwright.cost.choices import choices_of
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.region_names import NameRegions
 from graphwright.fusion.rules.base import FUSE
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.schedule import ScheduleRegions
@@ -168,7 +169,8 @@ STAGES: Final = (
     Stage("layouts", "chooses memory layouts of images", for_target=_layouts, level=1),
     Stage(
         "schedule",
-        "chooses the loop schedule of each region",
+        "chooses the loop schedule of each region, and names it for what it computes",
+        (NameRegions(),),
         for_target=_schedule,
     ),
     Stage("select", "chooses a library kernel for each node, or generates loops"),

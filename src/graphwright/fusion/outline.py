@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from graphwright.ir.clone import clone_graph
 from graphwright.ir.constant import is_constant
-from graphwright.ir.fused import Fused
+from graphwright.ir.fused import UNNAMED, Fused
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.region_op import CallOp
@@ -36,7 +36,7 @@ def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] =
         v for n in nodes for v in n.outputs
         if v in graph.outputs or not members.issuperset(v.users)
     ]  # fmt: skip
-    region = Graph("region")
+    region = Graph(UNNAMED)
     inner: dict[Value, Value] = {v: region.add_input(v.type, v.name) for v in operands}
     for node in nodes:
         for value in node.inputs:
@@ -47,7 +47,7 @@ def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] =
         inputs = [None if v is None else inner[v] for v in node.inputs]
         types = [v.type for v in node.outputs]
         regions = list(map(clone_graph, node.regions))
-        copy = Node(node.op, inputs, types, regions, name=node.name, sources=node.sources)
+        copy = Node(node.op, inputs, types, regions, node.name, node.sources, node.origin)
         region.append(copy)
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             new.name, new.layout = old.name, old.layout

@@ -13,6 +13,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs, received_by
 from graphwright.ir.inferred import remember, state_of
 from graphwright.ir.op import Array, Fact, Op, facts_elements
+from graphwright.ir.origin import Origin
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op
 from graphwright.ir.printer import print_op
 from graphwright.ir.types import DType, TensorType, type_of
@@ -26,12 +27,18 @@ class Builder:
     """
 
     def __init__(
-        self, module: Module, graph: Graph, before: Node | None = None, sources: Sequence[str] = ()
+        self,
+        module: Module,
+        graph: Graph,
+        before: Node | None = None,
+        sources: Sequence[str] = (),
+        origin: Origin | None = None,
     ) -> None:
         self.module = module
         self.graph = graph
         self.before = before
         self.sources = tuple(sources)
+        self.origin = origin
         self.facts: dict[Value, Fact] = {}
         """What is known beyond types, for shape arithmetic; filled as nodes are added."""
 
@@ -64,7 +71,7 @@ class Builder:
         before = state_of(self.module.symbols)
         given = [self.fact(value) for value in inputs]
         facts = self._infer(op, inputs, given, regions, place, known)
-        node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources)
+        node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources, self.origin)
         self.graph.insert(node, self.before)
         if type(op).fold_operands is Op.fold_operands and before == state_of(self.module.symbols):
             remember(node, given, facts)

@@ -54,6 +54,7 @@ def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = (
         [clone_graph(region) for region in node.regions],
         node.name,
         (*node.sources, *sources),
+        node.origin,
     )
     for old, new in zip(node.outputs, made.outputs, strict=True):
         new.name, new.layout, new.device = old.name, old.layout, old.device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Node, Value
@@ -10,6 +11,9 @@ from graphwright.ir.op import op
 from graphwright.ir.region_op import CallOp
 from graphwright.ir.symbols import Dim
 from graphwright.records import dataclass
+
+UNNAMED: Final = "region"
+"""What a region is called until :mod:`graphwright.fusion.region_names` names it."""
 
 
 class Strategy(enum.Enum):

@@ -18,6 +18,7 @@ from graphwright.ir.deferred import Deferred, Packing
 from graphwright.ir.digest import Ahead, digest, name_of
 from graphwright.ir.mapped import equal_bytes, release
 from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.origin import Origin
 from graphwright.ir.symbols import Dim, SymbolTable, product
 from graphwright.ir.types import DTYPES, Layout, Shape, TensorType, dtype_of
 from graphwright.records import dataclass, field
@@ -79,7 +80,8 @@ class Node(Generic[OpT]):
     """
 
     __slots__ = (
-        "graph", "inferred", "inputs", "name", "next", "op", "outputs", "previous", "regions", "sources",
+        "graph", "inferred", "inputs", "name", "next", "op", "origin", "outputs", "previous", "regions",
+        "sources",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +92,7 @@ class Node(Generic[OpT]):
         regions: Sequence[Graph] = (),
         name: str = "",
         sources: Sequence[str] = (),
+        origin: Origin | None = None,
     ) -> None:
         self.op = op
         self.inputs: tuple[Value | None, ...] = tuple(inputs)
@@ -98,6 +101,8 @@ class Node(Generic[OpT]):
         self.name = name
         self.sources: tuple[str, ...] = tuple(dict.fromkeys(sources))
         """Names of the nodes of the source model that this node came from."""
+        self.origin = origin
+        """What it was decomposed from. The text of a graph does not hold it."""
         self.graph: Graph | None = None
         self.previous: Node | None = None
         self.next: Node | None = None

@@ -106,7 +106,8 @@ class _Rewrite:
             for k, value in enumerate(node.inputs)
             if value is not None
         ]
-        made = form.rewrite(Builder(self.module, self.graph, node, node.sources), node, operands)
+        builder = Builder(self.module, self.graph, node, node.sources, node.origin)
+        made = form.rewrite(builder, node, operands)
         if form.choice.results:
             self.last[node.output] = made
             self.made.add(node.output)

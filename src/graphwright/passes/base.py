@@ -194,7 +194,9 @@ def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
         return False
     graph = node.graph
     assert graph is not None
-    made = rule.rewrite(Builder(module, graph, node, found.sources), found)
+    origins = {matched.origin for matched in found.nodes if matched.inputs}
+    origin = node.origin if len(origins) == 1 else None
+    made = rule.rewrite(Builder(module, graph, node, found.sources, origin), found)
     values = [made] if isinstance(made, Value) else made
     if rule.code is not None and (new := values[0].producer) is not None:
         record.notes.append(Replacement(rule.name, rule.code, new.place, new.sources))

@@ -9,6 +9,7 @@ from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op, UnknownRank
+from graphwright.ir.origin import Origin
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.passes.base import Pass, Record, graphs, prune, replace
 from graphwright.passes.plugin_passes import replacement_fault
@@ -53,7 +54,7 @@ def decompose(module: Module, keep: Callable[[Node], bool]) -> Record:
 def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool:
     before = node.previous
     try:
-        made = _parts(node, Builder(module, graph, node, node.sources))
+        made = _parts(node, Builder(module, graph, node, node.sources, Origin(type(node.op), node.origin)))
     except UnknownRank:
         made = None
         record.refused(node, "decompose", "a rank is not known yet")

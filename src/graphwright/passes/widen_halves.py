@@ -44,7 +44,7 @@ class WidenHalves(Pass):
         before = record.counts.total()
         for graph in list(graphs(module)):
             for node in list(graph):
-                made = self._widened(node, Builder(module, graph, node, node.sources))
+                made = self._widened(node, Builder(module, graph, node, node.sources, node.origin))
                 if made is not None:
                     replace_node(node, [made])
                     record.did(f"{node.op.name} in f32")

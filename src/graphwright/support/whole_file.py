@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -13,26 +14,30 @@ from typing import BinaryIO
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A new binary file that replaces ``path`` at the end of the block, or is removed if the block raises.
+    Nested blocks write several files, all or none, if each flushes its own.
 
     If ``path`` is a link, its target is replaced. A device or a pipe is written directly. Raises OSError,
     which names ``path``.
     """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
         if _is_stream(path):
             with open(path, "wb") as file:
                 yield file
             return
-        with _replacing(Path(os.path.realpath(path))) as file:
+        with _replacing(target, temporary) as file:
             yield file
     except OSError as error:
-        if error.errno is None or error.filename == str(path):
+        if error.errno is None or error.filename not in (None, str(temporary)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
+def _replacing(target: Path, temporary: Path) -> Iterator[BinaryIO]:
+    if target.is_dir():
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     try:
         with open(temporary, "xb") as file:
             yield file

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -30,6 +31,15 @@ def write_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -
     """Writes the files ``contents`` (by name, which may contain subfolders) to a new folder at ``path``, or
     in place of an empty one, atomically. Raises OSError, which names ``path``.
     """
+    with whole_folder(path, contents):
+        pass
+
+
+@contextmanager
+def whole_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -> Iterator[None]:
+    """As :func:`write_folder`, but that the folder takes its place at the end of the block, and goes if that
+    raises.
+    """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
@@ -37,8 +47,14 @@ def write_folder(path: Path, contents: Mapping[str, str | bytes | memoryview]) -
         for name, content in contents.items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             (temporary / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        os.rename(temporary, target)
     except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
+    try:
+        yield
+        try:
+            os.rename(temporary, target)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -14,10 +15,11 @@ from typer.core import TyperCommand
 from graphwright.autofusion.autofuse import Autofused, autofuse
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
-from graphwright.export.onnx import FusedFunction, fused_functions, save_model
+from graphwright.export.onnx import FusedFunction, fused_functions
+from graphwright.export.onnx.save import stage_model
 from graphwright.support.spelling import listed
 from graphwright.support.whole_file import whole_file
-from graphwright.support.whole_folder import write_folder
+from graphwright.support.whole_folder import whole_folder
 from graphwright.tools.arguments import (
     STANDARD_INPUT,
     Seed,
@@ -176,11 +178,14 @@ def fuse(
         if slower := slower_programs(ratios):
             fused = fuse_leaving(left=slower)
         serves = fused.operator_library is not None and bool(fused.operator_library.operators)
-        files = save_model(fused.model, target, external=external_weights or serves)
-        if serves and fused.operator_library is not None:
-            files.append(_save_library(fused.operator_library, target.with_name(f"{target.name}.so")))
-            if emit_sources is not None:
-                files += _save_sources(fused.operator_library.sources(options), emit_sources)
+        with ExitStack() as stack:  # all files or none
+            files = stage_model(stack, fused.model, target, external=external_weights or serves)
+            if serves and fused.operator_library is not None:
+                files.append(_stage_library(stack, fused.operator_library, target))
+                if emit_sources is not None:
+                    sources = fused.operator_library.sources(options)
+                    stack.enter_context(whole_folder(emit_sources, sources))
+                    files += [emit_sources / name for name in sources]
     _report(fused, ratios)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
@@ -196,14 +201,12 @@ def _measure(
     return measure_programs(fused.model, fused.operator_library, feeds, options.threads, progress)
 
 
-def _save_sources(sources: Mapping[str, str | bytes | memoryview], folder: Path) -> list[Path]:
-    write_folder(folder, sources)
-    return [folder / name for name in sources]
-
-
-def _save_library(library: Library, path: Path) -> Path:
-    with whole_file(path) as file:
-        library.write(file)
+def _stage_library(stack: ExitStack, library: Library, model: Path) -> Path:
+    """The file of ``library`` beside ``model``, which takes its place when ``stack`` ends."""
+    path = model.with_name(f"{model.name}.so")
+    file = stack.enter_context(whole_file(path))
+    library.write(file)
+    file.flush()
     return path
 
 
@@ -230,6 +233,8 @@ def _report(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
         say()
         rows_of = [(each.name, str(each.nodes), str(each.calls)) for each in functions[:SHOWN]]
         table(rows_of, ("function", "nodes", "calls"), "")
+    if fused.likely_sizes:
+        say(f"One program runs the whole model where sizes fit: {listed(fused.likely_sizes)}.")
     if fused.operator_library is not None:
         _report_library(fused.operator_library, fused.outside, functions, ratios)
 

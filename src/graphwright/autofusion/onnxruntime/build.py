@@ -12,6 +12,7 @@ from graphwright.autofusion.onnxruntime.compiled import (
     compile_programs,
     prepare,
 )
+from graphwright.autofusion.onnxruntime.likely_sizes import chosen_by_sizes, demands_by_graph
 from graphwright.autofusion.onnxruntime.operator_library import Library, Operator
 from graphwright.autofusion.onnxruntime.programs import program_module
 from graphwright.config import Options
@@ -19,8 +20,9 @@ from graphwright.errors import ModelError
 from graphwright.export.onnx import OnnxModel
 from graphwright.frontends.onnx.tensors import onnx_number
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import Module, Node, Value
+from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.subgraph import Subgraph
+from graphwright.ir.symbols import Constraint
 from graphwright.ir.types import BF16, U8
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
@@ -45,6 +47,7 @@ def build_library(
     """Operators for the Subgraph ``nodes`` of ``module``, which are calls of functions in ``model``; not for
     the functions ``left``, which says why. Raises ModelError, ToolchainError.
     """
+    demands = demands_by_graph(module.main)
     isas = tuple(ISAS) if options.isa == "auto" else (options.isa,)
     names = {node: name for name, calls in model.calls.items() for node in calls}
     lengths = {function.name: len(function.input) for function in model.proto.functions}
@@ -57,7 +60,8 @@ def build_library(
                 raise NotServed(left[name])
             if lengths[name] != len(node.inputs):
                 raise NotServed("sizes do not follow from those of its operands")
-            drafts.append(_draft(name, module, node, isas, options))
+            known = demands.get(node.graph, ())
+            drafts.append(_draft(name, module, node, isas, options, known))
         except (NotServed, ModelError) as reason:
             refused[name] = str(reason)
     compiled = [_compile(drafts, isa, options) for isa in isas] if drafts else []
@@ -69,13 +73,32 @@ def build_library(
         [replace(each, programs=list(compress(each.programs, served))) for each in compiled],
         refused,
         _has_bf16(module),
-        not refused and all(isinstance(node.op, (Subgraph, Constant)) for node in module.main),
+        _is_whole(module.main, {names[node] for node in nodes} - set(refused), names),
     )
 
 
-def _draft(name: str, module: Module, node: Node, isas: Sequence[str], options: Options) -> _Draft:
-    """Raises NotServed, ModelError."""
-    sources = {isa: program_module(module, node) for isa in isas}
+def _is_whole(graph: Graph, served: set[str], names: Mapping[Node, str]) -> bool:
+    """Whether operators run all of ``graph``; of one that chooses by sizes, all of its graph for likely
+    ones.
+    """
+    choice = chosen_by_sizes(graph)
+    nodes = graph if choice is None else choice.regions[0]
+    return all(
+        isinstance(node.op, Constant) or (isinstance(node.op, Subgraph) and names[node] in served)
+        for node in nodes
+    )
+
+
+def _draft(
+    name: str,
+    module: Module,
+    node: Node,
+    isas: Sequence[str],
+    options: Options,
+    demands: Sequence[Constraint],
+) -> _Draft:
+    """``demands``: what is known of sizes. Raises NotServed, ModelError."""
+    sources = {isa: program_module(module, node, demands) for isa in isas}
     operator = _operator(name, node, sources[isas[0]].inputs)
     modules = {isa: source.module for isa, source in sources.items()}
     done = {isa: prepare(each, isa, replace(options, isa=isa)) for isa, each in modules.items()}

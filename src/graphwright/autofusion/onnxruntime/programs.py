@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphwright.compiler.partition import Kind, bound_by, partition
+from graphwright.compiler.partition import Kind, Partition, bound_by, partition
 from graphwright.fusion.outline import outline
+from graphwright.fusion.region_names import region_name
 from graphwright.ir.clone import clone_graph, inline_region
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.foreign import Foreign
@@ -14,6 +15,8 @@ from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.region_op import CallOp
 from graphwright.ir.subgraph import Subgraph
+from graphwright.ir.symbols import Constraint
+from graphwright.ops.control.sizes_hold import SizesHold
 from graphwright.records import dataclass, replace
 
 LEAST_LAUNCHES = 2
@@ -43,11 +46,15 @@ def outline_programs(module: Module) -> Outlined:
     return Outlined(made, outside)
 
 
+def partition_programs(graph: Graph) -> Partition:
+    """Which nodes of ``graph`` programs can run, and why ONNX Runtime runs the others."""
+    return partition(graph, given={node: reason for node in graph if (reason := _why_kept(node))})
+
+
 def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> None:
     """Adds to ``made`` the new nodes of ``graph``, and to ``outside`` those that stay in it."""
-    kept = {node: reason for node in graph if (reason := _why_kept(node))}
-    found = partition(graph, given=kept)
-    outside |= found.reasons
+    found = partition_programs(graph)
+    outside |= {node: reason for node, reason in found.reasons.items() if not _chooses_by_sizes(node)}
     for group in found.groups:
         if group.kind is not Kind.PROGRAM:
             continue
@@ -55,7 +62,9 @@ def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> 
             outside |= dict.fromkeys(group.nodes, "a program of its own would not pay")
             continue
         number = len(made)
-        made.append(outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number)))  # type: ignore[misc]
+        node = outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number))  # type: ignore[misc]
+        region_of(node).name = region_name(region_of(node))
+        made.append(node)
     graph.sort()
 
 
@@ -64,7 +73,14 @@ def _why_kept(node: Node) -> str:
         return "graphwright does not know the operator"
     if Trait.EFFECT in node.op.traits:
         return "it has an effect beside its results"
-    return ""
+    return "it chooses between forms of the model" if _chooses_by_sizes(node) else ""
+
+
+def _chooses_by_sizes(node: Node) -> bool:
+    """Whether it is an If on sizes, or asks for it whether they fit."""
+    first = node.inputs[0] if node.inputs else None
+    asked = None if first is None or first.producer is None else first.producer.op
+    return isinstance(node.op, SizesHold) or isinstance(asked, SizesHold)
 
 
 def _launches(nodes: Sequence[Node]) -> int:
@@ -82,9 +98,9 @@ class ProgramModule:
     inputs: tuple[int, ...]
 
 
-def program_module(module: Module, node: Node) -> ProgramModule:
+def program_module(module: Module, node: Node, demands: Sequence[Constraint] = ()) -> ProgramModule:
     """The region of ``node``, which belongs to ``module``, as a module of its own that assumes nothing of
-    sizes.
+    sizes but what ``demands`` say, which are known to hold.
     """
     made = Module()
     made.constants, made.hints = module.constants.copy(), dict(module.hints)
@@ -94,7 +110,8 @@ def program_module(module: Module, node: Node) -> ProgramModule:
         inline_region(fused, region_of(fused), [value for value in fused.inputs if value is not None])
     told = bound_by(main.inputs, ())
     known = module.symbols.copy()
-    made.symbols = replace(known, constraints={c: None for c in known.constraints if c.names <= told})
+    constraints = dict.fromkeys(c for c in (*known.constraints, *demands) if c.names <= told)
+    made.symbols = replace(known, constraints=constraints)
     made.symbols.assume_nothing()
     return ProgramModule(made, inputs)
 

@@ -10,7 +10,7 @@ import onnx
 
 from graphwright.ir.fused import region_of
 from graphwright.ir.graph import Node
-from graphwright.ir.region_name import region_name
+from graphwright.ir.names import identifier
 from graphwright.records import dataclass, field
 
 FUNCTION_DOMAIN: Final = "graphwright.fused"
@@ -33,7 +33,7 @@ class Functions:
         types = "; ".join(str(value.type) for value in region.inputs)
         key = body.SerializeToString(deterministic=True) + f"{types} {node.op}".encode()
         if key not in self._names:
-            name = f"{region_name(region)}_{len(self._names) + 1}"
+            name = f"{identifier(region.name)}_{len(self._names) + 1}"
             body.name = self._names[key] = name
             self.protos[name] = body
         self.calls.setdefault(self._names[key], []).append(node)

@@ -33,30 +33,37 @@ def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[
     Weights go to a separate file, ``path`` with ``.data`` appended, if they are too large for the model or if
     ``external``. Raises OSError, which names the file.
     """
+    with ExitStack() as stack:
+        return stage_model(stack, model, path, external=external)
+
+
+def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: bool = False) -> list[Path]:
+    """As :func:`save_model`, but that the files take their places when ``stack`` ends."""
     if not external and model.weight_bytes <= ROOM:
-        with whole_file(path) as file:
-            for part in _wire(model):
-                file.write(part)
+        file = stack.enter_context(whole_file(path))
+        file.writelines(_wire(model))
+        file.flush()
         return [path]
     beside = path.with_name(f"{path.name}.data")
     made = onnx.ModelProto()
     made.CopyFrom(model.proto)
-    with ExitStack() as stack:
-        main, data = (stack.enter_context(whole_file(each)) for each in (path, beside))
-        end = 0
-        for tensor in made.graph.initializer:
-            array = model.weights[tensor.name]
-            if array.nbytes <= INSIDE or dtype_of(array) == STRING:
-                tensor.CopyFrom(tensor_proto(array, tensor.name))
-                continue
-            content, start = raw_bytes(array), -(-end // ALIGNMENT) * ALIGNMENT
-            data.write(bytes(start - end))
-            data.write(content)
-            end = start + len(content)
-            tensor.CopyFrom(tensor_header(array, tensor.name))
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            _locate(tensor, [("location", beside.name), ("offset", start), ("length", len(content))])
-        main.write(made.SerializeToString(deterministic=True))
+    main, data = (stack.enter_context(whole_file(each)) for each in (path, beside))
+    end = 0
+    for tensor in made.graph.initializer:
+        array = model.weights[tensor.name]
+        if array.nbytes <= INSIDE or dtype_of(array) == STRING:
+            tensor.CopyFrom(tensor_proto(array, tensor.name))
+            continue
+        content, start = raw_bytes(array), -(-end // ALIGNMENT) * ALIGNMENT
+        data.write(bytes(start - end))
+        data.write(content)
+        end = start + len(content)
+        tensor.CopyFrom(tensor_header(array, tensor.name))
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        _locate(tensor, [("location", beside.name), ("offset", start), ("length", len(content))])
+    main.write(made.SerializeToString(deterministic=True))
+    main.flush()
+    data.flush()
     return [path, beside]
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from graphwright.ir.fused import Fused, Schedule, region_of, region_values
+from graphwright.ir.fused import UNNAMED, Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.region_name import region_name
+from graphwright.ir.names import identifier
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.epilogues import epilogue_of
 from graphwright.kernels.candidates.registry import (
@@ -93,7 +93,7 @@ def _alone(anchor: Node, outer: dict[Value, Value], context: Context) -> Node:
 
 def _without(region: Graph, anchors: Sequence[Node]) -> tuple[Graph, dict[Value, Value]]:
     """``region`` with the results of ``anchors`` as inputs, and the map from old to new values."""
-    rest = Graph(region.name)
+    rest = Graph(f"{region.name}_tail")
     results = (anchor.output for anchor in anchors)
     inner = {v: rest.add_input(v.type, v.name) for v in (*region.inputs, *results)}
     for node in region:
@@ -140,7 +140,7 @@ def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKer
     values = region_values(region)
     key, known = region_key(region), context.generated.regions
     if key not in known:
-        known[key] = region_kernel(region, schedule, context.constants, region_name(region)), values
+        known[key] = region_kernel(region, schedule, context.constants, _name(region)), values
     made, theirs = known[key]
     here = dict(zip(theirs, values, strict=True))
     return replace(made, parameters=tuple(here[value] for value in made.parameters))
@@ -166,7 +166,7 @@ def _with_epilogue(
         made = launch(Contraction(anchor, inputs, node.output, epilogue=epilogue), context)
         if not isinstance(made, str):
             return made
-    name = f"{region_name(region)}_hook"
+    name = f"{_name(region)}_hook"
     results = [each.output for each in anchors_of(walked)]
     tail = hook_kernel(walked, _schedule(node), results, groups(anchor), context.constants, name)
     operands, writes = _operands(_outer(node, walked), tail)
@@ -181,6 +181,11 @@ def _tiles(node: Node, anchor: Node) -> Value | None:
         return None
     alike = node.output.type == anchor.output.type and node.output.layout == anchor.output.layout
     return node.output if alike else None
+
+
+def _name(region: Graph) -> str:
+    """The name of its kernel. A region that was read from a file may be called anything."""
+    return identifier(region.name, UNNAMED)
 
 
 def _outer(node: Node, region: Graph) -> dict[Value, Value]:

@@ -1,0 +1,110 @@
+"""A form of the model for likely sizes beside the one for all sizes, and an If that chooses.
+
+What an operator on values of two open sizes broadcasts depends on the sizes, and a program has one form.
+Where sizes that are compared agree, one program often runs the whole model. For all sizes it takes several
+programs and nodes of ONNX Runtime between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import onnx
+
+from graphwright.autofusion.onnxruntime.programs import partition_programs
+from graphwright.ir.build import Builder
+from graphwright.ir.clone import clone_graph, clone_module
+from graphwright.ir.free_symbols import symbols_in
+from graphwright.ir.graph import Graph, Module, Node
+from graphwright.ir.symbols import Constraint, Expr
+from graphwright.ops.control.if_ import If
+from graphwright.ops.control.sizes_hold import SizesHold
+from graphwright.ops.core.identity import Identity
+from graphwright.passes.manager import PassManager, Scheduled
+
+CHOICE: Final = "graphwright.likely_sizes"
+"""Key of the metadata of the If."""
+
+
+def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Module | None:
+    """A copy of ``module``, which assumes nothing, for likely sizes, if one program runs all of it and of
+    ``module`` it does not; what it assumes are its guards. ``passes`` infer types and simplify.
+    """
+    if partition_programs(module.main).is_whole and not module.symbols.undecided:
+        return None
+    likely = clone_module(module)
+    likely.symbols.undecided = False
+    likely.symbols.assume_of(frozenset(symbols_in(value.type for value in module.main.inputs)))
+    PassManager(passes, verify).run(likely)
+    is_one = bool(likely.symbols.guards) and partition_programs(likely.main).is_whole
+    return likely if is_one and not likely.symbols.undecided else None
+
+
+def join_forms(module: Module, likely: Module) -> None:
+    """Let the entry of ``module`` choose between its own graph and that of ``likely``."""
+    source = module.main
+    module.constants.merge(likely.constants)
+    made = Graph(source.name)
+    inputs = [made.add_input(value.type, value.name) for value in source.inputs]
+    known = {**module.symbols.ranges, **likely.symbols.ranges}
+    builder = Builder(module, made)
+    shaped = [value for value in inputs if value.type.shape]
+    axes = tuple(tuple(_axis_name(dim) for dim in value.type.dims) for value in shaped)
+    holds = builder(SizesHold(tuple(map(str, likely.symbols.guards)), axes), *shaped)
+    regions = [clone_graph(likely.main, "likely_sizes"), clone_graph(source, "other_sizes")]
+    choice = builder.node(If(len(source.outputs)), holds, *inputs, regions=regions)
+    for value, wanted in zip(choice.outputs, source.outputs, strict=True):
+        value.type = wanted.type
+    module.symbols.ranges = known  # without those made for what regions give
+    made.set_outputs(choice.outputs, source.output_names)
+    module.graphs[source.name] = made
+
+
+def _axis_name(dim: object) -> str:
+    return str(dim) if isinstance(dim, Expr) and str(dim).isidentifier() else ""
+
+
+def mark_choice(model: onnx.ModelProto) -> None:
+    """Let the If that chooses say so: ``model`` is written of a module whose forms were joined."""
+    (choice,) = (node for node in model.graph.node if node.op_type == If.name)
+    choice.metadata_props.add(key=CHOICE, value="then_branch is for likely sizes, else_branch for all")
+
+
+def without_choice(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with the form for all sizes alone."""
+    marked = [n for n in model.graph.node if any(entry.key == CHOICE for entry in n.metadata_props)]
+    if len(marked) != 1 or marked[0].op_type != If.name:
+        return model
+    branches = {attribute.name: attribute.g for attribute in marked[0].attribute}
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    del made.graph.node[:]
+    for node in model.graph.node:
+        if node is not marked[0] and node != marked[0]:
+            made.graph.node.append(node)
+    general = branches["else_branch"]
+    made.graph.node.extend(general.node)
+    made.graph.value_info.extend(general.value_info)
+    for inner, name in zip(general.output, marked[0].output, strict=True):
+        made.graph.node.append(onnx.NodeProto(op_type=Identity.name, input=[inner.name], output=[name]))
+    return made
+
+
+def chosen_by_sizes(graph: Graph) -> Node | None:
+    """The If of ``graph`` that :func:`join_forms` made."""
+    for node in graph:
+        if isinstance(node.op, SizesHold):
+            return next(user for user in node.output.users if isinstance(user.op, If))
+    return None
+
+
+def demands_by_graph(graph: Graph) -> Mapping[Graph | None, tuple[Constraint, ...]]:
+    """What is known of sizes in the graph that an If of ``graph`` chooses for likely ones."""
+    choice = chosen_by_sizes(graph)
+    if choice is None:
+        return {}
+    holds = choice.operand(0).producer
+    assert holds is not None
+    assert isinstance(holds.op, SizesHold)
+    return {choice.regions[0]: holds.op.constraints}

@@ -40,28 +40,33 @@ def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def kernel_sources(package: Package) -> dict[str, str]:
-    """The files of all generated kernels of ``package`` by name; with several ISAs, names contain the ISA."""
-    several, names = len(package.isas()) > 1, UniqueNames()
+    """The files of all generated kernels of ``package`` by name."""
+    return standalone_files([pair for program in package.programs() for pair in program.targets.items()])
+
+
+def standalone_files(targets: Sequence[tuple[str, TargetCode]]) -> dict[str, str]:
+    """The files of all generated kernels of ``targets``, given with the ISA of each, by name; with several
+    ISAs, names contain the ISA."""
+    several, names = len({isa for isa, _ in targets}) > 1, UniqueNames()
     sources: dict[str, str] = {}
     commands: list[Sequence[str]] = []
-    for (isa, kernel), nodes in _launched(package).items():
+    for (isa, kernel), nodes in _launched(targets).items():
         name = names.take(f"{kernel.name}_{isa}" if several else kernel.name)
         sources[f"{name}.c"] = standalone_source(replace(kernel, name=name), nodes, ISAS[isa])
         commands += standalone_commands(name, ISAS[isa])
     return {**sources, BUILD_SCRIPT: build_script(commands)}
 
 
-def _launched(package: Package) -> dict[tuple[str, Kernel], dict[str, None]]:
-    """The generated kernels by ISA, each with the nodes that its launches compute."""
+def _launched(targets: Sequence[tuple[str, TargetCode]]) -> dict[tuple[str, Kernel], dict[str, None]]:
+    """Generated kernels by ISA, each with the nodes that its launches compute."""
     found: dict[tuple[str, Kernel], dict[str, None]] = {}
-    for program in package.programs():
-        for isa, target in program.targets.items():
-            if isa not in ISAS:
-                continue
-            nodes = _nodes(target.task_graph)
-            for module, kernel in _kernels(target):
-                at = nodes.get(KernelRef(kernel.name, module), {})
-                found.setdefault((isa, kernel), {}).update(at)
+    for isa, target in targets:
+        if isa not in ISAS:
+            continue
+        nodes = _nodes(target.task_graph)
+        for module, kernel in _kernels(target):
+            at = nodes.get(KernelRef(kernel.name, module), {})
+            found.setdefault((isa, kernel), {}).update(at)
     return {key: nodes for key, nodes in found.items() if nodes}
 
 

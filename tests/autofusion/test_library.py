@@ -427,6 +427,31 @@ def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) 
     assert CliRunner().invoke(app, ["-i", str(path), "--library", "--inline"]).exit_code == 2
 
 
+def test_packed_weights_are_in_the_library_alone(tmp_path: Path) -> None:
+    path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    onnx.save(MODEL, path)
+    arguments = ["-i", str(path), "-o", str(target), "--isa", "v3", "--weights", "packed"]
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+    done = CliRunner().invoke(app, [*arguments, "--library"])
+    assert done.exit_code == 0, done.output
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "out.onnx", "out.onnx.so"]
+    model = onnx.load(target)
+    onnx.checker.check_model(model)
+    assert not model.functions and not model.graph.initializer
+    feed = feeds(3, 5)
+    check(with_library(target, tmp_path / "out.onnx.so").run(None, feed), feed)
+
+
+def test_weights_that_other_nodes_read_stay(tmp_path: Path) -> None:
+    path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    onnx.save(model_of_three_programs(), path)
+    arguments = ["-i", str(path), "-o", str(target), "--isa", "v3", "--weights", "packed", "--library"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert "ONNX Runtime runs parts of the model" in done.output
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx"]
+
+
 @pytest.mark.parametrize("taken", ["out.onnx.so", "out.onnx.data"])
 def test_all_files_are_written_or_none(tmp_path: Path, taken: str) -> None:
     """Here a folder lies where one of them is to be."""
@@ -463,6 +488,10 @@ def test_the_sources_of_the_library_build_it(tmp_path: Path) -> None:
     arguments = ["-i", str(path), "-o", str(target), "--library", "--emit-sources", str(folder)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert not list(folder.glob("*/generated*.so"))
+    names = {each.stem for each in (folder / "kernels").glob("*.c")}
+    assert {name.rpartition("_")[2] for name in names} == set(ISAS)
+    assert any("softmax" in name for name in names)
+    subprocess.run(["sh", str(folder / "kernels" / "build.sh")], check=True, timeout=300)
     subprocess.run(["sh", str(folder / "build.sh")], check=True, timeout=120)
     feed = feeds(3, 5)
     check(with_library(target, folder / "library.so").run(None, feed), feed)

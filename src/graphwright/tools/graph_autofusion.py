@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from graphwright.autofusion.autofuse import Autofused, autofuse
+from graphwright.autofusion.onnxruntime.bare_model import without_weights
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FusedFunction, fused_functions
@@ -42,6 +44,13 @@ SHOWN: Final = 8
 """Operators and functions that are listed."""
 
 
+class Weights(enum.Enum):
+    """Which weights are written."""
+
+    ORIGINAL = "original"
+    PACKED = "packed"
+
+
 class Command(TyperCommand):
     """Turns errors into messages and exit codes."""
 
@@ -65,7 +74,9 @@ app = typer.Typer(
 
 
 @app.command(cls=Command, no_args_is_help=True)
-@with_options_of("plugins", "no_autoload", "external_data", "isa", "fusion_rules", "opt_level", "threads")
+@with_options_of(
+    "plugins", "no_autoload", "external_data", "isa", "fusion_rules", "opt_level", "threads", "debug"
+)
 def fuse(
     model: Annotated[
         Path,
@@ -114,6 +125,14 @@ def fuse(
             show_default=False,
         ),
     ] = None,
+    weights: Annotated[
+        Weights,
+        typer.Option(
+            "--weights",
+            help="original: the model has its weights, in OUTPUT.data with --library. packed: the library "
+            "alone has them, and the model does not run without it.",
+        ),
+    ] = Weights.ORIGINAL,
     redo: Annotated[
         bool,
         typer.Option(
@@ -153,6 +172,11 @@ def fuse(
         raise typer.BadParameter(
             "is the C of the library: give --library as well", param_hint="--emit-sources"
         )
+    if weights is Weights.PACKED and (not library or external_weights):
+        raise typer.BadParameter(
+            "packed weights are in the library: give --library, and not --external-weights",
+            param_hint="--weights",
+        )
     if measure and not library:
         raise typer.BadParameter(
             "is for programs of the library: give --library as well", param_hint="--measure"
@@ -178,12 +202,16 @@ def fuse(
         if slower := slower_programs(ratios):
             fused = fuse_leaving(left=slower)
         serves = fused.operator_library is not None and bool(fused.operator_library.operators)
+        model_, operators = fused.model, fused.operator_library
+        if weights is Weights.PACKED and operators is not None:
+            model_, operators = without_weights(model_, operators)
+        beside = external_weights or (serves and weights is Weights.ORIGINAL)
         with ExitStack() as stack:  # all files or none
-            files = stage_model(stack, fused.model, target, external=external_weights or serves)
-            if serves and fused.operator_library is not None:
-                files.append(_stage_library(stack, fused.operator_library, target))
+            files = stage_model(stack, model_, target, external=beside)
+            if serves and operators is not None:
+                files.append(_stage_library(stack, operators, target))
                 if emit_sources is not None:
-                    sources = fused.operator_library.sources(options)
+                    sources = operators.sources(options)
                     stack.enter_context(whole_folder(emit_sources, sources))
                     files += [emit_sources / name for name in sources]
     _report(fused, ratios)

@@ -13,6 +13,7 @@ from typing import BinaryIO, Final
 
 from graphwright.autofusion.onnxruntime.compiled import LIBRARY, CompiledPrograms
 from graphwright.config import Options
+from graphwright.kernel_sources import standalone_files
 from graphwright.records import dataclass
 from graphwright.runtime.target import LIBRARY_FOLDER
 from graphwright.targets.cpu.isa import ISAS
@@ -79,7 +80,7 @@ class Library:
 
     def sources(self, options: Options) -> Files:
         """The C of the generated kernels, the other parts of the library, and ``build.sh``, which makes it of
-        them. Raises ToolchainError.
+        them; in ``kernels``, each kernel as a program that checks and times it. Raises ToolchainError.
         """
         toolchain = find_toolchain(options)
         files: Files = {"adapter.so": _ADAPTER.read_bytes()}
@@ -92,6 +93,8 @@ class Library:
                 commands.append([*toolchain.command, *flags, f"{stem}.c", "-lm", "-o", f"{stem}.so"])
         parts = self.parts()
         files |= {name: data for name, data in parts.items() if f"{name.removesuffix('.so')}.c" not in files}
+        targets = [(each.isa, program) for each in self.compiled for program in each.programs]
+        files |= {f"kernels/{name}": text for name, text in standalone_files(targets).items()}
         files[BUILD_SCRIPT] = build_script(commands) + _JOIN.format(parts=shlex.join(parts))
         return files
 

@@ -1,0 +1,42 @@
+"""The model without the weights that its library holds: it runs with the library alone."""
+
+from __future__ import annotations
+
+import onnx
+
+from graphwright.autofusion.onnxruntime.operator_library import Library, Operator
+from graphwright.errors import Diagnostic, ModelError
+from graphwright.export.onnx import FUNCTION_DOMAIN, OnnxModel
+from graphwright.ir.names import terminal
+from graphwright.records import replace
+
+
+def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Library]:
+    """``model`` whose calls pass no weights, without functions, and ``library`` for it. Raises ModelError
+    where ONNX Runtime runs a part of the model, which reads weights of its own.
+    """
+    taken = {each.name: [port >= 0 for _, port in each.inputs] for each in library.operators}
+    made = onnx.ModelProto()
+    made.CopyFrom(model.proto)
+    graph = made.graph
+    for node in graph.node:
+        if node.domain != FUNCTION_DOMAIN or node.op_type not in taken:
+            message = f"ONNX Runtime runs parts of the model, such as {terminal(node.name or node.op_type)}"
+            hint = "leave out --weights packed: the model keeps its weights"
+            raise ModelError(Diagnostic("weights", message, hint=hint))
+        kept = [name for name, is_taken in zip(node.input, taken[node.op_type], strict=True) if is_taken]
+        del node.input[:]
+        node.input.extend(kept)
+    del made.functions[:]
+    read = {name for node in graph.node for name in node.input} | {each.name for each in graph.output}
+    initializers = [each for each in graph.initializer if each.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(initializers)
+    weights = {name: array for name, array in model.weights.items() if name in read}
+    operators = [replace(each, inputs=_passed(each)) for each in library.operators]
+    return replace(model, proto=made, weights=weights), replace(library, operators=operators)
+
+
+def _passed(operator: Operator) -> tuple[tuple[int, int], ...]:
+    """The inputs that its program takes."""
+    return tuple((type, port) for type, port in operator.inputs if port >= 0)

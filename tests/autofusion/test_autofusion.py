@@ -249,10 +249,9 @@ def hinted(**hints: str) -> onnx.ModelProto:
 
 
 def test_hints_are_obeyed() -> None:
-    apart = autofuse(hinted(softmax="never")).model.proto
-    (softmax,) = (node for node in apart.graph.node if node.op_type == "Softmax")
-    assert softmax.name == "softmax"
-    assert not any(node.op_type == "Softmax" for node in autofuse(block()).model.proto.graph.node)
+    free, apart = (autofuse(each).model.proto.graph for each in (block(), hinted(residual0="never")))
+    assert "residual0" not in {node.name for node in free.node}
+    assert "residual0" in {node.name for node in apart.node}
 
 
 @pytest.mark.parametrize(
@@ -290,6 +289,17 @@ def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
     assert run("-i", source, "-o", source).exit_code == 2
     assert run("-i", tmp_path / "none.onnx", "-o", tmp_path / "out.onnx").exit_code == 1
     assert sorted(tmp_path.iterdir()) == [source]
+
+
+def test_weights_of_the_source_are_not_written_over(tmp_path: Path) -> None:
+    source, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    onnx.save(block(), source, save_as_external_data=True, location="out.onnx.data", size_threshold=0)
+    before = (tmp_path / "out.onnx.data").read_bytes()
+    done = run("-i", source, "-o", target, "--external-weights")
+    assert done.exit_code == 2
+    assert "out.onnx.data" in done.output.replace("\n", "") and "name another file" in done.output
+    assert (tmp_path / "out.onnx.data").read_bytes() == before and not target.exists()
+    assert run("-i", source, "-o", tmp_path / "other.onnx", "--external-weights").exit_code == 0
 
 
 def test_hostile_names_reach_the_model_and_not_the_terminal(tmp_path: Path) -> None:

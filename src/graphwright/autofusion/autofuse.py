@@ -39,6 +39,7 @@ from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.records import dataclass, replace
 from graphwright.runtime.target import for_this_cpu
+from graphwright.support.file_kinds import FileId
 from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.registry import target_of
 
@@ -73,6 +74,8 @@ class Autofused:
     open_sizes: Sequence[str]
     benefit_ms: float
     operator_library: Library | None
+    read: frozenset[FileId]
+    """The files of the source model, those of its weights among them."""
     likely_sizes: Sequence[str]
     """What the sizes of inputs fulfil where one program runs the whole model, beside several for others."""
     outside: Mapping[str, str]
@@ -147,6 +150,7 @@ def autofuse(
         open_sizes=open_sizes,
         benefit_ms=benefit,
         operator_library=built,
+        read=frozenset(opened.folder.files),
         likely_sizes=[] if likely is None else list(map(str, likely.symbols.guards)),
         outside={node.op.source_name: why for node, why in programs.outside.items()} if programs else {},
     )

@@ -73,6 +73,9 @@ def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:
     copy.hints = {}
     marked: dict[str, Node] = {}
     for node, copied in zip(module.walk(), copy.walk(), strict=True):
+        if isinstance(node.op, Constant):
+            copied.sources = ()
+            continue
         mark, hints = names.take(node.place), hints_of(node.sources, module.hints)
         marked[mark], copied.sources = node, (mark,)
         if len(hints) == 1:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import functools
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -19,6 +20,7 @@ from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
 from graphwright.export.onnx import FusedFunction, fused_functions
 from graphwright.export.onnx.save import stage_model
+from graphwright.support.file_kinds import file_id
 from graphwright.support.spelling import listed
 from graphwright.support.whole_file import whole_file
 from graphwright.support.whole_folder import whole_folder
@@ -205,6 +207,7 @@ def fuse(
         model_, operators = fused.model, fused.operator_library
         if weights is Weights.PACKED and operators is not None:
             model_, operators = without_weights(model_, operators)
+        _refuse_sources(fused, target)
         beside = external_weights or (serves and weights is Weights.ORIGINAL)
         with ExitStack() as stack:  # all files or none
             files = stage_model(stack, model_, target, external=beside)
@@ -227,6 +230,15 @@ def _measure(
         return {}
     feeds = make_feeds(fused.inputs, None, shapes, seed)
     return measure_programs(fused.model, fused.operator_library, feeds, options.threads, progress)
+
+
+def _refuse_sources(fused: Autofused, model: Path) -> None:
+    """Refuse to write over a file that the source model reads its weights from."""
+    for path in (model, *(model.with_name(f"{model.name}.{suffix}") for suffix in ("data", "so"))):
+        with suppress(OSError):
+            if file_id(os.stat(path)) in fused.read:
+                fault = f"the model reads {str(path)!r}, which would be replaced: name another file"
+                raise typer.BadParameter(fault, param_hint="--output")
 
 
 def _stage_library(stack: ExitStack, library: Library, model: Path) -> Path:

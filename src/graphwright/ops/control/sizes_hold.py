@@ -27,7 +27,7 @@ class SizesHold(Op):
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        return tuple(map(parse_constraint, self.relations))
+        return tuple([parse_constraint(each) for each in self.relations])  # which raise StopIteration
 
     def verify(self) -> None:
         try:

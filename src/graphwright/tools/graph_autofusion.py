@@ -18,6 +18,7 @@ from graphwright.autofusion.autofuse import Autofused, autofuse
 from graphwright.autofusion.onnxruntime.bare_model import without_weights
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.config import Options
+from graphwright.errors import Diagnostic, OptionError
 from graphwright.export.onnx import FusedFunction, fused_functions
 from graphwright.export.onnx.save import stage_model
 from graphwright.support.file_kinds import file_id
@@ -237,8 +238,8 @@ def _refuse_sources(fused: Autofused, model: Path) -> None:
     for path in (model, *(model.with_name(f"{model.name}.{suffix}") for suffix in ("data", "so"))):
         with suppress(OSError):
             if file_id(os.stat(path)) in fused.read:
-                fault = f"the model reads {str(path)!r}, which would be replaced: name another file"
-                raise typer.BadParameter(fault, param_hint="--output")
+                message = "the model was read from this file, which the output would replace"
+                raise OptionError(Diagnostic("source-file", message, str(path), "name another --output"))
 
 
 def _stage_library(stack: ExitStack, library: Library, model: Path) -> Path:

@@ -58,6 +58,7 @@ RULES_BY_OP = {
     "passes/canonicalize_sequences.py": "sequences and optionals",
     "passes/canonicalize_transposes.py": "Transpose",
     "passes/carried_values.py": "loops",
+    "passes/conv_to_matmul.py": "convolutions of one window",
     "passes/dynamic.py": "a limit of inference",
     "passes/fold_constants.py": "ConstantOfShape, a constant as it is",
     "passes/fold_conv_bn.py": "convolutions and normalizations",

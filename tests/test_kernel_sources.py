@@ -186,10 +186,10 @@ def test_a_folder_that_is_not_empty_is_refused_before_the_work(model: gw.Model, 
 
 def test_other_folders_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert "is no folder" in (new_folder_fault(tmp_path / "file") or "")
+    assert "is not a folder" in (new_folder_fault(tmp_path / "file") or "")
     assert "there is no folder" in (new_folder_fault(tmp_path / "missing" / "folder") or "")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    assert "is no folder" in (new_folder_fault(tmp_path / "link") or "")
+    assert "is not a folder" in (new_folder_fault(tmp_path / "link") or "")
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     if os.getuid():

@@ -74,7 +74,7 @@ def test_outputs_go_to_memory_of_the_caller(package: Path) -> None:
     with Model(package) as model:
         model.run(x, out=(scores, best))
         check_scores([scores, best], x)
-        with pytest.raises(CError, match="output 'scores' takes 200 bytes, there is room for 4"):
+        with pytest.raises(CError, match="output 'scores' takes 200 bytes, but its buffer has 4"):
             model.run(x, out=(np.zeros(1, np.float32),))
         with pytest.raises(CError, match="output 'best' overlaps"):
             model.run(x, out=(None, x.view(np.int64).reshape(-1)))
@@ -193,7 +193,7 @@ def test_outputs_of_open_sizes_go_to_memory_of_the_caller(tmp_path: Path) -> Non
         assert request.shape(0) == (1, 3)
         np.testing.assert_array_equal(room, [1, 3, 4, 0, 0])
         request.give(room[:2])
-        with pytest.raises(CError, match="output 'places' takes 24 bytes, there is room for 16"):
+        with pytest.raises(CError, match="output 'places' takes 24 bytes, but its buffer has 16"):
             check(C.gw_request_run(request.handle))
 
 
@@ -215,7 +215,7 @@ def test_states_are_kept_set_and_reset(tmp_path: Path) -> None:
         np.testing.assert_array_equal(model.run(one)[0], [7, 8, 9])
         check(C.gw_states_reset(model.handle))
         np.testing.assert_array_equal(model.run(one)[0], one * 0)
-        with pytest.raises(CError, match="has 12 bytes, there is room for 8"):
+        with pytest.raises(CError, match="has 12 bytes, but its buffer has 8"):
             check(C.gw_state_get(model.handle, c_size_t(0), c_void_p(kept.ctypes.data), c_size_t(8)))
         with pytest.raises(CError, match="there is no state 1"):
             check(C.gw_state_get(model.handle, c_size_t(1), None, c_size_t(0)))

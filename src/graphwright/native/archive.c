@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* PKWARE APPNOTE 6.3: bytes of the records, and where their fields stand. */
+/* PKWARE APPNOTE 6.3: sizes of the records and offsets of their fields, in bytes. */
 enum {
     LOCAL = 30,
     LOCAL_NAME = 26,
     LOCAL_EXTRA = 28,
-    ENTRY = 46, /* of the central directory: name, extra fields and comment follow */
+    ENTRY = 46, /* of the central directory; name, extra fields and comment follow */
     ENTRY_FLAGS = 8,
     ENTRY_METHOD = 10,
     ENTRY_STORED = 20,
@@ -32,10 +32,10 @@ enum {
     END_64_START = 48,
     LOCATOR_64 = 20,
     LOCATOR_64_END = 8,
-    WIDE_FIELD = 1, /* the extra field of 64-bit numbers */
+    WIDE_FIELD = 1, /* the ZIP64 extra field */
     ALIGNMENT = 64,
 };
-#define LARGE 0xffffffffu /* stands for a number that is in the field of 64-bit numbers */
+#define LARGE 0xffffffffu /* the number is in the ZIP64 extra field */
 
 gw_status archive_damaged(const archive *a, const char *reason) {
     return fail(GW_STATUS_PACKAGE,
@@ -82,7 +82,7 @@ static gw_status fetch(const archive *a, uint64_t start, char *data, size_t size
 /* ---- the directory ---- */
 
 typedef struct {
-    uint64_t count, size, start, end; /* `end`: where it has to end */
+    uint64_t count, size, start, end; /* `end`: the offset at which it must end */
 } directory;
 
 static gw_status find_directory_64(const archive *a, uint64_t behind, directory *found) {
@@ -126,7 +126,7 @@ static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Words with '.' or '/' between them. */
+/* Whether a name consists of words separated by '.' or '/'. */
 static bool is_plain(const char *name) {
     bool in_word = false;
     for (; *name; name++) {
@@ -137,7 +137,7 @@ static bool is_plain(const char *name) {
     return in_word;
 }
 
-/* Takes a number that is too large for 32 bits from the field of 64-bit numbers. */
+/* Reads a number that exceeds 32 bits from the ZIP64 extra field. */
 static bool widen(uint64_t *value, const char **wide, const char *wide_end) {
     if (*value != LARGE)
         return true;
@@ -164,7 +164,7 @@ static bool find_wide(const char *fields, const char *end, const char **wide, co
     return true;
 }
 
-/* Where the bytes of a member start, whose header lies at `offset`. */
+/* The offset of the content of a member whose header is at `offset`. */
 static gw_status find_start(archive *a, member *m, uint64_t offset) {
     char header[LOCAL], name[UINT16_MAX + 1];
     size_t length = strlen(m->name);
@@ -184,7 +184,7 @@ static gw_status find_start(archive *a, member *m, uint64_t offset) {
     return GW_STATUS_OK;
 }
 
-/* The member at `*at` of the directory, which moves behind it. */
+/* Reads the member at `*at` of the directory and advances `*at` past it. */
 static gw_status read_entry(archive *a, const char **at, const char *end, member *m) {
     const char *entry = *at, *name = entry + ENTRY;
     if (end - entry < ENTRY || !is_marked(entry, "PK\1\2"))
@@ -265,7 +265,7 @@ gw_status archive_open_file(archive *a, const char *path) {
     if (a->file < 0 || fstat(a->file, &status) != 0)
         return fail(GW_STATUS_FILE, "%s cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
-        return fail(GW_STATUS_FILE, "%s is no file", path);
+        return fail(GW_STATUS_FILE, "%s is not a regular file", path);
     a->size = (uint64_t)status.st_size;
     return read_directory(a);
 }

@@ -1,6 +1,6 @@
-/* Reads the zip archives that package/archiver.py writes, as strictly as package/archive.py: stored members,
-   aligned to 64 bytes, of plain names. Files may hold anything, and may change while they are read: every
-   byte is read once, and what was checked is what is used. */
+/* Reads the zip archives that package/archiver.py writes, as strictly as package/archive.py: uncompressed
+   members, aligned to 64 bytes, with plain names. A file is untrusted input and may change while it is read:
+   every byte is read once, so the bytes that were checked are the bytes that are used. */
 #pragma once
 #include <stdint.h>
 
@@ -9,29 +9,29 @@
 
 typedef struct {
     const char *name;
-    uint64_t start, size; /* of its bytes */
+    uint64_t start, size; /* of its content in the archive, in bytes */
 } member;
 
 typedef struct {
-    const char *where;  /* what errors call it */
-    int file;           /* or -1: */
-    const char *memory; /* it is here */
+    const char *where;  /* its name in errors */
+    int file;           /* -1 if the archive is in memory */
+    const char *memory; /* the archive, or NULL if it is a file */
     uint64_t size;
-    member *members; /* by name */
+    member *members; /* sorted by name */
     size_t count;
     pool names;
 } archive;
 
-/* Close it whether it could be opened or not. */
+/* Opens an archive. The caller closes it also when this fails. */
 gw_status archive_open_file(archive *a, const char *path);
-/* The memory must stay until it is closed. */
+/* `data` must stay valid until the archive is closed. */
 gw_status archive_open_memory(archive *a, const void *data, size_t size);
 void archive_close(archive *a);
 
-/* NULL if there is none. */
+/* The member of that name, or NULL. */
 const member *archive_find(const archive *a, const char *name);
-/* Its bytes, in new memory. */
+/* Reads a member into new memory. */
 gw_status archive_read(const archive *a, const member *m, block *content);
 
-/* That the archive is no valid package: the reason, and what to do. */
+/* Reports that the archive is not a valid package, for this reason. */
 gw_status archive_damaged(const archive *a, const char *reason);

@@ -1,4 +1,4 @@
-/* Runs on threads of the library's: a queue, and threads that are started as there is work for them. */
+/* Asynchronous runs on threads of the library: a queue, and threads that are started on demand. */
 #include <pthread.h>
 #include <signal.h>
 
@@ -27,7 +27,7 @@ static gw_request *take_request(void) {
 }
 
 static void run_started(gw_request *request) {
-    gw_callback callback = request->callback; /* it may start the request again */
+    gw_callback callback = request->callback; /* a copy: the callback may start the request again */
     void *user = request->user;
     gw_status status = request_run(request);
     request->status = status;
@@ -47,7 +47,7 @@ static void *work(void *unused) {
     return NULL;
 }
 
-/* A thread that takes no signals; the lock is held. */
+/* Starts a thread that blocks all signals; the lock is held. */
 static bool start_thread(void) {
     sigset_t all, before;
     pthread_t thread;
@@ -62,7 +62,7 @@ static bool start_thread(void) {
     return true;
 }
 
-/* ---- forks: the child has none of the threads, and what they ran does not end ---- */
+/* ---- forks: the child has none of these threads, so their runs never finish ---- */
 
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 
@@ -96,7 +96,7 @@ gw_status gw_request_start(gw_request *request, gw_callback callback, void *user
     if (!request)
         return fail(GW_STATUS_ARGUMENT, "request: NULL");
     if (!atomic_compare_exchange_strong(&request->is_busy, &is_idle, true))
-        return fail(GW_STATUS_ARGUMENT, "the request is busy: gw_request_wait");
+        return fail(GW_STATUS_ARGUMENT, "the request is busy: wait with gw_request_wait");
     request->callback = callback;
     request->user = user;
     pthread_mutex_lock(&lock);
@@ -107,7 +107,7 @@ gw_status gw_request_start(gw_request *request, gw_callback callback, void *user
     if (serves)
         return GW_STATUS_OK;
     atomic_store(&request->is_busy, false);
-    return fail(GW_STATUS_MEMORY, "no thread can be started");
+    return fail(GW_STATUS_MEMORY, "cannot start a thread");
 }
 
 void request_wait(gw_request *request) {

@@ -19,7 +19,7 @@ bool block_allocate(block *b, size_t size) {
     if (!data)
         return false;
     if (unit == HUGE_PAGE)
-        madvise(data, bytes, MADV_HUGEPAGE); /* it is filled at once: fewer pages to wait for */
+        madvise(data, bytes, MADV_HUGEPAGE); /* it is filled at once: fewer page faults */
     data[size] = 0;
     *b = (block){data, size};
     return true;

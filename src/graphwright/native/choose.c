@@ -9,14 +9,14 @@
 
 enum { TEXT = 1024 };
 
-/* ---- texts ---- */
+/* ---- error texts ---- */
 
 static void add(char text[TEXT], const char *part) {
     size_t end = strlen(text);
     snprintf(text + end, TEXT - end, "%s", part);
 }
 
-/* Shapes as the command line takes them: "x:N,3 y:4". */
+/* Shapes in the syntax of the command line: "x:N,3 y:4". */
 static void add_shapes(const infos *inputs, char text[TEXT]) {
     char number[32];
     for (size_t i = 0; i < inputs->count; i++) {
@@ -64,7 +64,7 @@ static gw_status no_axes(const executable *program, size_t input, int rank, int6
                 rank, (long long)expected);
 }
 
-/* `is_broken`: a guard refuses the sizes. */
+/* `is_broken` is set if a guard rejects the sizes. */
 static gw_status plan_program(choice *c, executable *program, const operand *inputs, int threads,
                               bool *is_broken) {
     const gw_program *p = program->linked.program;
@@ -93,7 +93,7 @@ static gw_status plan_program(choice *c, executable *program, const operand *inp
 
 /* ---- choices ---- */
 
-/* Whether the shapes are those of the case, where it has numbers; `exactly`: it has nothing else. */
+/* Whether the shapes match the constant dimensions of a case; with `exactly`, it must have no others. */
 static bool accepts(const executable *e, const operand *inputs, bool exactly) {
     for (size_t i = 0; i < e->inputs.count; i++) {
         const gw_tensor_info *info = &e->inputs.at[i];
@@ -114,7 +114,7 @@ static gw_status choose(choice *c, executable *e, const operand *inputs, int thr
         c->program = e;
         return GW_STATUS_OK;
     }
-    for (int pass = 0; pass < 2; pass++) /* first those that were made for these sizes alone */
+    for (int pass = 0; pass < 2; pass++) /* first the cases of exactly these sizes */
         for (size_t i = 0; i < e->case_count; i++) {
             bool is_exact = accepts(&e->cases[i], inputs, true);
             if (pass == 0 ? !is_exact : is_exact || !accepts(&e->cases[i], inputs, false))

@@ -1,4 +1,4 @@
-/* Which program takes the sizes of a run. */
+/* Selects the program for the input sizes of a run. */
 #pragma once
 #include "package.h"
 
@@ -10,16 +10,16 @@ typedef struct {
     int64_t sizes[GW_MAX_RANK];
 } operand;
 
-/* What runs: a program and its plan, or a host program, which plans as it runs. */
+/* What a run executes: a program with its plan, or a host program, which plans while it runs. */
 typedef struct {
-    executable *program; /* NULL: nothing is chosen */
+    executable *program; /* NULL while nothing is chosen */
     gw_plan *plan;
     int64_t *dims;
     size_t dim_room;
 } choice;
 
-/* Finds what runs of `e` for inputs of these sizes. Nothing may be chosen. */
+/* Chooses the program of `e` for inputs of these sizes. `c` must be empty. */
 gw_status choose_program(choice *c, executable *e, const operand *inputs, int threads);
-/* Chooses nothing. */
+/* Empties the choice. */
 void choice_drop(choice *c);
 void choice_free(choice *c);

@@ -43,7 +43,8 @@ gw_status decode_info(package *p, const json *plain, gw_tensor_info *info) {
     if (!info->name || !json_text(dtype))
         return malformed(p, "an input or output is malformed");
     if (!dtype_named(json_text(dtype), &info->dtype))
-        return fail(GW_STATUS_UNSUPPORTED, "%s: %s is of type %s, which has no form in C: run it in Python",
+        return fail(GW_STATUS_UNSUPPORTED,
+                    "%s: %s is of type %s, which the C interface does not support: run it in Python",
                     p->where, info->name, json_text(dtype));
     if (json_is_null(shape))
         return GW_STATUS_OK;
@@ -127,7 +128,7 @@ static gw_status decode_at(package *p, const json *plain, executable *decoded, i
     return strcmp(kind, "program") == 0 ? GW_STATUS_OK : malformed(p, "an executable is of an unknown kind");
 }
 
-/* A host program as an executable: its inputs and outputs are some of its values. */
+/* Decodes a host program as an executable: its inputs and outputs are values of the host program. */
 static gw_status decode_host(package *p, const json *plain, executable *decoded, int depth) {
     decoded->kind = STEPS;
     TRY(decode_steps(p, plain, &decoded->steps, decode_at, depth));
@@ -146,7 +147,7 @@ gw_status decode_executable(package *p, const json *plain, executable *decoded) 
     return decode_at(p, plain, decoded, 0);
 }
 
-/* ---- what runs in Python ---- */
+/* ---- nodes that run in Python ---- */
 
 static void add_name(const char *op, const char *node, const char *reason, char *text, size_t size) {
     size_t end = strlen(text);

@@ -10,7 +10,8 @@ static gw_status malformed(const package *p) {
 }
 
 static gw_status unsupported(const package *p, const char *what) {
-    return fail(GW_STATUS_UNSUPPORTED, "%s: between its programs %s: run it in Python", p->where, what);
+    return fail(GW_STATUS_UNSUPPORTED,
+                "%s: the C interface does not support %s between programs: run it in Python", p->where, what);
 }
 
 /* A list of numbers below `end`. */
@@ -29,7 +30,7 @@ static gw_status decode_numbers(package *p, const json *list, size_t end, number
 
 /* ---- sizes ---- */
 
-/* The number of a symbol, which may be new: there is room. */
+/* The index of a symbol, which is added if it is new; the table has room for it. */
 static size_t symbol_of(host_program *h, const char *name) {
     size_t number = 0;
     while (number < h->symbol_count && strcmp(h->symbols[number], name) != 0)
@@ -48,7 +49,7 @@ static bool is_name(const char *text) {
     return true;
 }
 
-/* "N", "2*N"; other sums and products tell of no symbol. */
+/* Reads "N" or "2*N"; other expressions do not determine a symbol. */
 static gw_status decode_rule(package *p, host_program *h, const char *text, axis_rule *rule) {
     char *behind = NULL;
     int64_t scale = text ? strtoll(text, &behind, 10) : 0;
@@ -59,7 +60,7 @@ static gw_status decode_rule(package *p, host_program *h, const char *text, axis
     else
         scale = 1;
     if (!is_name(text))
-        return unsupported(p, "sizes are computed from others");
+        return unsupported(p, "sizes computed from other sizes");
     *rule = (axis_rule){symbol_of(h, text), scale};
     return GW_STATUS_OK;
 }
@@ -123,7 +124,7 @@ static bool has_steps(const executable *e) {
     return e->kind == STEPS;
 }
 
-/* A program, or a choice between some: what the callee takes and gives has the types of the values. */
+/* A call of a program or of a dispatch, whose inputs and outputs must have the types of the values. */
 static bool fits(const host_program *h, const step *s) {
     const executable *callee = &s->callee;
     if (has_steps(callee))
@@ -168,7 +169,7 @@ static gw_status decode_step(package *p, const json *plain, host_program *h, ste
     return decode_bound(p, plain, h, s);
 }
 
-/* Each value is made once, before it is read. */
+/* Checks that each value is defined once, before it is used. */
 static gw_status check_order(const package *p, const host_program *h, bool *made) {
     bool right = true;
     for (size_t i = 0; i < h->input_count; i++)
@@ -215,7 +216,8 @@ static gw_status decode_constants(package *p, const json *list, host_program *h)
     return GW_STATUS_OK;
 }
 
-/* A bound on its symbols: each axis of an input, each size of a call, and each step has one at most. */
+/* An upper bound on the number of symbols: at most one for each axis of an input, size of a call, and step.
+ */
 static size_t most_symbols(const host_program *h, const json *steps) {
     size_t most = 0;
     for (size_t i = 0; i < h->input_count; i++)
@@ -253,8 +255,8 @@ gw_status decode_steps(package *p, const json *plain, host_program **decoded, de
     if (!*decoded)
         return fail_memory();
     if (json_count(json_member(plain, "guards")) > 0 || json_count(json_member(plain, "constraints")) > 0)
-        return unsupported(p, "sizes are compared");
+        return unsupported(p, "comparisons of sizes");
     if (json_count(json_member(plain, "updates")) > 0)
-        return unsupported(p, "states are updated");
+        return unsupported(p, "updates of states");
     return decode_all(p, plain, *decoded, callee, depth);
 }

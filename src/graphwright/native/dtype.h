@@ -1,8 +1,8 @@
-/* Element types by the names that packages have for them. */
+/* Element types by their names in packages. */
 #pragma once
 #include <stdbool.h>
 
 #include "include/graphwright.h"
 
-/* False for a type that tensors of this interface have not: texts, sequences, maps, optionals. */
+/* Returns false for types that the C interface does not support: strings, sequences, maps, optionals. */
 bool dtype_named(const char *name, gw_dtype *dtype);

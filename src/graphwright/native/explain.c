@@ -17,12 +17,13 @@ static void copy_text(const json *value, char text[NAME]) {
 }
 
 typedef struct {
-    char note[NAME];   /* of the check */
+    char note[NAME];   /* of the shape check */
     char node[NAME];   /* of the task */
-    char kernel[NAME]; /* that it launches */
+    char kernel[NAME]; /* of the task */
 } names;
 
-/* What the tasks call what `error` is about. Errors are rare: the tasks are parsed for each. */
+/* The names that the tasks have for the subject of `error`. Errors are rare, so the tasks are parsed for each
+   one. */
 static names read_names(const executable *program, const gw_error *error) {
     names found = {"", "", ""};
     json_document tasks;

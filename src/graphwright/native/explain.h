@@ -1,8 +1,8 @@
-/* What the runtime reports, in the model's own names. */
+/* Errors of the runtime, in the names of the model. */
 #pragma once
 #include "package.h"
 
-/* Whether a guard of the program refused sizes: another form of the model may take them. */
+/* Whether a guard of the program rejected the sizes: another program of the model may accept them. */
 bool is_broken_guard(const executable *program, const gw_error *error);
-/* The status for what happened to a plan or a run of `program`; its text is kept. */
+/* The status for an error of a plan or a run of `program`; keeps its text for gw_error_text. */
 gw_status explain(const executable *program, const gw_error *error);

@@ -15,7 +15,7 @@ static bool has_key;
 
 static void make_key(void) { has_key = pthread_key_create(&key, free) == 0; }
 
-/* NULL if there is no memory. */
+/* NULL if memory is exhausted. */
 static char *text_of_thread(void) {
     pthread_once(&once, make_key);
     char *text = has_key ? pthread_getspecific(key) : NULL;
@@ -29,7 +29,7 @@ static char *text_of_thread(void) {
 }
 
 gw_status fail(gw_status status, const char *format, ...) {
-    char text[TEXT], *kept = text_of_thread(); /* apart: the last text may be among the values */
+    char text[TEXT], *kept = text_of_thread(); /* a copy, since the arguments may include the previous text */
     va_list values;
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);

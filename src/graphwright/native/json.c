@@ -6,7 +6,7 @@
 enum { NO_CONTAINER = -1, FIRST_VALUES = 64 };
 
 typedef struct {
-    char *at; /* the text ends with 0, which is no character of JSON's */
+    char *at; /* the text is terminated by 0, which is not a character of JSON */
     json *values;
     int64_t count, capacity;
     int64_t open; /* the innermost container; its `span` is the one around it, plus 1 */
@@ -23,7 +23,7 @@ static void skip_space(parser *p) {
         p->at++;
 }
 
-/* A new value behind all others. */
+/* Appends a new value. */
 static json *push(parser *p, json_kind kind) {
     if (p->count == p->capacity) {
         int64_t capacity = p->capacity ? 2 * p->capacity : FIRST_VALUES;
@@ -39,7 +39,7 @@ static json *push(parser *p, json_kind kind) {
     return value;
 }
 
-/* ---- texts ---- */
+/* ---- strings ---- */
 
 static bool hexadecimal(parser *p, unsigned *code) {
     *code = 0;
@@ -76,7 +76,8 @@ static char *write_utf8(char *out, unsigned code) {
 
 static bool is_surrogate(unsigned code) { return code >= 0xd800 && code < 0xe000; }
 
-/* Behind \u. What C's texts and UTF-8 cannot hold, 0 and half a pair, becomes U+FFFD. */
+/* Reads the digits after \u. U+0000 and unpaired surrogates, which a C string in UTF-8 cannot contain, become
+   U+FFFD. */
 static bool unicode_escape(parser *p, char **out) {
     unsigned code, low;
     if (!hexadecimal(p, &code))
@@ -107,7 +108,7 @@ static bool escape(parser *p, char **out) {
     return true;
 }
 
-/* Texts are unescaped where they lie: they never grow. */
+/* Strings are unescaped in place: they never grow. */
 static bool parse_text(parser *p) {
     if (*p->at++ != '"')
         return fault(p, "a text does not begin");
@@ -190,7 +191,7 @@ static void close_container(parser *p) {
     container->span = (uint32_t)(p->values + p->count - container);
 }
 
-/* Whether a value follows: the first of the container. */
+/* Whether the container has a first value. */
 static bool open_container(parser *p, bool *follows) {
     json_kind kind = *p->at++ == '{' ? JSON_OBJECT : JSON_LIST;
     json *container = push(p, kind);
@@ -207,7 +208,7 @@ static bool open_container(parser *p, bool *follows) {
     return true;
 }
 
-/* Behind a value. Whether another follows in the same container. */
+/* Whether another value follows in the same container. */
 static bool end_value(parser *p, bool *follows) {
     for (*follows = false; !*follows && p->open != NO_CONTAINER;) {
         json *container = &p->values[p->open];
@@ -241,7 +242,7 @@ static bool parse_document(parser *p) {
 bool json_parse(json_document *document, const char *text, size_t size, const char **what) {
     parser p = {.open = NO_CONTAINER};
     *document = (json_document){0};
-    if (size >= UINT32_MAX || !(document->text = malloc(size + 1))) { /* a value takes one byte at least */
+    if (size >= UINT32_MAX || !(document->text = malloc(size + 1))) { /* a value takes at least one byte */
         *what = "there is not enough memory for it";
         return false;
     }

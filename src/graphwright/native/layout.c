@@ -27,7 +27,7 @@ static bool read_block(const json *plain, const placement *p, int64_t *axis, int
            *size <= INT32_MAX && p->block[*axis] == 1;
 }
 
-/* The axis that lies `inmost` so far; all within it take `p->room` elements. */
+/* Places an axis of `count` positions outside all axes placed so far, which take `p->room` elements. */
 static bool place_axis(placement *p, int64_t *stride, int64_t count) {
     *stride = p->room;
     return !__builtin_mul_overflow(p->room, count, &p->room);
@@ -84,12 +84,12 @@ bool layout_read(const json *shape, const json *layout, placement *p) {
 
 /* ---- copies ---- */
 
-/* Walks the elements of a placement in order. */
+/* Visits the elements of a placement in order. */
 typedef struct {
     int rank;
     int64_t shape[GW_MAX_RANK], index[GW_MAX_RANK];
-    int64_t before[GW_MAX_RANK];   /* what the axes before one add to the offset */
-    int64_t *offsets[GW_MAX_RANK]; /* of each element of an axis */
+    int64_t before[GW_MAX_RANK];   /* the offset that the axes before each one add */
+    int64_t *offsets[GW_MAX_RANK]; /* of each index of an axis */
     int64_t *tables;
 } walk;
 

@@ -1,4 +1,4 @@
-/* Tensors in layouts (see ir/types.py): axes in an order, some of them split into blocks. */
+/* Tensors in layouts (see ir/types.py): an order of the axes, some of them split into blocks. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,19 +6,19 @@
 #include "json.h"
 #include "program.h"
 
-/* Where the elements of a tensor lie: element i of an axis is `outer` elements for each whole block before
-   it, and `inner` for each element in its block, from the first one. */
+/* Where the elements of a tensor are in memory: index i of an axis contributes
+   i / block * outer + i % block * inner elements to the offset. */
 typedef struct {
     int rank;
     int64_t shape[GW_MAX_RANK], block[GW_MAX_RANK], outer[GW_MAX_RANK], inner[GW_MAX_RANK];
     int64_t elements; /* of the tensor */
-    int64_t room;     /* in memory, with those that pad it */
+    int64_t room;     /* elements in memory, including padding */
 } placement;
 
-/* Of a tensor of the sizes that `shape` lists, in `layout`: null, or its order, blocks and whether pads are
-   zero. False where they are malformed. */
+/* The placement of a tensor of `shape` in `layout`: null, or [order, blocks, whether the padding is zero].
+   Returns false if they are malformed. */
 bool layout_read(const json *shape, const json *layout, placement *p);
 
-/* Copies elements of `item` bytes (1, 2, 4, 8 or 16) in their order from one placement to another: both have
-   as many. False if there is no memory. */
+/* Copies the elements, of `item` bytes (1, 2, 4, 8 or 16), from one placement to another with the same number
+   of elements. Returns false if memory is exhausted. */
 bool layout_copy(const placement *from, const char *source, const placement *to, char *target, size_t item);

@@ -23,7 +23,7 @@ gw_status link_member(package *p, const char *name, block *content) {
     int64_t bytes = -1;
     unsigned char digest[SHA256_BYTES];
     if (!found || !hash || !json_integer(size, &bytes))
-        return fail(GW_STATUS_PACKAGE, "%s: not a valid package: member %.200s is not there", p->where, name);
+        return fail(GW_STATUS_PACKAGE, "%s: not a valid package: member %.200s is missing", p->where, name);
     if (bytes < 0 || (uint64_t)bytes != found->size)
         return fail(GW_STATUS_PACKAGE, "%s: not a valid package: member %.200s has %" PRIu64 " bytes",
                     p->where, name, found->size);
@@ -36,9 +36,9 @@ gw_status link_member(package *p, const char *name, block *content) {
                 p->where, name);
 }
 
-/* ---- the ISA that runs ---- */
+/* ---- the choice of an ISA ---- */
 
-/* The library of kernels lies beside this one. NULL if it cannot be loaded. */
+/* Loads the library of kernels, which is in the folder of this library. NULL if it cannot be loaded. */
 static void *open_kernels(const char *isa, gw_error *error) {
     Dl_info here;
     char path[PATH_MAX];
@@ -53,7 +53,7 @@ static void *open_kernels(const char *isa, gw_error *error) {
     return gw_load_file(path, error);
 }
 
-/* Why the kernels of the package for `isa` do not run with `kernels`; NULL: they do. */
+/* The reason why the kernels of the package for `isa` cannot be used with the library `kernels`, or NULL. */
 static const char *unfit(const package *p, const char *isa, void *kernels) {
     const char *digest = gw_symbol(kernels, "gw_kernels_digest");
     JSON_EACH(entry, json_member(p->manifest.values, "entries"))
@@ -82,14 +82,15 @@ gw_status link_choose_isa(package *p) {
         }
         if (kernels)
             gw_unload(kernels);
-        why = i == 0 || strcmp(here, "v3") == 0 ? reason : why; /* that of the best one says most */
+        why = i == 0 || strcmp(here, "v3") == 0 ? reason
+                                                : why; /* the reason of the best ISA is the most useful */
     }
     return fail(GW_STATUS_UNSUPPORTED, "%s does not run on this CPU (%s): %s", p->where, here, why);
 }
 
 /* ---- kernels ---- */
 
-/* The shared object that a member holds, loaded once. */
+/* The shared object in a member, loaded once. */
 static gw_status load_object(package *p, const char *name, void **handle) {
     const member *origin = archive_find(&p->source, name);
     block code = {0};
@@ -122,7 +123,7 @@ static gw_status load_objects(package *p, const json *objects) {
     return GW_STATUS_OK;
 }
 
-/* The shared object that has a kernel: its module's, or else any of the program's. */
+/* The shared object of a kernel: that of its module, or else any of the program. */
 static gw_status object_of(package *p, const json *objects, const char *symbol, const char *module,
                            void **handle) {
     const char *own = json_text_of(objects, module);
@@ -186,8 +187,8 @@ static gw_status refuse_hosts(const package *p, const json *hosts) {
         const char *op = json_text(json_first(host));
         snprintf(text + end, sizeof text - end, "%s%s", end ? ", " : "", op ? op : "?");
     }
-    return fail(GW_STATUS_UNSUPPORTED, "%s runs nodes in Python, which this interface has not: %s", p->where,
-                text);
+    return fail(GW_STATUS_UNSUPPORTED, "%s runs nodes in Python, which the C interface does not support: %s",
+                p->where, text);
 }
 
 static gw_status link_tasks(package *p, const json *target, const json *tasks, executable *program) {

@@ -1,10 +1,10 @@
-/* Programs with their kernels. */
+/* Loads programs and their kernels. */
 #pragma once
 #include "package.h"
 
-/* Choose the ISA that runs: the newest that this CPU has, the kernels of which are those that are here. */
+/* Chooses the newest ISA that this CPU supports and whose installed kernels match those of the package. */
 gw_status link_choose_isa(package *p);
-/* Load the program of a number of `entry`, as the manifest has it. */
+/* Loads program `number` of `entry`, an entry of the manifest. */
 gw_status link_program(package *p, const json *entry, int64_t number, executable *program);
-/* A member, whose hash was checked. */
+/* Reads a member and checks its hash. */
 gw_status link_member(package *p, const char *name, block *content);

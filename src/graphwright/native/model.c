@@ -1,4 +1,4 @@
-/* Models: opening them, and what they say of themselves. */
+/* Models: opening, closing and querying them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -26,9 +26,9 @@ static gw_status check_format(const package *p) {
                 p->where, (long long)format, FORMAT);
 }
 
-/* Members and manifest name the same. */
+/* Checks that the archive and the manifest list the same members. */
 static gw_status check_members(const package *p) {
-    size_t listed = 0, held = p->source.count - 1; /* without the manifest */
+    size_t listed = 0, held = p->source.count - 1; /* without the manifest itself */
     held -= archive_find(&p->source, "signature") != NULL;
     JSON_EACH_KEY(name, p->members) {
         listed++;
@@ -63,7 +63,7 @@ static gw_status check_trust(package *p, const gw_options *options) {
     if (status != GW_STATUS_OK || trusted)
         return status;
     return fail(GW_STATUS_UNTRUSTED,
-                "%s: no trusted key signed its kernels, which are not run: give the key of who built it "
+                "%s: its kernels are not run because no trusted key signed them: add the key of its author "
                 "(gw_options_add_key_file), trust it (gw_options_set_trust), or compile it again with this "
                 "user's key: graphwright compile FILE -o NEW.om",
                 p->where);
@@ -98,7 +98,7 @@ static gw_status make_state(package *p, const gw_tensor_info *info, const char *
                : archive_damaged(&p->source, "the initial value of a state has another type");
 }
 
-/* The state that an entry calls so: entries share those of one name. */
+/* The state of that name: entries share states of the same name. */
 static gw_status find_state(package *p, const json *entry, const gw_tensor_info *info, state **found) {
     for (size_t i = 0; i < p->state_count; i++) {
         *found = &p->states[i];
@@ -125,7 +125,7 @@ static gw_status load_programs(package *p, const json *entry, executable *e, int
     return GW_STATUS_OK;
 }
 
-/* Whether what runs takes and gives what the entry says. */
+/* Whether the executable has the inputs and outputs of the entry. */
 static bool fits(const infos *own, const infos *stated) {
     for (size_t i = 0; i < own->count && i < stated->count; i++)
         if (own->at[i].dtype != stated->at[i].dtype)
@@ -133,7 +133,7 @@ static bool fits(const infos *own, const infos *stated) {
     return own->count == stated->count;
 }
 
-/* Tells the inputs that runs are fed from the states. */
+/* Separates the inputs of the caller from the states. */
 static gw_status divide_inputs(package *p, const json *entry, const infos *all, gw_model *m) {
     m->inputs.at = pool_allocate(&p->memory, all->count, sizeof *m->inputs.at);
     m->feeds = pool_allocate(&p->memory, all->count, sizeof *m->feeds);
@@ -178,7 +178,8 @@ static gw_status refuse_host_nodes(const package *p, const json *entries) {
     if (!*names)
         return GW_STATUS_OK;
     return fail(GW_STATUS_UNSUPPORTED,
-                "%s runs nodes in Python, which this interface has not: %s. Run it in Python, or compile it "
+                "%s runs nodes in Python, which the C interface does not support: %s. Run it in Python, or "
+                "compile it "
                 "without them (graphwright inspect shows where they are)",
                 p->where, names);
 }

@@ -9,11 +9,11 @@
 
 enum { ALIGNMENT = 64, NAME = 64 };
 
-/* One tensor of the target. */
+/* A tensor of the target. */
 typedef struct {
     const char *name;
-    const char *source; /* its bytes, or those that are packed again: */
-    placement from, to; /* where `is_packed` */
+    const char *source; /* its bytes, or the bytes to be packed */
+    placement from, to; /* if `is_packed` */
     bool is_packed;
     size_t item, size, start;
 } part;
@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     package *p;
     const json *plain;
-    weights own; /* that only this target reads */
+    weights own; /* the weights that only this target reads */
     part *parts;
     size_t count;
 } packer;
@@ -33,9 +33,9 @@ static gw_status damaged(const packer *k) {
 
 static size_t aligned(size_t size) { return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-/* ---- what each tensor is made of ---- */
+/* ---- the source of each tensor ---- */
 
-/* As it is in `w`. */
+/* Takes the tensor from `w` unchanged. */
 static gw_status take(const packer *k, const weights *w, part *made) {
     const tensor *found = weights_find(w, made->name);
     if (!found)
@@ -90,9 +90,9 @@ static gw_status read_parts(packer *k) {
     return GW_STATUS_OK;
 }
 
-/* ---- where they lie ---- */
+/* ---- offsets ---- */
 
-/* The place of an earlier tensor with the same bytes, or a new one behind all others at `end`. */
+/* The offset of an earlier tensor with the same bytes, or else a new one at `end`. */
 static size_t place_of(const packer *k, size_t number, const char *data, size_t end) {
     const part *made = &k->parts[number];
     for (size_t i = 0; i < number && made->size > 0; i++)
@@ -111,7 +111,7 @@ static gw_status write_part(const part *made, char *out) {
     return GW_STATUS_OK;
 }
 
-/* Those that have their own place are those that were written so. */
+/* Whether the manifest lists a tensor as the first with its bytes, exactly if `is_first`. */
 static bool is_listed(const packer *k, const part *made, bool is_first) {
     return (json_member(json_member(k->plain, "tensors"), made->name) != NULL) == is_first;
 }

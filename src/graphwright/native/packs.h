@@ -1,6 +1,6 @@
-/* Weights of a further target, made of those of the first as package/packs.py makes them. */
+/* Computes the weights of a further target from those of the first one, as package/packs.py does. */
 #pragma once
 #include "package.h"
 
-/* Packs the weights for the ISA that runs, where they are stored for another one. */
+/* Packs the weights for the chosen ISA if they are stored for another one. */
 gw_status packs_apply(package *p);

@@ -9,15 +9,14 @@
 #include "shapes.h"
 #include "states.h"
 
-/* Outputs begin in the middle of a page: those at the start of theirs would meet inputs in a set of the
-   cache. */
+/* Large outputs begin in the middle of a page: at its start, they would share cache sets with inputs. */
 enum { AHEAD = 2112, STAGGERED = 128 << 10 };
 
 static gw_status check_idle(const gw_request *request) {
     if (!request)
         return fail(GW_STATUS_ARGUMENT, "request: NULL");
     if (atomic_load(&request->is_busy))
-        return fail(GW_STATUS_ARGUMENT, "the request is busy: gw_request_wait");
+        return fail(GW_STATUS_ARGUMENT, "the request is busy: wait with gw_request_wait");
     return GW_STATUS_OK;
 }
 
@@ -113,12 +112,12 @@ const void *gw_request_output_data(const gw_request *request, size_t index) {
     return gw_request_output_rank(request, index) >= 0 ? request->outputs[index].data : NULL;
 }
 
-/* ---- plans; where the model has states, their lock is held ---- */
+/* ---- plans; if the model has states, their lock is held ---- */
 
 static gw_status check_inputs(const gw_request *r) {
     for (size_t i = 0; i < r->model->inputs.count; i++)
         if (!r->inputs[r->model->feeds[i]].is_set)
-            return fail(GW_STATUS_ARGUMENT, "input '%s' is not set: gw_request_set_input",
+            return fail(GW_STATUS_ARGUMENT, "input '%s' is not set: call gw_request_set_input",
                         r->model->inputs.at[i].name);
     return GW_STATUS_OK;
 }
@@ -139,13 +138,13 @@ static gw_status read_states(gw_request *r) {
     return GW_STATUS_OK;
 }
 
-/* Until a run has written them again. */
+/* Forgets the outputs until a run writes them again. */
 static void forget_outputs(gw_request *r) {
     for (size_t i = 0; i < r->model->outputs.count; i++)
         r->outputs[i].data = NULL;
 }
 
-/* Of a host program they are known behind the run. */
+/* The output shapes; those of a host program are known only after the run. */
 static void read_output_sizes(gw_request *r) {
     const gw_plan *plan = r->choice.plan;
     for (size_t i = 0; i < r->model->outputs.count; i++) {
@@ -180,7 +179,7 @@ static gw_status plan(gw_request *r) {
 static gw_status place_output(result *output, const char *name) {
     size_t ahead = output->bytes >= STAGGERED ? AHEAD : 0;
     if (output->given && output->given_bytes < output->bytes)
-        return fail(GW_STATUS_ARGUMENT, "output '%s' takes %zu bytes, there is room for %zu", name,
+        return fail(GW_STATUS_ARGUMENT, "output '%s' takes %zu bytes, but its buffer has %zu", name,
                     output->bytes, output->given_bytes);
     if (!output->given && (!output->own.data || output->own.size < output->bytes + ahead)) {
         block_free(&output->own);
@@ -232,7 +231,7 @@ static gw_status run_program(gw_request *r) {
     return explain(r->choice.program, &error);
 }
 
-/* ---- runs of host programs, whose results are there before it is known where they go ---- */
+/* ---- runs of host programs, whose results are copied to the outputs after the run ---- */
 
 static size_t bytes_of(const operand *o, gw_dtype dtype) {
     size_t bytes = gw_dtype_bytes(dtype);
@@ -249,7 +248,7 @@ static gw_status give_result(result *output, const operand *value, const gw_tens
     if (!output->given)
         return GW_STATUS_OK;
     if (output->given_bytes < output->bytes)
-        return fail(GW_STATUS_ARGUMENT, "output '%s' takes %zu bytes, there is room for %zu", info->name,
+        return fail(GW_STATUS_ARGUMENT, "output '%s' takes %zu bytes, but its buffer has %zu", info->name,
                     output->bytes, output->given_bytes);
     memmove(output->given, value->data, output->bytes);
     output->data = output->given;
@@ -277,7 +276,7 @@ static gw_status run_planned(gw_request *r) {
     return r->choice.plan ? run_program(r) : run_steps(r);
 }
 
-/* Calls `what`; where the model has states, no other run is under way meanwhile. */
+/* Calls `what`; if the model has states, excludes all other runs meanwhile. */
 static gw_status with_states(gw_request *r, gw_status (*what)(gw_request *r)) {
     if (r->model->own_state_count == 0)
         return what(r);

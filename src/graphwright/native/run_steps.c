@@ -6,7 +6,7 @@
 
 #include "explain.h"
 
-#define NO_NUMBER INT64_MIN /* what a conversion gives for floats that are not finite, or too large */
+#define NO_NUMBER INT64_MIN /* the result of converting a float that is not finite or too large */
 
 /* ---- memory ---- */
 
@@ -88,7 +88,7 @@ static gw_status bind_size(host_run *run, const step *s, int64_t *count) {
     return GW_STATUS_OK;
 }
 
-/* False where the product overflows. */
+/* Returns false if the product overflows. */
 static bool count_elements(const operand *o, int64_t *elements) {
     *elements = 1;
     for (int axis = 0; axis < o->rank; axis++)
@@ -97,7 +97,7 @@ static bool count_elements(const operand *o, int64_t *elements) {
     return true;
 }
 
-/* The first elements of a buffer, without a copy. */
+/* Makes the first elements of a buffer a value, without a copy. */
 static gw_status bind_value(const step *s, const operand *buffer, const bound_shape *shape, int64_t count,
                             operand *bound) {
     int64_t elements, room;
@@ -106,15 +106,14 @@ static gw_status bind_value(const step *s, const operand *buffer, const bound_sh
         bound->sizes[axis] = shape->sizes[axis] < 0 ? count : shape->sizes[axis];
     if (count_elements(bound, &elements) && count_elements(buffer, &room) && elements <= room)
         return GW_STATUS_OK;
-    return fail(GW_STATUS_RUN, "node '%s': a size of %" PRId64 " is more than the buffer has", s->node,
-                count);
+    return fail(GW_STATUS_RUN, "node '%s': size %" PRId64 " exceeds the size of the buffer", s->node, count);
 }
 
 static gw_status run_bound(host_run *run, const step *s) {
     int64_t count, elements;
     const operand *number = &run->slots[s->inputs.at[0]].value;
     if (!count_elements(number, &elements) || elements != 1)
-        return fail(GW_STATUS_RUN, "node '%s': its count is no scalar", s->node);
+        return fail(GW_STATUS_RUN, "node '%s': its count is not a scalar", s->node);
     TRY(bind_size(run, s, &count));
     for (size_t i = 0; i < s->outputs.count; i++)
         TRY(bind_value(s, &run->slots[s->inputs.at[i + 1]].value, &s->shapes[i], count,

@@ -18,7 +18,7 @@ static _Alignas(16) const uint32_t CONSTANTS[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-/* ---- blocks, in plain C ---- */
+/* ---- blocks in plain C ---- */
 
 static void add_block(uint32_t words[8], const unsigned char *block) {
     uint32_t w[64], s[8];
@@ -52,12 +52,12 @@ static void add_blocks(uint32_t words[8], const unsigned char *data, size_t coun
         add_block(words, data);
 }
 
-/* ---- blocks, by the instructions for SHA (Intel SDM volume 1, chapter 13.6), five times as fast ---- */
+/* ---- blocks with the SHA instructions (Intel SDM volume 1, chapter 13.6), five times as fast ---- */
 
 #define SHA_TARGET __attribute__((target("sha,sse4.1")))
 
-/* The instructions hold the words a, b, e, f in one register and c, d, g, h in another, the first in the
-   highest place. */
+/* The instructions expect the words a, b, e, f in one register and c, d, g, h in another, the first in the
+   highest lane. */
 SHA_TARGET static void add_blocks_by_instructions(uint32_t words[8], const unsigned char *data,
                                                   size_t count) {
     const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -74,7 +74,7 @@ SHA_TARGET static void add_blocks_by_instructions(uint32_t words[8], const unsig
             __m128i sum = _mm_add_epi32(now, _mm_load_si128((const __m128i *)(const void *)CONSTANTS + t));
             cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
             abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
-            if (t < 12) { /* the words that are used sixteen rounds later */
+            if (t < 12) { /* the words of the round sixteen later */
                 __m128i next = w[(t + 1) % 4], third = w[(t + 2) % 4], fourth = w[(t + 3) % 4];
                 __m128i made = _mm_sha256msg1_epu32(now, next);
                 made = _mm_add_epi32(made, _mm_alignr_epi8(fourth, third, 4));
@@ -97,7 +97,7 @@ static bool has_instructions(void) {
            __get_cpuid(1, &a, &b, &c, &d) && (c >> 19 & 1);
 }
 
-/* ---- whole texts ---- */
+/* ---- messages ---- */
 
 void sha256_begin(sha256 *state) {
     /* The square roots of the first eight primes. */

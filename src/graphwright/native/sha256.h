@@ -8,8 +8,8 @@ enum { SHA256_BYTES = 32, SHA256_BLOCK = 64, SHA256_HEX = 2 * SHA256_BYTES };
 
 typedef struct {
     uint32_t words[8];
-    uint64_t size;                    /* bytes so far */
-    unsigned char tail[SHA256_BLOCK]; /* those that make no whole block yet */
+    uint64_t size;                    /* bytes added so far */
+    unsigned char tail[SHA256_BLOCK]; /* the bytes of the last, incomplete block */
 } sha256;
 
 void sha256_begin(sha256 *state);
@@ -19,5 +19,5 @@ void sha256_end(sha256 *state, unsigned char digest[SHA256_BYTES]);
 void sha256_of(const void *data, size_t size, unsigned char digest[SHA256_BYTES]);
 void hmac_sha256(const void *key, size_t key_size, const void *data, size_t size,
                  unsigned char digest[SHA256_BYTES]);
-/* Whether `text` is the digest in lower hexadecimal digits. Takes the same time wherever they differ. */
+/* Whether `text` is the digest in lowercase hexadecimal digits, compared in constant time. */
 bool sha256_is(const unsigned char digest[SHA256_BYTES], const char *text, size_t size);

@@ -1,8 +1,8 @@
-/* Sizes that callers give. */
+/* Shapes of tensors that callers pass. */
 #pragma once
 #include "package.h"
 
-/* The sizes of a tensor of `info`: those of `shape`, or where it is NULL those that the model knows. Fails,
-   and calls it `what`, where they do not fit, or `bytes` is another size. */
+/* Writes the shape of a tensor to `sizes`: `shape`, or if that is NULL the shape of `info`. Fails if it does
+   not match `info` or is not of `bytes` bytes; errors call the tensor `what`. */
 gw_status shape_given(const gw_tensor_info *info, const char *what, const int64_t *shape, int rank,
                       size_t bytes, int64_t *sizes);

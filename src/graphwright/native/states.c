@@ -95,7 +95,7 @@ gw_status gw_state_get(gw_model *model, size_t index, void *data, size_t bytes) 
     pthread_mutex_lock(&model->owner->states_lock);
     gw_status status = state_ready(model->owner, s);
     if (status == GW_STATUS_OK && (s->content.size != bytes || (!data && bytes > 0)))
-        status = fail(GW_STATUS_ARGUMENT, "state '%s' has %zu bytes, there is room for %zu", s->info.name,
+        status = fail(GW_STATUS_ARGUMENT, "state '%s' has %zu bytes, but its buffer has %zu", s->info.name,
                       s->content.size, bytes);
     if (status == GW_STATUS_OK && bytes > 0)
         memcpy(data, s->content.data, bytes);

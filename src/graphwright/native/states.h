@@ -1,6 +1,6 @@
-/* What a model keeps from run to run. The lock of the states is held. */
+/* The tensors that a model keeps from run to run. Callers hold the lock of the states. */
 #pragma once
 #include "package.h"
 
-/* The memory that runs update: zeros at first, or what the model has for it. */
+/* Allocates the memory that runs update and fills it with the initial value: zeros, or that of the model. */
 gw_status state_ready(const package *p, state *s);

@@ -1,5 +1,4 @@
-/* Host programs without nodes of the host: calls of programs, and sizes that one of them finds for the next.
- */
+/* Host programs without host nodes: calls of programs, and sizes that one call computes for the next one. */
 #pragma once
 #include "package.h"
 
@@ -8,13 +7,13 @@ typedef struct {
     size_t *at;
 } numbers;
 
-/* What an axis of an input tells: a size is `scale` times the symbol; 0: it tells nothing. */
+/* How an axis of an input determines a symbol: its size is `scale` times the symbol; 0: it does not. */
 typedef struct {
     size_t symbol;
     int64_t scale;
 } axis_rule;
 
-/* -1 stands for the size that is bound. */
+/* The shape of an output of a bound size; -1 is the bound dimension. */
 typedef struct {
     int rank;
     int64_t *sizes;
@@ -23,10 +22,10 @@ typedef struct {
 typedef struct {
     bool is_call;
     numbers inputs,
-        outputs; /* values; of a bound size the first input is the count, the others are buffers */
+        outputs; /* values; of a bound size, the first input is the count and the others are buffers */
     executable callee;
-    numbers sizes;       /* of a call: symbols, each of which an array u8[size, 0] binds */
-    size_t symbol;       /* that is bound */
+    numbers sizes;       /* of a call: symbols, each of them passed as the shape of an array u8[size, 0] */
+    size_t symbol;       /* the symbol that is bound */
     bound_shape *shapes; /* of each output */
     const char *node;
 } step;
@@ -34,8 +33,8 @@ typedef struct {
 struct host_program {
     infos values;
     size_t input_count;
-    axis_rule **rules; /* of each input's axes */
-    numbers constants; /* values that are weights */
+    axis_rule **rules; /* of the axes of each input */
+    numbers constants; /* the values that are weights */
     const tensor **tensors;
     step *steps;
     size_t step_count;

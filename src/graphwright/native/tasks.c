@@ -45,13 +45,13 @@ static void put_list(writer *w, const json *list) {
     put_items(w, list);
 }
 
-/* A list that stands for a record of so many fields: its first field. */
+/* The first field of a list that represents a record of `count` fields. */
 static const json *record(writer *w, const json *list, int64_t fields) {
     w->failed = w->failed || json_count(list) != fields;
     return w->failed ? NULL : json_first(list);
 }
 
-/* The field behind one; NULL behind a fault. */
+/* The next field; NULL after an error. */
 static const json *behind(const writer *w, const json *field) {
     return w->failed || !field ? NULL : field + field->span;
 }
@@ -128,7 +128,7 @@ static void put_block(writer *w, const json *block) {
     put_number(w, behind(w, first));
 }
 
-static void put_kernel(writer *w, const json *kernel) { record(w, kernel, 2); /* names stay behind */ }
+static void put_kernel(writer *w, const json *kernel) { record(w, kernel, 2); /* names are not encoded */ }
 
 gw_status tasks_encode(const json *tasks, const archive *a, int64_t **words, size_t *count) {
     static const struct {
@@ -144,7 +144,7 @@ gw_status tasks_encode(const json *tasks, const archive *a, int64_t **words, siz
     put(&w, GW_VERSION);
     for (int i = 0; i < SECTIONS; i++)
         put(&w, json_count(json_member(tasks, sections[i].name)));
-    put(&w, 0); /* functions of the host, which this has none of */
+    put(&w, 0); /* no host functions */
     for (int i = 0; i < SECTIONS; i++) {
         const json *section = json_member(tasks, sections[i].name);
         w.failed = w.failed || !section || section->kind != JSON_LIST;

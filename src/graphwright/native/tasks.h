@@ -1,8 +1,9 @@
-/* The tasks of a program as packages hold them: JSON, and the words that the runtime decodes. */
+/* Translates the tasks of a program from JSON, their form in packages, to the words that the runtime decodes.
+ */
 #pragma once
 #include "archive.h"
 #include "json.h"
 
-/* The words (see lower/wire.py) of what `tasks` says; free them. Everything but the kinds of its values is
-   checked by who decodes them. */
+/* Encodes `tasks` as words (see lower/wire.py), which the caller frees. Checks only the kinds of the values;
+   the decoder of the runtime checks the rest. */
 gw_status tasks_encode(const json *tasks, const archive *a, int64_t **words, size_t *count);

@@ -55,8 +55,9 @@ gw_status gw_options_add_key(gw_options *options, const void *bytes, size_t size
     if (!options || !bytes)
         return fail(GW_STATUS_ARGUMENT, "options or key: NULL");
     if (size < KEY_BYTES || size > LONGEST_KEY)
-        return fail(GW_STATUS_ARGUMENT, "a key has %d bytes or more, not %zu: others could guess it",
-                    KEY_BYTES, size);
+        return fail(GW_STATUS_ARGUMENT,
+                    "a key must have at least %d bytes, not %zu: a shorter one can be guessed", KEY_BYTES,
+                    size);
     key *added = malloc(sizeof *added + size);
     if (!added)
         return fail_memory();
@@ -109,13 +110,14 @@ static bool user_home(char *home, size_t size) {
     return snprintf(home, size, "%s", given) < (int)size;
 }
 
-/* Where config.py has it. False where the user has no home. */
+/* The path of the key of this user, as in config.py. Returns false if the user has no home folder or the path
+   is too long. */
 static bool key_path(char *path, size_t size) {
     const char *folder = secure_getenv("GRAPHWRIGHT_KEY_DIR");
     if (folder && *folder)
         return snprintf(path, size, "%s/signing.key", folder) < (int)size;
     const char *settings = secure_getenv("XDG_CONFIG_HOME");
-    if (settings && *settings == '/') /* relative ones are to be ignored: XDG Base Directories 0.8 */
+    if (settings && *settings == '/') /* XDG Base Directory Specification 0.8: relative paths are ignored */
         return snprintf(path, size, "%s/graphwright/signing.key", settings) < (int)size;
     char home[PATH_MAX];
     return user_home(home, sizeof home) &&
@@ -135,7 +137,7 @@ static gw_status check_key_file(int file, const char *path) {
     return GW_STATUS_OK;
 }
 
-/* `found` is false where there is none. */
+/* `found` is false if there is none. */
 static gw_status user_key(unsigned char bytes[KEY_BYTES], bool *found) {
     char path[PATH_MAX];
     unsigned char read[KEY_BYTES + 1];

@@ -12,17 +12,17 @@ enum { ALIGNMENT = 64, LENGTH = 8, LINE = 64, WORD = 8, MOST_RUNS = 1 << 12, DTY
 static uint64_t aligned(uint64_t size) { return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 static gw_status bad_header(const archive *a, const char *reason) {
-    return fail(GW_STATUS_PACKAGE, "%s: the weights have a bad header: %s", a->where, reason);
+    return fail(GW_STATUS_PACKAGE, "%s: the header of the weights is malformed: %s", a->where, reason);
 }
 
-/* ---- what the header says of a tensor ---- */
+/* ---- an entry of the header ---- */
 
 static bool ends_with(const char *text, const char *ending) {
     size_t size = strlen(text), behind = strlen(ending);
     return size >= behind && strcmp(text + size - behind, ending) == 0;
 }
 
-/* The name behind "as", or NULL. */
+/* The name after "as", or NULL. */
 static const char *first_of(const char *kind) {
     const char *found = strstr(kind, "] as ");
     return found ? found + strlen("] as ") : NULL;
@@ -68,7 +68,7 @@ static bool is_text(const tensor *t) {
     return strcspn(t->kind, " ") == 6 && strncmp(t->kind, "string", 6) == 0;
 }
 
-/* Bytes that its dtype and its shape say. */
+/* The number of bytes by its dtype and its shape. */
 static bool stated_size(const tensor *t, uint64_t *size) {
     gw_dtype dtype;
     int rank;
@@ -82,7 +82,7 @@ static bool stated_size(const tensor *t, uint64_t *size) {
     return true;
 }
 
-/* Where the file has its bytes: within `size` of them. */
+/* The range of its bytes in the file, which has `size` bytes of data. */
 static bool read_place(tensor *t, uint64_t size) {
     const json *offsets = json_member(t->entry, "data_offsets");
     int64_t start = -1, end = -1;
@@ -107,7 +107,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const named *)a)->name, ((const named *)b)->name);
 }
 
-/* The members of an object by their names, which differ; NULL where two do not, or there is no memory. */
+/* The members of an object, sorted by name; NULL if a name occurs twice or memory is exhausted. */
 static named *sorted_members(const json *object, size_t *count) {
     named *table = calloc((size_t)(object->count / 2) + 1, sizeof *table);
     *count = 0;
@@ -145,10 +145,10 @@ typedef struct {
     const archive *a;
     weights *w;
     const json *kinds;
-    named *entries, *names; /* of the header, of the kinds */
+    named *entries, *names; /* of the header; of the kinds */
     size_t entry_count, name_count;
     uint64_t data_size;
-    bool expands; /* some tensor repeats */
+    bool expands; /* whether some tensor is stored as run lengths */
 } reader;
 
 static gw_status read_own(reader *r, tensor *t) {
@@ -166,7 +166,7 @@ static gw_status read_own(reader *r, tensor *t) {
     return GW_STATUS_OK;
 }
 
-/* One with the bytes of an earlier tensor. */
+/* A tensor with the bytes of an earlier one. */
 static gw_status read_same(reader *r, tensor *t) {
     const json *kind = find(r->names, r->name_count, first_of(t->kind));
     uint64_t size = 0;
@@ -196,7 +196,7 @@ static gw_status read_tensors(reader *r) {
     return GW_STATUS_OK;
 }
 
-/* ---- tensors that repeat ---- */
+/* ---- tensors that are stored as run lengths ---- */
 
 static bool is_unit(int64_t lines) {
     static const int units[] = {1, 2, 3, 4, 6, 8, 12, 16};
@@ -234,7 +234,7 @@ static bool expand(const char *runs, uint64_t runs_size, char *out, uint64_t siz
     return (uint64_t)total == whole;
 }
 
-/* Where tensors lie in memory of their own, one behind the other; and how much that is. */
+/* Assigns consecutive addresses to the tensors; `end` is the size of the memory. */
 static gw_status lay_out(reader *r, uint64_t *end) {
     uint64_t repeated = 0;
     *end = 0;

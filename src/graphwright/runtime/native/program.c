@@ -24,7 +24,7 @@ static bool need(reader *r, bool holds, const char *what) { return holds || faul
 static int64_t next(reader *r) {
     if (r->failed || r->at >= r->count) {
         r->at++;
-        fault(r, "it ends too early");
+        fault(r, "the data ends in the middle of a record");
         return 0;
     }
     return r->words[r->at++];
@@ -41,7 +41,7 @@ static int64_t next_in(reader *r, int64_t low, int64_t high, const char *what) {
 static int64_t next_count(reader *r, int64_t words) {
     int64_t count = next(r);
     bool fits = !r->failed && count >= 0 && count <= (r->count - r->at) / words;
-    return need(r, fits, "a count exceeds what follows") ? count : 0;
+    return need(r, fits, "a count exceeds the remaining data") ? count : 0;
 }
 
 static gw_list next_list(reader *r, int64_t low, int64_t high, const char *what) {
@@ -63,9 +63,10 @@ static void *table(reader *r, int64_t count, size_t size) {
 static gw_port *read_ports(reader *r, const gw_program *p, int64_t count) {
     gw_port *ports = table(r, count, sizeof *ports);
     for (int64_t i = 0; i < count && !r->failed; i++) {
-        ports[i].item = next_in(r, 1, 17, "the element size of a port");
-        ports[i].dims = next_list(r, 0, p->shape_count, "a port's dim names no register");
-        need(r, ports[i].dims.count <= GW_MAX_RANK, "the rank of a port");
+        ports[i].item = next_in(r, 1, 17, "an input or output has an invalid element size");
+        ports[i].dims =
+            next_list(r, 0, p->shape_count, "a dimension of an input or output refers to no register");
+        need(r, ports[i].dims.count <= GW_MAX_RANK, "the rank of an input or output exceeds the limit");
     }
     return ports;
 }
@@ -75,8 +76,8 @@ static void check_instruction(reader *r, const gw_program *p, int64_t index) {
     if (i->code == GW_CONST)
         return;
     if (i->code == GW_DIM) {
-        if (need(r, i->a >= 0 && i->a < p->input_count, "DIM names no input"))
-            need(r, i->b >= 0 && i->b < p->inputs[i->a].dims.count, "DIM names no axis");
+        if (need(r, i->a >= 0 && i->a < p->input_count, "DIM refers to no input"))
+            need(r, i->b >= 0 && i->b < p->inputs[i->a].dims.count, "DIM refers to no axis");
         return;
     }
     need(r, i->a >= 0 && i->a < index && i->b >= 0 && i->b < index,
@@ -86,7 +87,7 @@ static void check_instruction(reader *r, const gw_program *p, int64_t index) {
 static void read_shape(reader *r, gw_program *p) {
     p->shape = (const gw_instruction *)(r->words + r->at);
     for (int64_t i = 0; i < p->shape_count && !r->failed; i++) {
-        next_in(r, 0, GW_CODES, "no such instruction");
+        next_in(r, 0, GW_CODES, "unknown instruction");
         next(r), next(r);
         if (!r->failed)
             check_instruction(r, p, i);
@@ -102,16 +103,17 @@ static void read_buffers(reader *r, gw_program *p) {
     p->conflict_starts = table(r, p->buffer_count + 1, sizeof *p->conflict_starts);
     for (int64_t i = 0; i < p->buffer_count && !r->failed; i++) {
         gw_buffer *b = &p->buffers[i];
-        b->storage = next_in(r, 0, GW_STORAGES, "no such storage");
-        b->size = next_in(r, 0, p->shape_count, "a buffer's size names no register");
-        b->index = next_in(r, 0, INT64_MAX, "a buffer's index is negative");
-        b->conflicts = next_list(r, 0, i, "a buffer conflicts with a later one");
-        need(r, !is_input(b) || b->index < p->input_count, "a buffer names no input");
-        need(r, b->storage != GW_OUTPUT || b->index < p->output_count, "a buffer names no output");
-        need(r, is_planned(b) || b->conflicts.count == 0, "a buffer that is not planned has conflicts");
+        b->storage = next_in(r, 0, GW_STORAGES, "unknown kind of storage");
+        b->size = next_in(r, 0, p->shape_count, "the size of a buffer refers to no register");
+        b->index = next_in(r, 0, INT64_MAX, "the index of a buffer is negative");
+        b->conflicts = next_list(r, 0, i, "a buffer lists a conflict with itself or a later buffer");
+        need(r, !is_input(b) || b->index < p->input_count, "a buffer refers to no input");
+        need(r, b->storage != GW_OUTPUT || b->index < p->output_count, "a buffer refers to no output");
+        need(r, is_planned(b) || b->conflicts.count == 0,
+             "a buffer outside the arena and scratch memory has conflicts");
         for (int64_t j = 0; j < b->conflicts.count && !r->failed; j++)
             need(r, is_planned(&p->buffers[b->conflicts.at[j]]),
-                 "a conflict with a buffer that is not planned");
+                 "a conflict with a buffer outside the arena and scratch memory");
         if (b->storage == GW_STATE && !r->failed)
             p->inputs[b->index].is_state = true;
         total += b->conflicts.count;
@@ -126,15 +128,15 @@ static void read_buffers(reader *r, gw_program *p) {
 }
 
 static void read_operand(reader *r, const gw_program *p, gw_operand *o) {
-    o->buffer = next_in(r, GW_OPERAND_FUNCTION, p->buffer_count, "an operand names no buffer");
+    o->buffer = next_in(r, GW_OPERAND_FUNCTION, p->buffer_count, "an operand refers to no buffer");
     if (o->buffer == GW_OPERAND_FUNCTION)
-        o->offset = next_in(r, 0, p->kernel_count, "an operand names no kernel");
+        o->offset = next_in(r, 0, p->kernel_count, "an operand refers to no kernel");
     else if (o->buffer == GW_OPERAND_NULL)
         o->offset = next_in(r, 0, 1, "an absent operand has an offset");
     else
-        o->offset = next_in(r, 0, p->shape_count, "an operand's offset names no register");
+        o->offset = next_in(r, 0, p->shape_count, "the offset of an operand refers to no register");
     need(r, r->failed || o->buffer < 0 || p->buffers[o->buffer].storage != GW_SCRATCH,
-         "an operand lies in scratch");
+         "an operand is in scratch memory");
 }
 
 static bool is_memory(const gw_program *p, const gw_task *t, int64_t operand) {
@@ -155,43 +157,45 @@ static bool is_optional(const gw_program *p, const gw_task *t, int64_t operand) 
 
 static void check_loop(reader *r, const gw_program *p, const gw_task *t) {
     if (!need(r, t->operand_count == 3 && t->args.count <= 1 && t->blocks.count == 1,
-              "a LOOP takes three operands, one arg at most and one block"))
+              "a LOOP takes three operands, at most one argument and one block"))
         return;
     need(r, is_writable(p, t, 0) && t->writes.count == 1 && t->writes.at[0] == 0,
-         "a LOOP does not write the number of its run");
+         "a LOOP does not write its iteration number");
     need(r, is_optional(p, t, 1) && is_optional(p, t, 2), "a LOOP's limit or condition is not in memory");
-    need(r, t->args.count == 1 || is_memory(p, t, 1) || is_memory(p, t, 2), "a LOOP never ends");
+    need(r, t->args.count == 1 || is_memory(p, t, 1) || is_memory(p, t, 2),
+         "a LOOP has neither a limit nor a condition");
 }
 
 static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t index) {
     for (int64_t i = 0; i < t->writes.count && !r->failed; i++)
         need(r, is_writable(p, t, t->writes.at[i]),
-             "a task writes what is no output, no state and not in the arena");
+             "a task writes to an operand that is not an output, a state or in the arena");
     for (int64_t i = 0; i < t->after.count && !r->failed; i++)
-        need(r, t->after.at[i] < index, "a task comes after a later one");
+        need(r, t->after.at[i] < index, "a task depends on itself or a later task");
     need(r, t->kind == GW_IF || t->kind == GW_LOOP || t->blocks.count == 0,
          "a task that is neither IF nor LOOP has blocks");
-    need(r, t->kind == GW_LAUNCH || t->scratch < 0, "a task that is no launch has scratch");
+    need(r, t->kind == GW_LAUNCH || t->scratch < 0, "a task other than a launch has a scratch buffer");
     need(r, t->scratch < 0 || r->failed || p->buffers[t->scratch].storage == GW_SCRATCH,
-         "scratch lies elsewhere");
+         "the scratch buffer of a task is not in scratch memory");
     switch (t->kind) {
     case GW_LAUNCH:
-        need(r, t->kernel >= 0 && t->kernel < p->kernel_count, "a launch names no kernel");
+        need(r, t->kernel >= 0 && t->kernel < p->kernel_count, "a launch refers to no kernel");
         need(r, t->grid >= 0, "a launch has no grid");
         break;
     case GW_COPY:
         need(r, (t->operand_count == 2 || t->operand_count == 3) && t->args.count == 1,
-             "a copy takes two or three operands and one arg");
-        need(r, is_writable(p, t, 0) && is_memory(p, t, 1), "a copy between operands that are not memory");
-        need(r, t->operand_count == 2 || is_memory(p, t, 2), "a copy's row is not in memory");
+             "a COPY takes two or three operands and one argument");
+        need(r, is_writable(p, t, 0) && is_memory(p, t, 1),
+             "an operand of a COPY is not in memory or cannot be written");
+        need(r, t->operand_count == 2 || is_memory(p, t, 2), "the row of a COPY is not in memory");
         break;
     case GW_IF:
         need(r, t->operand_count == 1 && is_memory(p, t, 0), "an IF takes one operand in memory");
         need(r, t->args.count == 0 ? t->blocks.count == 2 : t->args.count == 1 && t->blocks.count > 0,
-             "an IF takes two blocks; with an arg, one at least");
+             "an IF takes two blocks, or with an argument at least one");
         break;
     case GW_LOOP: check_loop(r, p, t); break;
-    default: need(r, t->kernel >= 0 && t->kernel < p->host_count, "a host call names no function");
+    default: need(r, t->kernel >= 0 && t->kernel < p->host_count, "a host call refers to no function");
     }
 }
 
@@ -203,21 +207,21 @@ static void read_tasks(reader *r, gw_program *p) {
     p->operands = table(r, (r->count - r->at) / 2, sizeof *p->operands);
     for (int64_t i = 0; i < p->task_count && !r->failed; i++) {
         gw_task *t = &p->tasks[i];
-        t->kind = next_in(r, 0, GW_KINDS, "no such kind of task");
-        t->kernel = next_in(r, -1, INT64_MAX, "no such kernel");
-        t->grid = next_in(r, -1, p->shape_count, "a grid names no register");
-        t->scratch = next_in(r, -1, p->buffer_count, "a scratch names no buffer");
-        t->work = next_in(r, -1, p->shape_count, "a work names no register");
+        t->kind = next_in(r, 0, GW_KINDS, "unknown kind of task");
+        t->kernel = next_in(r, -1, INT64_MAX, "the kernel of a task is invalid");
+        t->grid = next_in(r, -1, p->shape_count, "the grid of a task refers to no register");
+        t->scratch = next_in(r, -1, p->buffer_count, "the scratch of a task refers to no buffer");
+        t->work = next_in(r, -1, p->shape_count, "the work of a task refers to no register");
         t->operand_count = next_count(r, 2);
         t->first_operand = p->operand_count;
         for (int64_t j = 0; j < t->operand_count && !r->failed; j++)
             read_operand(r, p, &p->operands[p->operand_count++]);
-        t->writes = next_list(r, 0, t->operand_count, "a write names no operand");
-        t->args = next_list(r, 0, p->shape_count, "an arg names no register");
+        t->writes = next_list(r, 0, t->operand_count, "a write refers to no operand");
+        t->args = next_list(r, 0, p->shape_count, "an argument refers to no register");
         t->first_arg = p->arg_count;
         p->arg_count += t->args.count;
-        t->blocks = next_list(r, 1, p->block_count, "a task names no block");
-        t->after = next_list(r, 0, p->task_count, "a task comes after none");
+        t->blocks = next_list(r, 1, p->block_count, "a task refers to no block");
+        t->after = next_list(r, 0, p->task_count, "a task depends on a task that does not exist");
         t->block = -1;
         if (!r->failed)
             check_task(r, p, t, i);
@@ -229,16 +233,16 @@ static void read_blocks(reader *r, gw_program *p) {
     p->blocks = table(r, p->block_count, sizeof *p->blocks);
     for (int64_t i = 0; i < p->block_count && !r->failed; i++) {
         gw_block *b = &p->blocks[i];
-        b->first = next_in(r, 0, p->task_count + 1, "a block starts at no task");
-        b->count = next_in(r, 0, p->task_count - b->first + 1, "a block ends at no task");
+        b->first = next_in(r, 0, p->task_count + 1, "a block starts past the last task");
+        b->count = next_in(r, 0, p->task_count - b->first + 1, "a block ends past the last task");
         b->parent = -1;
         for (int64_t t = b->first; t < b->first + b->count && !r->failed; t++) {
-            need(r, p->tasks[t].block < 0, "a task lies in two blocks");
+            need(r, p->tasks[t].block < 0, "a task is in two blocks");
             p->tasks[t].block = i;
         }
         covered += b->count;
     }
-    need(r, r->failed || covered == p->task_count, "a task lies in no block");
+    need(r, r->failed || covered == p->task_count, "a task is in no block");
 }
 
 /* Every block but the entry is that of one IF or LOOP, and going up from it ends at the entry. */
@@ -247,17 +251,17 @@ static void check_tree(reader *r, gw_program *p) {
         const gw_task *t = &p->tasks[i];
         for (int64_t j = 0; j < t->blocks.count && !r->failed; j++) {
             gw_block *b = &p->blocks[t->blocks.at[j]];
-            need(r, b->parent < 0, "a block is that of two tasks");
+            need(r, b->parent < 0, "a block belongs to two tasks");
             b->parent = i;
         }
         for (int64_t j = 0; j < t->after.count && !r->failed; j++)
-            need(r, p->tasks[t->after.at[j]].block == t->block, "a task comes after one of another block");
+            need(r, p->tasks[t->after.at[j]].block == t->block, "a task depends on a task of another block");
     }
     for (int64_t i = 1; i < p->block_count && !r->failed; i++) {
         int64_t block = i, depth = 0;
         while (block > 0 && depth++ < GW_MAX_DEPTH)
             block = p->blocks[block].parent < 0 ? -1 : p->tasks[p->blocks[block].parent].block;
-        need(r, block == 0, "a block is not reached from the entry, or nested too deep");
+        need(r, block == 0, "a block is not reachable from the entry or nested too deeply");
     }
 }
 
@@ -269,9 +273,12 @@ static void read_hosts(reader *r, gw_program *p) {
         h->input_count = next_in(r, 0, h->count + 1, "a host function has more inputs than operands");
         h->operands = table(r, h->count, sizeof *h->operands);
         for (int64_t j = 0; j < h->count && !r->failed; j++) {
-            h->operands[j].item = next_in(r, 0, 17, "the element size of a host function's operand");
-            h->operands[j].dims = next_list(r, 0, p->shape_count, "a host function's dim names no register");
-            need(r, h->operands[j].dims.count <= GW_MAX_RANK, "the rank of a host function's operand");
+            h->operands[j].item =
+                next_in(r, 0, 17, "an operand of a host function has an invalid element size");
+            h->operands[j].dims = next_list(r, 0, p->shape_count,
+                                            "a dimension of a host function's operand refers to no register");
+            need(r, h->operands[j].dims.count <= GW_MAX_RANK,
+                 "the rank of a host function's operand exceeds the limit");
         }
     }
 }
@@ -289,12 +296,13 @@ static void check_host_calls(reader *r, const gw_program *p) {
         if (t->kind != GW_HOSTCALL)
             continue;
         const gw_host_function *h = &p->hosts[t->kernel];
-        need(r, h->count == t->operand_count, "a host call has not as many operands as its function");
+        need(r, h->count == t->operand_count,
+             "a host call and its function have different numbers of operands");
         for (int64_t j = 0; j < h->count && !r->failed; j++) {
             need(r, is_memory(p, t, j) == (h->operands[j].item > 0),
-                 "a host call's operand is present or absent");
+                 "an operand of a host call is present and absent in its function, or the reverse");
             need(r, j < h->input_count || !is_memory(p, t, j) || is_written(t, j),
-                 "a host call writes what it may not");
+                 "a host call does not write one of its outputs");
         }
     }
 }
@@ -346,17 +354,17 @@ static void index_program(reader *r, gw_program *p) {
 }
 
 static void read_program(reader *r, gw_program *p) {
-    need(r, next(r) == GW_MAGIC, "it is no program");
-    need(r, next(r) == GW_VERSION, "its version is not known");
+    need(r, next(r) == GW_MAGIC, "not an encoded program");
+    need(r, next(r) == GW_VERSION, "unknown version");
     p->input_count = next_count(r, 2);
     p->output_count = next_count(r, 2);
     p->shape_count = next_count(r, 3);
     p->buffer_count = next_count(r, 4);
     p->task_count = next_count(r, TASK_WORDS);
     p->block_count = next_count(r, 2);
-    p->kernel_count = next_in(r, 0, INT32_MAX, "the number of kernels");
+    p->kernel_count = next_in(r, 0, INT32_MAX, "the number of kernels is invalid");
     p->host_count = next_count(r, 2);
-    need(r, r->failed || p->block_count > 0, "it has no entry");
+    need(r, r->failed || p->block_count > 0, "no entry block");
     need(r, p->input_count + p->output_count < INT32_MAX / 2, "too many inputs and outputs");
     if (r->failed)
         return;
@@ -374,7 +382,7 @@ static void read_program(reader *r, gw_program *p) {
         read_hosts(r, p);
     if (!r->failed)
         check_host_calls(r, p);
-    need(r, r->failed || r->at == r->count, "more words follow");
+    need(r, r->failed || r->at == r->count, "extra data after the end");
     if (!r->failed)
         index_program(r, p);
 }

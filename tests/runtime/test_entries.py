@@ -193,7 +193,7 @@ def onnx_model_of(op: str, shape: list[Any] | None) -> bytes:
         (lambda: {"": decode()}, {}, "names no entry"),
         (lambda: {3: decode()}, {}, "names no entry"),
         (lambda: {"one": decode()}, {"shapes": {"on": {"x": (1, 8)}}}, "did you mean 'one'"),
-        (lambda: {"one": decode()}, {"outputs": ["total"]}, "outputs is a dict"),
+        (lambda: {"one": decode()}, {"outputs": ["total"]}, "outputs must be a dict"),
     ],
 )
 def test_wrong_arguments_are_named(sources: Any, arguments: dict[str, Any], said: str) -> None:

@@ -7,8 +7,8 @@
 #include "events.h"
 #include "process.h"
 
-/* From here on arenas are mapped: zeroed on demand, given back whole, in huge pages where the system has
-   them. */
+/* Arenas of at least this size are mapped: zeroed on demand, released as a whole, in huge pages if the system
+   has them. */
 enum { MAPPED = 1 << 20, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
 
 static int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
@@ -22,7 +22,7 @@ static void release_memory(gw_arena *a) {
     a->bytes = 0;
 }
 
-/* All arenas of a pool have `bytes` now, which is `more` than before. */
+/* Records that the arenas of a pool now have `bytes` in total, `more` than before. */
 static void note_bytes(int64_t more, int64_t bytes) {
     if (more == 0 || !gw_is_recording())
         return;
@@ -30,7 +30,7 @@ static void note_bytes(int64_t more, int64_t bytes) {
     gw_note(&(gw_event){.kind = GW_EVENT_MEMORY, .start = now, .end = now, .a = more, .b = bytes});
 }
 
-/* Never none, so that pointers to empty buffers are not null. */
+/* At least one unit, so that pointers to empty buffers are not null. */
 int64_t gw_arena_held(int64_t bytes) {
     bytes = bytes > 0 ? bytes : ALIGNMENT;
     if (bytes > INT64_MAX - HUGE_PAGE)
@@ -57,8 +57,8 @@ static bool grow(gw_arena *a, int64_t bytes) {
     return a->memory != NULL;
 }
 
-/* The one that was used last time, if it holds the plan; else the smallest that does; else the largest, which
-   grows. */
+/* The arena of the previous run if it is large enough for the plan, else the smallest that is, else the
+   largest, which is then enlarged. */
 static gw_arena **choose(gw_arena_pool *pool, int64_t bytes, const char *last) {
     gw_arena **best = &pool->free;
     for (gw_arena **at = &pool->free; *at; at = &(*at)->next) {

@@ -49,7 +49,7 @@ static int affinity_count(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return CPU_COUNT(&set);
-    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
+    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* there are more CPUs than a cpu_set_t can hold */
 }
 
 /* ceil(quota / period), or 0 for no limit. */
@@ -60,7 +60,7 @@ static int quota_cpus(long long quota, long long period) {
     return cpus > 1 << 20 ? 0 : (int)cpus;
 }
 
-/* How many numbers `folder`/`name` starts with: up to two. */
+/* Reads up to two numbers at the beginning of `folder`/`name`; returns how many there are. */
 static int read_numbers(const char *folder, const char *name, long long *first, long long *second) {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
@@ -78,7 +78,7 @@ static int v2_cpus(const char *folder) { /* "max 100000" or "150000 100000" */
     return read_numbers(folder, "cpu.max", &quota, &period) == 2 ? quota_cpus(quota, period) : 0;
 }
 
-static int v1_cpus(const char *folder) { /* -1 is no limit */
+static int v1_cpus(const char *folder) { /* -1: no limit */
     long long quota, period, unused;
     bool found = read_numbers(folder, "cpu.cfs_quota_us", &quota, &unused) >= 1 &&
                  read_numbers(folder, "cpu.cfs_period_us", &period, &unused) >= 1;

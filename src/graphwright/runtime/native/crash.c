@@ -22,7 +22,8 @@ static struct sigaction before[SIGNALS];
 static atomic_int state; /* of the report */
 static _Thread_local volatile bool is_writer __attribute__((tls_model("initial-exec")));
 
-/* Volatile: a handler reads it. Of the process's own block: reading it first in a handler takes no memory. */
+/* Volatile, since a signal handler reads it. In the static TLS block (initial-exec), so that the first access
+   of a thread, which may be in a handler, allocates nothing. */
 static _Thread_local const gw_site *volatile current __attribute__((tls_model("initial-exec")));
 
 void gw_set_site(const gw_site *site) { current = site; }
@@ -80,11 +81,11 @@ static void report(gw_crash_text *to, const void *data) {
 
 /* ---- signals ---- */
 
-/* What would have happened without us. */
+/* Calls the previous handler, or does the default action of the signal. */
 static void pass_on(int position, siginfo_t *info, void *context) {
     const struct sigaction *to = &before[position];
     const int number = signals[position].number;
-    const int was_sent = info->si_code <= 0; /* a fault comes again when the handler returns */
+    const int was_sent = info->si_code <= 0; /* a fault, in contrast, recurs when the handler returns */
     if (to->sa_flags & SA_SIGINFO) {
         to->sa_sigaction(number, info, context);
     } else if (to->sa_handler == SIG_IGN && was_sent) {
@@ -98,7 +99,7 @@ static void pass_on(int position, siginfo_t *info, void *context) {
     }
 }
 
-/* Until the report of another thread is written: the process ends when one that has faulted goes on. */
+/* Waits until the report of another thread is written: returning from a fault ends the process. */
 static void wait_for_report(void) {
     for (int waited = 0; waited < PATIENCE_MS && atomic_load(&state) == WRITING && !is_writer;
          waited += PAUSE_MS)
@@ -120,7 +121,7 @@ static void handle(int number, siginfo_t *info, void *context) {
     int position = 0, idle = IDLE;
     while (position < SIGNALS - 1 && signals[position].number != number)
         position++;
-    current = NULL; /* a fault in what follows is no kernel's */
+    current = NULL; /* a fault in the code below is not one of a kernel */
     if (site && atomic_compare_exchange_strong(&state, &idle, WRITING)) {
         write_all(&(fault){position, info, site});
         atomic_store(&state, DONE);

@@ -1,5 +1,5 @@
-/* What a fatal signal in a kernel says and writes before the process ends: which kernel of which model it
-   was, and with what the run can be had again. */
+/* Reports a fatal signal in a kernel before the process ends: the kernel and its model, and a folder with
+   which the run can be reproduced. */
 #pragma once
 #include "crash_folder.h"
 
@@ -12,15 +12,15 @@ typedef struct {
     const gw_crash_run *run; /* or NULL: no folder is written */
 } gw_site;
 
-/* From now on, SIGSEGV, SIGBUS, SIGFPE and SIGILL in a kernel say where it was, then go to whoever handled
-   them before. Whoever handles them from later on comes first. The first fault of a process is reported;
-   faults of other threads wait until it is. */
+/* Installs handlers for SIGSEGV, SIGBUS, SIGFPE and SIGILL that report signals in kernels and then call the
+   previous handlers. Handlers that are installed later are called first. Only the first fault of a process is
+   reported; faults of other threads wait for the report. */
 void gw_watch_crashes(void);
 
-/* The launch that runs on this thread; NULL behind it. */
+/* Sets the launch that runs on this thread; NULL when it has ended. */
 void gw_set_site(const gw_site *site);
 
-/* What a crash of the programs that this thread runs from now on writes; NULL: nothing. Returns what was set
-   before. */
+/* Sets what a crash in the programs that this thread runs writes; NULL: nothing. Returns the previous
+ * setting. */
 const gw_crash_run *gw_set_crash_run(const gw_crash_run *run);
 const gw_crash_run *gw_current_crash_run(void);

@@ -9,12 +9,12 @@
 enum { MOST_NAME = 64, MOST_FOLDERS = 10000, COPIED = 1 << 16, PRIVATE_FOLDER = 0700, PRIVATE_FILE = 0600 };
 static const char MODEL[] = "model.om", REPORT[] = "report.txt";
 
-/* A folder while it is written: it has another name until it is whole. */
+/* A folder that is being written: it has a temporary name until it is complete. */
 typedef struct {
     const gw_crash_run *run;
     int parent, folder;
     char name[MOST_NAME], partial[MOST_NAME];
-    const char *at; /* the file that is written, or NULL */
+    const char *at; /* the file being written, or NULL */
 } writer;
 
 static char *append(char *to, const char *text) {
@@ -36,7 +36,7 @@ static void set_name(writer *w, int number) {
     append_number(append(append_number(append(w->name, "crash-"), getpid()), "-"), number);
 }
 
-/* Each process tries its numbers: a folder that exists is never used. */
+/* Finds a number for a new folder: existing folders are never used. */
 static int make_folder(writer *w) {
     for (int number = 1; number < MOST_FOLDERS; number++) {
         struct stat found;
@@ -57,14 +57,14 @@ static int open_file(writer *w, const char *name) {
     return openat(w->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, PRIVATE_FILE);
 }
 
-/* 0, or errno: of what was written before it, or of closing the file. */
+/* Closes the file. Returns 0, or errno of the first write that failed or of closing. */
 static int close_file(int file, int fault) {
     if (close(file) != 0 && !fault && errno != EINTR)
         fault = errno;
     return fault;
 }
 
-/* Memory that cannot be read is 0 in the file, and the report says so. */
+/* Memory that cannot be read is written as 0 and mentioned in the report. */
 static int write_file(writer *w, const gw_crash_file *from, gw_crash_text *report) {
     const int file = open_file(w, from->name);
     if (file < 0)
@@ -95,7 +95,7 @@ static int copy_bytes(int from, int to) {
     }
 }
 
-/* A second name of the file, or a copy where the file system has none. */
+/* Makes a hard link to the file, or a copy if the file system does not support links. */
 static int add_model(writer *w) {
     w->at = MODEL;
     if (linkat(w->parent, w->run->model, w->folder, MODEL, 0) == 0)
@@ -129,7 +129,7 @@ static int finish(writer *w) {
     for (int number = 1; renameat(w->parent, w->partial, w->parent, w->name) != 0; number++) {
         if ((errno != EEXIST && errno != ENOTEMPTY) || number == MOST_FOLDERS)
             return errno;
-        set_name(w, number); /* another process, with the same number elsewhere, was faster */
+        set_name(w, number); /* another process has just taken the number */
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* What a crash in a kernel writes, as Python hands it over before a run. */
+/* What a crash in a kernel writes, as passed by Python before a run. */
 #include <tuple>
 
 #include "binding.hpp"
@@ -26,7 +26,7 @@ struct Memory {
 
 using File = std::tuple<std::string, nb::bytes, nb::object>;
 
-/* A block of this thread in which crashes write a folder. */
+/* A `with` block of this thread in which crashes write a folder. */
 struct CrashRun {
     std::string folder, model, advice;
     std::vector<File> given;

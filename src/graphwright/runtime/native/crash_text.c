@@ -81,7 +81,7 @@ void gw_put_fault(gw_crash_text *to, int fault) {
     gw_put_number(to, fault);
 }
 
-/* Behind the number that begins at `text`; its value, or -1 where it is not below `count`. */
+/* Reads the number at `text`, or -1 if it is not below `count`; returns the position after it. */
 static const char *read_index(const char *text, int64_t count, int64_t *index) {
     *index = 0;
     for (; *text >= '0' && *text <= '9'; text++)

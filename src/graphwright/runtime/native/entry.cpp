@@ -1,8 +1,8 @@
-/* A program's entry: what a run from Python costs besides its kernels.
+/* The fast path of a run from Python, whose overhead is all that a run costs besides its kernels.
 
-   It serves the plain case, arrays just as the program takes them, without a Python frame and without memory
-   besides the outputs'. Of anything else it returns None: the caller then goes the long way, which converts
-   arrays and has words for what is wrong. */
+   It handles arrays that need no conversion, without a Python frame and without memory besides the outputs.
+   In all other cases it returns None; the caller then takes the slow path, which converts arrays and explains
+   errors. */
 #include <memory>
 #include <new>
 
@@ -40,7 +40,7 @@ bool is_plain(PyObject *object, PyObject *dtype, gw_list dims) {
            !PyDataType_REFCHK(found);
 }
 
-/* The plan for arrays that are plain; NULL for others, and for those that do not fit. */
+/* The plan for these arrays; NULL if they need conversion or do not fit the program. */
 gw_plan *plan_for(Entry *e, PyObject *const *arrays, void **data) {
     Program &p = *e->program;
     Local<int64_t, 128> dims(p.program->input_dim_count);
@@ -76,7 +76,7 @@ bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
     return a_bytes > 0 && b_bytes > 0 && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
 }
 
-/* Whether output `i` lies in memory of no input and of no output before it. */
+/* Whether output `i` overlaps no input and no output before it. */
 bool lies_apart(const Program &p, const gw_plan *plan, int64_t i, void *const *inputs, void *const *outputs) {
     for (int64_t j = 0; j < p.program->input_count; j++)
         if (overlap(outputs[i], plan->output_bytes[i], inputs[j], plan->input_bytes[j]))
@@ -87,9 +87,9 @@ bool lies_apart(const Program &p, const gw_plan *plan, int64_t i, void *const *i
     return true;
 }
 
-/* A tuple of arrays, and where their memory lies: those of the dict `targets`, if there is one, by the names
-   of the outputs, all others new. NULL without a Python error if a target does not fit, or is for no output.
- */
+/* A tuple of the output arrays, and their addresses: those in the dict `targets`, if there is one, by the
+   names of the outputs; the others are new. NULL without a Python error if a target does not fit or is for no
+   output. */
 PyObject *make_outputs(const Entry *e, const gw_plan *plan, PyObject *targets, void *const *inputs,
                        void **data) {
     const Program &p = *e->program;
@@ -118,8 +118,8 @@ PyObject *make_outputs(const Entry *e, const gw_plan *plan, PyObject *targets, v
     return outputs;
 }
 
-/* The outputs as a tuple, some of them in `targets` (a dict, or NULL); None for what is not plain or fails:
-   the long way fails again, and says why. */
+/* The outputs as a tuple, some of them in `targets` (a dict, or NULL). None if arrays need conversion or the
+   run fails: the slow path fails again and explains the error. */
 PyObject *outputs_for(Entry *e, PyObject *const *arrays, PyObject *targets) try {
     Program &p = *e->program;
     Local<void *, 32> inputs(p.program->input_count), outputs(p.program->output_count);
@@ -152,7 +152,7 @@ PyObject *call(PyObject *self, PyObject *const *arguments, size_t flags, PyObjec
     return outputs_for(e, arguments, nullptr);
 }
 
-/* As `call`, for a dict of arrays. */
+/* Like `call`, for a dict of arrays. */
 PyObject *outputs_of_feeds(Entry *e, PyObject *feeds, PyObject *targets) try {
     int64_t count = e->program->program->input_count, found = 0;
     if (!PyDict_CheckExact(feeds) || PyDict_GET_SIZE(feeds) != count)
@@ -175,7 +175,7 @@ PyObject *outputs_of_feeds(Entry *e, PyObject *feeds, PyObject *targets) try {
     return PyErr_NoMemory();
 }
 
-/* The number of the output called `name`, or -1. */
+/* The index of the output called `name`, or -1. */
 int64_t output_index(const Entry *e, PyObject *name) {
     int64_t count = PyTuple_GET_SIZE(e->output_names);
     for (int64_t i = 0; i < count; i++)
@@ -187,7 +187,7 @@ int64_t output_index(const Entry *e, PyObject *name) {
     return -1;
 }
 
-/* Whether `names` is None, or a list or tuple of outputs' names. */
+/* Whether `names` is None or a list or tuple of names of outputs. */
 bool are_known(const Entry *e, PyObject *names) {
     if (names == Py_None)
         return true;
@@ -231,7 +231,7 @@ PyObject *run(PyObject *self, PyObject *const *arguments, Py_ssize_t count, bool
     PyObject *names = arguments[1], *targets = count == 3 && arguments[2] != Py_None ? arguments[2] : nullptr;
     if (!are_known(e, names) || (targets && !PyDict_CheckExact(targets)))
         Py_RETURN_NONE;
-    PyObject *copy = PyList_CheckExact(names) ? PyList_AsTuple(names) : Py_NewRef(names); /* nor this list */
+    PyObject *copy = PyList_CheckExact(names) ? PyList_AsTuple(names) : Py_NewRef(names); /* or this list */
     PyObject *outputs = copy ? outputs_of_feeds(e, arguments[0], targets) : nullptr;
     PyObject *result = nullptr;
     if (outputs)
@@ -270,7 +270,7 @@ bool all_texts(PyObject *tuple) {
     return true;
 }
 
-/* Whether the program can run; a Python error is set else. */
+/* Whether the program can run; otherwise sets a Python error. */
 bool is_prepared(Program *program) try {
     program->prepare();
     return true;

@@ -11,7 +11,7 @@
 
 enum { CHUNK = 1023, NAME = 16 };
 
-/* A part of a buffer. The writer makes the next one before it counts an event there. */
+/* A part of a buffer. The writer allocates it before it counts an event in it. */
 typedef struct chunk {
     struct chunk *next;
     gw_event events[CHUNK];
@@ -22,20 +22,21 @@ struct gw_event_buffer {
     int64_t thread;
     char name[NAME];
     gw_counter_group counters;
-    bool counts; /* or has tried to */
+    bool counts; /* whether opening the counters was attempted */
     chunk *first, *last;
-    atomic_int_least64_t count; /* of whole events: what lies before is never written again */
+    atomic_int_least64_t count; /* of complete events, which are never written again */
     atomic_int_least64_t lost;
 };
 
 struct gw_recording {
     int64_t serial;
     atomic_int_least64_t capacity;
-    int readers, references;                       /* under the global lock; a reader has a reference */
-    atomic_int timers;                             /* readers that ask for processor times */
-    atomic_int counting;                           /* readers that ask for counters */
-    int counter_count, counters[GW_MOST_COUNTERS]; /* of the first such reader; they stay */
-    gw_event_buffer *last;                         /* under the global lock */
+    int readers, references; /* under the global lock; a reader has a reference */
+    atomic_int timers;       /* readers that ask for processor times */
+    atomic_int counting;     /* readers that ask for counters */
+    int counter_count,
+        counters[GW_MOST_COUNTERS]; /* those of the first such reader, for the whole recording */
+    gw_event_buffer *last;          /* under the global lock */
     atomic_int_least64_t lost;
 };
 
@@ -83,7 +84,7 @@ void gw_recording_release(gw_recording *r) {
         free_recording(r);
 }
 
-/* Whether the recording has the counters that are asked for, or takes them on. The global lock is held. */
+/* Makes the requested counters those of the recording; false if it has others. The global lock is held. */
 static bool takes_counters(gw_recording *r, const gw_recording_request *request) {
     const size_t bytes = (size_t)request->counter_count * sizeof *request->counters;
     if (request->counter_count > 0 && r->counter_count == 0) {
@@ -134,7 +135,7 @@ void gw_recording_stop(gw_recording *r, const gw_recording_request *request) {
     gw_recording_release(r);
 }
 
-/* The child has one thread, and nobody in it reads. */
+/* The child has only one thread and no readers. */
 void gw_events_after_fork(void) { gw_current_recording = NULL; }
 
 /* ---- writing ---- */
@@ -167,7 +168,7 @@ static gw_event_buffer *open_buffer(gw_recording *r) {
     return b;
 }
 
-/* Where event number `at` of the buffer goes, or NULL. */
+/* The place of event number `at` of the buffer; NULL if memory is exhausted. */
 static gw_event *place(gw_event_buffer *b, int64_t at) {
     if (at % CHUNK == 0) {
         chunk *made = malloc(sizeof *made);
@@ -236,7 +237,8 @@ int64_t gw_buffer_count(const gw_event_buffer *b) {
 int64_t gw_buffer_lost(const gw_event_buffer *b) { return atomic_load(&b->lost); }
 int64_t gw_recording_lost(const gw_recording *r) { return atomic_load(&r->lost); }
 
-/* What lies behind the last of these events belongs to the writer, the pointer to a next part as well. */
+/* Must not read past the last of these events, nor its pointer to the next part: they belong to the writer.
+ */
 void gw_buffer_copy(const gw_event_buffer *b, int64_t first, int64_t end, gw_event *to) {
     if (first >= end)
         return;

@@ -1,5 +1,5 @@
-/* Recordings for Python: the events of all threads as bytes, and what belongs to them: plans by serial, texts
-   by number. */
+/* Recordings for Python: the events of all threads as bytes, and the plans (by serial) and texts (by number)
+   that they refer to. */
 #include <map>
 
 #include "binding.hpp"
@@ -10,7 +10,7 @@ extern "C" {
 
 namespace {
 
-/* Of the recording at hand; the GIL is held. */
+/* What the events of the active recording refer to; guarded by the GIL. */
 struct Told {
     int readers = 0;
     nb::object plans, texts; /* serial -> (about, numbers); text -> number */
@@ -35,15 +35,16 @@ void leave() {
 
 int checked_counter(int counter) {
     if (counter < 0 || counter >= GW_COUNTERS)
-        throw nb::value_error("there is no such counter");
+        throw nb::value_error("unknown counter");
     return counter;
 }
 
-/* What happens in the process from the beginning on until `stop`. */
+/* Records the events of the process until `stop`. */
 struct Recording {
     gw_recording *recording;
     gw_recording_request request;
-    std::map<const gw_event_buffer *, std::pair<int64_t, int64_t>> before; /* events and losses of others */
+    std::map<const gw_event_buffer *, std::pair<int64_t, int64_t>>
+        before; /* events recorded and lost before */
     int64_t lost_before;
     nb::object plans, texts;
 
@@ -52,13 +53,13 @@ struct Recording {
         if (capacity < 1)
             throw nb::value_error("capacity must be at least 1");
         if (counters.size() > GW_MOST_COUNTERS)
-            throw nb::value_error("there may be 4 counters at most");
+            throw nb::value_error("at most 4 counters are supported");
         for (size_t i = 0; i < counters.size(); i++)
             request.counters[i] = checked_counter(counters[i]);
         bool clash = false;
         recording = gw_recording_start(&request, &clash);
         if (clash)
-            throw nb::value_error("another recording has other counters");
+            throw nb::value_error("another recording uses other counters");
         if (!recording)
             throw std::bad_alloc();
         join();
@@ -80,7 +81,7 @@ struct Recording {
         leave();
     }
 
-    /* A tuple for each thread: its number, its name, its events, how many are lost. */
+    /* A tuple for each thread: its number, its name, its events, the number of lost events. */
     nb::list threads() const {
         nb::list result;
         for (gw_event_buffer *b = recording ? gw_last_buffer(recording) : nullptr; b;
@@ -102,7 +103,7 @@ struct Recording {
     int64_t lost() const { return recording ? gw_recording_lost(recording) - lost_before : 0; }
 };
 
-/* The number of `text` in the recording at hand. */
+/* The number of `text` in the active recording. */
 int64_t number_of(nb::handle text) {
     nb::object found = nb::steal(PyObject_CallMethod(told->texts.ptr(), "setdefault", "On", text.ptr(),
                                                      PyDict_GET_SIZE(told->texts.ptr())));
@@ -111,10 +112,10 @@ int64_t number_of(nb::handle text) {
     return nb::cast<int64_t>(found);
 }
 
-/* Adds an event of a kind of Python's to this thread's; nothing unless somebody records. */
+/* Records an event of this thread, of a kind that Python defines, if a recording is active. */
 void record(int kind, nb::str text, int64_t start, int64_t end, int64_t a, int64_t b) {
     if (kind < GW_EVENT_OTHERS)
-        throw nb::value_error("the kind is one of the runtime's own");
+        throw nb::value_error("the kind is reserved for the runtime");
     if (!gw_is_recording() || !told || told->readers == 0)
         return;
     const gw_event event = {start, end, kind, 0, 0, number_of(text), a, b, 0, {}};
@@ -123,14 +124,14 @@ void record(int kind, nb::str text, int64_t start, int64_t end, int64_t a, int64
 
 } // namespace
 
-/* Without memory for them the events stay, and their readers say that the plan is not known. */
+/* If memory is exhausted, the events remain and readers report an unknown plan. */
 void note_plan(const Program &p, const gw_plan *plan) try {
     if (!told || told->readers == 0)
         return;
     nb::object plans = told->plans, serial = nb::int_(plan->serial);
     if (PyDict_Contains(plans.ptr(), serial.ptr()) == 0)
         plans[serial] = nb::make_tuple(p.about, plan_info(p, plan));
-} catch (nb::python_error &) { /* it takes the error with it */
+} catch (nb::python_error &) { /* clears the Python error */
 } catch (const std::bad_alloc &) {
 }
 

@@ -7,14 +7,14 @@
 
 #include "counters.h"
 
-/* Python has kinds of its own from GW_EVENT_OTHERS on. */
+/* Kinds from GW_EVENT_OTHERS on are defined in Python. */
 enum {
     GW_EVENT_RUN,    /* of a plan */
     GW_EVENT_PIECE,  /* units [a, b) of a task, on one thread */
     GW_EVENT_OPEN,   /* an IF or a LOOP begins */
     GW_EVENT_CLOSE,  /* an IF or a LOOP ends */
-    GW_EVENT_PLAN,   /* is taken from the cache (a is 1) or made (0) */
-    GW_EVENT_MEMORY, /* an arena has a bytes more; b are those of all arenas of its pool */
+    GW_EVENT_PLAN,   /* a plan is found in the cache (a is 1) or made (0) */
+    GW_EVENT_MEMORY, /* an arena has grown by a bytes; all arenas of its pool have b */
     GW_EVENT_OTHERS
 };
 
@@ -39,9 +39,9 @@ typedef struct {
 typedef struct gw_recording gw_recording;
 typedef struct gw_event_buffer gw_event_buffer;
 
-/* ---- who records ---- */
+/* ---- writers ---- */
 
-extern gw_recording *gw_current_recording; /* or NULL; gw_recording_take has it safely */
+extern gw_recording *gw_current_recording; /* or NULL; use gw_recording_take to access it */
 
 static inline bool gw_is_recording(void) {
     return __atomic_load_n(&gw_current_recording, __ATOMIC_RELAXED) != NULL;
@@ -60,11 +60,11 @@ void gw_count(gw_recording *recording, int64_t values[GW_MOST_COUNTERS]);
 
 /* Records an event of this thread. */
 void gw_record(gw_recording *recording, const gw_event *event);
-/* As gw_record, without a reference: records the event if a recording is active. */
+/* Like gw_record, without a reference: records the event if a recording is active. */
 void gw_note(const gw_event *event);
 int64_t gw_next_run(void);
 
-/* ---- who reads ---- */
+/* ---- readers ---- */
 
 /* Starts a recording, or joins the active one. NULL if there is no memory, or if another reader uses other
    counters, which sets `*clash`. */
@@ -72,10 +72,10 @@ gw_recording *gw_recording_start(const gw_recording_request *request, bool *clas
 /* Leaves the recording, which ends with its last reader; its memory is freed with the last reference. */
 void gw_recording_stop(gw_recording *recording, const gw_recording_request *request);
 
-/* The buffers so far; each has one before it, or NULL. */
+/* The last buffer so far; gw_buffer_before gives the one before it, or NULL. */
 gw_event_buffer *gw_last_buffer(gw_recording *recording);
 gw_event_buffer *gw_buffer_before(const gw_event_buffer *buffer);
-int64_t gw_buffer_thread(const gw_event_buffer *buffer); /* as the system numbers it */
+int64_t gw_buffer_thread(const gw_event_buffer *buffer); /* the thread id of the system */
 const char *gw_buffer_name(const gw_event_buffer *buffer);
 int64_t gw_buffer_count(const gw_event_buffer *buffer);
 int64_t gw_buffer_lost(const gw_event_buffer *buffer);

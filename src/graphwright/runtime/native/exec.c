@@ -11,7 +11,7 @@ static void resolve(const gw_call *call, int64_t operand) {
     call->context->pointers[operand] = (void *)(base + (uintptr_t)call->plan->operand_offsets[operand]);
 }
 
-/* Resolves the addresses of all operands. Those in weights and arena stay the same between runs of a plan. */
+/* Computes the addresses of all operands. Those in weights and arena do not change between runs of a plan. */
 static void resolve_operands(const gw_call *call) {
     gw_context *c = call->context;
     const gw_program *p = call->program;
@@ -51,7 +51,7 @@ static bool execute(gw_run *r) {
     return !atomic_load(&r->failed);
 }
 
-/* As execute, and records an event. */
+/* Like execute, but records an event. */
 static bool execute_recorded(gw_run *r) {
     const gw_plan *plan = r->call->plan;
     r->number = gw_next_run();

@@ -6,7 +6,7 @@
 
 enum { FEW_OPERANDS = 30 };
 
-/* A launch, or a kernel that a launch calls. */
+/* A launch, or a kernel that the kernel of a launch calls. */
 typedef struct {
     const gw_program *program;
     const gw_links *links;
@@ -15,7 +15,7 @@ typedef struct {
     gw_error *error;
     const int64_t *args;
     int64_t arg_count, first_operand, operand_count;
-    int64_t inside; /* bits: operands that its caller has in scratch */
+    int64_t inside; /* bits: operands in the scratch memory of its caller */
     int64_t *reach; /* of the task's operands, to be filled; or NULL */
 } launch;
 
@@ -31,7 +31,7 @@ static void keep_reach(const launch *l, int64_t k, double end) {
 
 static bool is_inside(const launch *l, int64_t k) { return k < 64 && l->inside >> k & 1; }
 
-/* Whether the operands from `first` up to `last` hold what is touched of them. */
+/* Whether accesses up to `ends` bytes stay within the operands [first, last). */
 static bool holds(const launch *l, int64_t first, int64_t last, const double *ends) {
     for (int64_t k = first; k < last; k++, ends++) {
         const gw_operand *o = operand_of(l, k);
@@ -50,7 +50,7 @@ static bool holds(const launch *l, int64_t first, int64_t last, const double *en
     return true;
 }
 
-/* The epilogue's place among the operands; -1 if there is none. */
+/* The position of the epilogue among the operands; -1 if there is none. */
 static int64_t hook_of(const launch *l) {
     for (int64_t k = 0; k < l->operand_count; k++)
         if (operand_of(l, k)->buffer == GW_OPERAND_FUNCTION)
@@ -80,7 +80,7 @@ static bool hook_stays(const launch *l, double *out, int64_t hook) {
     return holds(l, hook + 1, l->operand_count, out + GW_EXTENT_FIRST);
 }
 
-/* What a kernel and its epilogue touch, as `out` has it of the kernel. */
+/* Checks the operands of a kernel, whose extent function wrote `out`, and of its epilogue. */
 static bool operands_hold(const launch *l, double *out, int64_t hook) {
     int64_t own = out[GW_EXTENT_ARGS] > 0 ? (int64_t)out[GW_EXTENT_HOOK] : l->operand_count;
     if ((hook >= 0 && hook != own) || (own < l->operand_count && operand_of(l, own)->buffer >= 0))
@@ -88,7 +88,7 @@ static bool operands_hold(const launch *l, double *out, int64_t hook) {
     return holds(l, 0, own, out + GW_EXTENT_FIRST) && (hook < 0 || hook_stays(l, out, hook));
 }
 
-/* One of the kernels that a kernel calls; `of`: what it says of this one. */
+/* Checks a kernel that the kernel of `whole` calls and describes in `of`. */
 static bool part_stays(const launch *whole, const double *of) {
     launch l = *whole;
     l.args += (int64_t)of[GW_PART_FIRST_ARG];
@@ -165,7 +165,8 @@ bool gw_is_in_bounds(const gw_program *program, const gw_links *links, const gw_
 
 /* ---- bytes ---- */
 
-/* All that is there behind the beginning of an operand; of a copy, what it moves. */
+/* The bytes from the beginning of an operand to the end of its buffer; of a copy, the bytes that it copies.
+ */
 static int64_t room_of(const gw_program *program, const gw_plan *plan, int64_t task, int64_t k) {
     const gw_task *t = &program->tasks[task];
     const gw_operand *o = &program->operands[t->first_operand + k];
@@ -183,7 +184,7 @@ static bool is_written(const gw_task *t, int64_t k) {
     return false;
 }
 
-/* An operand before `k` that is read from the same place; -1 if there is none. */
+/* An operand before `k` that is read from the same address; -1 if there is none. */
 static int64_t same_read(const gw_program *program, const gw_plan *plan, const gw_task *t, int64_t k) {
     const gw_operand *all = program->operands + t->first_operand;
     for (int64_t i = 0; i < k && all[k].buffer >= 0; i++)

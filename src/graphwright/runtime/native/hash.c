@@ -10,7 +10,7 @@
    ("Toeplitz") makes the words independent. */
 
 enum { WORDS = GW_HASH_CHUNK / 8, SHIFT = 2 };
-enum { GIVEN_BACK = 1024 }; /* chunks that are read before their pages are given back */
+enum { GIVEN_BACK = 1024 }; /* number of chunks after which their pages are released */
 
 static uint64_t key[WORDS + SHIFT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;

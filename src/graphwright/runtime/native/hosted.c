@@ -41,7 +41,7 @@ void gw_hosted_leave(gw_hosted *hosted, int slot) {
         gw_futex_wake(&hosted->departures, INT_MAX);
 }
 
-/* This thread is about to sleep: those that do not get on go on here. */
+/* Moves stalled threads to the core of this thread, which is about to sleep. */
 static void fetch_stalled(gw_hosted *hosted) {
     int64_t before[GW_MAX_THREADS] = {0};
     for (int slot = 0; slot < hosted->limit; slot++)

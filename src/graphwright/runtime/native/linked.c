@@ -7,7 +7,7 @@
 #include "loader.h"
 
 enum { SYMBOL = 512 };
-#define FOREIGN "plugin_" /* how modules of users' own C begin */
+#define FOREIGN "plugin_" /* the prefix of the modules of plugins */
 
 bool gw_linked_decode(gw_linked *linked, const void *words, size_t size, int plans, gw_arena_pool *arenas,
                       gw_error *error) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #ifndef MFD_EXEC
-#define MFD_EXEC 0x10u /* Linux 6.3: asks for an executable file where the default is none */
+#define MFD_EXEC 0x10u /* Linux 6.3: requests an executable file if that is not the default */
 #endif
 
 static void *open_object(const char *path, gw_error *error) {
@@ -37,11 +37,9 @@ static bool write_all(int file, const char *data, size_t size) {
     return true;
 }
 
-/* glibc takes an object for one that is loaded already if the path is spelled alike, and descriptors' numbers
-   come again: each load spells its path in a way of its own, one '/' or '/.' for each bit of a serial number,
-   and for each bit of the place where this copy of the runtime, of which a process may have several, keeps
-   it.
- */
+/* glibc identifies loaded objects by their paths, and numbers of file descriptors are reused. So each load
+   spells its path differently: one '/' or '/.' for each bit of a serial number and of the address of the
+   serial number, which tells apart several copies of this runtime in a process. */
 static void own_path(char *path, size_t size, int file) {
     static atomic_uint serial;
     size_t end = (size_t)snprintf(path, size, "/proc/self/fd");

@@ -1,5 +1,4 @@
-/* graphwright._native: the C runtime for Python. What is here converts arguments; what it does lies in the C
-   files. */
+/* graphwright._native: the bindings of the C runtime for Python. They only convert arguments and results. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -66,10 +65,9 @@ void define_exceptions(nb::module_ &m) {
     }
 }
 
-/* ---- the interpreter's end ----
-   A thread that asks for the GIL when the interpreter ends is terminated, by unwinding through frames that do
-   not allow it. So from the first moment of the end such threads are put to sleep instead, as CPython 3.14
-   does. */
+/* ---- finalization of the interpreter ----
+   A thread that requests the GIL during finalization is terminated by unwinding its stack, through frames
+   that do not allow it. So such threads are suspended instead, as CPython 3.14 does. */
 
 std::atomic<int> inside{0};
 static std::atomic<bool> closing{false};
@@ -84,8 +82,8 @@ void come_inside() {
         pause();
 }
 
-/* Called at exit: lets no one in any more, and waits for who is inside; not for ever, a host function may
-   hang. */
+/* Called at exit: lets no more threads take the GIL and waits for those that are about to, for a limited
+   time, as a host function may hang. */
 static void close_interpreter() {
     constexpr int64_t patience = 10'000'000'000;
     closing_thread = pthread_self();
@@ -96,7 +94,7 @@ static void close_interpreter() {
     }
 }
 
-/* Of a forked process's threads one goes on. */
+/* A forked process has only one thread. */
 static void forget_threads() { inside = 0; }
 
 void enter_python(PyThreadState *state) {
@@ -172,7 +170,8 @@ nb::tuple plan_memory(const std::vector<int64_t> &sizes, const std::vector<std::
     return nb::make_tuple(list_of(offsets.data(), (int64_t)sizes.size()), arena);
 }
 
-/* Bytes that are hashed, and what stands for them there: NH of their chunks, and what is behind the last. */
+/* Bytes to hash, and their condensed form: the NH hashes of their chunks, then the bytes after the last
+ * chunk. */
 struct Content {
     Py_buffer view = {};
     nb::object condensed;
@@ -205,7 +204,7 @@ nb::list condense_all(nb::handle given, bool mapped) {
         contents.emplace_back(data);
     nb::list result;
     {
-        nb::gil_scoped_release release; /* once for all: who asks for it again waits for others */
+        nb::gil_scoped_release release; /* once for all contents, as getting the GIL again may take long */
         for (Content &content : contents)
             content.condense(mapped);
     }
@@ -235,7 +234,7 @@ void need_numpy() {
 }
 
 NB_MODULE(_native, m) {
-    nb::set_leak_warnings(false); /* threads that sleep at the interpreter's end hold what they used */
+    nb::set_leak_warnings(false); /* threads suspended at finalization keep their objects alive */
     define_exceptions(m);
     m.def("isa", gw_cpu_isa);
     m.def("has_bf16", [] { return gw_cpu_has_bf16() != 0; });

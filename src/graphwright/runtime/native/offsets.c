@@ -18,7 +18,8 @@ typedef struct {
     int64_t begin, end;
 } extent;
 
-/* The tightest gap between the extents, sorted by their begin, that holds `size`; or the end of all. */
+/* The smallest gap of at least `size` between the extents, which are sorted by their begin; or the end of
+ * all. */
 static int64_t best_gap(const extent *taken, int64_t count, int64_t size) {
     int64_t best = -1, best_gap = INT64_MAX, end = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -37,7 +38,7 @@ static void add_in_order(extent *taken, int64_t count, extent added) {
     taken[count] = added;
 }
 
-/* Conflicts both ways: those of buffer i become other[first[i]] .. other[first[i + 1]]. */
+/* Makes conflicts symmetric: those of buffer i become other[first[i]] .. other[first[i + 1]]. */
 static void turn_both_ways(int64_t count, const int64_t *starts, const int64_t *conflicts, int64_t *first,
                            int64_t *other) {
     for (int64_t i = 0; i < count; i++)
@@ -52,17 +53,17 @@ static void turn_both_ways(int64_t count, const int64_t *starts, const int64_t *
         }
 }
 
-/* What is to be placed, and room to work in. */
+/* The buffers to place, and working memory. */
 typedef struct {
     int64_t count;
     const int64_t *sizes;         /* multiples of the alignment */
-    const int64_t *first, *other; /* conflicts, both ways */
+    const int64_t *first, *other; /* symmetric conflicts */
     extent *taken;
-    int64_t work, most_work; /* extents that were looked at so far, and may be */
+    int64_t work, most_work; /* extents examined so far, and the maximum */
 } placing;
 
-/* Buffers in this order, each in the tightest gap between those before it: those from position `start` on,
-   the others have their offsets. The bytes of the arena, INT64_MAX as soon as they are beyond `limit`. */
+/* Places the buffers from position `start` of the order on, each in the smallest gap between those before it.
+   Returns the size of the arena in bytes, or INT64_MAX as soon as it exceeds `limit`. */
 static int64_t place_from(placing *p, const int64_t *order, int64_t start, int64_t limit, int64_t *offsets) {
     int64_t arena = 0;
     for (int64_t i = 0; i < start; i++)
@@ -87,9 +88,10 @@ static int64_t place_from(placing *p, const int64_t *order, int64_t start, int64
     return arena;
 }
 
-/* The heaviest clique of conflicts, which no arena is smaller than: exact where they are those of intervals,
-   as in one stream. Maximum cardinality search: Tarjan and Yannakakis, Simple Linear-Time Algorithms to Test
-   Chordality of Graphs, 1984. `seen` counts the conflicts with buffers that were visited; -1 of one that was.
+/* The size of the heaviest clique of conflicts, a lower bound of the arena: exact if they are conflicts of
+   intervals, as in one stream. Maximum cardinality search: Tarjan and Yannakakis, Simple Linear-Time
+   Algorithms to Test Chordality of Graphs, 1984. `seen` counts the conflicts with buffers that were visited;
+   -1 of one that was.
  */
 static int64_t heaviest_clique(const placing *p, int64_t *seen) {
     int64_t heaviest = 0;
@@ -121,14 +123,14 @@ static uint64_t next_random(uint64_t *state) {
     return *state >> 33;
 }
 
-/* Take the item at `from` out and put it in at `to`, which is not behind it. */
+/* Moves the item at `from` to `to`, which must not be after it. */
 static void advance(int64_t *order, int64_t from, int64_t to) {
     int64_t item = order[from];
     memmove(order + to + 1, order + to, (size_t)(from - to) * sizeof *order);
     order[to] = item;
 }
 
-/* A position that ends the arena or touches one that does, and is not the first. */
+/* The position of a buffer at the end of the arena, or of one that conflicts with it. */
 static int64_t blocking(const placing *p, const int64_t *order, const int64_t *offsets, int64_t arena,
                         uint64_t *state) {
     int64_t top = -1;
@@ -145,9 +147,9 @@ static int64_t blocking(const placing *p, const int64_t *order, const int64_t *o
     return top;
 }
 
-/* Iterated greedy: let a buffer that blocks choose its place earlier, keep what is not worse. Ruiz and
-   Stuetzle, A Simple and Effective Iterated Greedy Algorithm, 2007. Steps, not time, bound it: the same on
-   any machine. */
+/* Iterated greedy search: places a blocking buffer earlier and keeps orders that are not worse. Ruiz and
+   Stuetzle, A Simple and Effective Iterated Greedy Algorithm, 2007. It is bounded by steps, not by time,
+   so that all machines give the same result. */
 static int64_t search(placing *p, int64_t *best, int64_t *offsets, int64_t *trial, int64_t *trial_offsets,
                       int64_t arena, int64_t bound) {
     uint64_t state = 1;

@@ -1,4 +1,4 @@
-/* Where the buffers of one arena lie. */
+/* Offsets of the buffers in an arena. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,8 +7,8 @@
 
 enum { GW_ALIGNMENT = 64 };
 
-/* Extents that a search for better offsets may look at, about 5 ns each: of a program that has one plan, and
-   of one whose new shape is planned while its first run waits. */
+/* Bounds of the search for better offsets, as extents that it examines (about 5 ns each): for a program with
+   only one plan, and for one that is planned for new shapes while a run waits. */
 enum { GW_PLACING_ONCE = 2000000, GW_PLACING_OFTEN = 200000 };
 
 /* Offsets of buffers in one arena such that no two that conflict overlap; all are multiples of 64.

@@ -1,6 +1,6 @@
-/* Memory of outputs that are not small, used again for later ones: the allocator would map each anew or give
-   its end back, and every page of it would have to be found and cleared while a kernel writes. NumPy frees an
-   array by the allocator that made it. */
+/* Reuses the memory of larger outputs. The system allocator would map and unmap it for each output, so that
+   kernels would pay for page faults and zeroed pages. NumPy frees an array with the allocator that made it.
+ */
 #include "binding.hpp"
 
 #include <cstring>
@@ -12,15 +12,15 @@ extern "C" {
 
 namespace {
 
-/* From here on glibc may map a block by itself, or give it back to the system when it is freed. */
+/* From this size on, glibc may map a block separately or return it to the system when it is freed. */
 constexpr size_t MEDIUM = (size_t)128 << 10;
-/* From here on blocks are made of huge pages. */
+/* From this size on, blocks use huge pages. */
 constexpr size_t LARGE = (size_t)32 << 20;
-/* Where data begin in a block: in the middle of a page, since arrays at the start of theirs would meet others
-   in a set of the cache. */
+/* The offset of the data in a block: in the middle of a page, since arrays at the start of pages would share
+   cache sets. */
 constexpr size_t AHEAD = 2112;
 constexpr size_t HUGE_PAGE = (size_t)2 << 20;
-/* Medium blocks are multiples of this, so that outputs of nearly one size share them. */
+/* Sizes of medium blocks are multiples of this, so that outputs of similar size can reuse them. */
 constexpr size_t STEP = (size_t)64 << 10;
 
 struct Block {
@@ -28,7 +28,7 @@ struct Block {
     Block *next;
 };
 
-/* While it lives, no other thread looks at the free blocks, and no process forks. */
+/* Holds the global lock: no other thread accesses the free blocks, and the process does not fork. */
 struct Guard {
     Guard() { gw_global_lock(); }
     ~Guard() { gw_global_unlock(); }
@@ -36,7 +36,7 @@ struct Guard {
     Guard &operator=(const Guard &) = delete;
 };
 
-/* Free blocks, the last one freed first: `limit` bytes at most. */
+/* Free blocks, most recently freed first, at most `limit` bytes. */
 struct Spare {
     size_t limit;
     Block *first = nullptr;
@@ -47,7 +47,7 @@ Spare medium{(size_t)32 << 20}, large{(size_t)256 << 20};
 
 Spare &spare_of(size_t bytes) { return bytes < LARGE ? medium : large; }
 
-/* Takes a block out of its list. */
+/* Removes a block from its list. */
 Block *unlinked(Spare &spare, Block **at) {
     Block *found = *at;
     *at = found->next;
@@ -55,7 +55,7 @@ Block *unlinked(Spare &spare, Block **at) {
     return found;
 }
 
-/* The smallest free block that holds `bytes` and is not much larger. */
+/* Takes the smallest free block of at least `bytes` that is not much larger, or returns null. */
 Block *take(size_t bytes) {
     Guard guard;
     Spare &spare = spare_of(bytes);
@@ -67,7 +67,7 @@ Block *take(size_t bytes) {
     return best ? unlinked(spare, best) : nullptr;
 }
 
-/* Keeps a block, in place of those that were freed first. */
+/* Adds a free block, and unmaps the oldest ones beyond the limit. */
 void give(Block *block) {
     Guard guard;
     Spare &spare = spare_of(block->bytes);
@@ -83,7 +83,7 @@ void give(Block *block) {
     }
 }
 
-/* Bytes of the block of an output. */
+/* The size of the block for an output of `size` bytes. */
 size_t block_bytes(size_t size) {
     const size_t step = size + AHEAD < LARGE - STEP ? STEP : HUGE_PAGE;
     return (size + AHEAD + step - 1) / step * step;

@@ -11,11 +11,11 @@
 #include "process.h"
 #include "shape.h"
 
-/* Measured: a thread that wakes costs about 5 us, handing out a chunk 0.1 us; 8 to 16 chunks a region even
-   out neighbours, and in a long region more, as all threads wait for the last chunk. */
+/* Measured: waking a thread costs about 5 us, handing out a chunk 0.1 us. 8 to 16 chunks per region balance
+   the load despite other processes; a long region gets more, as all threads wait for the last chunk. */
 enum { HEAVY_NS = 8000, CHUNK_NS = 2500, LONG_CHUNK_NS = 100000, BRIEF_NS = 5000 };
 enum { CHUNKS = 16, LONG_CHUNKS = 64 };
-/* Measured: asking a host for its threads costs about 20 us, and they come after 50 us. */
+/* Measured: requesting threads from a host costs about 20 us, and they arrive after 50 us. */
 enum { SHARED_NS = 100000 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -41,11 +41,11 @@ static bool range_fits(int64_t offset, int64_t bytes, int64_t size) {
     return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
 }
 
-/* A size of a task; one in a branch may be negative, as that is not taken at these sizes, or refuses them
- * first. */
+/* A size of a task. In a branch it may be negative, which counts as 0: at these sizes the branch is not
+   taken, or rejects them. */
 static int64_t size_in(const gw_task *t, int64_t size) { return size < 0 && t->block != 0 ? 0 : size; }
 
-/* Sizes of all buffers, each within the memory that holds it. */
+/* Computes the sizes of all buffers and checks that each one fits its memory. */
 static bool size_buffers(const maker *m) {
     const gw_program *p = m->program;
     for (int64_t i = 0; i < p->buffer_count; i++) {
@@ -76,7 +76,7 @@ static bool size_ports(const maker *m, const gw_port *ports, int64_t count, int6
 
 static int64_t align(int64_t size) { return (size + GW_ALIGNMENT - 1) / GW_ALIGNMENT * GW_ALIGNMENT; }
 
-/* Whether no size of an input may vary. */
+/* Whether all input shapes are constant. */
 static bool has_one_shape(const gw_program *p) {
     for (int64_t i = 0; i < p->input_count; i++)
         for (int64_t axis = 0; axis < p->inputs[i].dims.count; axis++)
@@ -119,7 +119,8 @@ static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t b
     }
     int64_t offset = gw_operand_begin(m->plan, o);
     if (!range_fits(offset, bytes, m->plan->sizes[o->buffer]))
-        return gw_fail(m->error, GW_E_PLAN, "task %lld: %lld bytes at %lld leave buffer %lld of %lld bytes",
+        return gw_fail(m->error, GW_E_PLAN,
+                       "task %lld: %lld bytes at offset %lld exceed buffer %lld of %lld bytes",
                        (long long)task, (long long)bytes, (long long)offset, (long long)o->buffer,
                        (long long)m->plan->sizes[o->buffer]);
     const gw_buffer *b = &p->buffers[o->buffer];
@@ -129,13 +130,13 @@ static bool place_operand(const maker *m, int64_t task, int64_t index, int64_t b
     return true;
 }
 
-/* A bool's, or those of a number that counts blocks. */
+/* The size of the condition of an IF: a bool, or an index of a block. */
 static int64_t index_bytes(const maker *m, const gw_task *t) {
     return t->args.count > 0 ? m->plan->registers[t->args.at[0]] : 1;
 }
 
-/* Bytes that the runtime itself, not a kernel, touches of a task's operand; rows are checked when they are
-   copied. */
+/* The bytes of an operand that the runtime itself accesses, not a kernel. Rows are checked when they are
+ * copied. */
 static bool accessed_bytes(const maker *m, const gw_task *t, int64_t operand, int64_t *bytes) {
     const int64_t *registers = m->plan->registers, number = sizeof(int64_t);
     *bytes = 0;
@@ -156,7 +157,7 @@ static bool accessed_bytes(const maker *m, const gw_task *t, int64_t operand, in
     return true;
 }
 
-/* Runs of a LOOP at most; rows that a COPY to rows has room for. */
+/* The maximum number of iterations of a LOOP; the number of rows that fit the target of a COPY to rows. */
 static int64_t limit_of(const maker *m, const gw_task *t) {
     const int64_t *registers = m->plan->registers;
     if (t->kind == GW_LOOP)
@@ -169,8 +170,8 @@ static int64_t limit_of(const maker *m, const gw_task *t) {
     return bytes > 0 ? room / bytes : INT64_MAX;
 }
 
-/* Whether a launch stays within its operands. One in a branch, which may never be taken with these sizes, is
-   refused when it is launched. */
+/* Whether a launch stays within its operands. A launch in a branch fails only when it runs, as the branch may
+   never be taken at these sizes. */
 static bool check_bounds(const maker *m, int64_t index) {
     if (gw_is_in_bounds(m->program, m->links, m->plan, index, m->error))
         return true;
@@ -232,7 +233,7 @@ static bool is_light(const maker *m, int64_t block) {
     return true;
 }
 
-/* Whether the estimates of all tasks together are known to be short. */
+/* Whether the estimated time of all tasks is known and short. */
 static bool is_brief(const maker *m) {
     const gw_program *p = m->program;
     int64_t total = 0;
@@ -245,7 +246,7 @@ static bool is_brief(const maker *m) {
     return true;
 }
 
-/* Whether a LOOP repeats the block, or one around it. */
+/* Whether the block is in the body of a LOOP. */
 static bool is_repeated(const gw_program *p, int64_t block) {
     for (int64_t task; (task = p->blocks[block].parent) >= 0; block = p->tasks[task].block)
         if (p->tasks[task].kind == GW_LOOP)
@@ -267,7 +268,7 @@ static bool is_shared(const maker *m) {
     return total >= SHARED_NS;
 }
 
-/* A plan and its tables, all zero, in one piece of memory: a loop may make a plan for each of its runs. */
+/* Allocates a plan and its tables, zeroed, at once: a loop may make a plan in each iteration. */
 static gw_plan *allocate(const gw_program *p) {
     const int64_t counts[] = {p->input_dim_count, p->shape_count, p->buffer_count, p->buffer_count,
                               p->operand_count,   p->arg_count,   p->input_count,  p->output_count};
@@ -342,7 +343,7 @@ static gw_plan *find(gw_plan_cache *cache, const gw_program *program, const int6
     return NULL;
 }
 
-/* The plan that falls out, if any: the caller releases it. */
+/* Adds a plan to the cache. Returns the plan that is evicted, which the caller releases, or NULL. */
 static gw_plan *insert(gw_plan_cache *cache, gw_plan *plan) {
     plan->references++;
     plan->next = cache->first;
@@ -374,7 +375,7 @@ static gw_plan *take(gw_plan_cache *cache, const gw_program *program, const gw_l
     if (plan || !(plan = make_plan(program, links, dims, threads, error)))
         return plan;
     gw_global_lock();
-    gw_plan *other = find(cache, program, dims, threads); /* another thread may have been faster */
+    gw_plan *other = find(cache, program, dims, threads); /* another thread may have added it meanwhile */
     gw_plan *old = other ? plan : insert(cache, plan);
     gw_global_unlock();
     if (old)
@@ -411,7 +412,7 @@ void gw_plan_cache_clear(gw_plan_cache *cache) {
     cache->count = 0;
     gw_global_unlock();
     while (plan) {
-        gw_plan *next = plan->next; /* who still runs it does not look at this */
+        gw_plan *next = plan->next; /* runs of the plan do not use this field */
         gw_plan_release(plan);
         plan = next;
     }

@@ -6,21 +6,21 @@
 
 enum { GW_MAX_THREADS = 256 };
 enum { GW_MOST_CHUNKS = 4 * GW_MAX_THREADS };
-/* The most chunks of a launch on so many threads. */
+/* The maximum number of chunks of a launch on that many threads. */
 int gw_most_chunks(int threads);
-enum { GW_COPY_CHUNK = 4096 }; /* bytes of a copy that one thread does at least */
+enum { GW_COPY_CHUNK = 4096 }; /* minimum bytes of a copy per thread */
 enum { GW_OUT_OF_BOUNDS = 3 }; /* the code of a launch that would access memory outside its operands */
 
-/* The numbers of a task. */
+/* The values of a task in a plan. */
 typedef struct {
-    int64_t grid;                    /* of a COPY, its pieces */
-    int64_t bytes;                   /* COPY; of an IF's index */
-    int64_t limit;                   /* most iterations of a LOOP, rows of a COPY to rows */
-    int64_t scratch, scratch_stride; /* offset in the arena; from one thread's to the next; -1 if none */
-    int32_t chunks;                  /* that the grid is handed out in */
+    int64_t grid;                    /* of a COPY: its chunks */
+    int64_t bytes;                   /* of a COPY; of the condition of an IF */
+    int64_t limit;                   /* maximum iterations of a LOOP; rows of a COPY to rows */
+    int64_t scratch, scratch_stride; /* offset in the arena, -1 if none; bytes between the threads */
+    int32_t chunks;                  /* number of parts into which the grid is split */
     bool heavy;                      /* worth waking a thread for */
-    bool light;                      /* LOOP: no task of its body is */
-    bool out_of_bounds;              /* in a branch or loop: it fails when it is launched */
+    bool light;                      /* of a LOOP: no task of its body is heavy */
+    bool out_of_bounds;              /* of a launch in a branch or loop: it fails when it runs */
 } gw_step;
 
 typedef struct gw_plan {
@@ -37,8 +37,8 @@ typedef struct gw_plan {
     int64_t arena_bytes;
     int64_t bytes; /* of the plan itself, with its tables */
     bool parallel; /* some task is heavy, so threads may help */
-    bool shared;   /* so much of its work is in such tasks that it pays to wake a thread of the host's */
-    bool brief;    /* takes a few microseconds, none of them in host functions */
+    bool shared;   /* enough work is in heavy tasks to wake a thread of the host */
+    bool brief;    /* a run takes a few microseconds and calls no host functions */
 } gw_plan;
 
 /* The offset of an operand in its buffer; 0 in an empty buffer, which is never accessed. */

@@ -7,7 +7,7 @@ enum { NONE = -1, POISON = 0xff };
 
 void gw_poison_fill(void *memory, int64_t bytes) { memset(memory, POISON, (size_t)bytes); }
 
-/* The innermost LOOP that holds a task. */
+/* The innermost LOOP that contains a task. */
 static int64_t loop_of(const gw_program *p, int64_t task) {
     for (;;) {
         task = p->blocks[p->tasks[task].block].parent;
@@ -68,7 +68,7 @@ void gw_poison_before(gw_poison *s, int64_t task) {
     }
 }
 
-/* The task, and what its blocks hold, will not touch those buffers again that live with the loop `home`. */
+/* The task will not use those of its buffers again whose uses are all in the loop `home`. */
 static void leave(gw_poison *s, int64_t task, int64_t home) {
     const gw_task *t = &s->program->tasks[task];
     for (int64_t i = 0; i < t->operand_count; i++) {
@@ -90,7 +90,8 @@ static void leave_block(gw_poison *s, int64_t block, int64_t home) {
 
 void gw_poison_after(gw_poison *s, int64_t task) {
     int64_t home = loop_of(s->program, task);
-    if (s->program->tasks[task].kind == GW_LOOP) /* what its runs only read, or hand on, they need no more */
+    if (s->program->tasks[task].kind ==
+        GW_LOOP) /* the buffers that its iterations only read or carry are no longer needed */
         leave_block(s, s->program->tasks[task].blocks.at[0], home);
     leave(s, task, home);
 }

@@ -16,13 +16,13 @@ typedef struct {
 bool gw_poison_start(gw_poison *state, const gw_program *program, const gw_plan *plan, char *arena,
                      gw_error *error);
 void gw_poison_free(gw_poison *state);
-/* The task starts. */
+/* Call when a task starts. */
 void gw_poison_before(gw_poison *state, int64_t task);
-/* It has ended; an IF has when it has chosen. */
+/* Call when a task has ended; for an IF, when it has selected a block. */
 void gw_poison_after(gw_poison *state, int64_t task);
-/* Blocks of an IF other than `selected` do not run. */
+/* Call when an IF has selected a block: the others do not run. */
 void gw_poison_choice(gw_poison *state, int64_t task, int64_t selected);
-/* Another iteration of a LOOP starts. */
+/* Call when another iteration of a LOOP starts. */
 void gw_poison_iteration(gw_poison *state, int64_t task);
-/* Fills `bytes`. */
+/* Fills memory with NaN. */
 void gw_poison_fill(void *memory, int64_t bytes);

@@ -25,12 +25,12 @@ static pthread_mutex_t lock =
 static gw_team *teams;
 static int workers;
 static pthread_t worker_threads[GW_MAX_THREADS];
-static int avoided = UNSETTLED;         /* the core that workers keep off */
+static int avoided = UNSETTLED;         /* the core that workers avoid */
 static atomic_int threads;              /* 0: not set yet */
 static _Alignas(128) atomic_uint calls; /* changes when a team asks for help */
 static _Alignas(128) atomic_int sleepers;
 static _Alignas(128) atomic_uint departures; /* changes when a worker leaves a team */
-static atomic_int farewells;                 /* callers that wait for it asleep */
+static atomic_int farewells;                 /* callers that sleep until `departures` changes */
 
 bool gw_spin(const atomic_uint *word, unsigned value) {
     for (int64_t start = gw_now(); gw_now() - start < SPIN_NS;)
@@ -71,8 +71,7 @@ int gw_pool_workers(void) {
     return count;
 }
 
-/* The team with the fewest workers among those that may have work for one more; the worker becomes its guest.
- */
+/* The team with the fewest workers among those that may have work for another one, which joins it. */
 static gw_team *enter(int *slot) {
     gw_team *best = NULL;
     gw_lock(&lock);
@@ -91,7 +90,7 @@ static gw_team *enter(int *slot) {
     return best;
 }
 
-/* After the unlock the team may be gone: only the pool's own words are touched then. */
+/* After the unlock, the team may be freed: only variables of the pool are accessed then. */
 static void leave(gw_team *team, int slot, uint32_t seen) {
     gw_lock(&lock);
     team->idle = seen;
@@ -105,12 +104,12 @@ static void leave(gw_team *team, int slot, uint32_t seen) {
 
 /* ---- where threads run ---- */
 
-/* No other caller is in a run. The lock is held. */
+/* Whether no other caller is in a run. The lock is held. */
 static bool is_alone(const gw_team *team) { return !teams || (teams == team && !team->next); }
 
-/* Keeps workers off the caller's core if it is the only caller and there are cores enough. The scheduler
-   likes to wake a thread beside its waker: the two would take turns, each spinning in the other's way. The
-   lock is held. */
+/* Keeps workers off the core of the caller if it is the only caller and there are enough cores. The scheduler
+   tends to wake a thread on the core of its waker, where the two would take turns spinning. The lock is held.
+ */
 static void make_room(const gw_team *team) {
     cpu_set_t cores;
     int core = is_alone(team) ? sched_getcpu() : NO_CORE;
@@ -124,7 +123,7 @@ static void make_room(const gw_team *team) {
     avoided = core;
 }
 
-/* The caller is about to sleep until workers are done. One that does not get on goes on here. */
+/* Moves stalled workers to the core of the caller, which is about to sleep until the workers are done. */
 static void call_over(const gw_team *team) {
     int64_t before[GW_MAX_THREADS];
     cpu_set_t here;
@@ -148,8 +147,8 @@ static void call_over(const gw_team *team) {
     pthread_mutex_unlock(&lock);
 }
 
-/* A worker without work is about to sleep. A caller that does not get on goes on here; it may move on when it
-   likes. */
+/* Moves a stalled caller to the core of this worker, which has no work and is about to sleep. The caller is
+   not pinned to the core. */
 static void take_over(void) {
     gw_lock(&lock);
     const gw_team *team = teams && !teams->next && avoided >= 0 ? teams : NULL;
@@ -186,8 +185,8 @@ static void *work(void *unused) {
     return unused;
 }
 
-/* The lock is held. Workers take no signals, which are the application's. A thread that cannot start is not
-   missed. */
+/* Starts a worker, with all signals blocked: they belong to the application. The run continues without a
+   thread that cannot start. The lock is held. */
 static void hire(int wanted) {
     sigset_t all, before;
     pthread_attr_t attributes;
@@ -202,7 +201,7 @@ static void hire(int wanted) {
             break;
         pthread_setname_np(worker_threads[workers], "graphwright");
         workers++;
-        avoided = UNSETTLED; /* the new one may run where this thread may */
+        avoided = UNSETTLED; /* the new thread has the affinity of this one */
     }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -227,7 +226,7 @@ void gw_team_offer(gw_team *team, int wanted) {
     int places = team->limit - atomic_load(&team->guests);
     if (places <= 0)
         return;
-    if (!team->listed) /* the first offer comes from the caller's thread, which is alone then */
+    if (!team->listed) /* the first offer comes from the thread of the caller, which is still alone */
         list(team);
     atomic_fetch_add(&calls, 1);
     if (atomic_load(&sleepers) == 0)
@@ -263,7 +262,7 @@ void gw_team_retract(gw_team *team) {
         return;
     gw_lock(&lock);
     unlist(team);
-    /* The workers of a parent process are not in its child. */
+    /* A child process does not have the workers of its parent. */
     while (team->generation == gw_process_generation() && atomic_load(&team->guests) > 0) {
         unsigned seen = atomic_load(&departures);
         pthread_mutex_unlock(&lock);
@@ -280,7 +279,7 @@ void gw_team_retract(gw_team *team) {
 void gw_pool_before_fork(void) { gw_lock(&lock); }
 
 void gw_pool_after_fork(bool child) {
-    if (child) { /* no worker has come along: the next offer hires anew */
+    if (child) { /* the child has no workers: the next offer starts new ones */
         teams = NULL;
         workers = 0;
         atomic_store(&sleepers, 0);

@@ -13,7 +13,7 @@ void gw_global_lock(void) { pthread_mutex_lock(&lock); }
 void gw_global_unlock(void) { pthread_mutex_unlock(&lock); }
 int gw_process_generation(void) { return atomic_load(&generation); }
 
-/* The forking thread holds every lock, so that the child finds what they guard whole. */
+/* The forking thread holds every lock, so that the child sees consistent data. */
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
     gw_pool_before_fork();

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words are read in order; the first fault makes all later reads return 0. */
+/* Reads words in order. After the first error, all reads return 0. */
 typedef struct {
     const int64_t *words;
     int64_t at, count;
@@ -30,14 +30,14 @@ static int64_t next(reader *r) {
     return r->words[r->at++];
 }
 
-/* A word in [low, high). */
+/* Reads a word in [low, high). */
 static int64_t next_in(reader *r, int64_t low, int64_t high, const char *what) {
     int64_t word = next(r);
     return need(r, !r->failed && word >= low && word < high, what) ? word : 0;
 }
 
-/* The number of elements that take at least `words` words each: bounded by what is left, and so is all
-   memory. */
+/* Reads a number of elements of at least `words` words each: bounded by the remaining data, which also bounds
+   all memory. */
 static int64_t next_count(reader *r, int64_t words) {
     int64_t count = next(r);
     bool fits = !r->failed && count >= 0 && count <= (r->count - r->at) / words;
@@ -150,7 +150,7 @@ static bool is_writable(const gw_program *p, const gw_task *t, int64_t operand) 
     return storage == GW_OUTPUT || storage == GW_ARENA || storage == GW_STATE;
 }
 
-/* In memory, or absent. */
+/* Whether an operand is in memory or absent. */
 static bool is_optional(const gw_program *p, const gw_task *t, int64_t operand) {
     return is_memory(p, t, operand) || p->operands[t->first_operand + operand].buffer == GW_OPERAND_NULL;
 }
@@ -199,7 +199,7 @@ static void check_task(reader *r, const gw_program *p, const gw_task *t, int64_t
     }
 }
 
-/* Words of the shortest task: five and the heads of five lists. */
+/* Words of the shortest task: five values and the lengths of five lists. */
 enum { TASK_WORDS = 10 };
 
 static void read_tasks(reader *r, gw_program *p) {
@@ -245,7 +245,7 @@ static void read_blocks(reader *r, gw_program *p) {
     need(r, r->failed || covered == p->task_count, "a task is in no block");
 }
 
-/* Every block but the entry is that of one IF or LOOP, and going up from it ends at the entry. */
+/* Checks that every block except the entry belongs to one IF or LOOP, and is nested in the entry. */
 static void check_tree(reader *r, gw_program *p) {
     for (int64_t i = 0; i < p->task_count && !r->failed; i++) {
         const gw_task *t = &p->tasks[i];
@@ -319,7 +319,7 @@ static int32_t base_of(const gw_program *p, int64_t buffer) {
     }
 }
 
-/* Tables that the executor walks. */
+/* Makes the tables that the executor uses. */
 static void index_program(reader *r, gw_program *p) {
     int64_t edges = 0, at = 0;
     p->bases = table(r, p->operand_count, sizeof *p->bases);

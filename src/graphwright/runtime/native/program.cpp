@@ -142,7 +142,7 @@ void Program::make_dtypes() {
     for (size_t i = 0; i < made.size(); i++)
         if (PyDataType_ELSIZE((PyArray_Descr *)made[i].ptr()) != program->outputs[i].item)
             throw nb::value_error("a dtype has not the element size of its output");
-    if (!prepared) /* another thread may have been here meanwhile */
+    if (!prepared) /* another thread may have prepared it meanwhile */
         dtypes.swap(made);
     prepared = true;
 }
@@ -164,7 +164,7 @@ gw_plan *Program::must_plan(const int64_t *dims, int threads) {
     return found;
 }
 
-/* The inputs that tasks may write. */
+/* The inputs that tasks may write to. */
 std::vector<int64_t> Program::states() const {
     std::vector<int64_t> found;
     for (int64_t i = 0; i < program->input_count; i++)
@@ -240,7 +240,7 @@ int64_t Program::trim() {
     int64_t bytes = gw_arena_pool_clear(contexts.arenas) + free_spare_outputs();
     gw_plan_cache_clear(&plans);
 #ifdef __GLIBC__
-    malloc_trim(0); /* plans are many small blocks, which the allocator would keep */
+    malloc_trim(0); /* the allocator would keep the many small blocks of plans */
 #endif
     enter_python(state);
     return bytes;

@@ -53,21 +53,21 @@ typedef struct {
 
 typedef struct {
     int64_t buffer; /* or GW_OPERAND_NULL, GW_OPERAND_FUNCTION */
-    int64_t offset; /* register; of a function: its kernel */
+    int64_t offset; /* a register; of a function: its kernel */
 } gw_operand;
 
 typedef struct {
     int64_t kind, kernel, grid, scratch, work;
     int64_t operand_count, first_operand; /* in program.operands */
-    int64_t first_arg;                    /* of the program's args, which a plan holds in this order */
+    int64_t first_arg; /* index in the args of the program, which a plan has in this order */
     gw_list writes, args, blocks, after;
-    int64_t block;                      /* that holds it */
+    int64_t block;                      /* the block that contains it */
     int64_t successor_count, successor; /* in program.successors */
 } gw_task;
 
 typedef struct {
     int64_t first, count;
-    int64_t parent; /* the IF or LOOP, -1 for block 0 */
+    int64_t parent; /* the IF or LOOP of the block; -1 for block 0 */
 } gw_block;
 
 /* One operand of a host function: element size and registers of its dims; item 0: absent. */
@@ -92,7 +92,7 @@ typedef struct {
     gw_task *tasks;
     gw_operand *operands;
     int32_t *bases;                       /* of each operand: see gw_base */
-    int64_t *successors;                  /* the `after` edges, turned round */
+    int64_t *successors;                  /* the `after` edges, reversed */
     int64_t *conflict_starts, *conflicts; /* of all buffers, for the planner */
     gw_block *blocks;
     gw_host_function *hosts;

@@ -1,5 +1,5 @@
-/* Loops whose body is one program: what a run of it gives goes to the next and rows pile up, all without a
-   Python frame. */
+/* Native loops, whose body is one program: pass the carried values from one iteration to the next and
+   accumulate rows, without a Python frame. */
 #include <cstring>
 
 #include "binding.hpp"
@@ -21,9 +21,9 @@ nb::object owned(PyObject *object) {
     return nb::steal(object);
 }
 
-/* Arrays of one shape, one behind the other in an array that grows. */
+/* Arrays of one shape, appended to an array that grows. */
 struct Rows {
-    nb::object all; /* has room for more; null before the first */
+    nb::object all; /* may have more rows than used; null before the first row */
 
     bool fits(nb::handle row) const {
         if (!PyArray_Check(row.ptr()) || !PyArray_IS_C_CONTIGUOUS(as_array(row)))
@@ -66,9 +66,10 @@ struct Rows {
 struct Repeat {
     nb::object entry;
     std::vector<int64_t> reads, makes, gives;
-    std::vector<nb::object> values; /* of the body: the number of the run, what is carried, all others */
+    std::vector<nb::object>
+        values; /* inputs of the body: the iteration number, the carried values, the others */
     std::vector<PyObject *> arguments;
-    std::vector<nb::object> given; /* by the run that ended */
+    std::vector<nb::object> given; /* outputs of the last iteration */
     std::vector<Rows> rows;
     int64_t carried, most, number = 0, breath = 0;
     bool conditional, goes_on;
@@ -102,7 +103,7 @@ struct Repeat {
         return true;
     }
 
-    /* False, and nothing has changed, if the entry does not serve what there is. */
+    /* Returns false, without any change, if the fast path cannot run these values. */
     bool run_once() {
         receive_number();
         for (size_t i = 0; i < reads.size(); i++)
@@ -123,7 +124,7 @@ struct Repeat {
         memcpy(PyArray_DATA(as_array(values[0])), &number, sizeof number);
     }
 
-    /* False, and nothing has changed, if rows differ in shape. */
+    /* Returns false, without any change, if rows differ in shape. */
     bool accept() {
         size_t first = conditional, behind = first + (size_t)carried;
         for (size_t k = 0; k < rows.size(); k++)
@@ -141,7 +142,7 @@ struct Repeat {
         return true;
     }
 
-    /* Now and then other threads get the GIL, and signals are heard. */
+    /* Periodically lets other threads take the GIL and handles signals. */
     void breathe() {
         if (gw_now() - breath < BREATH_NS)
             return;

@@ -27,7 +27,7 @@ struct View {
             PyBuffer_Release(&buffer);
     }
 
-    /* nullptr, or what is wrong with it. */
+    /* nullptr, or the reason why it cannot be used. */
     const char *open(PyObject *object, bool writable) {
         if (PyArray_Check(object))
             return open_array((PyArrayObject *)object, writable);
@@ -56,13 +56,13 @@ struct View {
 
 /* ---- host functions ---- */
 
-/* What a run's host functions need, and the first exception that one raised. */
+/* What the host functions of a run need, and the first exception that one of them raised. */
 struct HostCalls {
     Program *program;
     PyObject *exception = nullptr;
 };
 
-/* (memory, shape) of one operand, or None. */
+/* (memory, shape) of an operand, or None. */
 nb::object host_operand(const gw_host_operand &o, const gw_plan *plan, void *data, bool writable) {
     if (o.item == 0)
         return nb::none();
@@ -76,7 +76,7 @@ nb::object host_operand(const gw_host_operand &o, const gw_plan *plan, void *dat
     return nb::make_tuple(memory, shape_of(o.dims, plan->registers));
 }
 
-/* Takes over the exception that is set, if it is the first. */
+/* Keeps the current exception if it is the first. */
 void keep_exception(HostCalls *calls) {
     if (!calls->exception) {
         PyObject *type, *value, *trace;
@@ -142,7 +142,8 @@ PyObject *new_output(const Program &p, const gw_plan *plan, int64_t i) {
     auto *dtype = (PyArray_Descr *)Py_NewRef(p.dtypes[(size_t)i].ptr());
     PyObject *array = new_array(dtype, (int)dims.count, shape, plan->output_bytes[i]);
     if (!array &&
-        PyErr_ExceptionMatches(PyExc_ValueError)) /* NumPy skips sizes of 0, and may count too many bytes */
+        PyErr_ExceptionMatches(
+            PyExc_ValueError)) /* NumPy ignores sizes of 0 when it counts bytes, which may overflow */
         PyErr_SetString(PyExc_MemoryError, "an output has more elements than NumPy can address");
     return array;
 }
@@ -172,7 +173,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
                     p.sites.empty() ? nullptr : gw_current_crash_run()};
     p.runs++;
     bool done;
-    if (plan->brief) { /* others wait for less than letting go and asking again may take */
+    if (plan->brief) { /* releasing and retaking the GIL may take longer than the run */
         done = gw_execute(&call, error);
     } else {
         PyThreadState *state = PyEval_SaveThread();
@@ -187,7 +188,7 @@ bool run_plan(Program &p, const gw_plan *plan, void *const *inputs, void *const 
 
 namespace {
 
-/* Everything that one run holds, let go in the end however it ends. */
+/* The resources of a run, released however it ends. */
 struct Run {
     Program &p;
     std::vector<View> inputs, outputs;
@@ -236,7 +237,8 @@ struct Run {
         raise_feed("output", (int64_t)i, text.c_str());
     }
 
-    /* Given or new; the shape of a buffer that is no array is the caller's affair. */
+    /* The memory of an output: passed by the caller or new. The shape of a buffer that is not an array is not
+     * checked. */
     void open_outputs(nb::handle given) {
         nb::object list =
             given.is_none() ? nb::object() : sequence(given, "outputs must be a sequence or None");

@@ -43,7 +43,7 @@ static bool step(const gw_instruction *i, int64_t index, const int64_t *r, int64
     return true;
 }
 
-/* The dims of the inputs as the program states them are those that it was given. */
+/* Checks that the dims of the inputs equal those that the program computes for them. */
 static bool check_ports(const gw_program *p, const int64_t *dims, const int64_t *registers, gw_error *error) {
     for (int64_t i = 0; i < p->input_count; dims += p->inputs[i++].dims.count)
         for (int64_t axis = 0; axis < p->inputs[i].dims.count; axis++) {

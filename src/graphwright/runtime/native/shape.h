@@ -1,4 +1,5 @@
-/* The shape program: every number of a plan from the inputs' dims, in checked int64. */
+/* The shape program: computes all values of a plan from the dims of the inputs, in checked int64 arithmetic.
+ */
 #pragma once
 #include "program.h"
 

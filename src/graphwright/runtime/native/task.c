@@ -171,7 +171,7 @@ static void subtract(int64_t *values, const int64_t *before) {
         values[i] -= before[i];
 }
 
-/* As perform_units, and records an event, also for a launch without units. */
+/* Like perform_units, but records an event, also for a launch without units. */
 static void perform_recorded(gw_run *r, int64_t task, int64_t begin, int64_t end, int slot) {
     gw_recording *recording = r->call->recording;
     gw_event piece = {

@@ -73,7 +73,7 @@ def test_a_budget_with_open_sizes_holds_at_the_largest() -> None:
         assert needed(kept, rows) <= least
     with pytest.raises(ModelError, match="more than the budget"):
         compiled("N=1..128", budget=least)
-    with pytest.raises(ModelError, match="size N has no bound"):
+    with pytest.raises(ModelError, match="size N has no upper bound"):
         compiled("N", budget=least)
 
 

@@ -64,7 +64,7 @@ def test_a_region_holds_a_limited_number_of_nodes() -> None:
     module.main.set_outputs([value])
     record = fused(module)
     assert sorted(len(n.regions[0]) for n in module.main if isinstance(n.op, Fused)) == [1, LIMITS.nodes]
-    assert [r.why for r in record.reasons] == [f"more than {LIMITS.nodes} nodes"]
+    assert [r.why for r in record.reasons] == [f"the kernel would have more than {LIMITS.nodes} nodes"]
 
 
 def test_a_region_reads_a_limited_number_of_operands() -> None:
@@ -77,7 +77,7 @@ def test_a_region_reads_a_limited_number_of_operands() -> None:
     record = fused(module)
     regions = [n for n in module.main if isinstance(n.op, Fused)]
     assert [len(n.inputs) for n in regions] == [LIMITS.operands, 3]
-    assert [r.why for r in record.reasons] == [f"more than {LIMITS.operands} operands"]
+    assert [r.why for r in record.reasons] == [f"the kernel would have more than {LIMITS.operands} operands"]
 
 
 @pytest.mark.parametrize(("width", "regions"), [(1000, 1), (1_000_000, 2)])

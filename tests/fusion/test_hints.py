@@ -51,7 +51,7 @@ def test_a_group_is_one_kernel_and_nothing_else_is_in_it() -> None:
     found = decided(module)
     assert kernels(module) == [["a"], ["b", "c"], ["d"]]
     assert found["a", "b"].code is found["c", "d"].code is Code.HINT
-    assert found["a", "b"].why == "b is in the group 'g', and a is not"
+    assert found["a", "b"].why == "b is in the hinted group 'g', and a is not"
     assert found["b", "c"].why == "hint g"
 
 
@@ -59,7 +59,7 @@ def test_never_keeps_a_node_alone() -> None:
     module = hinted(CHAIN, c="never")
     found = decided(module)
     assert kernels(module) == [["a", "b"], ["c"], ["d"]]
-    assert found["b", "c"].why == found["c", "d"].why == "c is hinted never"
+    assert found["b", "c"].why == found["c", "d"].why == "c has the hint never"
 
 
 def test_hints_count_more_than_switches() -> None:
@@ -96,7 +96,7 @@ PRODUCT = (
     ("nodes", "code", "why"),
     [
         ("ab", Code.PROLOGUE, "MatMul computes no operand"),
-        ("bc", Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, the contraction writes tiles"),
+        ("bc", Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, but the contraction stores tiles"),
         ("bd", Code.PROLOGUE, "MatMul computes no operand"),
         ("ae", Code.NOT_NEIGHBOURS, "neither reads the other's result"),
     ],
@@ -106,7 +106,7 @@ def test_a_group_that_no_kernel_computes(nodes: str, code: Code, why: str) -> No
         decided(hinted(PRODUCT, **dict.fromkeys(nodes, "g")))
     (found,) = error.value.diagnostics
     assert found.where == f"{nodes[0]} and {nodes[1]}"
-    assert found.message == f"cannot be in one kernel, as the group 'g' asks: {why} [{code.value}]"
+    assert found.message == f"cannot share a kernel, as the hinted group 'g' requires: {why} [{code.value}]"
     assert found.code == "fusion-hint" and found.hint
 
 
@@ -119,7 +119,7 @@ def test_all_hints_that_cannot_be_obeyed_are_one_error() -> None:
 def test_contradictory_hints() -> None:
     module = hinted(CHAIN, a="g", b="never")
     module.main.outputs[0].producer.sources = ("d", "a", "b")  # type: ignore[union-attr]
-    with pytest.raises(ModelError, match="became one op, and are hinted 'g' and 'never'") as error:
+    with pytest.raises(ModelError, match="became one op but have the hints 'g' and 'never'") as error:
         decided(module)
     assert any(each.where == "a and b" for each in error.value.diagnostics)
 

@@ -90,7 +90,7 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({"shapes": {"x": [1, 2]}}, ("are [1, 2], not a list of shapes",)),
         ({"shapes": {"x": 5}}, ("are 5, not a list of shapes",)),
         ({"shapes": {"x": ["1388", "2388"]}}, ("'1' in",)),
-        ({"batch": (1, 2)}, ("gear 0 (x:1,?,?,?)", "leaves sizes of input", "open")),
+        ({"batch": (1, 2)}, ("gear 0 (x:1,?,?,?)", "leaves a size of input", "dynamic")),
         ({"batch": (0, 1), "image": [(8, 8)]}, ("0 is no batch size",)),
         ({"batch": (1, 2), "image": [(8, -8)]}, ("(8, -8) is not a height and width",)),
         ({"shapes": {"x": SHAPES}, "batch": (1, 2)}, ("axis 0 of input 'x' is given twice",)),

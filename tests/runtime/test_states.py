@@ -293,7 +293,7 @@ def test_faults_of_states_are_told_when_they_are_made() -> None:
     b.update(count, b.add(count, x))
     with pytest.raises(ModelError, match="it is updated already"):
         b.update(count, x)
-    with pytest.raises(OptionError, match="a model with states has no gears"):
+    with pytest.raises(OptionError, match="a model with states does not support gears"):
         b.compile(options(), gears={"x": [(3,)]})
 
 

@@ -19,8 +19,9 @@ from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
 from graphwright.autofusion.traffic import Traffic, traffic
-from graphwright.compiler.modules import Observer, input_specs, run_passes
+from graphwright.compiler.modules import Observer, run_passes
 from graphwright.compiler.pipeline import source_passes
+from graphwright.compiler.specs import input_specs
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal

@@ -1,1 +1,1 @@
-"""From a module of graphs to a package."""
+"""Compiles modules of graphs to packages."""

@@ -1,4 +1,6 @@
-"""Models with gears (shape buckets): a static program for each, all on one set of weights and kernels."""
+"""Models with gears (shape buckets): a static program per bucket, on one set of weights and generated
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ from math import prod
 
 from graphwright.compiler.entries import Finished
 from graphwright.compiler.executables import Compiled
-from graphwright.compiler.modules import input_specs, output_specs, run_passes
+from graphwright.compiler.modules import run_passes
 from graphwright.compiler.pipeline import shape_passes
+from graphwright.compiler.specs import input_specs, output_specs
 from graphwright.config import Options
 from graphwright.errors import Collector, Diagnostic, GraphwrightError, ModelError, OptionError
 from graphwright.executable.nodes import Dispatch
@@ -24,16 +27,17 @@ from graphwright.records import replace
 
 
 def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModules:
-    """The model for each gear, and for all other shapes if they are to run, shapes inferred.
+    """A module per gear with inferred shapes, and one for all other shapes if these are to
+    run.
 
-    Raises OptionError for gears that contradict each other or the inputs, ModelError where the graph refuses
-    one, or padding.
+    Raises OptionError if gears contradict each other or the inputs, ModelError if the graph rejects the
+    shapes of a gear or cannot be padded.
     """
     if module.updates():
-        hint = "leave sizes open: one program runs all of them"
-        raise OptionError(Diagnostic("gears", "a model with states has no gears", hint=hint))
+        hint = "use dynamic sizes: one program runs them all"
+        raise OptionError(Diagnostic("gears", "a model with states does not support gears", hint=hint))
     rows = gears.rows(module.main)
-    _take_ranks(module, rows[0])
+    _set_ranks(module, rows[0])
     run_passes(module, shape_passes(module, options), options)
     bound = [_bound(module, row) for row in rows]
     _raise_faults(bound, rows, OptionError)
@@ -47,8 +51,8 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
     return BucketModules(module, gears.between, made, dynamic)
 
 
-def _take_ranks(module: Module, row: Row) -> None:
-    """Inputs of unknown rank have that of their gears."""
+def _set_ranks(module: Module, row: Row) -> None:
+    """Give inputs of unknown rank the rank of their gears."""
     for value in module.main.inputs:
         if value.type.shape is None and value.name in row:
             dims = (module.symbols.fresh(f"{value.name}_{axis}") for axis in range(len(row[value.name])))
@@ -75,7 +79,7 @@ def _inferred(module: Module, options: Options) -> Module | GraphwrightError:
 def _raise_faults(
     made: Sequence[Module | GraphwrightError], rows: Sequence[Row], kind: type[GraphwrightError]
 ) -> None:
-    """Raise ``kind`` with what is wrong with each gear that could not be made."""
+    """Raise ``kind`` with the faults of every gear that could not be made."""
     faults = Collector(kind)
     for number, (outcome, row) in enumerate(zip(made, rows, strict=True)):
         if isinstance(outcome, GraphwrightError):
@@ -87,15 +91,15 @@ def _raise_faults(
 
 
 def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
-    """An OptionError where a gear leaves a size open, or is another's."""
+    """Raise OptionError if a gear leaves a size symbolic or equals another gear."""
     faults = Collector(OptionError)
     seen: dict[tuple[object, ...], int] = {}
     for number, (module, row) in enumerate(zip(modules, rows, strict=True)):
         types = [value.type for value in module.main.inputs]
         for value in module.main.inputs:
             if not value.type.is_static:
-                message = f"gear {number} ({row_text(row)}) leaves sizes of input {value} open"
-                faults.add("gears", message, hint="say them in the gears, or with shapes")
+                message = f"gear {number} ({row_text(row)}) leaves a size of input {value} dynamic"
+                faults.add("gears", message, hint="give all sizes in the gears or in shapes")
         first = seen.setdefault(tuple(types), number)
         if first != number:
             faults.add("gears", f"gears {first} and {number} are the same: {row_text(row)}")
@@ -103,7 +107,7 @@ def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
 
 
 class Buckets:
-    """A static program for each bucket, and what runs other shapes."""
+    """An entry draft with a static program per bucket, and what runs other shapes."""
 
     def __init__(self, made: BucketModules) -> None:
         self._made = made
@@ -111,7 +115,7 @@ class Buckets:
         self.modules = [*made.buckets, *(padded if made.dynamic is None else [made.dynamic])]
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
-        """The entry of what was made of each module."""
+        """The entry: a dispatch by shape."""
         joined = joined_module(self._made)
         cases = tuple(made.executable for made in compiled)
         main = Dispatch(input_specs(joined), output_specs(joined), cases)
@@ -122,13 +126,13 @@ class Buckets:
 
 
 def _largest(made: BucketModules) -> int:
-    """The bucket that stands for all in reports."""
+    """Index of the largest bucket, which reports describe."""
     elements = [sum(prod(v.type.sizes) for v in bucket.main.inputs) for bucket in made.buckets]
     return elements.index(max(elements))
 
 
 def _report(made: BucketModules, largest: int, report: str) -> str:
-    """What was done to the largest bucket: its ``report``."""
+    """The list of buckets, then the ``report`` of the largest one."""
     rows = [{value.name: value.type.sizes for value in bucket.main.inputs} for bucket in made.buckets]
     lines = [f"  {number}: {row_text(row)}" for number, row in enumerate(rows)]
     lines += ["  all other shapes: one program for dynamic dimensions"] if made.dynamic else []

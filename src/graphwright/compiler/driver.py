@@ -1,4 +1,6 @@
-"""From modules to their package: which executables there are to be, and when one of them runs."""
+"""Compiles modules to a package: decides which executables each entry consists of, and which shapes each one
+serves.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from graphwright.compiler.entries import EntryDraft, Single, compile_entries
 from graphwright.compiler.modules import Observer, run_passes
 from graphwright.compiler.partition import partition
 from graphwright.compiler.pipeline import shape_passes
-from graphwright.compiler.ranks import RankVariants, is_only, lacks_ranks, ranked
+from graphwright.compiler.ranks import RankVariants, has_unknown_ranks, is_only_variant, rank_variants
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import clone_module
@@ -26,11 +28,11 @@ from graphwright.support.event_sink import recording_stages
 from graphwright.tuning.store import with_record
 
 Source = Module | BucketModules
-"""What one entry is compiled from."""
+"""The source of one entry."""
 
 
 def observe_nothing(name: str, product: object) -> None:
-    """An observer of no stage."""
+    """The default observer."""
 
 
 def compile_sources(
@@ -40,30 +42,31 @@ def compile_sources(
     assume_found: bool = True,
     shared: Weights | None = None,
 ) -> Package:
-    """The package with an entry of each of ``sources``, which are changed. Its weights begin with ``shared``.
+    """Compile a package with one entry per source. The sources are rewritten in place; the weights of the
+    package begin with ``shared``.
 
-    ``assume_found``: sizes that elements decide may be assumed to be as is likely, as those of inputs are.
+    ``assume_found``: data-dependent sizes, too, may be assumed to have their likely values, under guards.
     Raises ModelError, ToolchainError, PluginError.
     """
     options, observe = with_record(for_this_cpu(options)), recording_stages(observe)
     try:
         drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
         return compile_entries(drafts, options, observe, shared)
-    except SymbolError as error:  # products of sums of sizes, which no type states
-        hint = "give some of the sizes that are open, as in shapes={'x': (8, 64)}"
+    except SymbolError as error:  # such as a product of two sums, which no dim can express
+        hint = "fix some of the dynamic dimensions, as in shapes={'x': (8, 64)}"
         raise ModelError(Diagnostic("sizes", f"dynamic dimensions make {error}", hint=hint)) from error
 
 
 def compile_module(
     module: Module, options: Options, observe: Observer = observe_nothing, assume_found: bool = True
 ) -> Package:
-    """As :func:`compile_sources`, of one entry."""
+    """Compile a package of one entry, as :func:`compile_sources` does."""
     return compile_sources({MAIN: module}, options, observe, assume_found)
 
 
 def retyped(module: Module) -> Source:
-    """``module``, or its gears, with the types that follow from those of the inputs: others may be a
-    stranger's. Raises ModelError.
+    """``module`` or its buckets, with all types inferred again from those of the inputs, as the types in an
+    untrusted file may be wrong. Raises ModelError.
     """
     buckets = split_module(module)
     for each in (module,) if buckets is None else buckets.modules:
@@ -87,36 +90,37 @@ def _draft_module(module: Module, options: Options, observe: Observer, assume_fo
         records = run_passes(module, shape_passes(module, options), options, observe)
     if options.device == "reference":
         return Single(module, records=records)
-    if module.symbols.undecided or _lacks_ranks(module):
+    if module.symbols.undecided or _has_unknown_ranks(module):
         return _draft_assuming(module, records, options, observe, assume_found)
     module.symbols.assume_of(None)
-    module.symbols.demands_all = True  # only what a decomposition adds
+    module.symbols.demands_all = True  # constraints that decompositions add are checked, not assumed
     return Single(module, records=records)
 
 
 def _draft_assuming(
     module: Module, records: Sequence[Record], options: Options, observe: Observer, assume_found: bool
 ) -> EntryDraft:
-    """Programs for what is likely, or for each rank, where inference left something of ``module`` open, and
-    the general graph, which is compiled for other shapes.
+    """A draft for a ``module`` with unproved size relations or unknown ranks: programs that assume the likely
+    sizes, or one program per combination of ranks, and the general graph, which is compiled for other shapes
+    at run time.
     """
     general, inputs = clone_module(module), [value.type for value in module.main.inputs]
     module.symbols.assume_of(None if assume_found else frozenset(symbols_in(inputs)))
     records = [*records, *run_passes(module, shape_passes(module, options), options, observe)]
-    if _lacks_ranks(general):
-        ranks = ranked(module)
-        if is_only(ranks):
-            (module,) = ranks
-        elif all(partition(each.main).is_whole for each in ranks):
-            return RankVariants(general, ranks)
+    if _has_unknown_ranks(general):
+        variants = rank_variants(module)
+        if is_only_variant(variants):
+            (module,) = variants
+        elif all(partition(each.main).is_whole for each in variants):
+            return RankVariants(general, variants)
     return Single(module, general, records)
 
 
 def _is_static(module: Module) -> bool:
-    """Whether all sizes are numbers: those of inputs, and none that elements decide."""
+    """Whether all input shapes are static and no size is data-dependent."""
     return not module.symbols.ranges and all(value.type.is_static for value in module.main.inputs)
 
 
-def _lacks_ranks(module: Module) -> bool:
-    """Whether ranks are not known because those of inputs are not."""
-    return any(value.type.shape is None for value in module.main.inputs) and lacks_ranks(module.main)
+def _has_unknown_ranks(module: Module) -> bool:
+    """Whether ranks are unknown because ranks of inputs are."""
+    return any(value.type.shape is None for value in module.main.inputs) and has_unknown_ranks(module.main)

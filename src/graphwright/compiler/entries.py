@@ -1,4 +1,6 @@
-"""Entries of a package: the modules that are compiled for one, and what is made of them."""
+"""Entries of a package: which modules are compiled for an entry, and how it is assembled from their
+executables.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ from functools import partial
 from typing import Protocol
 
 from graphwright.compiler.executables import Compiled, compile_executables, interpreted_executables
-from graphwright.compiler.modules import Observer, constraint_texts, input_specs, output_specs, starts, states
+from graphwright.compiler.modules import Observer
 from graphwright.compiler.remark_text import encode_remarks
 from graphwright.compiler.remarks import remarks_of
+from graphwright.compiler.specs import constraint_texts, input_specs, output_specs, starts, states
 from graphwright.config import Options
 from graphwright.cost.choices import digest_of
 from graphwright.errors import Collector, ModelError
@@ -31,14 +34,16 @@ Constants = dict[str, Array | Deferred]
 
 @dataclass(frozen=True)
 class Finished:
-    """An entry whose modules were compiled: the graph of its text, and the graph that assumes nothing."""
+    """A compiled entry. ``graph`` is the graph that the package shows; ``general`` is the graph without
+    guards, from which programs for other shapes are compiled.
+    """
 
     graph: Module
     compiled: Compiled
     general: Module | None = None
 
     def entry(self) -> Entry:
-        """As a package holds it."""
+        """The entry as a package stores it."""
         return Entry(
             graph=print_module(self.graph, constants="short"),
             inputs=input_specs(self.graph),
@@ -54,37 +59,41 @@ class Finished:
         )
 
     def spare(self, weights: Weights) -> Constants:
-        """The constants of both graphs that ``weights`` lack; those of the general one as well that the
-        other gives when it is unpacked.
+        """The constants of both graphs that ``weights`` lack. Constants of the general graph that unpacking a
+        packed weight restores are left out.
         """
         held = [ref.digest for ref in self.graph.constants if ref.digest in weights.tensors]
         packed = {(how.source, how.shape) for name in held if (how := weights.packings.get(name)) is not None}
-        spare = _beside(self.graph, weights)
+        spare = _missing_constants(self.graph, weights)
         if self.general is None:
             return spare
-        missing = _beside(self.general, weights).items()
+        missing = _missing_constants(self.general, weights).items()
         return {**{name: array for name, array in missing if (name, array.shape) not in packed}, **spare}
 
 
 class EntryDraft(Protocol):
-    """An entry before ``modules`` are compiled for it."""
+    """An entry whose ``modules`` are still to be compiled."""
 
     @property
     def modules(self) -> Sequence[Module]:
-        """What is compiled for it, in this order."""
+        """The modules to compile for this entry, in this order."""
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
-        """The entry of what was made of each module, which is now what was compiled."""
+        """The entry, given what each module was compiled to. The modules have been rewritten
+        by the passes.
+        """
 
 
 @dataclass(frozen=True)
 class Single:
-    """One program for all sizes, or a host program. ``general`` is compiled for sizes that break a guard."""
+    """One program for all shapes, or a host program. ``general`` is compiled for shapes that
+    violate a guard.
+    """
 
     module: Module
     general: Module | None = None
     records: Sequence[Record] = ()
-    """What passes did to the module so far."""
+    """What passes did to the module before this."""
 
     @property
     def modules(self) -> Sequence[Module]:
@@ -92,7 +101,7 @@ class Single:
         return (self.module,)
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
-        """A program, behind a dispatch where it assumes something of sizes."""
+        """The executable; behind a dispatch if it has guards."""
         (made,) = compiled
         made = replace(made, records=(*self.records, *made.records))
         if self.general is None or not self.module.symbols.guards:
@@ -102,7 +111,9 @@ class Single:
 
 
 def jit_dispatch(general: Module, cases: Sequence[Executable]) -> Dispatch:
-    """The first of ``cases`` that takes the shapes of a run, or what ``general`` is compiled to for them."""
+    """A dispatch to the first of ``cases`` that accepts the shapes of a run; for other shapes ``general`` is
+    compiled at run time.
+    """
     specs = input_specs(general), output_specs(general)
     return Dispatch(*specs, tuple(cases), COMPILE, states=states(general))
 
@@ -110,7 +121,7 @@ def jit_dispatch(general: Module, cases: Sequence[Executable]) -> Dispatch:
 def compile_entries(
     drafts: Mapping[str, EntryDraft], options: Options, observe: Observer, shared: Weights | None = None
 ) -> Package:
-    """The package of all entries, on one set of weights, which begins with ``shared``.
+    """Compile all entries on one set of weights, which begins with ``shared``.
 
     Raises ModelError, ToolchainError.
     """
@@ -140,14 +151,14 @@ def compile_entries(
     )
 
 
-def _beside(module: Module, weights: Weights) -> Constants:
+def _missing_constants(module: Module, weights: Weights) -> Constants:
     """The constants of ``module`` that ``weights`` lack."""
     refs = (ref for ref in module.constants if ref.digest not in weights.tensors)
     return {ref.digest: module.constants.held(ref) for ref in refs}
 
 
 def _require_same_states(entries: Mapping[str, Entry]) -> None:
-    """Raise ModelError where a state that several entries update is not of one type in them."""
+    """Raise ModelError if a state that several entries update has different types in them."""
     faults = Collector(ModelError)
     seen: dict[str, tuple[str, TensorSpec]] = {}
     for name, entry in entries.items():
@@ -155,6 +166,6 @@ def _require_same_states(entries: Mapping[str, Entry]) -> None:
             first, known = seen.setdefault(spec.name, (name, spec))
             if (spec.dtype, spec.shape) != (known.dtype, known.shape):
                 types = f"{known.type_text} in entry {first!r}, {spec.type_text} in {name!r}"
-                hint = "entries share states by name: give both the same type, or other names"
+                hint = "entries share states by name: give both the same type, or different names"
                 faults.add("state", f"state {spec.name!r} is {types}", hint=hint)
     faults.raise_if_any()

@@ -1,4 +1,6 @@
-"""Executables for several modules at once: programs where they can be, host programs where not."""
+"""Compiles several modules to executables on shared weights: to one program where possible, else to a host
+program.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from graphwright.compiler.host_program import Draft
-from graphwright.compiler.modules import Compilation, Observer, compile_modules, program_of, run_passes
+from graphwright.compiler.modules import Compilation, Observer, compile_modules, run_passes
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
+from graphwright.compiler.specs import program_of
 from graphwright.compiler.tuning import tuned
 from graphwright.config import Options
 from graphwright.cost.choices import Choice, choices_in
@@ -25,23 +28,23 @@ from graphwright.runtime.target import for_this_cpu
 
 @dataclass(frozen=True)
 class Compiled:
-    """What was made of one module: the report says as well what stayed dynamic in it."""
+    """The executable of one module. The report also says what stayed dynamic."""
 
     executable: Executable
     report: str
     decisions: Sequence[Decision] = ()
-    """About fusion."""
+    """Fusion decisions."""
     choices: Sequence[Choice] = ()
-    """Between kernels and fusions that a tuning record knows, or may come to know."""
+    """Choices between kernels or fusions that a tuning record can decide."""
     records: Sequence[Record] = ()
-    """What passes and stages did to it, and to its subgraphs."""
+    """What passes and stages did to the module and its subgraphs."""
 
 
 def compile_executables(
     modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None = None
 ) -> tuple[list[Compiled], Weights]:
-    """An executable for each of ``modules``, which become what was compiled, on one set of weights, which
-    begins with ``shared``, and of generated kernels. Raises ModelError, ToolchainError.
+    """Compile an executable for each of ``modules``, which are rewritten in place, with shared generated
+    kernels and one set of weights, which begins with ``shared``. Raises ModelError, ToolchainError.
     """
     records = [_simplified(module, options, observe) for module in modules]
     dynamic = [what_stays_dynamic(module) for module in modules]
@@ -58,7 +61,7 @@ def compile_executables(
     compiled, weights = _compile([*whole, *calls], options, observe, before)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])
     made = [
-        _whole(next(programs)) if draft is None else _hosted(draft, called, done or ())
+        _program(next(programs)) if draft is None else _host_program(draft, called, done or ())
         for draft, done in zip(drafts, records, strict=True)
     ]
     reported = [
@@ -70,18 +73,20 @@ def compile_executables(
 
 @dataclass(frozen=True)
 class _Unit:
-    """A module that one program runs, with what graph passes did to it; None where they are still to run."""
+    """A module that becomes one program. ``records`` are what the graph passes did to it, None if they have
+    not run.
+    """
 
     module: Module
     records: Sequence[Record] | None
     device: str = ""
-    """Empty: the default."""
+    """Empty for the default device."""
 
 
 def _compile(
     units: Sequence[_Unit], options: Options, observe: Observer, weights: Weights | None
 ) -> tuple[list[Compilation], Weights]:
-    """What is made of ``units``, device by device: the weights of each begin with those of the one before."""
+    """Compile ``units`` device by device; the weights of each device begin with those of the previous one."""
     made: dict[Module, Compilation] = {}
     for device in dict.fromkeys(unit.device for unit in units):
         there = [unit for unit in units if unit.device == device]
@@ -94,19 +99,21 @@ def _compile(
 
 
 def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
-    """What graph passes did to ``module``; None where devices are to part it before they run."""
+    """Run the graph passes on ``module`` and return their records. None, without running them, if nodes are
+    placed on devices: these are partitioned first.
+    """
     return None if is_placed(module.main) else run_passes(module, graph_passes(options), options, observe)
 
 
 def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], Weights]:
-    """What the reference device runs of each of ``modules``, and all their constants."""
+    """Executables of ``modules`` for the reference device, and all their constants."""
     compiled = [
         Compiled(program_of(module, {}, module), with_dynamic("", what_stays_dynamic(module)))
         for module in modules
     ]
     constants = {ref.digest: module.constants[ref] for module in modules for ref in module.constants}
     weights = pack_weights(constants)
-    for module in modules:  # which the reference device interprets: no one else has this memory
+    for module in modules:  # the reference device reads the packed arrays: the originals can be freed
         for ref in module.constants:
             module.constants.adopt(ref.digest, weights.arrays[ref.digest])
     return compiled, weights
@@ -115,8 +122,8 @@ def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], 
 def _draft(
     module: Module, numbers: count[int], options: Options, observe: Observer, done: list[Record] | None
 ) -> Draft | None:
-    """The draft of a host program; None where one program runs it all. What is done for it goes to ``done``,
-    unless that is None.
+    """The draft of a host program; None if one program runs the whole module. Records of the passes that
+    prepare it are appended to ``done``, if given.
     """
     if partition(module.main).is_whole:
         return None
@@ -127,11 +134,11 @@ def _draft(
     return None if found.is_whole else Draft(module, found, numbers)
 
 
-def _whole(made: Compilation) -> Compiled:
+def _program(made: Compilation) -> Compiled:
     return _compiled(made.program, made.report, made.records, made.records)
 
 
-def _hosted(draft: Draft, compiled: Iterator[Compilation], done: Sequence[Record]) -> Compiled:
+def _host_program(draft: Draft, compiled: Iterator[Compilation], done: Sequence[Record]) -> Compiled:
     calls = {number: next(compiled) for number in draft.modules}
     program = draft.completed(calls)
     report = host_program_report(program, {n: made.report for n, made in calls.items()})
@@ -140,8 +147,10 @@ def _hosted(draft: Draft, compiled: Iterator[Compilation], done: Sequence[Record
 
 
 def _compiled(
-    executable: Executable, report: str, records: Sequence[Record], whole: Sequence[Record]
+    executable: Executable, report: str, records: Sequence[Record], all_records: Sequence[Record]
 ) -> Compiled:
-    """``records`` are those of programs, ``whole`` has those of the module before its partition as well."""
+    """``records`` are those of the programs; ``all_records`` also has those of the module before
+    partitioning.
+    """
     choices = choices_in(note for record in records for note in record.notes)
-    return Compiled(executable, report, decisions_of(records), choices, whole)
+    return Compiled(executable, report, decisions_of(records), choices, all_records)

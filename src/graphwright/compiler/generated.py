@@ -1,4 +1,4 @@
-"""The code of a model's own kernels: sources in units of about the same size, and binaries of them."""
+"""Sources of generated kernels, in translation units of about equal size, and their compilation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from graphwright.targets.cpu.source import SIGNATURE
 from graphwright.targets.cpu.toolchain import discard
 
 UNIT_TEXT = 2000
-"""Characters of loop IR that make a translation unit worth a compiler of its own: about 0.2 s of its time."""
+"""Characters of loop IR that justify another compiler process: about 0.2 s of compilation."""
 MOST_UNITS = 16
 _LOOPS: Final = ".loops"
-"""The ending of files of loop IR."""
+"""Suffix of loop IR files."""
 
 
 def sources_of(generated: GeneratedKernels, target: Target, debug: bool = False) -> dict[str, str]:
-    """The model's own kernels as files: the target's code, and the loops that it was made from. ``debug``:
-    the code says what its file is called, for debuggers.
+    """The generated kernels as files: target code, and the loop IR that it was made from. ``debug``: the code
+    names its file (``#line``) for debuggers.
     """
     files: dict[str, str] = {}
     for name, unit in _units(generated.kernels()).items():
@@ -39,9 +39,11 @@ def sources_of(generated: GeneratedKernels, target: Target, debug: bool = False)
 
 
 def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, str, str]]]:
-    """Kernels, comments and loops by translation unit: units of about the same size, whatever the machine.
+    """Kernels with comment and loop IR, by translation unit. The units have about equal size and do not
+    depend on the machine.
 
-    The largest kernel that is left goes where least is so far (Graham, 1969).
+    Longest processing time first: the largest remaining kernel goes to the smallest unit
+    (Graham, 1969).
     """
     texts = [print_kernel(kernel) for kernel, _ in kernels]
     count = min(-(-sum(map(len, texts)) // UNIT_TEXT), MOST_UNITS, len(kernels))
@@ -63,7 +65,7 @@ def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, st
 def compile_sources(
     sources: Mapping[str, str], generated: GeneratedKernels, compiler: Compiler
 ) -> dict[str, bytes]:
-    """Binaries of what :func:`sources_of` gave, by name without ending.
+    """Compile the files of :func:`sources_of`; binaries by file name without suffix.
 
     Raises ToolchainError, PluginError.
     """
@@ -79,7 +81,7 @@ def compile_sources(
 def _compile_plugins(
     sources: Mapping[str, str], generated: GeneratedKernels, compiler: Compiler
 ) -> dict[str, bytes]:
-    """Those of users' own C, each by itself: what the compiler says of one is said at its lines."""
+    """Compile users' C sources one by one, so that compiler messages point at lines of their files."""
     faults = Collector(PluginError)
     binaries: dict[str, bytes] = {}
     for source, name in generated.units.items():

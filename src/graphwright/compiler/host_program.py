@@ -1,20 +1,14 @@
-"""Graphs that no one program runs: what the host runs of them, and a module for each program that it
-calls.
+"""Host programs, for graphs that no single program can run: steps that the host runs, and a module for each
+program that it calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from graphwright.compiler.modules import (
-    Compilation,
-    constraint_texts,
-    guard_texts,
-    input_specs,
-    output_specs,
-    spec_of,
-)
+from graphwright.compiler.modules import Compilation
 from graphwright.compiler.partition import Group, Kind, Partition, bound_by, device_of, partition
+from graphwright.compiler.specs import constraint_texts, guard_texts, input_specs, output_specs, spec_of
 from graphwright.errors import Diagnostic, ModelError, PackageError
 from graphwright.executable.nodes import (
     COMPILE,
@@ -47,8 +41,8 @@ from graphwright.records import replace
 
 
 def subgraph_module(module: Module, number: int) -> Module:
-    """The subgraph of that number, of a ``module`` that was partitioned, as a module of its own. Raises
-    PackageError where it has none.
+    """Subgraph ``number`` of a partitioned ``module`` as a module of its own. Raises PackageError if there is
+    none.
     """
     found = (n for n in module.walk() if isinstance(n.op, Subgraph) and n.op.number == number)
     node = next(found, None)
@@ -58,7 +52,7 @@ def subgraph_module(module: Module, number: int) -> Module:
 
 
 def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
-    """Give inputs of unknown rank ``ranks``, and sizes of their own."""
+    """Give inputs of unknown rank the ``ranks`` and fresh symbolic sizes."""
     for value, rank in zip(module.main.inputs, ranks, strict=True):
         if value.type.shape is None:
             dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
@@ -66,7 +60,9 @@ def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
 
 
 def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
-    """``region`` as the entry of a module of its own, to which further inputs bind ``sizes``."""
+    """``region`` as the entry graph of a new module, with one further input for each of ``sizes`` that binds
+    it.
+    """
     made = Module()
     made.constants, made.hints = module.constants.copy(), dict(module.hints)
     main = made.add_graph(clone_graph(region, "main"))
@@ -76,23 +72,23 @@ def _module_of(module: Module, region: Graph, sizes: Sequence[str]) -> Module:
     for size in sizes:
         main.add_input(TensorType(U8, (symbol(size), 0)), taken.take(f"{SIZE_INPUT}{size}"))
     table = module.symbols
-    told = bound_by(main.inputs, ())
+    bound = bound_by(main.inputs, ())
     made.symbols = replace(
         table.copy(),
-        constraints={c: None for c in table.constraints if c.names <= told},
-        guards={g: None for g in table.guards if g.names <= told},
+        constraints={c: None for c in table.constraints if c.names <= bound},
+        guards={g: None for g in table.guards if g.names <= bound},
     )
     return made
 
 
 def _unbound_sizes(region: Graph) -> tuple[str, ...]:
-    """The sizes that ``region`` needs and that its inputs do not tell."""
+    """The symbols that ``region`` uses and that the shapes of its inputs do not bind."""
     needed = set[str]().union(*map(symbols_of, region))
     return tuple(sorted(needed - bound_by(region.inputs, ())))
 
 
 def _region(main: Graph, node: Node) -> Graph:
-    """The compiled ``main`` as the region of its Subgraph: without the inputs that bind sizes."""
+    """The compiled ``main`` as the region of its Subgraph node, without the inputs that bind sizes."""
     for index in range(len(main.inputs) - 1, len(node.inputs) - 1, -1):
         main.remove_input(index)
     main.name = node.regions[0].name
@@ -100,13 +96,15 @@ def _region(main: Graph, node: Node) -> Graph:
 
 
 def _place(nodes: Iterable[Node], device: str) -> None:
-    """Let ``nodes`` be on ``device``: passes made some of them, which know of none."""
+    """Place ``nodes`` on ``device``; nodes that passes created have no device yet."""
     for value in (value for node in nodes for value in node.outputs):
         value.device = device
 
 
-def _repeats(node: Node, bodies: Sequence[HostProgram]) -> bool:
-    """Whether ``node`` is a loop whose body is one program, which sees every size that a run may change."""
+def _is_single_program_loop(node: Node, bodies: Sequence[HostProgram]) -> bool:
+    """Whether ``node`` is a loop whose body is one program that receives every size that can change between
+    iterations.
+    """
     if not isinstance(node.op, LoopOp) or len(bodies[0].steps) != 1:
         return False
     (step,) = bodies[0].steps
@@ -118,27 +116,28 @@ def _repeats(node: Node, bodies: Sequence[HostProgram]) -> bool:
 
 
 class Draft:
-    """The host program of ``module``, which is changed: what a program runs become Subgraph nodes.
+    """A host program whose callees are not compiled yet. It replaces the nodes of each program in ``module``
+    by a Subgraph node.
 
-    Its calls get their callees later, all at once. ``numbers`` are those of the subgraphs.
+    ``numbers`` numbers the subgraphs, across several drafts.
     """
 
     def __init__(self, module: Module, found: Partition, numbers: Iterator[int]) -> None:
         self.module = module
         self.modules: dict[int, Module] = {}
-        """What is to be compiled for the subgraph of each number."""
+        """The module to compile for each subgraph, by number."""
         self._nodes: dict[int, Node] = {}
         self.read: dict[str, ConstRef] = {}
-        """Constants that the host reads."""
+        """Constants that the host reads, by digest."""
         self._numbers = numbers
         self._program = self._graph(module.main, found, (), module.updates())
 
     def device(self, number: int) -> str:
-        """What the subgraph of that number was placed on; empty: the default."""
+        """The device of subgraph ``number``; empty for the default."""
         return device_of(self._nodes[number])
 
     def completed(self, compiled: Mapping[int, Compilation]) -> HostProgram:
-        """The host program that calls what was ``compiled``; the module holds that as well."""
+        """The host program with its callees. Puts the compiled graphs back into the module."""
         callees: dict[int, Executable] = {}
         for number, made in compiled.items():
             node, device = self._nodes[number], self.device(number)
@@ -148,10 +147,10 @@ class Draft:
             self.module.constants.merge(made.module.constants)
         DeadCode().run(self.module, Record("dead_code"))
         program = with_callees(self._program, callees)
-        return replace(program, guards=guard_texts(self.module), constraints=self._unseen())
+        return replace(program, guards=guard_texts(self.module), constraints=self._unchecked_constraints())
 
-    def _unseen(self) -> tuple[str, ...]:
-        """The constraints that no subgraph checks: their sizes are those of several."""
+    def _unchecked_constraints(self) -> tuple[str, ...]:
+        """The constraints that no subgraph checks, as they relate sizes of several subgraphs."""
         seen = {each for module in self.modules.values() for each in module.symbols.constraints}
         return constraint_texts(each for each in self.module.symbols.constraints if each not in seen)
 
@@ -162,8 +161,8 @@ class Draft:
         bound: Collection[str],
         updates: Mapping[int, int] | None = None,
     ) -> HostProgram:
-        """The host program of ``graph``, its steps in the order in which they run. ``updates``: the outputs
-        that are the next value of an input.
+        """The host program of ``graph``, with steps in execution order. ``updates`` maps outputs to the
+        states whose next values they are.
         """
         values = _Values(graph.inputs)
         for node in [node for node in graph if isinstance(node.op, Constant)]:
@@ -189,7 +188,7 @@ class Draft:
         return HostProgram(len(graph.inputs), tuple(values.specs), constants, tuple(steps), results, updated)
 
     def _constants(self, graph: Graph, found: Partition, values: _Values) -> tuple[tuple[int, str], ...]:
-        """Numbers and digests of the constants that the host reads or that are outputs."""
+        """Number and digest of each constant that the host reads or that is an output."""
         read = [value for node in found.reasons for value in node.inputs] + list(graph.outputs)
         numbered = []
         for value in dict.fromkeys(read):
@@ -208,11 +207,11 @@ class Draft:
             tuple(None if value is None else values.numbers[value] for value in node.inputs),
             tuple(map(values.add, node.outputs)),
             bodies,
-            _repeats(node, bodies),
+            _is_single_program_loop(node, bodies),
         )
 
     def _call(self, graph: Graph, group: Group, values: _Values) -> CallProgram:
-        """Replace the nodes of ``group`` by one Subgraph."""
+        """Replace the nodes of ``group`` by one Subgraph node, and return the call of it."""
         number = next(self._numbers)
         region, inputs, outputs = _closed(group.nodes, f"subgraph{number}")
         types = [value.type for value in outputs]
@@ -229,8 +228,8 @@ class Draft:
         if group.kind is Kind.PROGRAM:
             self.modules[number], self._nodes[number] = module, node
         elif group.device:
-            hint = "give its inputs shapes, or leave it on the default device"
-            message = f"it has inputs of unknown rank, which the device {group.device!r} does not take"
+            hint = "give the shapes of the inputs, or leave the node on the default device"
+            message = f"its inputs have unknown rank, which the device {group.device!r} does not support"
             raise ModelError(Diagnostic("device", message, group.nodes[0].place, hint))
         numbers = tuple(values.numbers[value] for value in inputs)
         made = tuple(map(values.add, node.outputs))
@@ -244,7 +243,7 @@ def _bind_size(node: Node, op: ops.BindSize, values: _Values) -> BindSize:
 
 
 class _Values:
-    """Numbers of values, and what is known of each."""
+    """Numbers the values of a host program, and holds a spec of each."""
 
     def __init__(self, inputs: Iterable[Value]) -> None:
         self.numbers: dict[Value, int] = {}
@@ -260,7 +259,9 @@ class _Values:
 
 
 def _closed(nodes: Sequence[Node], name: str) -> tuple[Graph, list[Value], list[Value]]:
-    """A copy of ``nodes`` as a graph of its own, the values that it takes and those that others read."""
+    """A copy of ``nodes`` as a closed graph, the values that it takes as inputs, and the values that others
+    read.
+    """
     inside = set(nodes)
     read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None)
     outside = [value for value in read if value.producer not in inside]

@@ -1,5 +1,5 @@
-"""The option ``memory_budget``: where tasks need too much memory, another order of them, then values that are
-computed again, and a refusal with the numbers where that is not enough.
+"""The option ``memory_budget``: reduces the peak memory of a program by reordering tasks, then by
+rematerialization, and reports an error with the numbers if it still exceeds the budget.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ from graphwright.runtime.description import bytes_text
 from graphwright.support.spelling import counted
 
 WORK_SHARE: Final = 8
-"""One part in so many of the predicted time may be spent again."""
+"""Rematerialization may add at most 1/WORK_SHARE of the predicted time."""
 MOST_NAMED: Final = 5
-"""Buffers that an error names."""
+"""The most live buffers that an error names."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes of weights and of an arena together; None where there is no budget.
-
-    ``faults`` are those of all programs that need more.
+    """The most bytes that weights and arena may take together; None for no limit. ``faults`` collects all
+    programs that exceed it.
     """
 
     most: int | None
@@ -46,16 +45,16 @@ class Budget:
 
     @staticmethod
     def of(options: Options, weights: int) -> Budget:
-        """The budget of ``options`` for a model of so many bytes of weights."""
+        """The budget that ``options`` set for a model with ``weights`` bytes of weights."""
         threads = options.threads or _native.threads()
         return Budget(options.memory_budget or None, weights, threads, Collector(ModelError))
 
     def holds(self, arena: int) -> bool:
-        """Whether an arena fits in beside the weights."""
+        """Whether weights and an arena of this size fit in the budget."""
         return self.most is None or self.weights + arena <= self.most
 
     def raise_if_exceeded(self) -> None:
-        """Raise ModelError with all programs that need more."""
+        """Raise ModelError with all programs that exceed the budget."""
         self.faults.raise_if_any()
 
 
@@ -67,9 +66,9 @@ def lower_within(
     machine: Machine,
     streams: int,
 ) -> Lowered:
-    """The tasks of ``module``. Where they need more than ``budget`` has, in the order that needs the least,
-    and with values computed again, whose nodes ``module`` then has twice. What does not fit is one of the
-    budget's faults.
+    """Lower ``module`` to tasks. If they exceed ``budget``, tasks are reordered, then values rematerialized,
+    which duplicates their nodes in ``module``. A program that still exceeds it becomes one of the budget's
+    faults.
     """
     graph, updates = module.main, module.updates()
     program = lower(graph, steps, module.symbols, weights, machine, streams, updates)
@@ -96,7 +95,7 @@ def lower_within(
 def _tighter(
     module: Module, steps: Sequence[Step], weights: Weights, machine: Machine, largest: Mapping[str, int]
 ) -> Iterator[Lowered]:
-    """Tasks that need less and less: in another order, then with one more value computed again each time."""
+    """Lowerings with less and less peak memory: reordered, then with one more rematerialized value each."""
     graph, updates = module.main, module.updates()
 
     def bytes_of(size: Dim) -> int:
@@ -117,7 +116,7 @@ def _tighter(
 
 
 def _largest_sizes(module: Module) -> Mapping[str, int | None]:
-    """The largest that each open size of the inputs may be; None where it has no bound."""
+    """The upper bound of each symbolic input size; None if it has none."""
     dims = [dim for value in module.main.inputs for dim in value.type.dims]
     names = dict.fromkeys(symbol.name for dim in dims for symbol in atoms(dim))
     ranges = module.symbols.ranges
@@ -125,7 +124,7 @@ def _largest_sizes(module: Module) -> Mapping[str, int | None]:
 
 
 def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], threads: int) -> Timeline:
-    """The arena at the largest sizes."""
+    """The memory timeline at the largest sizes."""
     inputs = [[evaluate(dim, largest) for dim in value.type.dims] for value in module.main.inputs]
     registers = evaluate_shapes(program.shape, inputs)
     sizes = [max(0, registers[buffer.size]) for buffer in program.buffers]
@@ -136,22 +135,22 @@ def _planned(program: TaskGraph, module: Module, largest: Mapping[str, int], thr
 
 
 def _open_size(name: str) -> Diagnostic:
-    message = f"the size {name} has no bound, so that no budget of memory can be kept"
-    hint = f"give the size or its range, as in shapes={{'x': ('{name}=1..16', 3)}}, or no memory_budget"
+    message = f"size {name} has no upper bound, so the memory budget cannot be guaranteed"
+    hint = f"give the size or a range, as in shapes={{'x': ('{name}=1..16', 3)}}, or drop memory_budget"
     return Diagnostic("memory-budget", message, hint=hint)
 
 
 def _too_much(budget: Budget, planned: Timeline, least: Timeline) -> Diagnostic:
-    """The numbers, what is live at the peak, and what would help."""
+    """An error with the sizes, the buffers live at the peak, and remedies."""
     assert budget.most is not None
     needed = budget.weights + least.arena
     message = (
         f"weights of {_exact(budget.weights)} and an arena of {_exact(least.arena)} on "
-        f"{counted(budget.threads, 'thread')} are {_exact(needed)}, more than the budget of "
+        f"{counted(budget.threads, 'thread')} need {_exact(needed)}, more than the budget of "
         f"{_exact(budget.most)}"
     )
     if least.arena < planned.arena:
-        message += f"; it was {_exact(planned.arena)} before tasks were put in another order or run again"
+        message += f"; the arena was {_exact(planned.arena)} before tasks were reordered or rematerialized"
     task = least.tasks[least.peak] if least.tasks else ""
     live = ", ".join(map(_named, least.at_peak[:MOST_NAMED]))
     rest = len(least.at_peak) - MOST_NAMED

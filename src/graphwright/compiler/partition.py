@@ -1,8 +1,9 @@
-"""Partitions a graph into nodes that the host has to run, and as few programs between them as there can be.
+"""Partitions a graph into nodes that the host has to run and as few programs between them as
+possible.
 
-A program is planned from the shapes of its inputs. So the host runs what makes sizes out of elements, values
-without bytes of their own (strings, sequences), ranks that are not known before a run, and control flow that
-holds such nodes. A size that the host found is bound for the programs behind it.
+A program is planned from the shapes of its inputs. So the host runs nodes that make data-dependent sizes or
+ranks, values without fixed-size elements (strings, sequences), and control flow that contains such nodes. A
+size that the host found is bound for the programs after it.
 """
 
 from __future__ import annotations
@@ -20,91 +21,91 @@ from graphwright.records import dataclass
 
 
 class Kind(enum.IntEnum):
-    """What runs a group; groups of one round run in this order."""
+    """What runs a group. Groups of one round run in this order."""
 
     HOST = 0
     PROGRAM = 1
     OPEN = 2
-    """It reads a value of unknown rank: it is compiled when that is known."""
+    """A program that reads a value of unknown rank: it is compiled at run time."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that run together: those of a program, or nodes that the host runs one after the other."""
+    """Nodes that run together: a program, or nodes that the host runs one by one."""
 
     kind: Kind
     nodes: tuple[Node, ...]
     device: str = ""
-    """What the nodes of a program were placed on; empty: the default."""
+    """The device that the program is placed on; empty for the default."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Groups in order, and why the host runs what it runs."""
+    """The groups in execution order, and for each host node the reason."""
 
     groups: tuple[Group, ...]
     reasons: dict[Node, str]
     is_whole: bool
-    """Whether one program runs it all."""
+    """Whether one program runs the whole graph."""
 
 
 def device_of(node: Node) -> str:
-    """What ``node`` was placed on, with the nodes of its regions; empty: the default."""
+    """The device that ``node`` and its regions are placed on; empty for the default."""
     return node.outputs[0].device if node.outputs else ""
 
 
 def is_placed(graph: Graph) -> bool:
-    """Whether some node was placed on a device."""
+    """Whether a node is placed on a device other than the default."""
     return any(device_of(node) for node in graph)
 
 
 def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str] | None = None) -> Partition:
-    """Partition ``graph``, for which the sizes ``bound`` are known from without. ``given``: further nodes
-    that the host has to run, and why.
+    """Partition ``graph``, in which the sizes ``bound`` are known from the enclosing graph. ``given`` maps
+    further nodes that the host has to run to the reason.
 
-    A node runs in the first round that it can: a host's nodes wait for programs, a program for nodes of the
-    host, and so what runs between two nodes of the host on a path is one program at most.
+    Each node runs in the earliest round possible: host nodes wait for programs, programs wait for host nodes.
+    So between two host nodes on a path there is at most one program.
     """
     reasons = _reasons(graph, bound, given or {})
-    makers = _makers(reasons, bound_by(graph.inputs, bound))
+    definers = _definers(reasons, bound_by(graph.inputs, bound))
     devices = list(dict.fromkeys(map(device_of, graph)))
-    rounds: dict[Node, _Turn] = {}
+    rounds: dict[Node, _Slot] = {}
     for node in graph:
         if isinstance(node.op, Constant):
             continue
         kind = _kind(node, reasons)
-        place = kind, 0 if kind is Kind.HOST else devices.index(device_of(node))
+        runner = kind, 0 if kind is Kind.HOST else devices.index(device_of(node))
         before = [v.producer for v in node.inputs if v is not None and v.producer is not None]
-        if makers:
-            before += [makers[name] for name in symbols_of(node) if makers.get(name, node) is not node]
-        earliest = (_after(rounds[each], place) for each in before if each in rounds)
-        rounds[node] = max(earliest, default=0), place
-    turns: dict[_Turn, list[Node]] = {}
-    for node, turn in rounds.items():
-        turns.setdefault(turn, []).append(node)
+        if definers:
+            before += [definers[name] for name in symbols_of(node) if definers.get(name, node) is not node]
+        earliest = (_after(rounds[each], runner) for each in before if each in rounds)
+        rounds[node] = max(earliest, default=0), runner
+    slots: dict[_Slot, list[Node]] = {}
+    for node, slot in rounds.items():
+        slots.setdefault(slot, []).append(node)
     groups = tuple(
         Group(kind, tuple(nodes), "" if kind is Kind.HOST else devices[device])
-        for (_, (kind, device)), nodes in sorted(turns.items(), key=lambda item: item[0])
+        for (_, (kind, device)), nodes in sorted(slots.items(), key=lambda item: item[0])
     )
     whole = all(group.kind is Kind.PROGRAM and not group.device for group in groups) and _is_plain(graph)
     return Partition(groups, reasons, whole)
 
 
-_Place = tuple[Kind, int]
-"""What runs a node: the number of the device as well."""
-_Turn = tuple[int, _Place]
+_Runner = tuple[Kind, int]
+"""What runs a node: the kind, and the number of the device."""
+_Slot = tuple[int, _Runner]
 """A round, and what runs in it."""
 
 
 def _is_plain(graph: Graph) -> bool:
-    """Whether a program can take the inputs of ``graph`` and give its outputs."""
+    """Whether a program can take the inputs and return the outputs of ``graph``."""
     types = [value.type for value in (*graph.inputs, *graph.outputs)]
     return all(type.dtype.bits and type.shape is not None for type in types)
 
 
-def _after(turn: _Turn, follower: _Place) -> int:
-    """The first round in which what was made in ``turn`` is there for what runs at ``follower``."""
-    return turn[0] + (turn[1] > follower)
+def _after(slot: _Slot, follower: _Runner) -> int:
+    """The first round in which ``follower`` can use a result computed in ``slot``."""
+    return slot[0] + (slot[1] > follower)
 
 
 def _kind(node: Node, reasons: dict[Node, str]) -> Kind:
@@ -114,34 +115,36 @@ def _kind(node: Node, reasons: dict[Node, str]) -> Kind:
 
 
 def bound_by(values: Iterable[Value], bound: Iterable[str]) -> set[str]:
-    """``bound`` and the sizes that the shapes of ``values`` tell."""
-    return {*bound, *(name for value in values for name in told_by(value.type))}
+    """``bound`` and the symbols that the shapes of ``values`` bind."""
+    return {*bound, *(name for value in values for name in bound_symbols(value.type))}
 
 
-def told_by(type: TensorType) -> Iterator[str]:
-    """Symbols whose numbers a shape of ``type`` tells."""
+def bound_symbols(type: TensorType) -> Iterator[str]:
+    """The symbols whose values follow from a shape of ``type``."""
     for dim in type.shape or ():
         scaled = scaled_symbol(dim)
         if scaled is not None:
             yield scaled[0]
 
 
-def _makers(reasons: dict[Node, str], bound: set[str]) -> dict[str, Node]:
-    """The node that makes each size: the first, as the others took it over."""
-    makers: dict[str, Node] = {}
+def _definers(reasons: dict[Node, str], bound: set[str]) -> dict[str, Node]:
+    """The node that defines each data-dependent size: the first in graph order, as later nodes inherit the
+    symbol.
+    """
+    definers: dict[str, Node] = {}
     for node in reasons:
         for value in node.outputs:
-            for name in told_by(value.type):
+            for name in bound_symbols(value.type):
                 if name not in bound:
-                    makers.setdefault(name, node)
-    return makers
+                    definers.setdefault(name, node)
+    return definers
 
 
-# -- what the host runs ---------------------------------------------------------------------------------
+# -- nodes that the host runs ---------------------------------------------------------------------------
 
 
 def _reasons(graph: Graph, bound: Iterable[str], given: Mapping[Node, str]) -> dict[Node, str]:
-    """Nodes of ``graph`` that the host runs, in order, each with the reason."""
+    """The nodes of ``graph`` that the host runs, in order, each with the reason."""
     known = bound_by(graph.inputs, bound)
     reasons: dict[Node, str] = {}
     for node in graph:
@@ -153,44 +156,42 @@ def _reasons(graph: Graph, bound: Iterable[str], given: Mapping[Node, str]) -> d
 
 
 def _reason(node: Node, known: set[str]) -> str:
-    """Why the host has to run ``node``, given the sizes that are ``known``; empty if it has not to."""
-    return (
-        "" if isinstance(node.op, Constant) else next(filter(None, (why(node, known) for why in _WHYS)), "")
-    )
+    """Why the host has to run ``node``, given the ``known`` sizes; empty if a program can."""
+    if isinstance(node.op, Constant):
+        return ""
+    return next(filter(None, (check(node, known) for check in _HOST_CHECKS)), "")
 
 
-def _holds_no_bytes(node: Node, known: set[str]) -> str:
+def _has_no_fixed_size_elements(node: Node, known: set[str]) -> str:
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     kinds = dict.fromkeys(v.type.dtype.kind for v in values if not v.type.dtype.bits)
-    return (
-        f"it works on values that are no tensors of fixed-size elements: {', '.join(kinds)}" if kinds else ""
-    )
+    return f"its values have no fixed-size elements: {', '.join(kinds)}" if kinds else ""
 
 
-def _makes_sizes(node: Node, known: set[str]) -> str:
+def _defines_sizes(node: Node, known: set[str]) -> str:
     made = sorted(symbols_in(value.type for value in node.outputs) - known)
-    return f"the values of a tensor determine the size {', '.join(made)}" if made else ""
+    return f"the size {', '.join(made)} is data-dependent" if made else ""
 
 
-def _makes_rank(node: Node, known: set[str]) -> str:
+def _defines_rank(node: Node, known: set[str]) -> str:
     if any(value is not None and value.type.shape is None for value in node.inputs):
-        return ""  # it may follow from theirs
+        return ""  # it can follow from theirs
     return (
-        "the values of a tensor determine the rank" if any(v.type.shape is None for v in node.outputs) else ""
+        "the rank of its result is data-dependent" if any(v.type.shape is None for v in node.outputs) else ""
     )
 
 
-def _holds_such(node: Node, known: set[str]) -> str:
+def _contains_host_nodes(node: Node, known: set[str]) -> str:
     for region in node.regions:
         for inner, reason in _reasons(region, known, {}).items():
-            return f"its body has {inner.place}: {reason}"
+            return f"its body contains {inner.place}: {reason}"
     return ""
 
 
-_WHYS: Sequence[Callable[[Node, set[str]], str]] = (
-    _holds_no_bytes,
-    _makes_sizes,
-    _makes_rank,
+_HOST_CHECKS: Sequence[Callable[[Node, set[str]], str]] = (
+    _has_no_fixed_size_elements,
+    _defines_sizes,
+    _defines_rank,
     why_not_native,
-    _holds_such,
+    _contains_host_nodes,
 )

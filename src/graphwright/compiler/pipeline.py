@@ -1,7 +1,7 @@
-"""All stages of a compilation, in order: ``python -m graphwright --stages`` prints them.
+"""The list of all compilation stages, in order. ``python -m graphwright --stages`` prints it.
 
-A stage runs passes over the module, or makes the next product of it. What one program can run goes through
-all of them. Other models are partitioned: their subgraphs are compiled as modules of their own.
+A stage runs passes over the module, or makes the next product from it. A model that one program can run goes
+through all stages. Other models are partitioned, and each subgraph is compiled as a module of its own.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ from graphwright.targets.base import Target
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of a compilation; ``passes`` are those that it runs over the module, behind those
-    ``for_target`` and those ``for_options``. ``level``: the least value of the option ``opt_level`` with
-    which it runs.
+    """One step of a compilation. Passes run in this order: those of ``for_target``, those of ``for_options``,
+    then ``passes``. ``level`` is the least ``opt_level`` at which the stage runs.
     """
 
     name: str
@@ -59,12 +58,14 @@ class Stage:
 
     @property
     def has_passes(self) -> bool:
-        """Whether it runs passes over the module; others make the next product of it."""
+        """Whether the stage runs passes over the module; other stages make the next product from it."""
         return bool(self.passes or self.for_target or self.for_options)
 
 
 def has_kernel(node: Node) -> bool:
-    """Whether a node stays as it is: a kernel of its own, or an expression that fusion puts into one."""
+    """Whether decomposition keeps ``node``: it has a kernel, or an expression that fusion
+    compiles into one.
+    """
     return bool(candidates_of(node)) or node.op.has_expression()
 
 
@@ -85,7 +86,7 @@ def _replacements(options: Options) -> tuple[Pass, ...]:
 
 def _fuse(target: Target, options: Options) -> tuple[Pass, ...]:
     rules = rule_set(options)
-    replacements = rules.rewrites(FUSE) if target.channel_block else ()  # kernels of its own
+    replacements = rules.rewrites(FUSE) if target.channel_block else ()  # they need blocked kernels
     return (*replacements, Fuse(target, rules, choices_of(options)))
 
 
@@ -96,15 +97,15 @@ def _schedule(target: Target, _options: Options) -> tuple[Pass, ...]:
 def _precision(options: Options) -> tuple[Pass, ...]:
     in_bf16 = options is _ALL_REQUESTS or multiplies_bf16(options)
     if options.precision == "bf16" and not in_bf16:
-        warn_once("bf16", "precision=bf16: this CPU has no AVX512-BF16, so that products stay f32")
+        warn_once("bf16", "precision=bf16 is ignored, as this CPU has no AVX512-BF16: products stay f32")
     lowered = lower_precision(options.precision) if in_bf16 else ()
     return (*quantize_weights(options.weights), *lowered, WidenHalves(in_bf16))
 
 
 DEFAULT: Final = Options()
-"""Options that nobody chose."""
+"""The default options."""
 _ALL_REQUESTS: Final = Options(weights="int4", precision="bf16")
-"""Every pass that options can ask for runs, whatever the CPU."""
+"""Options that request every optional pass, whatever the CPU."""
 PARTITION: Final = "partition"
 CHANNELS: Final = "channels"
 STAGES: Final = (
@@ -166,7 +167,7 @@ STAGES: Final = (
         (FOLD_REQUANTIZE, KEEP_EXCESS_PRECISION),
         level=1,
     ),
-    Stage("layouts", "chooses memory layouts of images", for_target=_layouts, level=1),
+    Stage("layouts", "assigns memory layouts to images", for_target=_layouts, level=1),
     Stage(
         "schedule",
         "chooses the loop schedule of each region, and names it for what it computes",
@@ -185,32 +186,32 @@ _NAMES: Final = [stage.name for stage in STAGES]
 
 
 def shape_passes(module: Module, options: Options) -> tuple[Scheduled, ...]:
-    """What infers types, and shows whether all ranks can be known without a feed. No products are recognised
-    for the reference device, which computes what the model says, and before nodes on devices of their own are
-    parted.
+    """Passes that infer types and show whether all ranks are known statically. Products with quantized
+    weights are not recognized for the reference device, which computes the model as it is written, nor before
+    nodes on other devices are partitioned.
     """
     as_it_is = options.device == "reference" or is_placed(module.main)
     return (SHAPES,) if as_it_is else _passes(STAGES[: _NAMES.index("shapes") + 1], options)
 
 
 def graph_passes(options: Options = DEFAULT) -> tuple[Scheduled, ...]:
-    """From what a frontend imports to the graph that is partitioned."""
+    """Passes from the imported graph to the graph that is partitioned."""
     return _passes(STAGES[: _NAMES.index(PARTITION)], options)
 
 
 def partition_passes(options: Options = DEFAULT) -> tuple[Scheduled, ...]:
-    """What prepares a graph that no one program can run."""
+    """Passes that prepare a graph that no single program can run."""
     return _passes([STAGES[_NAMES.index(PARTITION)]], options)
 
 
 def kernel_passes(target: Target, options: Options = DEFAULT) -> tuple[Scheduled, ...]:
-    """From the graph of one program to the one that kernels are selected for."""
+    """Passes from the graph of one program to the graph that kernels are selected for."""
     return _passes(STAGES[_NAMES.index(PARTITION) + 1 :], options, target)
 
 
 def source_passes(options: Options, keep: Callable[[Node], bool]) -> tuple[Scheduled, ...]:
-    """From what a frontend imports to the simplified graph in the model's own ops, for engines that have
-    kernels for these: quantized operands stay, and so do constant nodes that ``keep`` wants.
+    """Passes from the imported graph to a simplified graph in the ops of the model, for engines that have
+    kernels for these: quantized operands stay, as do constant nodes for which ``keep`` is true.
     """
     names = ("import", "shapes", "imported", "simplify", "simplified")
     passes = _passes([stage for stage in STAGES if stage.name in names], options)
@@ -218,7 +219,7 @@ def source_passes(options: Options, keep: Callable[[Node], bool]) -> tuple[Sched
 
 
 def _keeping(scheduled: Scheduled, keep: Callable[[Node], bool]) -> Scheduled:
-    """``scheduled`` with constant folding that leaves what ``keep`` wants."""
+    """``scheduled`` with constant folding that leaves nodes for which ``keep`` is true."""
     if not isinstance(scheduled, Fixpoint):
         return scheduled
     passes = [replace(p, keep=keep) if isinstance(p, FoldConstants) else p for p in scheduled.passes]
@@ -226,8 +227,8 @@ def _keeping(scheduled: Scheduled, keep: Callable[[Node], bool]) -> Scheduled:
 
 
 def fusion_passes(target: Target, options: Options) -> tuple[Scheduled, ...]:
-    """From the graph behind :func:`source_passes` to one with Fused nodes; images stay as other engines take
-    them.
+    """Passes from the graph after :func:`source_passes` to one with Fused nodes. Images keep their layout,
+    which other engines expect.
     """
     stages = STAGES[_NAMES.index("replace") : _NAMES.index("fuse") + 1]
     return _passes([s for s in stages if s.name not in (PARTITION, CHANNELS)], options, target)
@@ -247,9 +248,7 @@ def _passes(stages: Sequence[Stage], options: Options, target: Target | None = N
 
 
 def passes_of(stage: Stage, target: Target) -> list[Pass]:
-    """The passes of ``stage``, without users' own; those of a fixpoint in their order, and all that options
-    can ask for.
-    """
+    """The passes of ``stage`` including optional ones, with fixpoints flattened and without users' passes."""
     made: list[Pass] = []
     for scheduled in _passes([stage], _ALL_REQUESTS, target):
         if not isinstance(scheduled, Point | StageEnd):

@@ -1,4 +1,6 @@
-"""Models with inputs of open rank: which ranks they can have, and an entry with a program for each."""
+"""Rank specialization: finds the ranks that inputs of unknown rank can have, and makes an entry with one
+program per combination.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +19,37 @@ from graphwright.records import dataclass
 from graphwright.report import with_dynamic
 
 RANKS = range(6)
-"""Ranks that are tried: larger ones are rare, and made when they are fed."""
+"""Ranks that are tried. Larger ones are rare, and are compiled when they are first fed."""
 MOST_VARIANTS = 8
 MOST_TRIALS = 64
-"""Inferences spent on finding the combinations of ranks."""
+"""Limit on shape inference runs in the search for combinations."""
 
 
 class TooManyRanks(Exception):
-    """More combinations of ranks are to be tried, or are possible, than a package is to hold."""
+    """The search exceeded MOST_TRIALS or MOST_VARIANTS."""
 
 
-def lacks_ranks(graph: Graph) -> bool:
-    """Whether some rank is not known."""
+def has_unknown_ranks(graph: Graph) -> bool:
+    """Whether a value in ``graph`` or its regions has unknown rank."""
     return any(value.type.shape is None for node in graph.walk() for value in node.outputs)
 
 
-def ranked(module: Module) -> list[Module]:
-    """A copy of ``module`` for each combination of ranks of its inputs with which all ranks are known and its
-    types fit, all sizes left open; none if they are more than a package is to hold.
+def rank_variants(module: Module) -> list[Module]:
+    """A copy of ``module`` for each combination of input ranks that passes type inference and determines all
+    ranks; all sizes stay symbolic. Empty if there are more than a package should hold.
     """
     try:
-        return list(_ranked(module, iter(range(MOST_TRIALS)), iter(range(MOST_VARIANTS))))
+        return list(_fix_ranks(module, iter(range(MOST_TRIALS)), iter(range(MOST_VARIANTS))))
     except TooManyRanks:
         return []
 
 
-def _ranked(module: Module, trials: Iterator[int], places: Iterator[int]) -> Iterator[Module]:
-    """Fixes the first input of open rank in each way that fits, then those behind it."""
+def _fix_ranks(module: Module, trials: Iterator[int], slots: Iterator[int]) -> Iterator[Module]:
+    """Fix the first input of unknown rank to each rank that passes inference, then the others recursively."""
     index = next((value.index for value in module.main.inputs if value.type.shape is None), None)
     if index is None:
-        if not lacks_ranks(module.main):
-            _take(places)
+        if not has_unknown_ranks(module.main):
+            _take(slots)
             yield module
         return
     for rank in RANKS:
@@ -60,35 +62,37 @@ def _ranked(module: Module, trials: Iterator[int], places: Iterator[int]) -> Ite
             PassManager((SHAPES,)).run(trial)
         except ModelError:
             continue
-        yield from _ranked(trial, trials, places)
+        yield from _fix_ranks(trial, trials, slots)
 
 
-def is_only(variants: Sequence[Module]) -> bool:
-    """Whether no other ranks fit than those of one variant: larger ones than are tried may go with the
-    largest.
+def is_only_variant(variants: Sequence[Module]) -> bool:
+    """Whether no other combination of ranks can pass: there is one variant, and its ranks are below the
+    largest that was tried.
     """
     return len(variants) == 1 and all((v.type.rank or 0) < RANKS[-1] for v in variants[0].main.inputs)
 
 
-def _take(numbers: Iterator[int]) -> None:
-    if next(numbers, None) is None:
+def _take(budget: Iterator[int]) -> None:
+    if next(budget, None) is None:
         raise TooManyRanks
 
 
 @dataclass(frozen=True)
 class RankVariants:
-    """A program for each of ``variants`` of ``general``; other ranks are compiled when they come."""
+    """An entry draft with a program for each of ``variants`` of ``general``. Other ranks are compiled at run
+    time.
+    """
 
     general: Module
     variants: Sequence[Module]
 
     @property
     def modules(self) -> Sequence[Module]:
-        """One for each choice of ranks."""
+        """One module per combination of ranks."""
         return self.variants
 
     def finished(self, compiled: Sequence[Compiled]) -> Finished:
-        """A dispatch by rank."""
+        """The entry: a dispatch by rank."""
         cases = [made.executable for made in compiled]
         report = with_dynamic("", what_stays_dynamic(self.general))
         records = [record for made in compiled for record in made.records]

@@ -1,4 +1,4 @@
-"""Packages that are compiled again: for this machine, for shapes that they have no program for, for one
+"""Compiles packages again: for this machine, for shapes that no program of theirs accepts, or for one fixed
 shape.
 """
 
@@ -41,19 +41,23 @@ from graphwright.runtime.executor import Shapes
 
 
 class Recompiler:
-    """Compiles the main entry of ``package`` for shapes that none of its programs takes.
-
-    Its graph is read once.
+    """Compiles the main entry of ``package`` for shapes that none of its programs accepts. Parses the graph
+    only once.
     """
 
     def __init__(self, package: Package, options: Options) -> None:
         plugins.use(options)
-        self._package, self._options = package, replace(options, tune=0)  # a run waits for it
+        self._package, self._options = (
+            package,
+            replace(options, tune=0),
+        )  # a run is waiting
 
     def __call__(self, dispatch: Dispatch, shapes: Shapes) -> Package:
-        """What takes ``shapes``, which no case of ``dispatch`` takes, and many more where it can: all sizes
-        stay open but those that break a guard, or all where ranks are open. Raises FeedError where they do
-        not fit the model, ToolchainError.
+        """A package that accepts ``shapes``, which no case of ``dispatch`` accepts. It is as general as
+        possible: sizes stay symbolic except those that violate a guard, or all are fixed if ranks are
+        unknown.
+
+        Raises FeedError if the shapes do not fit the model, ToolchainError.
         """
         if dispatch.subgraph is not None:
             return self._subgraph(dispatch.subgraph, shapes)
@@ -85,7 +89,7 @@ class Recompiler:
 
 
 def recompile(package: Package, options: Options) -> Package:
-    """The graphs and weights of a package compiled for this machine. Raises PackageError, ToolchainError."""
+    """Compile the graphs and weights of ``package`` for this machine. Raises PackageError, ToolchainError."""
     plugins.use(options)
     try:
         modules = {name: source_module(package.only(name)) for name in package.entries}
@@ -96,12 +100,14 @@ def recompile(package: Package, options: Options) -> Package:
             return compile_sources(sources, options)
     except (GraphwrightError, OSError, MemoryError):
         raise
-    except Exception as error:  # a hostile text breaks ops in ways of their own
+    except Exception as error:  # a hostile graph text can make ops fail in any way
         raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
 
 
 def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
-    """The main entry of a package compiled for ``shapes`` alone; of gears, what runs others."""
+    """Compile the main entry of ``package`` for ``shapes`` only; of a model with gears, the graph for all
+    other shapes.
+    """
     plugins.use(options)
     module = source_module(package)
     buckets = split_module(module)
@@ -111,7 +117,7 @@ def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
 
 
 def source_module(package: Package) -> Module:
-    """The graph that the main entry is compiled again from: the general one, where it has one."""
+    """The graph that the main entry is recompiled from: the general graph if there is one."""
     constants = _constants(package)
     module = _unpacked_module(package, constants)
     if not package.main.general:
@@ -124,13 +130,13 @@ def source_module(package: Package) -> Module:
 
 
 def unpacked_module(package: Package) -> Module:
-    """The graph of the main entry with its constants in row-major order again."""
+    """The graph of the main entry with all constants in row-major order."""
     return _unpacked_module(package, _constants(package))
 
 
 def compiled_module(package: Package) -> Module:
-    """The graph of the main entry as it was compiled, with its layouts. Raises PackageError."""
-    unpacked_module(package)  # which verifies it
+    """The graph of the main entry as it was compiled, with layouts. Raises PackageError."""
+    unpacked_module(package)  # verifies the graph
     return _parsed(package, package.main.graph, _constants(package))
 
 
@@ -166,20 +172,21 @@ def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
     shape = tuple(dim for dim in value.type.shape or () if isinstance(dim, int))
     assert layout is not None
     if sorted(layout.order) != list(range(len(shape))) or layout.physical_shape(shape) != packed.shape:
-        raise ValueError(f"the pool's {packed.shape} is not {value.type} in {layout}")
+        raise ValueError(f"a constant of shape {packed.shape} is not {value.type} in layout {layout}")
     return module.constants.add(unpack(packed, layout, shape))
 
 
 def _guards(dispatch: Dispatch, shapes: Shapes) -> list[Constraint]:
-    """What the cases assume that take ``shapes`` otherwise."""
+    """The guards of the cases that would accept ``shapes`` otherwise."""
     texts = [text for case in dispatch.cases if accepts(case, shapes) for text in case.guards]
     return list(map(parse_constraint, texts))
 
 
 def sizes_that_break(guards: Sequence[Constraint], sizes: Mapping[str, int]) -> dict[str, Dim]:
-    """The sizes, of those given by name, that have to be numbers for no guard to be broken.
+    """The named sizes that have to be fixed so that no guard is violated.
 
-    Of two sizes that were taken to be equal, it is the one that is 1 where one is: the other may vary.
+    Of two sizes that were assumed equal, the one that is 1 is fixed if one is (a broadcast); the other may
+    vary.
     """
     found: dict[str, Dim] = {}
     for guard in guards:
@@ -198,7 +205,7 @@ def _is_one(dim: Dim, sizes: Mapping[str, int]) -> bool:
 
 
 def _sizes(module: Module, shapes: Shapes) -> dict[str, int]:
-    """The symbols' numbers for inputs of ``shapes``."""
+    """The value of each symbol, given the ``shapes`` of the inputs."""
     sizes: dict[str, int] = {}
     for value, shape in zip(module.main.inputs, shapes, strict=True):
         for dim, size in zip(value.type.dims, shape, strict=True):
@@ -209,8 +216,13 @@ def _sizes(module: Module, shapes: Shapes) -> dict[str, int]:
 
 
 def _misfit(error: ModelError) -> FeedError:
-    """That a feed does not fit the model, as ``error`` shows for its sizes."""
+    """A FeedError for shapes that do not fit the model, from the ModelError that they caused."""
     faults = Collector(FeedError)
     for each in error.diagnostics:
-        faults.add("constraint", f"these shapes do not fit the model: {each.message}", each.where, each.hint)
+        faults.add(
+            "constraint",
+            f"the input shapes do not fit the model: {each.message}",
+            each.where,
+            each.hint,
+        )
     return FeedError(*faults.diagnostics)

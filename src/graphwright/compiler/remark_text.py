@@ -1,4 +1,4 @@
-"""Remarks as text, for packages: JSON in which each text, and each choice of kernels, stands once."""
+"""Serializes remarks for packages: JSON in which each text, and each choice of kernels, is stored once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST: Final = 1 << 63
 
 
 def encode_remarks(remarks: Remarks) -> str:
-    """``remarks`` as text: the same for the same remarks. Empty for none."""
+    """``remarks`` as text, deterministic; empty if there are none."""
     return "" if remarks == Remarks() else _Encoder().encode(remarks)
 
 
 class _Encoder:
-    """Numbers texts in the order in which they come."""
+    """Numbers texts in order of first use."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
@@ -39,7 +39,7 @@ class _Encoder:
             "kernels": [[self._text(each.place), self._choice(each)] for each in remarks.kernels],
         }
         held["choices"] = list(map(self._kernels, self._choices))
-        held["texts"] = list(self._texts)  # last, when all are numbered
+        held["texts"] = list(self._texts)  # last: encoding the other members adds texts
         text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
         return text.replace('],"', '],\n"') + "\n"
 
@@ -76,7 +76,7 @@ def _number(size: Dim) -> int | str:
 
 
 def decode_remarks(text: str) -> Remarks:
-    """The remarks in ``text``. Raises PackageError."""
+    """The remarks in ``text``. Raises PackageError if it is malformed."""
     if not text:
         return Remarks()
     try:
@@ -142,9 +142,9 @@ class _Decoder:
 
 
 def _count(held: Any) -> int:
-    """A number of things. Raises ValueError for what is none."""
+    """A count. Raises ValueError for anything else."""
     if type(held) is not int or not 0 <= held < _MOST:
-        raise ValueError(f"{held!r} is no count")
+        raise ValueError(f"{held!r} is not a count")
     return held
 
 

@@ -1,6 +1,8 @@
-"""Remarks: what a compilation did beside fusion and what it declined, from the records of its passes.
+"""Remarks: what a compilation did and declined besides fusion, collected from the records of
+its passes.
 
-Packages keep them (:mod:`graphwright.compiler.remark_text`), and ``explain`` shows them.
+Packages store them (:mod:`graphwright.compiler.remark_text`); ``graphwright explain`` shows
+them.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from graphwright.passes.base import NodeKey, Record
 from graphwright.records import dataclass
 
 MOST_NAMES: Final = 6
-"""Nodes of a kind that are named; the others are counted."""
+"""Nodes that are named per kind; the others are only counted."""
 MOST_DECLINED: Final = 30
-"""Reasons that are kept of a pass: those of most nodes."""
+"""Reasons that are kept per pass: those that concern the most nodes."""
 MOST_NODES: Final = 5000
-"""Remarks about single nodes that are kept of each kind."""
+"""Remarks about single nodes that are kept per kind."""
 
 
 @dataclass(frozen=True)
 class NodeCount:
-    """So many nodes, and the names of the first."""
+    """A number of nodes, and the names of the first ones."""
 
     count: int = 0
     first: tuple[str, ...] = ()
@@ -33,7 +35,7 @@ class NodeCount:
 
 @dataclass(frozen=True)
 class Declined:
-    """Why a pass left ``nodes`` as they are. ``code`` is that of a decision about fusion, or empty."""
+    """Why a pass left ``nodes`` unchanged. ``code``: the code of the fusion decision, or empty."""
 
     code: str
     rule: str
@@ -43,8 +45,8 @@ class Declined:
 
 @dataclass(frozen=True)
 class PassRemark:
-    """What all runs of a pass in a stage did: ``changes`` by kind, nodes that went and came, constants not
-    counted, and what stopped it.
+    """The summary of all runs of a pass in a stage: changes by kind, nodes removed and added (constants are
+    not counted), and reasons for which it declined.
     """
 
     stage: str
@@ -57,14 +59,14 @@ class PassRemark:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How much it changed: nodes, then anything."""
+        """Sort key for the size of the change: nodes removed and added, then all changes."""
         nodes = self.removed.count + self.added.count
         return nodes, nodes + sum(self.changes.values())
 
 
 @dataclass(frozen=True)
 class Remarks:
-    """Of one entry; of several programs, what is said of passes is summed."""
+    """The remarks of one entry. If it has several programs, those about passes are summed."""
 
     passes: tuple[PassRemark, ...] = ()
     requests: tuple[LayoutRequest, ...] = ()
@@ -73,7 +75,7 @@ class Remarks:
 
 
 def remarks_of(records: Sequence[Record]) -> Remarks:
-    """What ``records`` say, in their order."""
+    """The remarks in ``records``, in order."""
     runs: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         runs.setdefault((record.stage, record.name), []).append(record)
@@ -91,7 +93,7 @@ def _pass_remark(stage: str, name: str, records: Sequence[Record]) -> PassRemark
     removed: Counter[NodeKey] = Counter()
     added: Counter[NodeKey] = Counter()
     for record in records:
-        changes += record.counts  # leaves out what was counted as 0
+        changes += record.counts  # drops zero counts
         removed.update(record.removed)
         added.update(record.added)
     declined = _grouped(dict.fromkeys(each for record in records for each in _declined(record)))
@@ -104,7 +106,7 @@ def _count(nodes: Counter[NodeKey]) -> NodeCount:
 
 
 def _declined(record: Record) -> Iterator[tuple[str, str, str, str]]:
-    """Code, rule, reason and node. A decision about fusion has a code; its reason is what that means."""
+    """Tuples of code, rule, reason and node. For a fusion decision the reason is the meaning of its code."""
     decisions = [note for note in record.notes if isinstance(note, Decision)]
     for each in decisions:
         if each.verdict is Verdict.REFUSED:
@@ -117,7 +119,7 @@ def _declined(record: Record) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _grouped(found: Iterable[tuple[str, str, str, str]]) -> tuple[Declined, ...]:
-    """By reason, those of most nodes first."""
+    """Grouped by reason, those that concern the most nodes first."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for *reason, place in found:
         code, rule, why = reason

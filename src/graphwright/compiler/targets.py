@@ -1,4 +1,4 @@
-"""One package for several CPUs: the programs of several compilations, and the weights once."""
+"""Packages for several CPUs: programs for each ISA on one set of weights."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from graphwright.records import replace
 
 
 def compile_targets(options: Options, compile_one: Callable[[Options], Package]) -> Package:
-    """The package of what ``compile_one`` makes for each of the option ``targets``.
-
-    Its weights are those of the first. Raises what ``compile_one`` raises.
+    """Join the packages that ``compile_one`` makes for each ISA in the option ``targets``; the weights are
+    those of the first. Raises what ``compile_one`` raises.
     """
     return join_targets([compile_one(replace(options, isa=isa)) for isa in options.targets])
 
 
 def join_targets(packages: Sequence[Package]) -> Package:
-    """Packages of one model for an ISA each as one."""
+    """Join packages of one model, each for another ISA, into one."""
     first = packages[0]
     others = {isa: each for each in packages[1:] for isa in each.isas()}
     return replace(
@@ -37,8 +36,8 @@ def _joined(entries: Sequence[Entry]) -> Entry:
 
 
 def _united(executables: Sequence[Executable]) -> Executable:
-    """The first of ``executables``, whose programs have the targets of all. Raises ValueError where they
-    differ in more than their targets.
+    """The first of ``executables``, with programs that hold the code of all. Raises ValueError if the
+    executables differ in more than their targets.
     """
     programs = zip(*map(programs_of, executables), strict=True)
 

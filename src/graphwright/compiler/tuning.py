@@ -1,4 +1,6 @@
-"""Measures what is predicted of modules, each of which one program runs, before they are compiled."""
+"""Tuning: measures alternatives of kernels and fusions on modules that become one program each, before these
+are compiled.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +36,22 @@ from graphwright.tuning.store import keep, record_of
 from graphwright.tuning.trial import Trial, number_nodes, numbers_in
 
 STAGE: Final = "tune"
-"""What observers are told while something is measured, with a text."""
+"""The stage name of progress texts that observers receive while tuning."""
 
 
 def tuned(
     modules: Sequence[Module], simplified: Sequence[bool], options: Options, observe: Observer
 ) -> Options:
-    """``options`` with a record of what the option ``tune`` has time to measure of ``modules``, which stay as
-    they are; ``simplified``: graph passes have run on them. The user's record keeps it.
+    """``options`` with a tuning record of what could be measured in the time that the option ``tune`` allows.
+    ``modules`` are not changed; ``simplified`` says for each whether graph passes have run on it. The record
+    is also added to the user's record file.
 
-    Raises ModelError where no sizes to measure at are known.
+    Raises ModelError if no module has known sizes to measure at.
     """
     if not options.tune or options.device != "cpu":
         return options
     if options.isa not in usable_isas():
-        log.warn_once(f"tune {options.isa}", "nothing is measured for %s, which this CPU lacks", options.isa)
+        log.warn_once(f"tune {options.isa}", "no tuning for %s, which this CPU lacks", options.isa)
         return options
     _require_sizes(modules, simplified, options.sizes_to_tune)
     load()
@@ -70,10 +73,10 @@ def tuned(
         try:
             search.run()
         except (FeedError, RunError) as error:
-            log.warn_once(f"tune {error}", "not tuned, as made-up inputs do not run: %s", error)
+            log.warn_once(f"tune {error}", "not tuned, as the model fails on generated inputs: %s", error)
             continue
         learned |= {name: each for name, each in search.learned.items() if known.get(name) != each}
-        done = f"{search.tried} ways measured, {search.left} left for lack of time"
+        done = f"{search.tried} alternatives measured, {search.left} skipped for lack of time"
         observe(STAGE, done)
         log.info("tuning: %s", done)
     if learned:
@@ -82,7 +85,7 @@ def tuned(
 
 
 class Draft:
-    """A copy of a module in front of the stages that ask for choices."""
+    """A copy of a module at the point of the pipeline before the first stage that depends on measurements."""
 
     def __init__(self, module: Module, is_simplified: bool, options: Options) -> None:
         self._module, self._options = clone_module(module), options
@@ -95,7 +98,7 @@ class Draft:
         ]
 
     def compiled(self, workloads: Workloads) -> Trial:
-        """What is made of the module with ``workloads`` known."""
+        """The module compiled with the measurements ``workloads``."""
         options = replace(self._options, tuning=record_of(workloads).text())
         module = clone_module(self._module)
         records = run_passes(module, (InferShapes(), *self._passes(options)[1]), options)
@@ -111,22 +114,23 @@ class Draft:
         )
 
     def _passes(self, options: Options) -> tuple[Sequence[Scheduled], Sequence[Scheduled]]:
-        """Those in front of fusion, and the others."""
+        """The passes before fusion, and those from fusion on."""
         passes = kernel_passes(target_of(options), options)
         first = next(k for k, each in enumerate(passes) if isinstance(each, Fuse))
         return passes[:first], passes[first:]
 
 
 def open_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
-    """Names of open sizes of ``values`` that ``sizes`` lack."""
+    """Names of the symbolic sizes of ``values`` that ``sizes`` does not give."""
     return sorted(
         {name for value in values for dim in value.type.dims for name in names_in(dim)} - sizes.keys()
     )
 
 
 def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes: Mapping[str, int]) -> None:
-    """Raise ModelError where all ``modules`` have open sizes that ``sizes`` lack: nothing would be measured.
-    Those that are not ``simplified`` are called by host programs, which find their sizes in data.
+    """Raise ModelError if every module has symbolic sizes that ``sizes`` does not give, so that nothing could
+    be measured. Modules that are not ``simplified`` are called by host programs, which compute their sizes at
+    run time.
     """
     if not all(open_sizes(module.main.inputs, sizes) for module in modules):
         return
@@ -135,7 +139,7 @@ def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes:
         for value in module.main.inputs if is_simplified else ():
             if open_sizes((value,), sizes):
                 wanted = ",".join(f"{name}=..." for name in open_sizes(module.main.inputs, sizes))
-                message = f"input {value.name!r} is {value.type}: --tune measures at sizes that are known"
+                message = f"input {value.name!r} has type {value.type}, but tuning needs known sizes"
                 hint = (
                     f"give them, as in tune_sizes={wanted!r} (--tune-sizes {wanted}), or all sizes as shapes"
                 )
@@ -144,7 +148,9 @@ def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes:
 
 
 def made_up(type: TensorType, sizes: Mapping[str, int], seed: int) -> Array:
-    """An array of ``type``: random floats, and ones, which may be indices, masks or numbers of things."""
+    """A generated array of ``type``: normally distributed floats; ones for other types, which may be indices,
+    masks or counts.
+    """
     shape = tuple(evaluate(dim, sizes) for dim in type.dims)
     dtype = type.dtype.numpy
     if type.dtype.is_float:

@@ -1,1 +1,1 @@
-"""Fusion: which ops can share a kernel (loop analysis), which should (benefit, capacity), and why."""
+"""Fusion: which ops can share a kernel (loop analysis), which should (benefit), and why."""

@@ -1,4 +1,4 @@
-"""Decisions as text, for packages: JSON in which each node and each reason stands once."""
+"""Serializes decisions for packages: JSON in which each node and each reason is stored once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import Dim, SymbolError
 
 _LAST: Final[tuple[Any, ...]] = (None, None, None)
-"""The end of a row that is left out: bytes_saved, predicted, measured."""
+"""Default values of the trailing columns of a row: bytes_saved, predicted, measured."""
 
 _MOST_BYTES: Final = 1 << 63
 
@@ -21,7 +21,7 @@ _CODES: Final = {code.value: code for code in Code}
 
 
 def encode_decisions(decisions: Sequence[Decision]) -> str:
-    """``decisions`` as text: the same for the same decisions. Empty for none."""
+    """``decisions`` as text, deterministic; empty if there are none."""
     if not decisions:
         return ""
     nodes: dict[object, int] = {}
@@ -46,7 +46,7 @@ def _number(size: Dim | None) -> int | str | None:
 
 
 def decode_decisions(text: str) -> list[Decision]:
-    """The decisions in ``text``. Raises PackageError."""
+    """The decisions in ``text``. Raises PackageError if it is malformed."""
     if not text:
         return []
     try:
@@ -59,7 +59,7 @@ def decode_decisions(text: str) -> list[Decision]:
 
 
 def _node(held: Any) -> tuple[str, tuple[str, ...]]:
-    """What a node is called, and its source nodes."""
+    """The name of a node, and its source nodes."""
     if isinstance(held, str):
         return held, ()
     sources = tuple(map(str, held))
@@ -70,7 +70,7 @@ def _decision(row: list[Any], nodes: list[tuple[str, tuple[str, ...]]], reasons:
     members, reason, *last = row
     saved, predicted, measured = [*last, *_LAST[len(last) :]]
     kind, verdict, code, why = reasons[reason]
-    names, sources = zip(*(nodes[k] for k in members), strict=True)  # of one node at least
+    names, sources = zip(*(nodes[k] for k in members), strict=True)  # at least one node
     edit = Edit(Kind(kind), names)
     ratios = _ratio(predicted), _ratio(measured)
     return Decision(edit, Verdict(verdict), _CODES[code], str(why), _size(saved), *ratios, sources)
@@ -81,9 +81,9 @@ def _ratio(held: Any) -> float | None:
 
 
 def _size(held: Any) -> Dim | None:
-    """A number of bytes, None where it is not known. Raises ValueError for what is none."""
+    """A number of bytes, or None if unknown. Raises ValueError for anything else."""
     if isinstance(held, str):
         return parse_dim(held)
     if held is None or (type(held) is int and abs(held) < _MOST_BYTES):
         return held
-    raise ValueError(f"{held!r} is no number of bytes")
+    raise ValueError(f"{held!r} is not a number of bytes")

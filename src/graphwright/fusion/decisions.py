@@ -1,4 +1,6 @@
-"""What was decided about each edit of a partition, and why: kept in packages, shown by ``explain``."""
+"""Fusion decisions: what was decided about each edit of the partition, and why. Packages store them;
+``graphwright explain`` shows them.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,22 @@ from graphwright.passes.base import Record, Replacement
 from graphwright.records import dataclass
 
 MOST_DECISIONS = 20_000
-"""Decisions that are kept of one compilation."""
+"""Decisions that are kept per compilation."""
 
 
 class Kind(enum.StrEnum):
-    """How an edit changes a partition of the graph into kernels."""
+    """The kind of an edit."""
 
     MERGE = "merge"
-    """The kernel of the first node computes the second one as well."""
+    """The kernel of the first node also computes the second one."""
     REPLACE = "replace"
-    """One op with a kernel of its own replaces the nodes."""
+    """One op that has a kernel of its own replaces the nodes."""
     BAND = "band"
-    """The kernels of the nodes run one after the other for some rows, then for the next ones."""
+    """The kernels of the nodes run in turn for a band of rows, then for the next band."""
 
 
 class Verdict(enum.StrEnum):
-    """What became of an edit."""
+    """The outcome of an edit."""
 
     TAKEN = "taken"
     REFUSED = "refused"
@@ -35,7 +37,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of a partition. ``nodes``: as errors and reports call them, in the order of the graph."""
+    """A change of the partition. ``nodes`` are named as in errors and reports, in graph order."""
 
     kind: Kind
     nodes: tuple[str, ...]
@@ -43,11 +45,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about ``edit``: the first reason that decided it.
+    """What was decided about ``edit``, with the first reason that decided it.
 
-    ``bytes_saved``: what would cross memory no more, in one run; an expression where sizes are open, None
-    where it is not known. ``predicted``, ``measured``: the logarithm of the time after over that before.
-    ``sources``: for each node of the edit, the nodes of the model that it comes from.
+    ``bytes_saved``: memory traffic saved per run, symbolic for dynamic shapes, None if unknown.
+    ``predicted``, ``measured``: log(time after / time before). ``sources``: for each node of the edit, the
+    nodes of the model that it comes from.
     """
 
     edit: Edit
@@ -68,7 +70,7 @@ def merge_decision(
     bytes_saved: Dim | None = None,
     measured: float | None = None,
 ) -> Decision:
-    """What was decided about computing ``consumer`` in the kernel of ``producer``."""
+    """The decision about computing ``consumer`` in the kernel of ``producer``."""
     verdict = Verdict.TAKEN if code is Code.MERGED else Verdict.REFUSED
     edit = Edit(Kind.MERGE, (producer.place, consumer.place))
     sources = producer.sources, consumer.sources
@@ -76,7 +78,7 @@ def merge_decision(
 
 
 def decisions_of(records: Sequence[Record]) -> list[Decision]:
-    """All decisions about fusion that passes recorded, each once, in their order."""
+    """The fusion decisions that passes recorded, in order and without duplicates."""
     found = dict.fromkeys(_recorded(records))
     return list(found)[:MOST_DECISIONS]
 

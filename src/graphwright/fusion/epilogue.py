@@ -1,5 +1,4 @@
-"""When elementwise nodes can run inside a contraction's store: the index space is the contraction's own
-output."""
+"""Legality of an epilogue: elementwise nodes that run while a contraction stores its output tiles."""
 
 from __future__ import annotations
 
@@ -13,15 +12,17 @@ from graphwright.loop_nests.nest import Nest
 
 
 def epilogue_refusal(anchor: Node, rest: Sequence[Node], nest: Nest) -> Refusal | None:
-    """None if ``rest`` can be the epilogue of ``anchor``, else the reason why not."""
+    """Why ``rest`` cannot be the epilogue of ``anchor``; None if it can."""
     value = anchor.outputs[0]
     if value.type.dtype != F32 and not _sums_bytes(anchor):
-        why = "only contractions of f32 and of 8-bit integers have epilogues"
+        why = "only contractions of f32 or 8-bit integers support epilogues"
         return Refusal(Code.EPILOGUE_DTYPE, why)
     if any(Trait.REDUCTION in n.op.traits for n in rest):
-        return Refusal(Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, the contraction writes tiles")
+        return Refusal(
+            Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, but the contraction stores tiles"
+        )
     if value not in nest.reads:
-        return Refusal(Code.EPILOGUE_UNREAD, "the contraction's result is not read")
+        return Refusal(Code.EPILOGUE_UNREAD, "the epilogue does not read the contraction's result")
     if nest.axes_of(nest.reads[value]) != nest.domain:
         why = "the epilogue is larger than the contraction's output, or reads it in another order"
         return Refusal(Code.EPILOGUE_SHAPE, why)
@@ -29,5 +30,5 @@ def epilogue_refusal(anchor: Node, rest: Sequence[Node], nest: Nest) -> Refusal 
 
 
 def _sums_bytes(anchor: Node) -> bool:
-    """Whether ``anchor`` forms sums of products of bytes, whose tiles are of i32."""
+    """Whether ``anchor`` accumulates products of 8-bit integers in i32."""
     return anchor.operand(0).type.dtype in (I8, U8) and anchor.output.type.dtype == I32

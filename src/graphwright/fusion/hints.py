@@ -1,4 +1,6 @@
-"""Obeys the hints of a module: nodes of one group make one kernel, and nothing but views joins them."""
+"""Applies the fusion hints of a module: the nodes of a hinted group form one kernel, which contains no other
+nodes but views.
+"""
 
 from __future__ import annotations
 
@@ -20,39 +22,45 @@ _REMEDY: Final = "change or remove the hint graphwright.fuse of one of the nodes
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What one node is hinted: to be in the group ``name``, or, ``alone``, with no node of other sources."""
+class HintedGroup:
+    """The group that a node is hinted to join. ``alone``: the node may only merge with nodes of the same
+    source node.
+    """
 
     name: str
     alone: bool = False
 
 
 class Hints:
-    """The hints of one module, and what cannot be obeyed of them."""
+    """The hints of one module, and those that cannot be satisfied."""
 
     def __init__(self, module: Module) -> None:
         self._hints = module.hints
         self._faults = Collector(ModelError)
         self._sources: dict[str, list[frozenset[str]]] = {}
-        """By group, its source nodes in each graph that has some."""
+        """For each group, its source nodes in each graph that contains some."""
 
     def __bool__(self) -> bool:
         return bool(self._hints)
 
-    def wish_of(self, node: Node) -> Wish | None:
-        """What ``node`` is hinted; the first of several hints, which contradict each other."""
+    def group_of(self, node: Node) -> HintedGroup | None:
+        """The hinted group of ``node``, or None. If its source nodes have contradicting hints, the first one
+        counts.
+        """
         hint = next(iter(hints_of(node.sources, self._hints)), None)
         if hint is None:
             return None
-        return Wish(node.place, alone=True) if hint == NEVER else Wish(hint)
+        return HintedGroup(node.place, alone=True) if hint == NEVER else HintedGroup(hint)
 
     def merges(self, candidate: Candidate) -> str | None:
-        """The group for which two sides that hints do not keep apart are to be merged, whatever rules say."""
-        wish = self._of(candidate.producer) or self._of(candidate.consumer)
-        return None if wish is None or wish.alone else wish.name
+        """The name of the group that requires this merge, whatever fusion rules decide; None if no group
+        does. :meth:`refusal` is asked first.
+        """
+        hinted = self._of(candidate.producer) or self._of(candidate.consumer)
+        return None if hinted is None or hinted.alone else hinted.name
 
     def refusal(self, candidate: Candidate) -> Refusal | None:
-        """Why hints keep the two sides apart."""
+        """Why hints forbid this merge; None if they allow it."""
         producer, consumer = candidate.producer, candidate.consumer
         ours, theirs = self._of(producer), self._of(consumer)
         if ours == theirs or (ours is None and producer.is_only_views):
@@ -62,31 +70,33 @@ class Hints:
         return Refusal(Code.HINT, self._apart(producer.nodes, consumer.nodes))
 
     def _apart(self, ours: Sequence[Node], theirs: Sequence[Node]) -> str:
-        """A sentence with the first hinted node, and a node of the other side."""
+        """The reason, with the first hinted node and a node of the other side."""
         for nodes, others in ((ours, theirs), (theirs, ours)):
             for node in nodes:
-                wish = self.wish_of(node)
-                if wish is not None and wish.alone:
-                    return f"{node.place} is hinted {NEVER}"
-                if wish is not None:
-                    return f"{node.place} is in the group {wish.name!r}, and {others[0].place} is not"
-        raise ValueError("neither side is hinted")
+                hinted = self.group_of(node)
+                if hinted is not None and hinted.alone:
+                    return f"{node.place} has the hint {NEVER}"
+                if hinted is not None:
+                    return (
+                        f"{node.place} is in the hinted group {hinted.name!r}, and {others[0].place} is not"
+                    )
+        raise ValueError("neither side has a hint")
 
-    def _of(self, group: Group) -> Wish | None:
-        return next((found for found in map(self.wish_of, group.nodes) if found is not None), None)
+    def _of(self, group: Group) -> HintedGroup | None:
+        return next((found for found in map(self.group_of, group.nodes) if found is not None), None)
 
-    # -- what cannot be obeyed
+    # -- hints that cannot be satisfied
 
     def check(self, partition: Partition, decisions: Mapping[tuple[Node, Node], Decision]) -> None:
-        """Gather faults of one graph, whose groups are complete."""
+        """Collect the hints that the final partition of one graph does not satisfy."""
         members: dict[str, list[Node]] = {}
         for node in partition.graph:
             if isinstance(node.op, Constant):
                 continue
             self._check_contradiction(node)
-            wish = self.wish_of(node)
-            if wish is not None and not wish.alone:
-                members.setdefault(wish.name, []).append(node)
+            hinted = self.group_of(node)
+            if hinted is not None and not hinted.alone:
+                members.setdefault(hinted.name, []).append(node)
         for group, nodes in members.items():
             self._sources.setdefault(group, []).append(
                 frozenset(s for node in nodes for s in node.sources if self._hints.get(s) == group)
@@ -98,7 +108,9 @@ class Hints:
         found = hints_of(node.sources, self._hints)
         if len(found) > 1:
             (one, first), (other, second), *_ = found.items()
-            message = f"became one op, and are hinted {one!r} and {other!r} [{Code.HINT_CONTRADICTION.value}]"
+            message = (
+                f"became one op but have the hints {one!r} and {other!r} [{Code.HINT_CONTRADICTION.value}]"
+            )
             self._faults.add("fusion-hint", message, f"{first} and {second}", _REMEDY)
 
     def _check_group(
@@ -121,20 +133,20 @@ class Hints:
         self._refuse(group, first.place, second.place, Code.NOT_NEIGHBOURS, why)
 
     def _refuse(self, group: str, first: str, second: str, code: Code, why: str) -> None:
-        message = f"cannot be in one kernel, as the group {group!r} asks: {why} [{code.value}]"
+        message = f"cannot share a kernel, as the hinted group {group!r} requires: {why} [{code.value}]"
         self._faults.add("fusion-hint", message, f"{first} and {second}", code.remedy or _REMEDY)
 
     def raise_if_any(self) -> None:
-        """Raise ModelError with every hint that cannot be obeyed."""
+        """Raise ModelError with every hint that cannot be satisfied."""
         for group, found in self._sources.items():
             if len({*found}) > 1:
                 first, second = _apart(found)
-                why = "they are in different graphs, such as branches or bodies of loops"
+                why = "they are in different graphs, such as two branches or a loop body"
                 self._refuse(group, first, second, Code.NOT_NEIGHBOURS, why)
         self._faults.raise_if_any()
 
 
 def _apart(graphs: Iterable[frozenset[str]]) -> tuple[str, str]:
-    """A source of one graph and one of another."""
+    """A source node of one graph, and one of another."""
     first, second, *_ = dict.fromkeys(graphs)
     return min(first - second or first), min(second - first or second)

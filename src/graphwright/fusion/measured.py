@@ -1,4 +1,4 @@
-"""Legal merges that are expected to pay, or not: what was measured counts more."""
+"""Overrides the expected benefit of a legal merge with what was measured on this machine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from graphwright.records import dataclass
 TOGETHER: Final = "one kernel"
 APART: Final = "two kernels"
 EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND, Code.ROW_FUNCTION)
-"""Why a legal merge is expected not to pay."""
+"""Reasons to expect that a legal merge is slower."""
 _SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Why two sides merge, in words, or why they do not; ``measured``: the logarithm of the time of one
-    kernel over that of two, where it is known."""
+    """``decided``: why two sides merge, as text, or the refusal. ``measured``: log(time of one kernel / time
+    of two), if known.
+    """
 
     decided: Refusal | str
     measured: float | None = None
@@ -31,7 +32,9 @@ class Outcome:
 def measured_outcome(
     decided: Refusal | str, candidate: Candidate, choices: Choices, notes: list[object]
 ) -> Outcome:
-    """``decided`` by a rule about ``candidate``, unless the other way was measured to be faster."""
+    """``decided``, which a rule concluded about ``candidate``, or the opposite where that was measured to be
+    faster.
+    """
     is_merged = not isinstance(decided, Refusal)
     is_expected = not isinstance(decided, Refusal) or decided.code in EXPECTED
     if not choices.is_kept or not is_expected or _moves_nothing(candidate):
@@ -47,6 +50,6 @@ def measured_outcome(
 
 
 def _moves_nothing(candidate: Candidate) -> bool:
-    """Whether one side is views alone: apart, it is no kernel."""
+    """Whether one side consists of views only, and so is no kernel of its own when kept apart."""
     sides = candidate.producer.nodes, candidate.consumer.nodes
     return any(all(Trait.VIEW in node.op.traits for node in side) for side in sides)

@@ -1,4 +1,6 @@
-"""Which moved elements a region loads and stores where they lie: those in runs, as a copy would move."""
+"""Which data movement a region may absorb into its loads and stores: movement in contiguous runs, as a copy
+would do it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,16 @@ from graphwright.loop_nests.axes import Axis
 from graphwright.loop_nests.nest import Nest
 
 SHORTEST_RUN: Final = 16
-"""Elements that lie side by side in each access: a cache line of f32. Shorter ones cost more than a copy."""
+"""The fewest contiguous elements per access: a cache line of f32. With shorter runs, a separate copy is
+faster.
+"""
 
 
 def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
-    """Why loads and stores of ``nest`` do not take over what moves elements among its nodes; None if what it
-    loads, and what is ``stored``, lies in runs along the axis of its lanes. Raises NotOneNest where something
-    has no address.
+    """Why loads and stores of ``nest`` cannot absorb the data movement among its nodes; None if all that they
+    load, and the values ``stored``, lie in contiguous runs along the vectorized axis.
+
+    Raises NotOneNest if an access has no affine address.
     """
     whole = {frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)}
     for value in stored:
@@ -28,13 +33,15 @@ def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
     for run in _runs(nest, dict.fromkeys((*nest.direct, *stored))):
         elements = nest.axes.extent(run)
         if not isinstance(elements, int) or elements < SHORTEST_RUN:
-            why = f"elements lie side by side in runs of {elements} along the innermost loop"
+            why = f"moved elements are contiguous in runs of only {elements} along the innermost loop"
             return Refusal(Code.SHORT_RUNS, why)
     return None
 
 
 def _runs(nest: Nest, values: Iterable[Value]) -> Iterator[Sequence[Axis]]:
-    """The innermost axes along which each access to ``values`` goes that is not in the order of the loops."""
+    """For each access to ``values`` that does not follow the order of the loops: the innermost axes along
+    which it is contiguous.
+    """
     for value in values:
         found = terms_of(nest, value)
         if found is None:
@@ -42,16 +49,16 @@ def _runs(nest: Nest, values: Iterable[Value]) -> Iterator[Sequence[Axis]]:
             if not _is_in_order(walk, nest.domain):
                 yield _common_end(walk, nest.domain)
             continue
-        lanes = nest.domain[-1:]  # none of a scalar
+        lanes = nest.domain[-1:]  # empty for a scalar
         if not any(axis in nest.axes.resolve(term.axes) for axis in lanes for term in found[1]):
-            continue  # one element for all lanes
+            continue  # a broadcast over the lanes
         last = found[1][-1]
         is_side_by_side = last.modulus == 0 and last.step == last.stride == 1
         yield _common_end(nest.axes.resolve(last.axes), nest.domain) if is_side_by_side else ()
 
 
 def _is_in_order(walk: Sequence[Axis], loops: Sequence[Axis]) -> bool:
-    """Whether ``walk`` takes the axes of ``loops`` in their order."""
+    """Whether ``walk`` is a subsequence of ``loops``."""
     left = iter(loops)
     return all(axis in left for axis in walk)
 

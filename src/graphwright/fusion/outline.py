@@ -1,4 +1,4 @@
-"""Moves nodes into the region of a Fused node."""
+"""Outlines nodes into the region of a new node, such as a Fused node."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from graphwright.ir.region_op import CallOp
 
 
 def operands_of(nodes: Sequence[Node]) -> list[Value]:
-    """Values from outside, each once; one-element constants of expressions move into the region and do not
-    count."""
+    """The values that ``nodes`` read and do not compute, each once. One-element constants are not counted:
+    they are copied into the region.
+    """
     inside = {v for n in nodes for v in n.outputs}
     values = ((n, v) for n in nodes for v in n.inputs if v is not None and v not in inside)
     return list(dict.fromkeys(v for n, v in values if not _is_literal(n, v)))
@@ -27,8 +28,11 @@ def _is_literal(reader: Node, value: Value) -> bool:
 
 
 def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] = Fused) -> Node:
-    """Move ``nodes`` (in order) into the region of a new node, whose op ``call`` makes for a number of
-    results. The graph may need to be sorted afterwards."""
+    """Move ``nodes``, given in graph order, into the region of a new node and return that node. ``call`` maps
+    the number of results to the op of the new node.
+
+    The graph may no longer be in topological order afterwards.
+    """
     inside = {v for n in nodes for v in n.outputs}
     operands = operands_of(nodes)
     members = set(nodes)

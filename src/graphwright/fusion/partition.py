@@ -1,4 +1,4 @@
-"""A partition of a graph: which nodes one kernel computes."""
+"""The partition of a graph into groups of nodes, one kernel each, that fusion grows."""
 
 from __future__ import annotations
 
@@ -15,31 +15,35 @@ from graphwright.records import dataclass
 
 @dataclass(eq=False)
 class Group:
-    """Nodes of one kernel in their order; ``nest``: the analysis of all but anchors, where it is known."""
+    """The nodes of one kernel, in graph order. ``nest`` is the loop analysis of all nodes but the anchors, if
+    it has been run.
+    """
 
     nodes: list[Node]
     anchors: tuple[Node, ...] = ()
-    """The contraction, or the two products of one left factor, whose epilogue the others are."""
+    """The contraction whose epilogue the other nodes form, or the two products of a dual GEMM."""
     nest: Nest | None = None
 
     @property
     def rest(self) -> list[Node]:
-        """All but anchors."""
+        """All nodes but the anchors."""
         return [n for n in self.nodes if n not in self.anchors] if self.anchors else self.nodes
 
     @property
     def is_only_views(self) -> bool:
-        """Whether it computes nothing."""
+        """Whether the nodes are only views and moves, so that the kernel would compute nothing."""
         return not self.anchors and all(Trait.VIEW in n.op.traits or is_move(n) for n in self.nodes)
 
     @property
     def has_reduction(self) -> bool:
-        """Whether a node folds axes."""
+        """Whether a node reduces axes."""
         return any(Trait.REDUCTION in n.op.traits for n in self.nodes)
 
     def drop_last_views(self) -> list[Node]:
-        """Leave views at the end of a kernel outside: they cost nothing there, and the kernel keeps its axes.
-        So are moves that nothing computes with: a copy is a kernel of its own. What was left."""
+        """Remove views at the end of the kernel and return them: outside the kernel they cost nothing, and
+        the kernel keeps its axes. A group of only views and moves is emptied, as a plain copy has a library
+        kernel.
+        """
         dropped = self.nodes[:] if self.is_only_views else []
         self.nodes = [] if dropped else self.nodes
         for node in reversed(self.nodes):
@@ -50,7 +54,7 @@ class Group:
 
 
 class Partition:
-    """Groups of the nodes of ``graph``: of each node at most one."""
+    """Groups of the nodes of ``graph``; a node belongs to at most one group."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -59,22 +63,23 @@ class Partition:
         self._bytes: dict[tuple[TensorType, ...], Dim] = {}
 
     def add(self, group: Group) -> None:
-        """Let ``group`` be the one of its nodes."""
+        """Assign the nodes of ``group`` to it, also those that were in another group."""
         for node in group.nodes:
             self.group_of[node] = group
 
     def groups(self) -> list[Group]:
-        """Each group once, in the order of the nodes that joined first."""
+        """All groups, ordered by their first node."""
         return list(dict.fromkeys(self.group_of.values()))
 
     def ordered(self, nodes: Iterable[Node]) -> list[Node]:
-        """``nodes`` in the order of the graph."""
+        """``nodes`` in graph order."""
         return sorted(nodes, key=self.position.__getitem__)
 
     def producers(self, node: Node) -> dict[Group, list[Node]]:
-        """Groups of the operands of ``node``, latest first, with the nodes that compute these: the residual
-        of an addition is fused behind the later branch. What only moves elements is last: it gives up a copy,
-        others an epilogue."""
+        """The groups that compute the operands of ``node``, with the producers in each, latest first: a
+        residual addition fuses with the branch that ends later. Groups that only move elements come last, as
+        fusing with them saves a copy, and with others an epilogue.
+        """
         found = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
         made: dict[Group, list[Node]] = {}
         for producer in sorted((p for p in found if p is not None), key=lambda p: -self.position[p]):
@@ -82,14 +87,16 @@ class Partition:
         return dict(sorted(made.items(), key=lambda item: item[0].is_only_views))
 
     def bytes_of(self, types: Iterable[TensorType]) -> Dim:
-        """Bytes of tensors of ``types``: worked out once, as layers of a model repeat."""
+        """Total bytes of tensors of ``types``. Memoized, as the layers of a model repeat."""
         key = tuple(types)
         if key not in self._bytes:
             self._bytes[key] = sum((each.bytes for each in key), 0)
         return self._bytes[key]
 
     def bytes_between(self, producer: Node, node: Node) -> Dim:
-        """Bytes that ``node`` reads of what ``producer`` makes, and of writes that serve it alone."""
+        """Bytes of the results of ``producer`` that ``node`` reads, plus the bytes written where ``node`` is
+        the only reader.
+        """
         if Trait.VIEW in node.op.traits:
             return 0
         passed: list[TensorType] = []
@@ -100,8 +107,9 @@ class Partition:
         return self.bytes_of(passed)
 
     def makes_cycle(self, members: Collection[Node]) -> bool:
-        """Whether a path leaves ``members`` and returns: found from the consumers outside, up to the last
-        member."""
+        """Whether a path leaves ``members`` and returns to them: a depth-first search from the outside
+        readers, which stops at the position of the last member.
+        """
         last = max(self.position[n] for n in members)
         stack = [u for n in members for v in n.outputs for u in v.users if u not in members]
         seen: set[Node] = set()

@@ -1,4 +1,4 @@
-"""Gives each fused region the schedule of its loops, when its nodes and their layouts are settled."""
+"""Chooses the loop schedule of each fused region, once its nodes and layouts are final."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from graphwright.targets.base import Target
 
 @dataclass(frozen=True)
 class ScheduleRegions(Pass):
-    """Chooses the loops of every Fused node within the limits of ``target``."""
+    """Chooses the loop schedule of every Fused node within the limits of ``target``."""
 
     target: Target
     name: str = "schedule"
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
-        chosen: dict[Hashable, Schedule] = {}  # layers of a model repeat
+        chosen: dict[Hashable, Schedule] = {}  # by content: the layers of a model repeat
         for _, node, fused in nodes_of(module, Fused):
             region = region_of(node)
             key = region_key(region)

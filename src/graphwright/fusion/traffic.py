@@ -1,4 +1,4 @@
-"""Bytes that the kernels of a graph read and write, and what its ops would, each in a kernel of its own."""
+"""Memory traffic of a fused graph, in bytes, beside that of its ops if each ran in a kernel of its own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes read and written, in one run, of values that are not constant."""
+    """Bytes read and written in one run. Constants are not counted."""
 
     read: int = 0
     written: int = 0
 
     @property
     def total(self) -> int:
-        """Both."""
+        """Bytes read plus bytes written."""
         return self.read + self.written
 
     def __add__(self, other: Traffic) -> Traffic:
@@ -32,8 +32,9 @@ class Traffic:
 
 @dataclass(frozen=True)
 class NodeTraffic:
-    """What one node of a fused graph reads and writes. ``unfused``: what its ops would, one by one;
-    ``weights``: bytes of constants, which it reads as well."""
+    """Memory traffic of one node of a fused graph. ``unfused`` is the traffic of its ops if each were a
+    kernel of its own; ``weights`` is the number of bytes of constants that the node reads in addition.
+    """
 
     name: str
     ops: tuple[str, ...]
@@ -44,13 +45,14 @@ class NodeTraffic:
 
 
 def traffic_of(module: Module) -> list[NodeTraffic]:
-    """Of each node that runs, in their order; regions of control flow count once. Sizes that are open count
-    as :func:`graphwright.cost.nominal.nominal` says."""
+    """The traffic of each node that runs, in graph order. Regions of control flow count as if they ran once;
+    symbolic sizes have their nominal value (:func:`graphwright.cost.nominal.nominal`).
+    """
     return [node_traffic(node, module.symbols) for node in _running(module)]
 
 
 def total_of(nodes: Iterable[NodeTraffic]) -> tuple[Traffic, Traffic]:
-    """What all ``nodes`` read and write, and what their ops would, one by one."""
+    """The total traffic of ``nodes``: fused, then unfused."""
     fused = unfused = Traffic()
     for node in nodes:
         fused, unfused = fused + node.fused, unfused + node.unfused
@@ -68,10 +70,10 @@ def _running(module: Module) -> Iterator[Node]:
 
 
 def node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
-    """What ``node`` reads and writes, in one run."""
+    """The traffic of ``node`` in one run."""
     constants = [v for v in node.inputs if v is not None and is_constant(v)]
     fused = _traffic(node, frozenset(), symbols)
-    if isinstance(node.op, TransData):  # layouts brought it: op by op there are none
+    if isinstance(node.op, TransData):  # comes from the layout pass: the unfused graph has none
         return NodeTraffic(node.place, (), node.sources, fused, Traffic(), 0)
     if not isinstance(node.op, Fused):
         return NodeTraffic(
@@ -87,7 +89,7 @@ def node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
 
 
 def _is_free(node: Node) -> bool:
-    """Whether ``node`` moves nothing: a constant, or a view, which gives memory another shape."""
+    """Whether ``node`` moves no data: a constant or a view."""
     return isinstance(node.op, Constant) or Trait.VIEW in node.op.traits
 
 

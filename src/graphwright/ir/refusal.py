@@ -1,4 +1,4 @@
-"""Why nodes are not fused: one table of stable codes, each with what it means and what a user may do."""
+"""Why nodes are not fused: a table of stable codes, each with its meaning and what a user can do about it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _KEPT_APART = "a hint keeps the nodes in separate kernels", "change or remove th
 
 
 class Code(enum.StrEnum):
-    """The outcome of a decision about fusion. Codes are stable: programs may compare them."""
+    """The outcome of a fusion decision. Codes are stable, so that programs can compare them."""
 
     means: str
-    """One sentence for users."""
+    """The meaning, as one sentence for users."""
     remedy: str
-    """What a user may do about it; empty where nothing is to be done."""
+    """What a user can do about it; empty if nothing."""
 
     def __new__(cls, text: str, means: str, remedy: str = "") -> Code:
         made = str.__new__(cls, text)
@@ -30,7 +30,7 @@ class Code(enum.StrEnum):
     # ---- measured
     MEASURED = "FUSE_MEASURED", "measured on this machine: separate kernels are faster than one"
 
-    # ---- what a region may hold
+    # ---- nodes that no region may hold
     NO_LOOPS = (
         "FUSE_NO_LOOPS",
         "the node uses a library kernel or runs on the host: it is not a loop over elements",
@@ -182,7 +182,7 @@ class Code(enum.StrEnum):
         "FUSE_ATTENTION_LAYOUT", "the attention kernel can read no operand in its current layout",
     )  # fmt: skip
 
-    # ---- a scale of the channels in front of a convolution
+    # ---- a scale per channel before a convolution
     SCALE_WINDOW = (
         "FUSE_SCALE_WINDOW",
         "only a 1x1 f32 convolution with constant weights can absorb a scale per channel",
@@ -194,7 +194,7 @@ class Code(enum.StrEnum):
     SCALE_COST = "FUSE_SCALE_COST", "the weights are not much smaller than the image"
     SCALE_HINT = "FUSE_SCALE_HINT", *_KEPT_APART
 
-    # ---- a Resize and the convolution behind it
+    # ---- a Resize before a convolution
     RESIZE_WINDOW = (
         "FUSE_RESIZE_WINDOW",
         "only a 1x1 convolution can be moved before the Resize of its input",
@@ -225,7 +225,7 @@ class Code(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why nodes are not fused: a code of the table, and the sentence with the sizes at hand."""
+    """Why nodes are not fused: a code, and a sentence with the actual names and sizes."""
 
     code: Code
     why: str

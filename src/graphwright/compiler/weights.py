@@ -1,0 +1,77 @@
+"""Packs the constants that the kernels of several modules read into one set of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphwright.ir.constant import constant_of
+from graphwright.ir.deferred import Deferred
+from graphwright.ir.graph import Array, Graph, Module, Value
+from graphwright.ir.op import ConstRef
+from graphwright.kernels.launch import Step
+from graphwright.kernels.select import Selection
+from graphwright.memory.steps import all_steps, step_values
+from graphwright.package.weights import Weights, pack_weights
+from graphwright.passes.base import Record
+from graphwright.passes.dead_code import DeadCode
+from graphwright.records import replace
+
+WeightRanges = dict[Value, tuple[int, int]]
+"""For each constant that kernels read: its first byte in the weights, and its number of bytes."""
+
+
+def pack_read_constants(
+    modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
+) -> tuple[Weights, list[WeightRanges]]:
+    """Pack the constants that the steps of all modules read behind ``shared``, each content once. Returns the
+    weights and, for each module, where its constants lie in them.
+    """
+    used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
+    # no local refers to the arrays, so that packing frees them one by one
+    weights = pack_weights(_take_constants(modules, used, shared), shared)
+    packings = dict(shared.packings) if shared else {}
+    for module in modules:
+        packings |= module.constants.packings
+    weights = replace(weights, packings={n: packings[n] for n in weights.tensors if n in packings})
+    return weights, [_adopt_packed(m, refs, weights) for m, refs in zip(modules, used, strict=True)]
+
+
+def _take_constants(
+    modules: Sequence[Module], used: Sequence[Mapping[Value, ConstRef]], shared: Weights | None
+) -> dict[str, Array | Deferred]:
+    """Remove the constants that kernels read from the pools of ``modules`` and return those that ``shared``
+    lacks. Constants that nothing reads any more are dropped.
+    """
+    taken: dict[str, Array | Deferred] = {}
+    there = shared.tensors if shared else {}
+    for module, refs in zip(modules, used, strict=True):
+        for ref in dict.fromkeys(refs.values()):
+            held = module.constants.hand_over(ref)
+            if ref.digest not in there:
+                taken.setdefault(ref.digest, held)
+        DeadCode().run(module, Record("dead_code"))
+        module.constants.release()
+    return taken
+
+
+def _adopt_packed(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> WeightRanges:
+    """Let the pool of ``module`` refer to the packed arrays, and return where its ``used`` constants lie."""
+    for ref in module.constants:
+        if ref.digest in weights.tensors:
+            module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+    tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
+    return {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
+
+
+def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstRef]:
+    return {
+        value: constant.value
+        for value in _read_values(graph, steps)
+        if (constant := constant_of(value)) is not None
+    }
+
+
+def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
+    values = [v for step in all_steps(steps) for v in step_values(step)]
+    values += [v for step in all_steps(steps) for region in step.node.regions for v in region.outputs]
+    return [*values, *graph.outputs]

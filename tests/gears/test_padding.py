@@ -246,7 +246,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "sizes of elements": (
         one("NonZero", ["N", 2]),
-        "NonZero: the size nonzero depends on the values of a tensor",
+        "NonZero: the size nonzero is data-dependent",
     ),
     "a sequence of what is padded": (
         onnx_model(
@@ -262,7 +262,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a loop whose rows become more": (
         repeated(node("Concat", ["c", "c"], ["d"], axis=0), grown=True),
-        "depends on the values of a tensor",
+        "is data-dependent",
     ),
     "a loop along a padded axis": (scanned(), "Loop: its number of iterations depends on padded sizes"),
     "a branch that runs backwards": (

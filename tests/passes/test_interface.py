@@ -94,7 +94,7 @@ def test_all_unknown_names_are_listed_with_what_exists(source: Any) -> None:
         gw.compile(source(), outputs=["hiden", "q", "y", "y"])
     text = str(error.value)
     assert "no value 'hiden'" in text and "did you mean 'hidden'?" in text and "no value 'q'" in text
-    assert "the outputs are y, z, w; values inside" in text and "'y' is given 2 times" in text
+    assert "the outputs are y, z, w; intermediate values" in text and "'y' is given 2 times" in text
 
 
 @SOURCES
@@ -111,7 +111,7 @@ def test_conflicts_of_type_are_one_error(source: Any) -> None:
 @SOURCES
 def test_constants_that_give_one_size_two_numbers_are_refused(source: Any) -> None:
     pair = {"bias": np.ones((2, 1), np.float32), "other": np.ones(3, np.float32)}
-    with pytest.raises(gw.ModelError, match=r"2 in one constant and 3|bound to 2 and to 3"):
+    with pytest.raises(gw.ModelError, match=r"2 in one constant but 3|bound to 2 and to 3"):
         gw.compile(source(), constants=pair)
 
 

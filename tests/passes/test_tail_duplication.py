@@ -126,7 +126,7 @@ def test_a_chain_of_branches_that_cannot_run_nests_no_deeper_than_allowed() -> N
         value = graph.append(Node(Gemm(), (value, weight), (OPEN,))).output
     graph.set_outputs([value], ["y"])
     records = run_passes(module, SHAPES)
-    assert any("nest to more than 32" in reason.why for record in records for reason in record.reasons)
+    assert any("nest deeper than 32" in reason.why for record in records for reason in record.reasons)
     assert "Fail" in op_names(module)
 
 

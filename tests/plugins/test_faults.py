@@ -94,10 +94,10 @@ PARTS = {
         "expression(self, x):\n        return apply('sinus', x)\n"
     ),
     "mine.py:9: Mine.decompose raised ZeroDivisionError": "decompose(self, b, x):\n        return 1 / 0\n",
-    "mine.py:8: Mine.decompose gives 3 instead of a value for each output": (
+    "mine.py:8: Mine.decompose returned 3 instead of a value for each output": (
         "decompose(self, b, x):\n        return 3\n"
     ),
-    "mine.py:8: Mine.decompose gives f64[2] in place of f32[N, M]": (
+    "mine.py:8: Mine.decompose returned f64[2] instead of f32[N, M]": (
         "decompose(self, b, x):\n        return b.const(np.zeros(2))\n"
     ),
 }
@@ -259,9 +259,9 @@ RULES = {
     "mine.py:8: check of rule mine raised ZeroDivisionError": ("1 / 0", "return m[X]"),
     "mine.py:7: check of rule mine gives False: it takes a reason against, or None": ("False", "return m[X]"),
     "mine.py:11: rewrite of rule mine raised KeyError": ("None", "return {}[0]"),
-    "mine.py:10: rewrite of rule mine gives None instead of a value": ("None", "pass"),
-    "rewrite of rule mine gives 2 values for 1 outputs": ("None", "return m[X], m[X]"),
-    "gives f64[3] in place of f32[N, M] (node Relu:y)": ("None", "return b.const(np.zeros(3))"),
+    "mine.py:10: rewrite of rule mine returned None instead of a value": ("None", "pass"),
+    "rewrite of rule mine returned 2 values for 1 outputs": ("None", "return m[X], m[X]"),
+    "returned f64[3] instead of f32[N, M] (node Relu:y)": ("None", "return b.const(np.zeros(3))"),
     "rewrite of rule mine: Add: operands of f32 and f64": (
         "None",
         "from graphwright.ops.core.binary import Add; return b(Add(), m[X], b.const(np.zeros(3)))",

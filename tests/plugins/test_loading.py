@@ -135,7 +135,7 @@ FAULTS = {
     "op 'Odd': 'Odd' is no subclass of Op": ("odd.py", OP.format(name="Odd").replace("(Op)", "")),
     "op 'my op': a name is words of letters": ("named.py", OP.format(name="Odd").replace('"Odd"', '"my op"')),
     "plugin-class": ("number.py", "from graphwright.plugins import register\nregister(3)\n"),
-    "there is no point 'nowhere' of the pipeline": (
+    "there is no pipeline point 'nowhere'": (
         "point.py",
         RULE.replace("None))", "None), at='nowhere')"),
     ),

@@ -60,6 +60,17 @@ class Value:
         return list(dict.fromkeys(node for node, _ in self.uses))
 
     @property
+    def is_output(self) -> bool:
+        """Whether it is an output of its graph."""
+        graph = self.graph
+        return graph is not None and self in graph.outputs
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a node reads it, or it is an output of its graph."""
+        return bool(self.uses) or self.is_output
+
+    @property
     def memory_shape(self) -> Shape:
         """The shape of its dense array in memory: that of its type, cut and ordered by its layout."""
         return self.type.dims if self.layout is None else self.layout.physical_shape(self.type.dims)

@@ -1,4 +1,4 @@
-"""What observers of a compilation are told at the end of a stage that passes make up."""
+"""The product that observers receive at the end of a stage of passes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class AfterStage:
-    """The module as a stage left it; later stages change it."""
+    """The module at the end of a stage. Later stages change it in place."""
 
     module: Module

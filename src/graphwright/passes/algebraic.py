@@ -1,7 +1,8 @@
-"""Algebra on single elements, only where every bit of the result stays, NaN, infinities and -0.0 included.
+"""Algebraic simplification, only where every bit of the result stays the same, also for NaN, infinities and
+-0.0.
 
 So ``x * 0`` stays (NaN, -0.0), ``x + 0.0`` stays (-0.0 would become 0.0), ``x ** 0.5`` becomes a square root
-only of what is never negative, and a division becomes a product only for powers of two.
+only for bases that are never negative, and a division becomes a product only for powers of two.
 """
 
 from __future__ import annotations
@@ -49,17 +50,19 @@ TWO, HALF = Const("2", _all(2)), Const("0.5", _all(0.5))
 
 
 def _neutral(name: str, cls: type[Op], c: Const, extra: Check = always) -> Rule:
-    """``x op c`` is ``x`` where ``c`` does not broadcast ``x`` and ``extra`` has nothing against it."""
+    """A rule ``x op c`` -> ``x``, for ``c`` that does not broadcast ``x``, if ``extra`` has no objection."""
     return Rule(name, P(cls, X, c), lambda m: extra(m) or _same_type(m, X), lambda b, m: m[X])
 
 
 def _same_type(m: Match, wildcard: Var) -> str | None:
     have, want = m[wildcard].type, m.root.output.type
-    return None if have == want and have.shape is not None else f"the result is {want}, the operand {have}"
+    return (
+        None if have == want and have.shape is not None else f"the result has type {want}, the operand {have}"
+    )
 
 
 def _keeps_sums(m: Match) -> str | None:
-    """Adding -0.0 keeps every number; adding 0.0 turns -0.0 into 0.0."""
+    """Adding -0.0 keeps every number, but adding 0.0 turns -0.0 into 0.0."""
     zero = m.array(ZERO)
     if zero.dtype.kind in "iu" or bool(np.signbit(zero.astype(np.float64)).all()):
         return None
@@ -92,9 +95,9 @@ def _twice_the_same(cls: type[Op]) -> Rule:
 
 def _is_root(m: Match) -> str | None:
     if not m[X].type.dtype.is_float:
-        return "a root of integers"
+        return "the base is an integer"
     if not never_negative(m[X]):
-        return "the base may be negative, and (-inf) ** 0.5 and (-0.0) ** 0.5 are no square roots"
+        return "the base may be negative, and (-inf) ** 0.5 and (-0.0) ** 0.5 differ from a square root"
     return _same_type(m, X)
 
 
@@ -103,7 +106,7 @@ _KEEPS_POSITIVE = (Sqrt, ReduceSum, ReduceMean, ReduceMax)
 
 
 def never_negative(value: Value, depth: int = 8) -> bool:
-    """Whether no element is below zero or -0.0 (NaN may occur), as far as its producers tell."""
+    """Whether no element is negative or -0.0 (NaN is possible), as far as the producers show."""
     node = value.producer
     if node is None or depth == 0:
         return False
@@ -125,7 +128,7 @@ def never_negative(value: Value, depth: int = 8) -> bool:
 
 
 def _constants_chain(cls: type[Op], combine: Callable[[Array, Array], Array], exact: Check) -> Rule:
-    """``(x op c) op d`` is ``x op (c op d)``."""
+    """A rule ``(x op c) op d`` -> ``x op (c op d)``."""
     pattern = P(cls, P(cls, X, C, once=True), D)
 
     def rewrite(b: Builder, m: Match) -> Value:
@@ -136,15 +139,16 @@ def _constants_chain(cls: type[Op], combine: Callable[[Array, Array], Array], ex
 
 
 def _wraps(m: Match) -> str | None:
-    """Integers wrap around, so their sums and products associate; floats round."""
-    return None if m.root.output.type.dtype.is_integer else "floats do not associate"
+    """Integers wrap around, so that sums and products are associative; floats round."""
+    return None if m.root.output.type.dtype.is_integer else "float arithmetic is not associative"
 
 
 def _sums_chain(inner: tuple[P[Op], int, int], outer: tuple[type[Op], bool, int, int], name: str) -> Rule:
-    """Two sums or differences of integers with constants as one: ``sign * x + (sign * c + sign * d)``.
+    """A rule that merges two integer sums or differences with constants: ``sign * x + (sign * c + sign *
+    d)``.
 
-    ``inner`` has the signs of x and c in it; ``outer`` its class, whether d is on the left, and the signs of
-    the inner value and of d in it.
+    ``inner``: the pattern, and the signs of x and c in it. ``outer``: its class, whether d is the left
+    operand, and the signs of the inner value and of d in it.
     """
     pattern, x_sign, c_sign = inner
     cls, d_first, inner_sign, d_sign = outer
@@ -175,18 +179,18 @@ _OUTER = {
 
 
 def _orders_zeros(m: Match) -> str | None:
-    """Which of two zeros a minimum or maximum gives depends on the order that they are taken in."""
+    """Min and Max of 0.0 and -0.0 depend on the order of the operands."""
     if not m.root.output.type.dtype.is_float:
         return None
     wide = [m.array(wildcard).astype(np.float64) for wildcard in (C, D)]
     signs = {bool(sign) for array in wide for sign in np.signbit(array[array == 0])}
-    return "bounds of 0.0 and -0.0" if len(signs) > 1 else None
+    return "the bounds are 0.0 and -0.0" if len(signs) > 1 else None
 
 
 def _divides(m: Match) -> str | None:
-    """Truncating twice is truncating once, by the product."""
+    """Two truncating divisions equal one by the product of the divisors."""
     if _wraps(m) is not None:
-        return "quotients of floats round"
+        return "float division rounds"
     c, d = m.array(C), m.array(D)
     if not (bool((c > 0).all()) and bool((d > 0).all())):
         return "a divisor is not positive"
@@ -195,18 +199,18 @@ def _divides(m: Match) -> str | None:
 
 
 def _grows(m: Match) -> str | None:
-    """Products with powers of two from 1 up are exact until they overflow, and then overflow in any order."""
+    """Products with powers of two of at least 1 are exact until they overflow, and overflow in any order."""
     if _wraps(m) is None:
         return None
     c, d = m.array(C), m.array(D)
     if not all(bool((_powers_of_two(a) & (np.abs(a) >= 1)).all()) for a in (c, d)):
-        return "products of floats round, unless both constants are powers of two from 1 up"
+        return "float products round, unless both constants are powers of two of at least 1"
     with np.errstate(all="ignore"):
         return None if bool(np.isfinite(np.multiply(c, d)).all()) else "the product overflows"
 
 
 def _powers_of_two(array: Array) -> Array:
-    """Which elements are a power of two, of either sign."""
+    """Which elements are powers of two, of either sign."""
     mantissa = np.frexp(np.abs(array.astype(np.float64)))[0]
     return np.asarray(mantissa == 0.5)
 
@@ -214,13 +218,13 @@ def _powers_of_two(array: Array) -> Array:
 def _exact_reciprocal(m: Match) -> str | None:
     c = m.array(C)
     if not m.root.output.type.dtype.is_float:
-        return "integers truncate"
+        return "integer division truncates"
     if not bool(_powers_of_two(c).all()):
         return "the divisor is not a power of two"
     with np.errstate(over="ignore", under="ignore"):
         reciprocal = (1.0 / c.astype(np.float64)).astype(c.dtype)
     exact = bool((reciprocal.astype(np.float64) * c.astype(np.float64) == 1).all())
-    return None if exact else "its reciprocal is no number of this dtype"
+    return None if exact else "its reciprocal is not exact in this dtype"
 
 
 def _reciprocal(b: Builder, m: Match) -> Value:
@@ -229,7 +233,7 @@ def _reciprocal(b: Builder, m: Match) -> Value:
     return made
 
 
-# ---- clips, choices, casts
+# ---- Clip, Where, Cast
 
 
 OUTER_CLIP = P(Clip, INNER_CLIP := P(Clip, X))
@@ -245,7 +249,7 @@ def _clips_overlap(m: Match) -> str | None:
         if 0 in (clip.low, clip.high) and outer != inner:
             zeros = {str(bound) for bound in (outer.low, outer.high, inner.low, inner.high) if bound == 0}
             if len(zeros) > 1:
-                return "bounds of 0.0 and -0.0"
+                return "the bounds are 0.0 and -0.0"
     return None
 
 
@@ -268,10 +272,10 @@ def _chosen(name: str, condition: Const, wildcard: Var) -> Rule:
 def _first_cast_is_lossless(m: Match) -> str | None:
     have, between, to = m[X].type.dtype, m.op(FIRST_CAST).to, m.op(LOSSLESS).to
     if to == STRING:
-        return "as text, 1 and 1.0 differ"
+        return "1 and 1.0 differ as text"
     if have.is_integer and between.is_float and to.is_integer and not holds_all(to, have):
-        return f"{to} does not hold every {have}: integers wrap around, floats out of range do not"
-    return None if holds_all(between, have) else f"{between} does not hold every {have}"
+        return f"{to} cannot represent every {have}: integers wrap around, floats out of range do not"
+    return None if holds_all(between, have) else f"{between} cannot represent every {have}"
 
 
 def _one_cast(b: Builder, m: Match) -> Value:
@@ -284,7 +288,7 @@ _EXPONENT = {"f16": 5, "bf16": 8, "f32": 8, "f64": 11}
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
-    """Whether every number of ``narrow`` is one of ``wide``."""
+    """Whether ``wide`` can represent every number of ``narrow``."""
     if wide == narrow:
         return True
     if narrow.kind == "bool":

@@ -1,4 +1,4 @@
-"""What a pass is, what it leaves on record, and the driver of rewrite rules.
+"""The interface of passes, the records that they leave, and the driver of rewrite rules.
 
 A pass of your own::
 
@@ -31,26 +31,26 @@ from graphwright.records import dataclass, field
 
 SomeOp = TypeVar("SomeOp", bound=Op)
 MAX_REASONS = 1000
-"""Reasons kept per pass; later ones are only counted."""
+"""Reasons that are kept per pass; further ones are only counted."""
 
 
 class Known(enum.Flag):
-    """What holds of a module at a point of the pipeline."""
+    """Properties of a module at a point of the pipeline."""
 
     NOTHING = 0
     TYPES = enum.auto()
-    """Types of all values are inferred as far as they can be."""
+    """The types of all values have been inferred, as far as possible."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why ``rule`` left ``place`` as it is."""
+    """Why ``rule`` did not change the node ``place``."""
 
     place: str
     rule: str
     why: str
     code: Code | None = None
-    """Of what is decided about fusion."""
+    """The code, if this is a fusion decision."""
     sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Replacement:
-    """That ``rule`` put one node in the place of several, which is a decision about fusion."""
+    """A fusion decision: ``rule`` replaced several nodes by the node ``place``."""
 
     rule: str
     code: Code
@@ -69,41 +69,41 @@ class Replacement:
 
 
 NodeKey = tuple[str, tuple[str, ...]]
-"""What a node is known by from pass to pass: the name of its op, and its source nodes."""
+"""Identifies a node across passes: the name of its op, and its source nodes."""
 
 
 def node_keys(module: Module) -> Counter[NodeKey]:
-    """The nodes of ``module``, regions included, without constants."""
+    """The keys of all nodes of ``module``, including those in regions, without constants."""
     nodes = (node for node in module.walk() if not isinstance(node.op, Constant))
     return Counter((node.op.name, node.sources or (node.name,)) for node in nodes)
 
 
 @dataclass
 class Record:
-    """What one run of a pass did: counts by kind of change, and reasons for what it left alone."""
+    """What one run of a pass did: the number of changes by kind, and reasons for what it did not change."""
 
     name: str
     counts: Counter[str] = field(default_factory=Counter)
     reasons: dict[Reason, None] = field(default_factory=dict)
     notes: list[object] = field(default_factory=list)
-    """What the pass tells later stages, such as decisions of fusion."""
+    """Notes for later stages and reports, such as fusion decisions."""
     modified: bool = False
     seconds: float = 0.0
     nodes_before: int = 0
     nodes_after: int = 0
     stage: str = ""
-    """The stage of the pipeline that ran the pass; empty outside of one."""
+    """The pipeline stage that ran the pass; empty outside a pipeline."""
     removed: Counter[NodeKey] = field(default_factory=Counter)
-    """Nodes that are not there any more, without constants."""
+    """Nodes that the pass removed, without constants."""
     added: Counter[NodeKey] = field(default_factory=Counter)
-    """Nodes that were not there before."""
+    """Nodes that the pass added, without constants."""
 
     def did(self, change: str, times: int = 1) -> None:
-        """Count a change."""
+        """Count ``times`` changes of this kind."""
         self.counts[change] += times
 
     def refused(self, node: Node, rule: str, why: str | Refusal) -> None:
-        """Keep the reason why ``rule`` left ``node`` alone."""
+        """Keep the reason why ``rule`` did not change ``node``."""
         code, text = (why.code, why.why) if isinstance(why, Refusal) else (None, why)
         if len(self.reasons) < MAX_REASONS:
             self.reasons.setdefault(Reason(node.place, rule, text, code, node.sources))
@@ -117,7 +117,7 @@ class Record:
 
 
 class Pass(ABC):
-    """A transformation of a module. ``requires`` must hold before, ``ensures`` holds after."""
+    """A transformation of a module. ``requires`` holds before it runs, ``ensures`` afterwards."""
 
     name: str
     requires: Known = Known.NOTHING
@@ -125,12 +125,14 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, module: Module, record: Record) -> bool:
-        """Transform ``module``; whether anything was modified."""
+        """Transform ``module`` in place. Returns whether anything was modified."""
 
 
 @dataclass(frozen=True)
 class RulePass(Pass):
-    """Applies rules everywhere, regions included, until none applies or ``sweeps`` are over."""
+    """Applies rewrite rules to all graphs and regions until none applies, or for at most
+    ``sweeps`` sweeps.
+    """
 
     name: str
     rules: tuple[Rule, ...]
@@ -149,13 +151,13 @@ class RulePass(Pass):
 
 
 def graphs(module: Module) -> Iterator[Graph]:
-    """All graphs of ``module``, regions after the graph that they are in."""
+    """All graphs of ``module``; the regions of a graph follow it."""
     for graph in module.graphs.values():
         yield from _with_regions(graph)
 
 
 def nodes_of(module: Module, kind: type[SomeOp]) -> Iterator[tuple[Graph, Node, SomeOp]]:
-    """Every node of ``module`` whose op is of ``kind``, with its graph and the op."""
+    """Every node of ``module`` whose op is a ``kind``, with its graph and op."""
     for graph in graphs(module):
         for node in graph:
             if isinstance(node.op, kind):
@@ -170,14 +172,16 @@ def _with_regions(graph: Graph) -> Iterator[Graph]:
 
 
 def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Record) -> bool:
-    """One sweep over the nodes of ``graph``, first rule first; whether anything was rewritten."""
+    """Sweep once over the nodes of ``graph`` and apply the first rule that matches each. Returns whether
+    anything was rewritten.
+    """
     modified = False
-    fitting: dict[type[Op], list[Rule]] = {}
+    by_class: dict[type[Op], list[Rule]] = {}
     for node in graph:
         kind = type(node.op)
-        if kind not in fitting:
-            fitting[kind] = [rule for rule in rules if issubclass(kind, rule.pattern.classes)]
-        for rule in fitting[kind]:
+        if kind not in by_class:
+            by_class[kind] = [rule for rule in rules if issubclass(kind, rule.pattern.classes)]
+        for rule in by_class[kind]:
             if _apply(rule, node, module, record):
                 modified = True
                 break
@@ -208,7 +212,7 @@ def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
 
 
 def replace(node: Node, values: Sequence[Value]) -> None:
-    """Let consumers of ``node`` read ``values``; erase it and what only it needed."""
+    """Replace the outputs of ``node`` by ``values``, and erase it with the producers that only it used."""
     graph = node.graph
     assert graph is not None
     operands = node.inputs
@@ -219,7 +223,7 @@ def replace(node: Node, values: Sequence[Value]) -> None:
 
 
 def prune(node: Node) -> int:
-    """Erase ``node`` if nothing needs it, then its producers likewise; the number of nodes erased."""
+    """Erase ``node`` if it is dead, then its producers likewise. Returns the number of nodes erased."""
     pending, erased = [node], 0
     while pending:
         candidate = pending.pop()
@@ -233,17 +237,17 @@ def prune(node: Node) -> int:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether nothing reads ``node``, or speaks of sizes that it alone tells, and it has no effect."""
+    """Whether ``node`` has no effect, nothing reads its outputs, and no other node refers to sizes that it
+    defines.
+    """
     graph = node.graph
-    if graph is None or any(value.uses for value in node.outputs):
+    if graph is None or any(value.is_used for value in node.outputs) or has_effect(node):
         return False
-    if any(value in graph.outputs for value in node.outputs) or has_effect(node):
-        return False
-    return not _tells_sizes(node, graph)
+    return not _defines_used_sizes(node, graph)
 
 
-def _tells_sizes(node: Node, graph: Graph) -> bool:
-    """Whether ``node`` makes sizes out of elements that other nodes speak of."""
+def _defines_used_sizes(node: Node, graph: Graph) -> bool:
+    """Whether ``node`` defines data-dependent sizes that other nodes refer to."""
     if all(value.type.is_static for value in node.outputs):
         return False
     made = symbols_in(value.type for value in node.outputs)
@@ -253,7 +257,7 @@ def _tells_sizes(node: Node, graph: Graph) -> bool:
 
 
 def has_effect(node: Node) -> bool:
-    """Whether ``node``, or a node in its regions, does more than compute its outputs."""
+    """Whether ``node``, or a node in its regions, has a side effect."""
     if Trait.EFFECT in node.op.traits:
         return True
     if not node.regions:

@@ -1,4 +1,6 @@
-"""Gives symbols their numbers or ranges: the module for some input shapes. Inference has to follow."""
+"""Binds symbols to numbers, names or ranges, which specializes a module to input shapes. Shape inference has
+to run afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,14 @@ from graphwright.records import dataclass, field, replace
 from graphwright.support.spelling import did_you_mean, listed
 
 Shapes = Mapping[str, Sequence[Size]]
-"""By input: numbers, names that make a size symbolic (shared by name), ranges, or None for what the model
-says; see :mod:`graphwright.ir.sizes`."""
+"""Shapes by input name: numbers, names (symbolic sizes, shared by name), ranges, or None for the size in the
+model; see :mod:`graphwright.ir.sizes`.
+"""
 
 
 def shape_inputs(module: Module, shapes: Shapes) -> None:
-    """Give inputs of the entry ``shapes``. A FeedError lists unknown names, wrong ranks, sizes that the model
-    does not have, and ranges that contradict each other.
+    """Give inputs of the entry ``shapes``. Raises FeedError with all unknown names, wrong ranks, sizes that
+    contradict the model, and ranges that contradict each other.
     """
     binding = _Binding(module.symbols)
     inputs = {value.name: value for value in module.main.inputs}
@@ -47,25 +50,25 @@ def shape_inputs(module: Module, shapes: Shapes) -> None:
 
 
 def shape_all_inputs(module: Module, shapes: Sequence[Sequence[Size]]) -> None:
-    """:func:`shape_inputs` for all inputs, in their order."""
+    """:func:`shape_inputs` for all inputs, in order."""
     shape_inputs(module, {v.name: shape for v, shape in zip(module.main.inputs, shapes, strict=True)})
 
 
 @dataclass
 class _Binding:
-    """What the sizes given for axes make of the model's symbols."""
+    """The symbol substitutions that given axis sizes imply."""
 
     table: SymbolTable
     faults: Collector = field(default_factory=lambda: Collector(FeedError))
     open: set[SymbolicDim] = field(default_factory=set)
-    """Dims of inputs whose rank the model leaves open."""
+    """Dims of inputs whose rank is unknown in the model."""
     becomes: dict[str, int | str] = field(default_factory=dict)
-    """Of each symbol its number, or its name from now on."""
+    """The number or new name of each symbol."""
     limits: dict[str, list[tuple[Dim, str]]] = field(default_factory=dict)
-    """What is said of each name from now on, and where."""
+    """For each name, the ranges given for it, and where."""
 
     def add(self, dim: SymbolicDim, given: Size, place: str) -> None:
-        """Let the axis at ``place``, which the model calls ``dim``, have the size ``given``."""
+        """Give the axis at ``place``, which is ``dim`` in the model, the size ``given``."""
         try:
             size = read_size(given)
         except FeedError as error:
@@ -76,9 +79,9 @@ class _Binding:
             self.faults.add("input-size", f"{place} {fault}")
 
     def _fault(self, dim: SymbolicDim, size: int | Dim | None, place: str) -> str:
-        """Note what makes ``dim`` the ``size``; the fault where nothing does."""
+        """Record the substitutions that make ``dim`` the ``size``. Returns the fault if none does."""
         if size is None:
-            return "needs a size: the model leaves the rank open" if dim in self.open else ""
+            return "needs a size, as the model does not give the rank" if dim in self.open else ""
         if dim == size:
             return ""
         scaled = scaled_symbol(dim)
@@ -90,7 +93,7 @@ class _Binding:
             fits = span.holds(size)
             return self._become(name, size // scale) if fits else f"cannot be {size}: {dim} is {span.words}"
         if size.name and scale > 1:
-            return f"is {dim}, which cannot be called {size.name}: give bounds alone"
+            return f"is {dim}, which cannot be renamed to {size.name}: give only a range"
         fault = self._become(name, size.name or name)
         self.limits.setdefault(size.name or name, []).append((_over(size, scale), place))
         return fault
@@ -98,10 +101,10 @@ class _Binding:
     def _become(self, name: str, size: int | str) -> str:
         if self.becomes.setdefault(name, size) == size:
             return ""
-        return f"is {name}, which another axis makes {self.becomes[name]}"
+        return f"is {name}, which is {self.becomes[name]} on another axis"
 
     def finish(self) -> dict[str, SymbolicDim]:
-        """What each symbol becomes; the table has the ranges of those that are new."""
+        """The substitution of each symbol. Ranges of new symbols are entered into the table."""
         for name in self.limits:
             former = [old for old, new in self.becomes.items() if new == name]
             self.limits[name] += [(known, "the model") for known in self._known({name, *former})]
@@ -114,14 +117,14 @@ class _Binding:
         return made | {name: made[new] if isinstance(new, str) else new for name, new in self.becomes.items()}
 
     def _known(self, names: set[str]) -> Iterator[Dim]:
-        """What the table has of these symbols."""
+        """The ranges of these symbols in the table."""
         for name in sorted(names & {*self.table.ranges, *self.table.multiples}):
             known = span_of(symbol(name), self.table)
             if known != Dim():
                 yield known
 
     def _joined(self, name: str) -> Dim:
-        """All that is said of ``name``, at once."""
+        """The intersection of all ranges of ``name``."""
         said = [size for size, _ in self.limits[name]]
         low = max(size.low for size in said)
         high = min((size.high for size in said if size.high is not None), default=None)
@@ -132,13 +135,13 @@ class _Binding:
             f"{span_text(s.low, s.high, s.multiple)} ({place})" for s, place in self.limits[name]
         )
         self.faults.add(
-            "input-size", f"no size {name} is {' and '.join(texts)}", hint="let the ranges overlap"
+            "input-size", f"no size {name} is {' and '.join(texts)}", hint="give ranges that overlap"
         )
         return Dim(name)
 
 
 def _over(size: Dim, scale: int) -> Dim:
-    """What ``n`` is where ``scale * n`` is ``size``."""
+    """The range of ``n`` if ``scale * n`` has the range ``size``."""
     high = None if size.high is None else size.high // scale
     return replace(
         size, low=-(-size.low // scale), high=high, multiple=size.multiple // gcd(size.multiple, scale)
@@ -146,10 +149,10 @@ def _over(size: Dim, scale: int) -> Dim:
 
 
 def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
-    """Replace the symbols named in ``sizes`` everywhere in ``module``.
+    """Substitute the symbols in ``sizes`` everywhere in ``module``.
 
-    Constraints that are proved then are dropped; those that become numbers too: inference finds them again,
-    where they hold, for the numbers.
+    Constraints that are now proved are dropped, and so are those between numbers: inference finds these
+    again.
     """
     _bind_constraints(module, sizes)
     for graph in module.graphs.values():
@@ -168,15 +171,15 @@ def _bound_constraints(
     bound = [
         Constraint(c.relation, substitute(c.left, sizes), substitute(c.right, sizes), c.node) for c in known
     ]
-    return {constraint: None for constraint in bound if not _is_settled(constraint, table)}
+    return {constraint: None for constraint in bound if not _is_decided(constraint, table)}
 
 
-def _is_settled(constraint: Constraint, table: SymbolTable) -> bool:
-    """Whether a constraint holds for all sizes, or is one of numbers."""
+def _is_decided(constraint: Constraint, table: SymbolTable) -> bool:
+    """Whether a constraint is proved, or compares numbers."""
     difference = constraint.right - constraint.left
     if not isinstance(difference, Expr):
         return not isinstance(constraint.left, Expr) or RELATIONS[constraint.relation](0, difference)
-    ranges = SymbolTable(table.ranges, table.multiples)  # a constraint does not prove itself
+    ranges = SymbolTable(table.ranges, table.multiples)  # without its constraints: one must not prove itself
     return constraint.relation == "<=" and ranges.proves_at_least(difference, 0)
 
 

@@ -1,4 +1,6 @@
-"""Sizes that elements decide, decided in one place: what finds them runs within bounds that shapes tell."""
+"""Rewrites nodes with data-dependent sizes to run within static upper bounds, so that only one node defines
+the size.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class BoundSizes(Pass):
-    """Applies :meth:`BoundedForm.bounded_form` to every node that makes sizes out of elements."""
+    """Applies :meth:`BoundedForm.bounded_form` to every node that defines data-dependent sizes."""
 
     name: str = "bound_sizes"
 
@@ -24,7 +26,7 @@ class BoundSizes(Pass):
         return bool(record.counts)
 
     def _bound(self, graph: Graph, module: Module, record: Record, outer: Collection[str]) -> None:
-        """``outer`` are the sizes that are known from without."""
+        """``outer``: symbols that are known from enclosing graphs."""
         known = symbols_in(value.type for value in graph.inputs).union(outer)
         for node in graph:
             for region in node.regions:
@@ -41,7 +43,7 @@ def _replace(
     builder = Builder(module, graph, node, node.sources)
     found = op.bounded_form(builder, [value.type for value in node.outputs], made, *node.inputs)
     if found is None:
-        record.refused(node, "bound_sizes", "its result has no upper bound that is small enough")
+        record.refused(node, "bound_sizes", "its result has no small enough upper bound")
         return
     record.did(f"{node.op.name} bounded")
     replace(node, [found] if isinstance(found, Value) else found)

@@ -1,8 +1,9 @@
-"""Gears as a graph: the true sizes, the number of their gear, and a region for each, and back from it.
+"""Gears (shape buckets) as a graph, and back: one module whose entry dispatches on the input
+sizes.
 
-The entry gains an input of role ``sizes``, the dims of all other inputs in their order: a BucketIndex makes
-them the index of a Case, whose regions hold the model for the shapes of each gear. Where sizes between gears
-are padded, a region pads its inputs and crops its outputs.
+The entry has an additional input with role ``sizes``, the dims of all other inputs in order. A BucketIndex
+maps them to the branch of a Case, whose regions hold the model for the shapes of each bucket. With
+``between="pad"``, a region pads its inputs and crops its outputs.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from graphwright.passes.unfuse import Unfuse
 from graphwright.records import dataclass
 
 SIZES = "gear_sizes"
-"""What the input with the true sizes is called, unless another has the name."""
+"""Name of the input with the actual sizes, unless another input has it."""
 
 
 @dataclass(frozen=True)
 class BucketModules:
-    """``outer`` has the inputs and outputs for all sizes; ``buckets`` are the model for the shapes of each,
-    and ``dynamic`` is what runs others, if ``otherwise`` says so.
+    """``outer`` has the symbolic inputs and outputs; ``buckets`` hold the model with the shapes of each
+    bucket; ``dynamic`` runs all other shapes, if ``otherwise`` is ``dynamic``.
     """
 
     outer: Module
@@ -45,13 +46,13 @@ class BucketModules:
 
     @property
     def modules(self) -> tuple[Module, ...]:
-        """All of them, the shape-generic one last."""
+        """All modules, the shape-generic one last."""
         return self.buckets if self.dynamic is None else (*self.buckets, self.dynamic)
 
 
 def joined_module(made: BucketModules) -> Module:
-    """One module of all gears, whose entry chooses."""
-    module, source = _surroundings(made.outer), made.outer.main
+    """One module of all buckets, whose entry selects one."""
+    module, source = _without_graphs(made.outer), made.outer.main
     module.constants = ConstantPool()
     for part in made.modules:
         module.constants.merge(part.constants)
@@ -78,14 +79,14 @@ def joined_module(made: BucketModules) -> Module:
     )
     for value, wanted in zip(case.outputs, source.outputs, strict=True):
         value.type = wanted.type
-    module.symbols.ranges = known  # without those made for what regions give
+    module.symbols.ranges = known  # drop the symbols that inferring the Case made
     main.set_outputs(case.outputs, source.output_names)
     return module
 
 
 def padded_modules(made: BucketModules) -> list[Module]:
-    """For each bucket the model for all shapes up to it, smallest bucket first: inputs are padded with zeros,
-    and outputs cropped. Sizes that all buckets have in common stay as they are.
+    """For each bucket, smallest first, the model for all shapes up to it: inputs are padded with zeros,
+    outputs cropped. Sizes that all buckets share stay fixed.
     """
     rows = [_sizes(bucket.main) for bucket in made.buckets]
     varies = [len(set(column)) > 1 for column in zip(*rows, strict=True)]
@@ -95,8 +96,10 @@ def padded_modules(made: BucketModules) -> list[Module]:
 
 
 def _padded_module(made: BucketModules, bucket: Module, row: Sequence[int], varies: Sequence[bool]) -> Module:
-    """``bucket``, whose inputs have the sizes of ``row``, for smaller inputs along the axes that vary."""
-    module, source = _surroundings(made.outer), made.outer.main
+    """``bucket``, whose inputs have the sizes ``row``, extended to smaller inputs along the
+    axes that vary.
+    """
+    module, source = _without_graphs(made.outer), made.outer.main
     module.constants = bucket.constants.copy()
     module.symbols.ranges = {**bucket.symbols.ranges, **module.symbols.ranges}
     main = module.add_graph(_padded(bucket.main, source, source.name))
@@ -110,15 +113,17 @@ def _padded_module(made: BucketModules, bucket: Module, row: Sequence[int], vari
 
 
 def split_module(module: Module) -> BucketModules | None:
-    """What :func:`joined_module` joined, or None for another module. A ModelError where it is neither."""
+    """The inverse of :func:`joined_module`; None for a module without buckets. Raises ModelError if the graph
+    is malformed.
+    """
     signature = module.signatures.get("main")
     if signature is None or Role.SIZES not in signature.roles:
         return None
-    run_passes(module, Unfuse(), DeadBranches(), verify_each=False)  # out of regions that were compiled
+    run_passes(module, Unfuse(), DeadBranches(), verify_each=False)  # regions may have been compiled
     try:
         return _split(module, signature)
     except ValueError as error:
-        raise ModelError(Diagnostic("gears", f"the graph is malformed for gears: {error}")) from error
+        raise ModelError(Diagnostic("gears", f"the graph with gears is malformed: {error}")) from error
 
 
 def _split(module: Module, signature: Signature) -> BucketModules:
@@ -130,17 +135,17 @@ def _split(module: Module, signature: Signature) -> BucketModules:
         or not isinstance(case.op, Case)
         or case.inputs[0] is not index.output
     ):
-        raise ValueError("its sizes choose no gear")
+        raise ValueError("the input sizes do not select a gear")
     inputs = [value for value in module.main.inputs if value is not sizes]
     if (
         sizes is not module.main.inputs[-1]
         or list(case.inputs[1:]) != inputs
         or list(case.outputs) != list(module.main.outputs)
     ):
-        raise ValueError("its gears take or give something else than the entry")
+        raise ValueError("inputs or outputs of the gears differ from those of the entry")
     dynamic = index.op.otherwise == "dynamic"
     if not len(case.regions) == case.op.branches == len(index.op.buckets) + dynamic:
-        raise ValueError("it has not a region for each gear")
+        raise ValueError("the number of regions is not the number of gears")
     gears = [_gear(module, *pair) for pair in zip(case.regions, index.op.buckets, strict=False)]
     last = _entry(module, case.regions[-1]) if dynamic else None
     return BucketModules(_outer(module, inputs, case), index.op.otherwise, tuple(gears), last)
@@ -151,62 +156,64 @@ def _plain(graph: Graph, source: Graph, name: str) -> Graph:
 
 
 def _padded(graph: Graph, source: Graph, name: str) -> Graph:
-    """``graph``, static, between pads of inputs as ``source`` takes them and crops to what it gives."""
+    """The static ``graph`` with padded inputs and cropped outputs, so that it has the inputs and outputs of
+    ``source``.
+    """
     region = Graph(name)
     given = [region.add_input(value.type, value.name) for value in source.inputs]
     operands = [
-        _filled_up(region, value, wanted.type) for value, wanted in zip(given, graph.inputs, strict=True)
+        _pad_to(region, value, wanted.type) for value, wanted in zip(given, graph.inputs, strict=True)
     ]
     results = copy_nodes(graph, operands, region, None)
-    told = symbols_in(value.type for value in source.inputs)
+    of_inputs = symbols_in(value.type for value in source.inputs)
     cropped = [
-        _cropped(region, value, known.type, told)
+        _crop_to(region, value, known.type, of_inputs)
         for value, known in zip(results, source.outputs, strict=True)
     ]
     region.set_outputs(cropped, source.output_names)
     return region
 
 
-def _filled_up(graph: Graph, value: Value, wanted: TensorType) -> Value:
-    """``value`` with zeros behind it along each axis, as many as make it ``wanted``."""
+def _pad_to(graph: Graph, value: Value, wanted: TensorType) -> Value:
+    """``value`` padded with zeros at the end of each axis up to the type ``wanted``."""
     missing = tuple(size - dim for size, dim in zip(wanted.dims, value.type.dims, strict=True))
     if not any(missing):
         return value
-    return _added(graph, Pad((*(0,) * len(missing), *missing)), value, wanted)
+    return _append(graph, Pad((*(0,) * len(missing), *missing)), value, wanted)
 
 
-def _cropped(graph: Graph, value: Value, wanted: TensorType, told: Collection[str]) -> Value:
-    """The first elements of ``value`` along each axis, as many as ``wanted`` has by sizes ``told``: others
-    are no matter of padding.
+def _crop_to(graph: Graph, value: Value, wanted: TensorType, of_inputs: Collection[str]) -> Value:
+    """``value`` cropped to ``wanted`` along axes whose size depends only on ``of_inputs``; other axes are not
+    affected by padding.
     """
     axes = tuple(
         axis
         for axis, dim in enumerate(wanted.dims)
-        if dim != value.type.dims[axis] and names_in(dim).issubset(told)
+        if dim != value.type.dims[axis] and names_in(dim).issubset(of_inputs)
     )
     if not axes:
         return value
     ends = tuple(wanted.dims[axis] for axis in axes)
-    return _added(graph, Slice((0,) * len(axes), ends, axes, (1,) * len(axes)), value, wanted)
+    return _append(graph, Slice((0,) * len(axes), ends, axes, (1,) * len(axes)), value, wanted)
 
 
-def _added(graph: Graph, op: Pad | Slice, value: Value, type: TensorType) -> Value:
+def _append(graph: Graph, op: Pad | Slice, value: Value, type: TensorType) -> Value:
     return graph.append(Node(op, [value], [type], name=value.name)).output
 
 
 def _sizes(graph: Graph) -> tuple[int, ...]:
-    """All dims of all inputs, which are numbers."""
+    """The static dims of all inputs, in order."""
     return tuple(size for value in graph.inputs for size in value.type.sizes)
 
 
 def _shapes(inputs: Sequence[Value], row: Sequence[int | None]) -> dict[str, Sequence[int | None]]:
-    """Shapes by input from a row of sizes; a ValueError where it has not one for each."""
+    """Shapes by input from a row of sizes. Raises ValueError if their numbers differ."""
     left = iter(row)
     shapes: dict[str, Sequence[int | None]] = {
         value.name: [size for _, size in zip(value.type.dims, left, strict=False)] for value in inputs
     }
     if sum(map(len, shapes.values())) != len(row) or next(left, None) is not None:
-        raise ValueError("a gear has not a size for each axis")
+        raise ValueError("a gear does not have one size for each axis")
     return shapes
 
 
@@ -219,8 +226,8 @@ def _free_name(graph: Graph) -> str:
 
 
 def _entry(module: Module, region: Graph) -> Module:
-    """A module whose entry is a copy of ``region``, its ports called as those of the entry of ``module``."""
-    made = _surroundings(module)
+    """A module whose entry is a copy of ``region``, with the input and output names of ``module``."""
+    made = _without_graphs(module)
     graph = made.add_graph(clone_graph(region, module.main.name))
     for inner, value in zip(graph.inputs, module.main.inputs, strict=False):
         inner.name = value.name
@@ -229,7 +236,7 @@ def _entry(module: Module, region: Graph) -> Module:
 
 
 def _gear(module: Module, region: Graph, row: Sequence[int]) -> Module:
-    """The model for the sizes in ``row``, which is ``region`` with the symbols of the entry bound to them."""
+    """The model for the sizes ``row``: ``region`` with the symbols of the entry bound to them."""
     made = _entry(module, region)
     shapes = _shapes(made.main.inputs, row)
     for value, outer in zip(made.main.inputs, module.main.inputs, strict=False):
@@ -239,8 +246,8 @@ def _gear(module: Module, region: Graph, row: Sequence[int]) -> Module:
 
 
 def _outer(module: Module, inputs: Sequence[Value], case: Node) -> Module:
-    """A module with the entry's inputs and outputs alone: what lies between is never run."""
-    made = _surroundings(module)
+    """A module with only the inputs and outputs of the entry; its body is never run."""
+    made = _without_graphs(module)
     graph = made.add_graph(Graph(module.main.name))
     for value in inputs:
         graph.add_input(value.type, value.name)
@@ -249,8 +256,8 @@ def _outer(module: Module, inputs: Sequence[Value], case: Node) -> Module:
     return made
 
 
-def _surroundings(module: Module) -> Module:
-    """A module without graphs that has what all of ``module`` share."""
+def _without_graphs(module: Module) -> Module:
+    """A module without graphs that shares constants, symbols, metadata and hints with ``module``."""
     made = Module()
     made.constants = module.constants.copy()
     made.symbols = module.symbols.copy()

@@ -1,7 +1,4 @@
-"""Concatenations of all parts of one value are moves of its axes: a Roll, or a Transpose.
-
-Loads of the nodes behind can then take elements where they lie.
-"""
+"""Turns concatenations of all parts of one value into a Roll or a Transpose, which fused loads can absorb."""
 
 from __future__ import annotations
 
@@ -26,14 +23,14 @@ JOINED = P(Concat, Rest())
 
 @dataclass(frozen=True)
 class _Part:
-    """What a chain of slices has of ``whole``: each axis in terms of its own."""
+    """The part of ``whole`` that a chain of slices takes: each of its axes in terms of those of ``whole``."""
 
     whole: Value
     along: tuple[Along, ...]
 
 
 def _part(value: Value) -> _Part | None:
-    """``value`` as a part of what its slices cut; None where a bound is not known."""
+    """``value`` as a slice of its origin; None if a bound is not known."""
     if value.type.rank is None:
         return None
     along = tuple(map(Along, range(value.type.rank)))
@@ -50,13 +47,13 @@ def _part(value: Value) -> _Part | None:
 
 
 def _parts(node: Node) -> list[_Part] | str:
-    """What each operand has of one value that all are cut out of."""
+    """The operands as slices of one common value; or why they are not."""
     found = [None if value is None else _part(value) for value in node.inputs]
     parts = [part for part in found if part is not None]
     if len(parts) < len(found) or len(parts) < 2:
-        return "an operand is no part of a value with known bounds"
+        return "an operand is not a slice with known bounds"
     if any(part.whole is not parts[0].whole for part in parts):
-        return "the operands are parts of different values"
+        return "the operands are slices of different values"
     return parts
 
 
@@ -64,23 +61,23 @@ def _parts(node: Node) -> list[_Part] | str:
 
 
 def _is_roll(m: Match) -> str | None:
-    """None where the operands are the end of a value, then its beginning."""
+    """None if the operands are the end of a value and its beginning."""
     if m.root.output.type.shape is None:
         return "the rank is not known"
     parts, axis = _parts(m.root), _axis(m.root)
     if isinstance(parts, str):
         return parts
     if len(parts) != 2 or any(a.step != 1 for part in parts for a in part.along):
-        return "more than two parts, or not of neighbours"
+        return "there are more than two slices, or they have steps"
     last, first = (part.along[axis].start for part in parts)
     sizes = [m.root.operand(k).type.dims for k in (0, 1)]
     whole = parts[0].whole.type.dims
     others = [d for k, d in enumerate(whole) if k != axis]
     if any([d for k, d in enumerate(size) if k != axis] != others for size in sizes):
-        return "another axis is cut as well"
+        return "another axis is sliced too"
     head, tail = sizes[1][axis], sizes[0][axis]
     is_roll = 0 == first != last == head and tail != 0 and head + tail == whole[axis]
-    return None if is_roll else "the operands are not the end of an axis, then its beginning"
+    return None if is_roll else "the operands are not the end of an axis and its beginning"
 
 
 def _rolled(b: Builder, m: Match) -> Value:
@@ -95,11 +92,13 @@ def _axis(node: Node[Any]) -> int:
     return axis % len(node.output.type.dims)
 
 
-# ---- every n-th element
+# ---- strided slices
 
 
 def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
-    """The value and its axes of which every n-th element is taken, with n: the last varies fastest."""
+    """The value that all operands slice with steps, and its sliced axes with their steps, the fastest varying
+    last; or why they do not.
+    """
     parts = _parts(node)
     if isinstance(parts, str):
         return parts
@@ -108,14 +107,14 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
     cut = [k for k in range(len(dims)) if any(not part.along[k].is_whole for part in parts)]
     steps = {k: parts[0].along[k].step for k in cut}
     if axis in cut or any(part.along[k].step != steps[k] for part in parts for k in cut):
-        return "the operands are not every n-th element along other axes"
+        return "the operands are not slices with equal steps along other axes"
     if not all(isinstance(d := dims[k], int) and steps[k] > 0 and d % steps[k] == 0 for k in cut):
         return "sizes are not multiples of the steps"
     shape = [d // steps.get(k, 1) for k, d in enumerate(dims)]
     if any(value is not None and list(value.type.dims) != shape for value in node.inputs):
-        return "an operand is shorter than the others"
+        return "the operands have different shapes"
     if len(parts) != prod(steps.values()):
-        return "the operands are not all parts, in order"
+        return "the operands are not all such slices in order"
     starts = [tuple(part.along[k].start for k in cut) for part in parts]
     order = sorted(range(len(cut)), key=lambda n: _first_change(starts, n))[::-1]
     wanted = [
@@ -123,16 +122,16 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
         for row in product(*(range(steps[cut[n]]) for n in order))
     ]
     if starts != wanted:
-        return "the operands are not all parts, in order"
+        return "the operands are not all such slices in order"
     return whole, [(cut[n], steps[cut[n]]) for n in order]
 
 
 def _first_change(starts: list[tuple[int, ...]], axis: int) -> int:
-    """The first operand that starts elsewhere along ``axis``."""
+    """The first operand whose start along ``axis`` differs."""
     return next((k for k, start in enumerate(starts) if start[axis] != starts[0][axis]), len(starts))
 
 
-def _takes_every_nth(m: Match) -> str | None:
+def _is_strided(m: Match) -> str | None:
     found = _order(m.root)
     return found if isinstance(found, str) else None
 
@@ -159,8 +158,8 @@ def _transposed(b: Builder, m: Match) -> Value:
 CANONICALIZE_CONCATS = RulePass(
     "canonicalize_concats",
     (
-        Rule("Concat of the end and the beginning", JOINED, _is_roll, _rolled),
-        Rule("Concat of every n-th element", JOINED, _takes_every_nth, _transposed),
+        Rule("Concat of end and beginning", JOINED, _is_roll, _rolled),
+        Rule("Concat of strided slices", JOINED, _is_strided, _transposed),
     ),
 )
 """The pass."""

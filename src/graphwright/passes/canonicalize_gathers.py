@@ -1,4 +1,4 @@
-"""A Gather whose constant indices go around an axis is a Roll, which loads of other nodes can take over."""
+"""Turns a Gather whose constant indices rotate an axis into a Roll, which fused loads can absorb."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ INDICES: Final = Const("indices", where=lambda array: array.ndim == 1 and array.
 GATHERED: Final = P(Gather, X, INDICES)
 
 
-def _goes_around(m: Match) -> str | None:
-    """None where the indices are all of an axis, in order, from one that is not the first."""
+def _rotates(m: Match) -> str | None:
+    """None if the indices enumerate the whole axis in order, starting after the first element."""
     indices, dims = m.array(INDICES), m[X].type.shape
     size = None if dims is None else dims[_axis(m)]
     if size != indices.size:
-        return "the indices are not as many as the elements of the axis"
+        return "the number of indices is not the size of the axis"
     first = int(indices[0]) + (size if indices[0] < 0 else 0)
     wanted = (first + np.arange(size)) % size
     given = np.where(indices < 0, indices + size, indices)
-    return None if first > 0 and np.array_equal(given, wanted) else "the indices do not go around the axis"
+    return None if first > 0 and np.array_equal(given, wanted) else "the indices do not rotate the axis"
 
 
 def _rolled(b: Builder, m: Match) -> Value:
@@ -42,6 +42,6 @@ def _axis(m: Match) -> int:
 
 
 CANONICALIZE_GATHERS = RulePass(
-    "canonicalize_gathers", (Rule("Gather around an axis", GATHERED, _goes_around, _rolled),)
+    "canonicalize_gathers", (Rule("Gather that rotates an axis", GATHERED, _rotates, _rolled),)
 )
 """The pass."""

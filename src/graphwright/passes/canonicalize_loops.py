@@ -1,5 +1,6 @@
-"""Loops that are none: those that never run, run once, or whose condition always holds; and numbers of runs
-as sizes, where rows of outputs are as many."""
+"""Removes loops that never run, inlines loops that run once, drops conditions that always hold, and makes
+trip counts symbolic sizes where scan outputs have that many rows.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ from graphwright.records import dataclass, replace
 
 @dataclass(frozen=True)
 class CanonicalizeLoops(Pass):
-    """A loop that never runs gives its start values and no rows; the body of one that runs once takes its
-    place; a condition that always holds is dropped where the runs are counted. Where elements decide how many
-    rows a scan output has, a Range before the loop has that size: what is known of shapes then is enough.
+    """A loop that never runs yields its initial values and empty scan outputs; the body of a loop that runs
+    once replaces it; a constant true condition of a counted loop is dropped. Where a trip count is
+    data-dependent, the loop counts along a Range whose size is the number of rows of its scan outputs, so
+    that shapes alone determine it.
     """
 
     name: str = "canonicalize_loops"
@@ -31,7 +33,7 @@ class CanonicalizeLoops(Pass):
     def run(self, module: Module, record: Record) -> bool:
         modified = False
         while any([_simplify(module, *loop, record) for loop in nodes_of(module, Loop)]):
-            modified = True  # what a body held is next, and a loop without its condition may run once
+            modified = True  # a body may contain loops, and a loop without its condition may run once
         return modified
 
 
@@ -41,7 +43,7 @@ def _simplify(module: Module, graph: Graph, node: Node, op: Loop, record: Record
     if op.never_runs(*facts):
         rows = _no_rows(build, node, op)
         if rows is None:
-            record.refused(node, "remove", "a size of a scan output is not known")
+            record.refused(node, "remove", "the size of a scan output is not known")
             return False
         graph.replace_node(node, [*_starts(node, op), *rows])
         record.did("loops that never run removed")
@@ -61,7 +63,7 @@ def _starts(node: Node, op: Loop) -> list[Value]:
 
 
 def _no_rows(build: Builder, node: Node, op: Loop) -> list[Value] | None:
-    """Scan outputs of no run; None where one has sizes that only runs decide."""
+    """Empty scan outputs; None if one has sizes that only an iteration determines."""
     types = [value.type for value in node.outputs[op.carries :]]
     known = symbols_in(value.type for value in node.inputs if value is not None)
     sizes = [dim for type in types for dim in (type.shape or ())[1:]]
@@ -82,7 +84,7 @@ def _gives_true(module: Module, node: Node) -> bool:
 
 def _without_condition(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
     if not op.counted and op.trips is None:
-        record.refused(node, "drop the condition", "it would never end")
+        record.refused(node, "drop the condition", "the loop has no trip count and would never end")
         return False
     region = node.regions[0]
     names = region.output_names
@@ -97,7 +99,7 @@ def _without_condition(graph: Graph, node: Node, op: Loop, record: Record) -> bo
 
 
 def _measure(build: Builder, graph: Graph, node: Node, op: Loop, record: Record) -> bool:
-    """Let a vector stand for the trip count, of a size that is already that of the rows."""
+    """Replace the trip count by a vector whose size is the number of rows of the scan outputs."""
     count, rows = node.operand(0), node.outputs[op.carries].type
     if count.type.shape != () or rows.shape is None or not str(rows.shape[0]).isidentifier():
         return False
@@ -105,7 +107,7 @@ def _measure(build: Builder, graph: Graph, node: Node, op: Loop, record: Record)
     size = TensorType(I64, rows.shape[:1])
     vector = graph.insert(Node(Range(), (zero, count, one), (size,), sources=node.sources), node)
     graph.replace_input(node, 0, vector.output)
-    record.did("numbers of runs made sizes")
+    record.did("trip counts made sizes")
     return True
 
 

@@ -1,4 +1,4 @@
-"""Fewer views: what only renames the shape of a renamed shape reads the original."""
+"""Merges a view of a view into one Reshape of the original value."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ OUTER = P(Op, INNER := P(Op, X, Rest(), where=_is_view), Rest(), where=_is_view)
 
 
 def _same_bytes(m: Match) -> str | None:
-    """Views may be named in one step if the sizes are known well enough to write them down."""
+    """None if one Reshape with a known target shape can replace both views."""
     source, target = m[X].type, m.root.output.type
     if source.shape is None or target.shape is None:
         return "a rank is not known"
     between = m.node(INNER).output.type
     if not source.dtype == between.dtype == target.dtype:
-        return "the dtype changes on the way"
+        return "the dtype changes in between"
     if len(m.root.outputs) > 1 or len(m.node(INNER).outputs) > 1:
-        return "the view has several outputs"
+        return "a view has several outputs"
     if source != target and not m.module.symbols.proves_equal(product(source.shape), product(target.shape)):
-        return f"{source} and {target} are not provably of the same number of elements"
+        return f"{source} and {target} are not proved to have the same number of elements"
     return None
 
 
@@ -44,7 +44,9 @@ def _one_view(b: Builder, m: Match) -> Value:
 
 
 def reshaped(b: Builder, value: Value, shape: Shape) -> Value:
-    """``value`` under ``shape``, in which a size of 0, be it a symbol's, is a size."""
+    """``value`` reshaped to ``shape``, in which 0 is a size (not ONNX's copied dim), also as the value of a
+    symbol.
+    """
     may_be_empty = not all(isinstance(dim, int) and dim > 0 for dim in shape)
     made: Value = b(Reshape(shape, may_be_empty), value)
     return made

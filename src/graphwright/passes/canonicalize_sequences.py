@@ -1,6 +1,7 @@
-"""No sequence where it is built and taken apart at places that are known: its tensors are read themselves.
+"""Removes sequences that are built and taken apart at known positions: readers read the
+tensors directly.
 
-Whatever builds a sequence becomes a SequenceConstruct, and whatever reads one reads what that was made of.
+Ops that build a sequence become a SequenceConstruct, and ops that read one read its operands.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
-from graphwright.ir.match import Match, Opt, P, Rest, Rule, Var
+from graphwright.ir.match import Match, Opt, P, Rest, Rule, Var, always
 from graphwright.ir.op import Fact, Inference
 from graphwright.ir.types import BOOL
 from graphwright.ops.core.concat import Concat
@@ -30,7 +31,7 @@ from graphwright.ops.sequence.split_to_sequence import SplitToSequence
 from graphwright.passes.base import RulePass
 
 MOST_PIECES = 64
-"""A split into more pieces stays one op."""
+"""The most pieces that a SplitToSequence is expanded to."""
 
 X, POSITION, SPLIT = Var("x"), Opt("position"), Opt("split")
 ITEMS = Rest("items")
@@ -41,8 +42,10 @@ def _items(m: Match) -> list[Value]:
     return [value for value in m.rest(ITEMS) if value is not None]
 
 
-def _place(m: Match, beyond: int = 0) -> int | str:
-    """The position counted from the front, or why it cannot be told; ``beyond`` is 1 where the end is one."""
+def _position(m: Match, beyond: int = 0) -> int | str:
+    """The position, counted from the front, or why it is not known. ``beyond`` is 1 if the end of the
+    sequence is valid too.
+    """
     count = len(_items(m))
     last = count - 1 + beyond
     if m.optional(POSITION) is None:
@@ -56,9 +59,9 @@ def _place(m: Match, beyond: int = 0) -> int | str:
         return str(error)
 
 
-def _known_place(beyond: int = 0) -> Callable[[Match], str | None]:
+def _has_position(beyond: int = 0) -> Callable[[Match], str | None]:
     def check(m: Match) -> str | None:
-        at = _place(m, beyond)
+        at = _position(m, beyond)
         if isinstance(at, int) and at < 0:
             return "the sequence is empty"
         return at if isinstance(at, str) else None
@@ -67,13 +70,9 @@ def _known_place(beyond: int = 0) -> Callable[[Match], str | None]:
 
 
 def _at(m: Match, beyond: int = 0) -> int:
-    at = _place(m, beyond)
+    at = _position(m, beyond)
     assert isinstance(at, int)
     return at
-
-
-def _always(m: Match) -> None:
-    return None
 
 
 def _inserted(b: Builder, m: Match) -> Value:
@@ -110,20 +109,19 @@ def _joined(b: Builder, m: Match) -> Value:
 
 
 def _pieces(m: Match) -> tuple[tuple[int, ...], int] | str:
-    """The sizes of the pieces, and their axis; or why they are not known."""
+    """The sizes of the pieces and their axis, or why they are not known."""
     op, x = m.op(SPLIT_UP), m[X]
     if x.type.shape is None:
         return "the rank is not known"
-    builder = Builder(m.module, m.root.graph) if m.root.graph is not None else None
-    assert builder is not None
+    assert m.root.graph is not None
     split = m.optional(SPLIT)
-    fact = None if split is None else builder.fact(split) or Fact(split.type)
+    fact = None if split is None else Builder(m.module, m.root.graph).fact(split) or Fact(split.type)
     axis = op.axis % len(x.type.shape)
     held = op.pieces(Inference(m.module.symbols, m.root.place), Fact(x.type), fact)
     if held is None:
         return "the sizes of the pieces are not known"
     if not 0 < len(held) <= MOST_PIECES:
-        return f"{len(held)} pieces"
+        return f"it has {len(held)} pieces, not 1 to {MOST_PIECES}"
     if op.drop and split is None:
         return (1,) * len(held), axis
     return tuple(size for size in (piece.dims[axis] for piece in held) if isinstance(size, int)), axis
@@ -146,9 +144,9 @@ def _split(b: Builder, m: Match) -> Value:
 
 
 def _whole(m: Match) -> str | None:
-    """Whether a Concat joins just the parts of one Split again."""
+    """None if a Concat joins all parts of one Split in order."""
     if m.node(PARTED).outputs != m.root.inputs:
-        return "its operands are not the parts of one Split in their order"
+        return "its operands are not all parts of one Split in order"
     rank = m[X].type.rank
     if rank is None or m.op(PARTED).axis % rank != m.op(CONCAT).axis % rank:
         return "the parts were split along another axis"
@@ -173,20 +171,30 @@ CANONICALIZE_SEQUENCES = RulePass(
     "canonicalize_sequences",
     (
         Rule(
-            "a sequence's tensor",
+            "SequenceAt of a known sequence",
             P(SequenceAt, LIST, POSITION),
-            _known_place(),
+            _has_position(),
             lambda b, m: _items(m)[_at(m)],
         ),
-        Rule("a sequence with one more", P(SequenceInsert, LIST, X, POSITION), _known_place(1), _inserted),
-        Rule("a sequence with one less", P(SequenceErase, LIST, POSITION), _known_place(), _erased),
-        Rule("a sequence joined", JOIN, _joinable, _joined),
-        Rule("a split of known sizes", SPLIT_UP, _splits, _split),
-        Rule("a split joined", CONCAT, _whole, lambda b, m: m[X]),
         Rule(
-            "what an optional holds", P(OptionalGetElement, P(Optional, HELD)), _filled, lambda b, m: m[HELD]
+            "SequenceInsert into a known sequence",
+            P(SequenceInsert, LIST, X, POSITION),
+            _has_position(1),
+            _inserted,
         ),
-        Rule("whether an optional holds", P(OptionalHasElement, P(Optional, HELD)), _always, _has),
+        Rule(
+            "SequenceErase from a known sequence", P(SequenceErase, LIST, POSITION), _has_position(), _erased
+        ),
+        Rule("ConcatFromSequence of a known sequence", JOIN, _joinable, _joined),
+        Rule("SplitToSequence of known sizes", SPLIT_UP, _splits, _split),
+        Rule("Concat of Split", CONCAT, _whole, lambda b, m: m[X]),
+        Rule(
+            "OptionalGetElement of Optional",
+            P(OptionalGetElement, P(Optional, HELD)),
+            _filled,
+            lambda b, m: m[HELD],
+        ),
+        Rule("OptionalHasElement of Optional", P(OptionalHasElement, P(Optional, HELD)), always, _has),
     ),
 )
 """The pass."""

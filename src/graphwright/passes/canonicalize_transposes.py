@@ -1,4 +1,6 @@
-"""Fewer transposes: chains merge, pairs around elementwise ops cancel, moves of size-1 axes are reshapes."""
+"""Removes transposes: merges chains, cancels pairs around elementwise ops, and turns moves of size-1 axes
+into reshapes.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ X = Var("x")
 ALONE = P(Transpose, X)
 OUTER = P(Transpose, INNER := P(Transpose, X))
 MAX_DEPTH = 16
-"""Elementwise nodes that a transpose may pass in one move."""
+"""The most elementwise nodes that one rewrite moves a transpose across."""
 
 
 def permutation(node: Node) -> Permutation | None:
-    """``perm`` of a Transpose, written out; None of other nodes, or where the rank is not known."""
+    """The permutation of a Transpose, with a default made explicit; None for other nodes, or if the rank is
+    unknown.
+    """
     rank = node.output.type.rank if isinstance(node.op, Transpose) else None
     if not isinstance(node.op, Transpose) or rank is None:
         return None
@@ -80,14 +84,15 @@ def _saves(m: Match) -> str | None:
         return "no elementwise node precedes it"
     gain = _gain(m[X], perm, m.module, MAX_DEPTH)
     if gain is None:
-        return "it cannot move past a value that other nodes read, or of another rank"
+        return "an operand has other readers or another rank"
     return None if gain >= 0 else f"moving it forward would add {-gain} transposes"
 
 
 def _gain(value: Value, perm: Permutation, module: Module, depth: int) -> int | None:
-    """Transposes that vanish above ``value`` less those that appear when it is wanted under ``perm``.
+    """Transposes removed minus transposes added if ``value`` is computed in the axis order
+    ``perm``.
 
-    The transpose that moves is not counted. None where it cannot move.
+    The Transpose that starts the move is not counted. None if it cannot move.
     """
     if _is_scalar(value) or constant_array(value, module) is not None:
         return 0
@@ -110,18 +115,18 @@ def _gain(value: Value, perm: Permutation, module: Module, depth: int) -> int | 
 
 
 def _is_scalar(value: Value) -> bool:
-    """Whether ``value`` broadcasts the same under every permutation: one element, of no axes or one."""
+    """Whether ``value`` broadcasts the same in every axis order: one element, rank 0 or 1."""
     return value.type.shape in ((), (1,))
 
 
 def _hoist(b: Builder, m: Match) -> Value:
     perm = permutation(m.root)
     assert perm is not None
-    return _under(b, m[X], perm, MAX_DEPTH)
+    return _permuted(b, m[X], perm, MAX_DEPTH)
 
 
-def _under(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
-    """``value`` transposed by ``perm``, by the way that :func:`_gain` counted."""
+def _permuted(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
+    """``value`` in the axis order ``perm``, rewritten as :func:`_gain` assumed."""
     if _is_scalar(value):
         return value
     array = constant_array(value, b.module)
@@ -134,7 +139,7 @@ def _under(b: Builder, value: Value, perm: Permutation, depth: int) -> Value:
         return node.operand(0)
     if node is None or _gain(value, perm, b.module, depth) == -1:
         return _transposed(b, value, perm)
-    operands = [None if v is None else _under(b, v, perm, depth - 1) for v in node.inputs]
+    operands = [None if v is None else _permuted(b, v, perm, depth - 1) for v in node.inputs]
     inner_builder = Builder(b.module, b.graph, b.before, (*node.sources, *b.sources))
     made: Value = inner_builder(node.op, *operands)
     return made

@@ -1,4 +1,4 @@
-"""Loops carry only what changes from run to run and is read, and give only what is read behind them."""
+"""Reduces the values that loops carry to those that change and are needed, and drops unused scan outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphwright.records import dataclass, replace
 
 @dataclass(frozen=True)
 class CarriedValues(Pass):
-    """A carried value that runs leave alone becomes one that all runs receive; carried values and scan
+    """A loop-carried value that no iteration changes becomes a captured operand; carried values and scan
     outputs that nothing needs are dropped.
     """
 
@@ -26,12 +26,12 @@ def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
     where, region = op.loop_carried(), node.regions[0]
     received = region.inputs[where.receive : where.receive + where.count]
     given = region.outputs[where.result : where.result + where.count]
-    needed = _needed(graph, node, op)
+    needed = _needed(node, op)
     fixed = {k for k in range(where.count) if given[k] is received[k]}
     for k in sorted(fixed):
         _share(graph, node, node.operand(where.start + k), received[k], node.outputs[k])
     kept = [k for k in range(where.count) if k not in fixed and k in needed]
-    scans = [k for k in range(op.scans) if _is_used(node.outputs[where.count + k], graph)]
+    scans = [k for k in range(op.scans) if node.outputs[where.count + k].is_used]
     if len(kept) == where.count and len(scans) == op.scans:
         return False
     record.did("values no longer carried", where.count - len(kept))
@@ -40,20 +40,14 @@ def _simplify(graph: Graph, node: Node, op: Loop, record: Record) -> bool:
     return True
 
 
-def _is_used(value: Value, graph: Graph) -> bool:
-    return bool(value.uses) or value in graph.outputs
-
-
-def _needed(graph: Graph, node: Node, op: Loop) -> set[int]:
-    """Carried values that the loop's condition, its effects or what is read behind it depend on."""
+def _needed(node: Node, op: Loop) -> set[int]:
+    """Carried values that the loop condition, side effects, or results read after the loop depend on."""
     where, region = op.loop_carried(), node.regions[0]
     last = where.result + where.count
     wanted = [*region.outputs[: where.result]]
-    wanted += [
-        v for k, v in enumerate(region.outputs[last:]) if _is_used(node.outputs[where.count + k], graph)
-    ]
+    wanted += [v for k, v in enumerate(region.outputs[last:]) if node.outputs[where.count + k].is_used]
     wanted += [value for inner in region if has_effect(inner) for value in inner.inputs if value is not None]
-    needed = {k for k in range(where.count) if _is_used(node.outputs[k], graph)}
+    needed = {k for k in range(where.count) if node.outputs[k].is_used}
     wanted += [region.outputs[where.result + k] for k in needed]
     index = {region.inputs[where.receive + k]: k for k in range(where.count)}
     seen: set[Value] = set()
@@ -74,7 +68,7 @@ def _operands(value: Value) -> Iterable[Value]:
 
 
 def _share(graph: Graph, node: Node, start: Value, received: Value, output: Value) -> None:
-    """Let all runs receive ``start``, and what follows the loop read it."""
+    """Make ``received`` a captured operand ``start``; readers of ``output`` after the loop read it too."""
     region = node.regions[0]
     graph.add_operand(node, start)
     shared = region.add_input(received.type, received.name)
@@ -84,7 +78,7 @@ def _share(graph: Graph, node: Node, start: Value, received: Value, output: Valu
 
 
 def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Sequence[int]) -> None:
-    """The loop with these carried values and scan outputs alone, in the place of ``node``."""
+    """Replace ``node`` by a loop with only these carried values and scan outputs."""
     where, region = op.loop_carried(), node.regions[0]
     first, last = where.start, where.start + where.count
     results = [
@@ -100,9 +94,9 @@ def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Seq
         region.remove_input(value.index)
     inputs = [*node.inputs[:first], *(node.inputs[first + k] for k in kept), *node.inputs[last:]]
     outputs = [*(node.outputs[k] for k in kept), *(node.outputs[where.count + k] for k in scans)]
-    lean = replace(op, carries=len(kept), scans=len(scans))
+    smaller = replace(op, carries=len(kept), scans=len(scans))
     types = [value.type for value in outputs]
-    made = graph.insert(Node(lean, inputs, types, node.regions, node.name, node.sources), node)
+    made = graph.insert(Node(smaller, inputs, types, node.regions, node.name, node.sources), node)
     for old, new in zip(outputs, made.outputs, strict=True):
         new.layout, new.device = old.layout, old.device
         graph.replace_all_uses(old, new)
@@ -110,7 +104,7 @@ def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Seq
 
 
 def _erase_users(region: Graph, values: Sequence[Value]) -> None:
-    """Nodes that depend on values that nothing needs: nothing needs them either."""
+    """Erase the nodes that depend on ``values``, which nothing needs."""
     gone = set(values)
     users = []
     for node in region:

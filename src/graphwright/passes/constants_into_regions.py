@@ -1,4 +1,6 @@
-"""Constants go into the regions that read them: what is known inside can be folded, packed and chosen by."""
+"""Moves constants into the regions that read them, where they can be folded, packed, and used for kernel
+selection.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class ConstantsIntoRegions(Pass):
-    """An operand that all regions receive (:meth:`RegionOp.captured_operands`) and that is a constant becomes
-    one inside.
+    """Replaces constant operands that all regions receive (:meth:`RegionOp.captured_operands`) by constants
+    inside each region.
     """
 
     name: str = "constants_into_regions"
@@ -29,15 +31,15 @@ def _move(node: Node, graph: Graph, record: Record) -> bool:
         if value is None or constant is None:
             continue
         for region in node.regions:
-            _repeat(value, constant, region, region.inputs[-back])
+            _copy_into(value, constant, region, region.inputs[-back])
         graph.remove_operand(node, len(node.inputs) - back)
         record.did("constants moved into regions")
         modified = True
     return modified
 
 
-def _repeat(outer: Value, op: Constant, region: Graph, received: Value) -> None:
-    """Let the region read a constant of its own instead of what it ``received``."""
+def _copy_into(outer: Value, op: Constant, region: Graph, received: Value) -> None:
+    """Replace the region input ``received`` by a constant inside the region."""
     if received.uses or received in region.outputs:
         made = region.insert(Node(op, (), (op.type,)), next(iter(region), None)).output
         made.name, made.layout, made.device = received.name, outer.layout, outer.device

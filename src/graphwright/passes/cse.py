@@ -1,4 +1,4 @@
-"""Common subexpressions: nodes that compute the same from the same become one."""
+"""Common subexpression elimination: merges nodes that compute the same values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class CommonSubexpressions(Pass):
-    """Value numbering over each graph (regions of two nodes count as equal when they compute the same)."""
+    """Value numbering per graph. Regions are equal if they contain equal nodes."""
 
     name: str = "cse"
 
@@ -44,33 +44,35 @@ def _merge(graph: Graph, record: Record) -> bool:
 
 
 def _have_same_regions(a: Node, b: Node) -> bool:
-    """Whether the regions of two nodes compute the same: looked at where the nodes agree otherwise alone."""
+    """Whether the regions of two nodes are equal. Compared only for nodes that are equal otherwise."""
     return len(a.regions) == len(b.regions) and all(
         region_key(x) == region_key(y) for x, y in zip(a.regions, b.regions, strict=True)
     )
 
 
 def _key(node: Node, numbers: Mapping[Value, int]) -> Hashable:
-    """Equal for nodes that give the same outputs."""
+    """A key that is equal for nodes with equal outputs."""
     return _head(node, numbers), tuple(region_key(region) for region in node.regions)
 
 
 def _head(node: Node, numbers: Mapping[Value, int]) -> Hashable:
-    """Equal for nodes that give the same outputs if their regions do.
+    """A key that is equal for nodes with equal outputs, if their regions are equal.
 
-    Attributes count as text, which tells 0.0 from -0.0.
+    Attributes are compared as text, which distinguishes 0.0 from -0.0.
     """
     operands = [-1 if value is None else numbers[value] for value in node.inputs]
     if Trait.COMMUTATIVE in node.op.traits:
         operands[:2] = sorted(operands[:2])
-    lies = tuple((value.type, value.layout, value.device) for value in node.outputs)
+    results = tuple((value.type, value.layout, value.device) for value in node.outputs)
     op = node.op
-    what = (op.value.digest, op.type) if isinstance(op, Constant) else attributes_text(op)
-    return type(op), what, tuple(operands), lies
+    content = (op.value.digest, op.type) if isinstance(op, Constant) else attributes_text(op)
+    return type(op), content, tuple(operands), results
 
 
 def nodes_key(nodes: Sequence[Node]) -> Hashable:
-    """Equal for the same nodes in the same order on operands of the same types, whatever these are called."""
+    """A key that is equal for the same nodes in the same order on operands of the same types, regardless of
+    names.
+    """
     numbers: dict[Value, int] = {}
     operands, keys = [], []
     for node in nodes:
@@ -85,7 +87,7 @@ def nodes_key(nodes: Sequence[Node]) -> Hashable:
 
 
 def region_key(region: Graph) -> Hashable:
-    """Equal for regions of the same nodes in the same order, whatever they are called."""
+    """A key that is equal for regions of the same nodes in the same order, regardless of names."""
     numbers = {value: number for number, value in enumerate(region.inputs)}
     keys = []
     for node in region:

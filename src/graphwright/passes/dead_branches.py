@@ -1,4 +1,4 @@
-"""Inlines the branch that runs where a condition is known."""
+"""Inlines the branch of a conditional whose condition is known."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class DeadBranches(Pass):
-    """Puts the one region that runs (:meth:`RegionOp.selected_region`) in the place of its node."""
+    """Replaces a node by the one region that it runs (:meth:`RegionOp.selected_region`)."""
 
     name: str = "dead_branches"
 
     def run(self, module: Module, record: Record) -> bool:
         modified = False
         for graph in graphs(module):
-            while _sweep(graph, module, record):  # what a branch held may be decided as well
+            while _sweep(graph, module, record):  # an inlined branch may contain conditionals
                 modified = True
         return modified
 
 
 def _sweep(graph: Graph, module: Module, record: Record) -> bool:
-    return any([_inline_taken(node, module, record) for node in graph if node.regions])
+    return any([_inline_selected(node, module, record) for node in graph if node.regions])
 
 
-def _inline_taken(node: Node, module: Module, record: Record) -> bool:
+def _inline_selected(node: Node, module: Module, record: Record) -> bool:
     assert node.graph is not None
     builder = Builder(module, node.graph)
     op = region_op(node.op)
-    taken = op.selected_region(*map(builder.fact, node.inputs))
-    if taken is None:
+    selected = op.selected_region(*map(builder.fact, node.inputs))
+    if selected is None:
         return False
     captured = op.captured_operands(len(node.inputs))
     operands = node.inputs[len(node.inputs) - captured :]
@@ -41,6 +41,6 @@ def _inline_taken(node: Node, module: Module, record: Record) -> bool:
     if len(present) != len(operands):
         record.refused(node, "inline", "an operand of the region is absent")
         return False
-    inline_region(node, node.regions[taken], present)
+    inline_region(node, node.regions[selected], present)
     record.did("branches inlined")
     return True

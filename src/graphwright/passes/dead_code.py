@@ -1,4 +1,4 @@
-"""Removes what nothing reads: nodes, results of branches, operands of regions, tensors of the pool."""
+"""Removes what nothing reads: nodes, results of branches, operands of regions, and constants."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class DeadCode(Pass):
-    """Erases unused nodes without effects, results of branches and operands of regions that nothing reads,
-    and unused constants.
+    """Erases unused nodes without side effects, unused results of branches, unused operands of regions,
+    constraints on sizes that no longer occur, and unused constants.
     """
 
     name: str = "dead_code"
@@ -24,14 +24,14 @@ class DeadCode(Pass):
     def run(self, module: Module, record: Record) -> bool:
         modified = False
         for graph in module.graphs.values():
-            modified |= _clean(graph, record)
+            modified |= _csmaller(graph, record)
         _drop_constraints(module, record)
-        _drop_constants(module, record)  # the pool is no part of any graph: no pass has more to do after it
+        _drop_constants(module, record)  # does not count as modified: no pass depends on the pool
         return modified
 
 
-def _clean(graph: Graph, record: Record) -> bool:
-    """From the last node to the first, so that one sweep sees every node after its consumers."""
+def _csmaller(graph: Graph, record: Record) -> bool:
+    """Sweep from the last node to the first, so that one sweep sees every node after its readers."""
     modified = False
     for node in reversed(graph):
         if is_dead(node):
@@ -40,27 +40,27 @@ def _clean(graph: Graph, record: Record) -> bool:
             modified = True
             continue
         if node.regions:
-            lean = _drop_results(graph, node, record)
-            modified |= lean is not node
-            node = lean
+            smaller = _drop_results(graph, node, record)
+            modified |= smaller is not node
+            node = smaller
         for region in node.regions:
-            modified |= _clean(region, record)
+            modified |= _csmaller(region, record)
         modified |= _drop_operands(graph, node, record)
     return modified
 
 
 def _drop_results(graph: Graph, node: Node, record: Record) -> Node:
-    """``node``, or the one in its place without the results that nothing reads."""
-    used = [value.index for value in node.outputs if value.uses or value in graph.outputs]
+    """``node``, or its replacement without the results that nothing reads."""
+    used = [value.index for value in node.outputs if value.is_used]
     some = 0 < len(used) < len(node.outputs)
-    lean = region_op(node.op).with_results(used) if some else None
-    if lean is None:
+    smaller = region_op(node.op).with_results(used) if some else None
+    if smaller is None:
         return node
     types = [node.outputs[index].type for index in used]
     for region in node.regions:
         names = region.output_names
         region.set_outputs([region.outputs[k] for k in used], [names[k] for k in used])
-    made = graph.insert(Node(lean, node.inputs, types, node.regions, node.name, node.sources), node)
+    made = graph.insert(Node(smaller, node.inputs, types, node.regions, node.name, node.sources), node)
     for index, value in zip(used, made.outputs, strict=True):
         old = node.outputs[index]
         value.layout, value.device = old.layout, old.device
@@ -71,14 +71,14 @@ def _drop_results(graph: Graph, node: Node, record: Record) -> Node:
 
 
 def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
-    """Remove trailing operands that all regions take and none reads (:meth:`RegionOp.captured_operands`)."""
+    """Remove operands that all regions receive but none reads (:meth:`RegionOp.captured_operands`)."""
     if not node.regions:
         return False
     modified = False
     captured = region_op(node.op).captured_operands(len(node.inputs))
     for back in range(captured, 0, -1):
         regions_inputs = [(region, region.inputs[-back]) for region in node.regions]
-        if any(value.uses or value in region.outputs for region, value in regions_inputs):
+        if any(value.is_used for _, value in regions_inputs):
             continue
         for region, value in regions_inputs:
             region.remove_input(value.index)
@@ -89,7 +89,7 @@ def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
 
 
 def _drop_constraints(module: Module, record: Record) -> None:
-    """Drop constraints and guards on sizes that nothing has any more: better ones have taken their place."""
+    """Drop constraints and guards on symbols that no longer occur."""
     table = module.symbols
     if not table.constraints and not table.guards:
         return
@@ -109,8 +109,8 @@ def _drop_constants(module: Module, record: Record) -> None:
 
 
 def referenced(module: Module) -> set[ConstRef]:
-    """Every tensor of the pool that an attribute of some node names, those inside tuples too, and what states
-    start as.
+    """Every constant that an attribute of a node refers to, also inside tuples, and the initial values of
+    states.
     """
     found = {ref for signature in module.signatures.values() for _, ref in signature.starts}
     for node in module.walk():

@@ -1,4 +1,4 @@
-"""Breaks ops into simpler ones."""
+"""Decomposes ops into simpler ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Applies :meth:`Op.decompose` to every node that ``keep`` does not want, and to what that gives.
+    """Applies :meth:`Op.decompose` to every node for which ``keep`` is false, and to the
+    result.
 
-    What ops give must come to an end: ``depth`` bounds how often it is taken apart again.
+    ``depth`` bounds how often results are decomposed again, so that the pass terminates.
     """
 
     keep: Callable[[Node], bool]
@@ -45,7 +46,7 @@ class Decompose(Pass):
 
 
 def decompose(module: Module, keep: Callable[[Node], bool]) -> Record:
-    """Run :class:`Decompose` on ``module``; what it did."""
+    """Run :class:`Decompose` on ``module`` and return its record."""
     record = Record("decompose")
     record.modified = Decompose(keep).run(module, record)
     return record
@@ -57,7 +58,7 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
         made = _parts(node, Builder(module, graph, node, node.sources, Origin(type(node.op), node.origin)))
     except UnknownRank:
         made = None
-        record.refused(node, "decompose", "a rank is not known yet")
+        record.refused(node, "decompose", "the rank of an operand is not known yet")
     if made is None:
         _drop_unused(graph, before, node)
         return False
@@ -67,7 +68,7 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
 
 
 def _parts(node: Node, builder: Builder) -> Any:
-    """What the op gives; where it is a user's, of the right number and types."""
+    """The result of the decomposition; for a user's op, checked for number and types of values."""
     cls = type(node.op)
     if not is_plugin_op(cls) or cls.decompose is Op.decompose:
         return node.op.decompose(builder, *node.inputs)
@@ -81,6 +82,6 @@ def _parts(node: Node, builder: Builder) -> Any:
 
 
 def _drop_unused(graph: Graph, before: Node | None, node: Node) -> None:
-    """Erase what a decomposition built before it gave up."""
+    """Erase the nodes that an abandoned decomposition built."""
     while node.previous is not before and node.previous is not None and prune(node.previous):
         pass

@@ -1,5 +1,5 @@
-"""What stayed dynamic, and why: each size, rank and shape operand that is not known before a run, with the
-input or the element that decides it.
+"""Reports what stays dynamic, and why: each size, rank and shape operand that is unknown before a run, with
+the input or element that determines it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
 from graphwright.ops.core.common import MAX_PARTLY, known_size
 from graphwright.passes.base import Record
-from graphwright.passes.infer_shapes import Walk, infer_module
+from graphwright.passes.infer_shapes import ShapeInference, infer_module
 from graphwright.records import dataclass, field
 
 MOST_LINES = 100
-"""The rest are counted."""
+"""Lines in a report; the rest is counted."""
 
 
 def what_stays_dynamic(module: Module) -> list[str]:
-    """A line for each, first those that the inputs' own shapes decide. None for a module of numbers alone."""
+    """One line per dynamic size, rank or shape operand, those of inputs first. Empty for a static module."""
     lines = list(open_inputs(module.main))
-    if _decided_by_elements(module):
+    if _has_data_dependence(module):
         facts = _Facts()
         infer_module(module, Record("dynamic"), facts)
-        told = symbols_in(value.type for value in module.main.inputs)
-        lines += _Search(facts.known, told, module.main).graph(module.main)
+        known = symbols_in(value.type for value in module.main.inputs)
+        lines += _Search(facts.known, known, module.main).graph(module.main)
     more = len(lines) - MOST_LINES
     return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} more"]
 
 
 def open_inputs(graph: Graph) -> Iterator[str]:
-    """Sizes and ranks that a feed's shapes tell."""
+    """Sizes and ranks that the shapes of a feed determine."""
     places: dict[str, list[str]] = {}
     for value in graph.inputs:
         if value.type.shape is None:
@@ -46,14 +46,14 @@ def open_inputs(graph: Graph) -> Iterator[str]:
         yield f"{name}: {', '.join(found)}"
 
 
-def _decided_by_elements(module: Module) -> bool:
-    """Whether anything depends on more than the inputs' shapes."""
-    told = symbols_in(value.type for value in module.main.inputs)
+def _has_data_dependence(module: Module) -> bool:
+    """Whether a shape depends on more than the shapes of the inputs."""
+    known = symbols_in(value.type for value in module.main.inputs)
     for node in module.main.walk():
         for value in node.outputs:
-            if value.type.shape is None or (not value.type.is_static and symbols_in((value.type,)) - told):
+            if value.type.shape is None or (not value.type.is_static and symbols_in((value.type,)) - known):
                 return True
-        if _is_steered(node.op) and any(map(_is_computed_integer, node.inputs[1:])):
+        if _has_shape_operands(node.op) and any(map(_is_computed_integer, node.inputs[1:])):
             return True
     return False
 
@@ -64,28 +64,28 @@ def _is_computed_integer(value: Value | None) -> bool:
 
 @dataclass
 class _Facts:
-    """What a walk knows of every value, collected as it goes."""
+    """Collects the facts of all values during shape inference."""
 
     known: dict[Value, Fact] = field(default_factory=dict)
 
-    def __call__(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+    def __call__(self, walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
         for value in (*node.inputs, *node.outputs):
             if value is not None and value in walk.facts:
                 self.known[value] = walk.facts[value]
         return False
 
 
-def _is_steered(op: Op) -> bool:
-    """Whether operands may give sizes."""
+def _has_shape_operands(op: Op) -> bool:
+    """Whether operands of ``op`` can determine sizes."""
     return type(op).fold_operands is not Op.fold_operands
 
 
 @dataclass
 class _Search:
-    """Sizes that are ``told`` so far; each new one belongs to the node that makes it."""
+    """Finds the node that defines each size. ``known`` holds the symbols seen so far."""
 
     facts: dict[Value, Fact]
-    told: set[str]
+    known: set[str]
     main: Graph
 
     def graph(self, graph: Graph) -> Iterator[str]:
@@ -97,7 +97,7 @@ class _Search:
 
     def node(self, node: Node) -> Iterator[str]:
         title = f"{node.place} ({node.op.name})"
-        steering = dict(self.steering(node)) if _is_steered(node.op) else {}
+        steering = dict(self.steering(node)) if _has_shape_operands(node.op) else {}
         why = " and ".join(steering.values())
         found = False
         for number, value in enumerate(node.outputs):
@@ -114,14 +114,14 @@ class _Search:
             yield f"{title} reads its sizes at run time: {why}"
 
     def new(self, dim: Dim) -> list[str]:
-        """Symbols in ``dim`` that nothing before has told."""
-        names = [name for name in dict.fromkeys(atom.name for atom in atoms(dim)) if name not in self.told]
-        self.told.update(names)
+        """Symbols in ``dim`` that are seen for the first time."""
+        names = [name for name in dict.fromkeys(atom.name for atom in atoms(dim)) if name not in self.known]
+        self.known.update(names)
         return names
 
     def steering(self, node: Node) -> Iterator[tuple[int, str]]:
-        """What decides the sizes that operands give, each with the element that does, which mostly stands for
-        the axis of that number.
+        """What determines the sizes that operands give: pairs of an index, mostly the axis of that number,
+        and a text that names the element.
         """
         first = node.op.steered_from
         for index, value in enumerate(node.inputs[first:], first):
@@ -145,11 +145,11 @@ class _Search:
                     yield -index, f"determined by operand {index}, {self.origin(value, element)}"
 
     def elements(self, node: Node) -> str:
-        """What decides sizes that no operand gives."""
+        """What determines sizes that no operand gives."""
         if node.regions:
             decider = node.inputs[0] if node.inputs else None
-            told = "" if decider is None else f", {self.origin(decider, 0)}"
-            return f"determined by which branch runs, or how often{told}"
+            where = "" if decider is None else f", {self.origin(decider, 0)}"
+            return f"determined by which branch runs, or how often{where}"
         first = next((value for value in node.inputs if value is not None), None)
         return (
             "determined by its own values"
@@ -158,7 +158,9 @@ class _Search:
         )
 
     def origin(self, value: Value, element: int | None) -> str:
-        """Where ``element`` of ``value`` (None: all of them) comes from, through what only moves elements."""
+        """Where ``element`` of ``value`` (None: all elements) comes from, looking through ops that only move
+        elements.
+        """
         node = value.producer
         while node is not None:
             step = self.moved_from(node, element)
@@ -171,7 +173,7 @@ class _Search:
         return f"from {which}{whose} {value.name}"
 
     def moved_from(self, node: Node, element: int | None) -> tuple[Value, int | None] | None:
-        """The operand, and its element, that an element is a copy of."""
+        """The operand, and its element, that ``element`` is a copy of."""
         if not node.inputs or node.inputs[0] is None:
             return None
         if Trait.VIEW in node.op.traits:

@@ -1,4 +1,4 @@
-"""Passes that are run in turn until none of them has more to do."""
+"""Sets of passes that run to a fixpoint."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ SHAPES = Fixpoint(
         TailDuplication(),
     ),
 )
-"""One walk infers types and folds what they decide; nodes that waited for ranks are translated; branches and
-loops that constants decide are inlined, sequences that are taken apart again are not built, and what follows
-branches of different rank moves into them."""
+"""One traversal infers types and folds constants. Then nodes that waited for ranks are translated, branches
+and loops with constant conditions are inlined, sequences that are only taken apart again are removed, and
+nodes after branches of different rank are duplicated into these.
+"""
 
 SIMPLIFY = Fixpoint(
     "simplify",

@@ -1,7 +1,8 @@
-"""Folds what scales and shifts each channel (BatchNormalization, Mul, Add, ...) into the product before it.
+"""Folds per-channel scales and shifts (BatchNormalization, Mul, Add, ...) into the preceding convolution or
+Gemm.
 
-``s * conv(x, w, b) + t`` is ``conv(x, s * w, s * b + t)`` (Jacob et al., 2018, section 3.2), in float64
-and rounded once.
+``s * conv(x, w, b) + t`` is ``conv(x, s * w, s * b + t)`` (Jacob et al., 2018, section 3.2), computed in
+float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ X, W, BIAS, C = Var("x"), Const("weight"), Opt("bias"), Const("c")
 SCALE, SHIFT, MEAN, VARIANCE = Const("scale"), Const("shift"), Const("mean"), Const("variance")
 PRODUCT = P((Conv, ConvTranspose, Gemm), X, W, BIAS, once=True)
 DROWNED = 2.0**64
-"""A bias that is so many times the least subnormal number hides what underflow takes from a weight: in f32 as
-long as the magnitudes of a sum's operands add up to less than 2**40. No f16 is as large."""
+"""A bias of at least this many times the smallest subnormal hides what underflow takes from a weight: in f32,
+as long as the magnitudes of the summed operands add up to less than 2**40. No f16 is that large.
+"""
 Affine = tuple[Array, Array]
-"""Scale and shift of each channel, in float64."""
+"""Scale and shift per channel, in float64."""
 
 
 def _channels(m: Match) -> int:
-    """Number of output features of the product."""
+    """Number of output channels of the product."""
     dim = m.node(PRODUCT).output.type.dims[1]
     assert isinstance(dim, int)
     return dim
@@ -43,11 +45,11 @@ def _channels(m: Match) -> int:
 def _foldable(m: Match) -> str | None:
     bias = m.optional(BIAS)
     if bias is not None and bias.type.rank != 1:
-        return "the product's bias is no vector"
+        return "the bias is not a vector"
     if bias is not None and m.constant(BIAS) is None:
-        return "the bias is computed"
+        return "the bias is not constant"
     if not m[W].type.dtype.is_float:
-        return "the product is of integers"
+        return "the product has integer weights"
     output = m.node(PRODUCT).output.type
     if output.shape is None or not isinstance(output.shape[1], int):
         return "the number of channels is not known"
@@ -65,17 +67,17 @@ def _per_channel(m: Match) -> str | None:
     if not bool(np.isfinite(m.array(C).astype(np.float64)).all()):
         return "the constant is not finite"
     if any(size != 1 for axis, size in enumerate(full) if axis != 1):
-        return f"the constant of shape {list(shape)} differs along more than the channels"
+        return f"the constant of shape {list(shape)} varies along axes other than the channels"
     return None
 
 
 def _vector(m: Match) -> Array:
-    """The constant, one element per channel."""
+    """The constant as one element per channel."""
     return np.broadcast_to(m.array(C).astype(np.float64).reshape(-1), (_channels(m),))
 
 
 def _lost(m: Match, affine: Affine) -> str | None:
-    """Why the folded weight and bias would not be numbers of their dtype with all their digits."""
+    """Why the folded weights and bias would overflow or lose precision in their dtype."""
     op, (scale, shift), w = m.op(PRODUCT), affine, m.array(W)
     is_bf16 = m[W].type.dtype == BF16  # the range of f32, with steps of 2**-7
     info = np.finfo(np.float32 if is_bf16 else w.dtype)
@@ -94,7 +96,7 @@ def _lost(m: Match, affine: Affine) -> str | None:
 
 
 def _largest_of_features(op: Op, w: Array) -> Array:
-    """The largest magnitude among the weights of each feature, in float64."""
+    """The largest weight magnitude per output channel, in float64."""
     if isinstance(op, ConvTranspose):  # [C, M/group, K...]
         w = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2).reshape(op.group * w.shape[1], -1)
     elif isinstance(op, Gemm) and not op.trans_b:
@@ -104,7 +106,7 @@ def _largest_of_features(op: Op, w: Array) -> Array:
 
 
 def _bias(m: Match, op: Op, scale: Array) -> Array:
-    """The bias of each feature, in float64."""
+    """The bias per output channel, in float64."""
     given = m.constant(BIAS)
     if given is None:
         return np.zeros(_channels(m))
@@ -113,7 +115,7 @@ def _bias(m: Match, op: Op, scale: Array) -> Array:
 
 
 def _folded(b: Builder, m: Match, affine: Affine) -> Value:
-    """The product with ``affine`` inside its weight and bias."""
+    """The product with ``affine`` folded into its weights and bias."""
     scale, shift = affine
     weight = m[W]
     op = m.op(PRODUCT)
@@ -131,7 +133,7 @@ def _folded(b: Builder, m: Match, affine: Affine) -> Value:
 
 
 def _along_features(op: Op, scale: Array, weight: tuple[int, ...]) -> Array:
-    """``scale`` in a shape that broadcasts along the features of a weight."""
+    """``scale`` in a shape that broadcasts along the output channels of the weights."""
     if isinstance(op, Gemm):
         return scale[:, None] if op.trans_b else scale[None, :]
     rest = (1,) * (len(weight) - 2)
@@ -151,14 +153,14 @@ def _rule(
 
 
 def _divisor_is_safe(m: Match) -> str | None:
-    return _per_channel(m) or (None if bool((m.array(C) != 0).all()) else "the divisor has zeros")
+    return _per_channel(m) or (None if bool((m.array(C) != 0).all()) else "the divisor contains zeros")
 
 
 NORMALIZED = P(BatchNormalization, PRODUCT, SCALE, SHIFT, MEAN, VARIANCE)
 
 
 def _normalization(m: Match) -> Affine:
-    """Scale and shift that a BatchNormalization amounts to."""
+    """The scale and shift of a BatchNormalization."""
     scale, shift, mean, variance = (m.array(v).astype(np.float64) for v in (SCALE, SHIFT, MEAN, VARIANCE))
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + m.op(NORMALIZED).epsilon)
@@ -174,15 +176,15 @@ def _normalization_is_finite(m: Match) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "normalized channels",
+        "BatchNormalization of a product",
         NORMALIZED,
         _normalization_is_finite,
         lambda b, m: _folded(b, m, _normalization(m)),
     ),
-    _rule("scaled channels", P(Mul, PRODUCT, C), lambda c: (c, 0 * c), _per_channel),
-    _rule("divided channels", P(Div, PRODUCT, C), lambda c: (1 / c, 0 * c), _divisor_is_safe),
-    _rule("shifted channels", P(Add, PRODUCT, C), lambda c: (1 + 0 * c, c), _per_channel),
-    _rule("channels less a constant", P(Sub, PRODUCT, C), lambda c: (1 + 0 * c, -c), _per_channel),
+    _rule("Mul of a product", P(Mul, PRODUCT, C), lambda c: (c, 0 * c), _per_channel),
+    _rule("Div of a product", P(Div, PRODUCT, C), lambda c: (1 / c, 0 * c), _divisor_is_safe),
+    _rule("Add to a product", P(Add, PRODUCT, C), lambda c: (1 + 0 * c, c), _per_channel),
+    _rule("Sub from a product", P(Sub, PRODUCT, C), lambda c: (1 + 0 * c, -c), _per_channel),
 )
 
 FOLD_CONV_BN = RulePass("fold_conv_bn", RULES)

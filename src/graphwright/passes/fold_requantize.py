@@ -1,4 +1,4 @@
-"""Inside a kernel, what is quantised and widened again skips the integers: steps are whole numbers in f32."""
+"""Removes casts to integers and back inside a kernel: quantization steps are whole numbers in f32 already."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ WIDENED = P(Cast, P(Cast, STEPS, where=lambda op: op.to.is_integer), where=lambd
 
 def _refusal(m: Match) -> str | None:
     dtype = m.node(STEPS).output.type.dtype
-    return None if dtype == F32 else f"steps in {dtype}"
+    return None if dtype == F32 else f"quantization steps are computed in {dtype}"
 
 
 def _steps(b: Builder, m: Match) -> Value:
-    """The steps themselves. As an integer -0.0 is 0: so is a sum with 0, be it that with the zero point."""
+    """The steps in f32. The integer cast would turn -0.0 into 0; adding 0 does the same, as adding the zero
+    point does.
+    """
     steps = m.node(STEPS)
     if m.op(STEPS).low >= 0 or len(steps.inputs) > 1:
         return steps.output
@@ -29,7 +31,7 @@ def _steps(b: Builder, m: Match) -> Value:
     return made
 
 
-RULES: tuple[Rule, ...] = (Rule("narrowing casts that are widened again", WIDENED, _refusal, _steps),)
+RULES: tuple[Rule, ...] = (Rule("cast to integer and back", WIDENED, _refusal, _steps),)
 
 FOLD_REQUANTIZE = RulePass("fold_requantize", RULES)
-"""The pass. It runs behind fusion: what leaves a kernel does so as integers, which take fewer bytes."""
+"""The pass. It runs after fusion: between kernels, values stay integers, which take fewer bytes."""

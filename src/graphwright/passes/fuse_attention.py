@@ -1,9 +1,10 @@
-"""Finds attention: a product of queries and keys, Softmax, a product with values; and what stands around it.
+"""Recognizes attention: a product of queries and keys, a Softmax, a product with values, and the ops around
+them.
 
-The first two rules make one node of the core, with scales, soft cap and mask between the products. The others
-let that node read its operands and write its result as they lie: transposes of heads, scales of queries and
-keys, heads of keys repeated for several heads of queries. After T. Dao et al., "FlashAttention" (2022), the
-kernel of that node needs no buffer of scores.
+The first two rules replace the core by one node, with scale, soft cap and mask. The others let that node read
+its operands and write its result without transposes: they absorb transposes of heads, scales of queries and
+keys, and repeated heads (grouped-query attention). The kernel stores no matrix of scores (T. Dao et al.,
+"FlashAttention", 2022).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from graphwright.passes.canonicalize_transposes import composed, permutation
 from graphwright.records import dataclass, replace
 
 HIDDEN: Final = -1e31
-"""A mask at or below this leaves nothing of a score: it is less than half a unit in its last place."""
+"""Mask values at or below this hide a score completely: adding them to it rounds to the mask value."""
 MOST_SCALE: Final = 2.0**32
-"""Beyond this factor, or one less than its reciprocal, it matters whether queries or scores are scaled."""
+"""Outside [1 / MOST_SCALE, MOST_SCALE], scaling queries instead of scores could overflow or underflow."""
 
 
 # ---- the core
@@ -45,7 +46,7 @@ MOST_SCALE: Final = 2.0**32
 
 @dataclass(frozen=True)
 class _Scores:
-    """What stands in front of the Softmax."""
+    """What the Softmax reads, taken apart."""
 
     q: Value
     keys: Value
@@ -54,24 +55,26 @@ class _Scores:
     softcap: float = 0.0
     mask: Value | None = None
     choice: Node | None = None
-    """The Where that keeps some scores and replaces others by a number that is not 0."""
+    """The Where that keeps some scores and replaces others by a constant other than 0."""
 
 
 def _read_scores(value: Value, module: Module) -> _Scores | Refusal:
-    """The scores that the Softmax takes, from their last step to the product; or why it is no attention."""
+    """Take apart what the Softmax reads, back to the product of queries and keys; or say why it is not
+    attention.
+    """
     mask = choice = None
     node = value.producer
     if node is not None and isinstance(node.op, Where):
-        if (kept := _kept(node, module)) is None:
-            return _no_scores("scores are not replaced by one number other than 0")
+        if (kept := _scores_position(node, module)) is None:
+            return _no_scores("the Where does not replace scores by one constant other than 0")
         choice, value = node, node.operand(kept)
         if value.type != node.output.type:
-            return _no_scores(f"the scores, {value.type}, are broadcast to {node.output.type}")
+            return _no_scores(f"the Where broadcasts scores of {value.type} to {node.output.type}")
     elif node is not None and isinstance(node.op, Add):
         sides = [(node.operand(0), node.operand(1)), (node.operand(1), node.operand(0))]
         found = next(((s, m) for s, m in sides if s.type == value.type and _leads_to_product(s)), None)
         if found is None:
-            return _no_scores("the Softmax's input is not a sum of a product and a mask")
+            return _no_scores("the input of the Softmax is not the sum of a matrix product and a mask")
         value, mask = found
     softcap = 0.0
     value, scale = _without_scale(value, module)
@@ -83,7 +86,7 @@ def _read_scores(value: Value, module: Module) -> _Scores | Refusal:
             return _no_scores("the soft cap is not positive")
     product = value.producer
     if product is None or not isinstance(product.op, MatMul):
-        return _no_scores("the Softmax's input does not come from a product")
+        return _no_scores("the input of the Softmax does not come from a matrix product")
     return _Scores(product.operand(0), product.operand(1), scale, softcap, mask, choice)
 
 
@@ -91,8 +94,10 @@ def _no_scores(why: str) -> Refusal:
     return Refusal(Code.ATTENTION_SCORES, why)
 
 
-def _kept(choice: Node, module: Module) -> int | None:
-    """Which operand of a Where are the scores, if the other one is a number that is not 0."""
+def _scores_position(choice: Node, module: Module) -> int | None:
+    """Position of the scores among the operands of a Where whose other choice is a constant other than 0;
+    None for other nodes.
+    """
     for kept, other in ((1, 2), (2, 1)):
         filler = constant_array(choice.operand(other), module)
         if filler is not None and filler.size == 1 and filler.item() != 0:
@@ -101,7 +106,7 @@ def _kept(choice: Node, module: Module) -> int | None:
 
 
 def _leads_to_product(value: Value) -> bool:
-    """Whether ``value`` is a product, perhaps scaled or capped."""
+    """Whether ``value`` is a matrix product, possibly scaled or soft-capped."""
     node = value.producer
     while node is not None and isinstance(node.op, Mul | Div | Tanh):
         others = [v for v in node.inputs if v is not None and v.type == node.output.type]
@@ -110,7 +115,7 @@ def _leads_to_product(value: Value) -> bool:
 
 
 def _without_scale(value: Value, module: Module) -> tuple[Value, float]:
-    """``value`` in front of products with and divisions by numbers, and their product."""
+    """``value`` before multiplications and divisions by constants, and their combined factor."""
     scale = 1.0
     while (found := _scaled(value, module)) is not None and _is_moderate(scale * found[1]):
         value, factor = found
@@ -119,12 +124,12 @@ def _without_scale(value: Value, module: Module) -> tuple[Value, float]:
 
 
 def _is_moderate(scale: float) -> bool:
-    """Whether queries times ``scale`` are far from overflow and underflow, where the scores are."""
+    """Whether scaling queries instead of scores by ``scale`` is safe from overflow and underflow."""
     return 1 / MOST_SCALE <= abs(scale) <= MOST_SCALE
 
 
 def _scaled(value: Value, module: Module) -> tuple[Value, float] | None:
-    """The operand of a Mul or Div by one finite number, and the factor."""
+    """The operand of a Mul or Div by one finite constant, and the factor; None for other nodes."""
     node = value.producer
     if node is None or not isinstance(node.op, Mul | Div):
         return None
@@ -149,13 +154,13 @@ def _refusal(m: Match, users: int) -> Refusal | None:
     softmax = m.node(SOFTMAX)
     output, values = softmax.output.type, m[VALUES].type
     if output.shape is None or values.shape is None:
-        return Refusal(Code.ATTENTION_RANK, "a rank is not known")
+        return Refusal(Code.ATTENTION_RANK, "the rank of the scores or values is not known")
     if output.dtype != F32:
-        return Refusal(Code.ATTENTION_DTYPE, f"scores of {output.dtype}")
+        return Refusal(Code.ATTENTION_DTYPE, f"scores have type {output.dtype}")
     if m.op(SOFTMAX).axes(len(output.dims)) != (len(output.dims) - 1,):
-        return Refusal(Code.ATTENTION_AXIS, "the Softmax does not run along the last axis")
-    if len(softmax.output.uses) != users or _is_output(softmax.output):
-        return Refusal(Code.ATTENTION_READ, "other nodes read the probabilities")
+        return Refusal(Code.ATTENTION_AXIS, "the Softmax does not reduce the last axis")
+    if len(softmax.output.uses) != users or softmax.output.is_output:
+        return Refusal(Code.ATTENTION_READ, "the probabilities have other readers")
     scores = _read_scores(m[SCORES], m.module)
     if isinstance(scores, Refusal):
         return scores
@@ -169,25 +174,21 @@ def _shape_fault(m: Match, scores: _Scores) -> str | None:
     output, q, keys, v = m.node(SOFTMAX).output.type, scores.q.type, scores.keys.type, m[VALUES].type
     rank = len(output.dims)
     if rank not in (3, 4) or not q.rank == keys.rank == v.rank == rank:
-        return f"products of {q}, {keys} and {v}: all need 3 or 4 axes"
+        return f"queries {q}, keys {keys} and values {v} do not all have 3 or 4 axes"
     proves = m.module.symbols.proves_equal
     for type in (q, keys, v):
         if not all(map(proves, type.dims[:-2], output.dims[:-2])):
-            return f"the batch of {type} is broadcast"
+            return f"the batch axes of {type} are broadcast"
     condition = None if scores.choice is None else scores.choice.operand(0)
     for mask in (scores.mask, condition):
         if mask is None:
             continue
         if mask.type.shape is None or len(mask.type.shape) > rank:
-            return f"a mask of {mask.type}"
+            return f"the mask has type {mask.type}"
         pairs = zip(mask.type.shape[::-1], output.dims[::-1], strict=False)
         if not all(dim == 1 or proves(dim, wanted) for dim, wanted in pairs):
-            return f"a mask of {mask.type} widens the scores"
+            return f"a mask of {mask.type} broadcasts the scores"
     return None
-
-
-def _is_output(value: Value) -> bool:
-    return value.graph is not None and value in value.graph.outputs
 
 
 def _core(b: Builder, m: Match, guard: str) -> Value:
@@ -214,9 +215,9 @@ def _core(b: Builder, m: Match, guard: str) -> Value:
 
 
 def _fill(b: Builder, choice: Node) -> Value:
-    """A mask that is 0 where ``choice`` keeps the scores, and elsewhere what it replaces them by."""
+    """A mask that is 0 where ``choice`` keeps the scores, and elsewhere the value that replaces them."""
     operands = list(choice.inputs)
-    kept = _kept(choice, b.module)
+    kept = _scores_position(choice, b.module)
     assert kept is not None
     operands[kept] = b.const(np.zeros((), np.float32))
     made: Value = b(Where(), *operands)
@@ -224,7 +225,9 @@ def _fill(b: Builder, choice: Node) -> Value:
 
 
 def _sources(value: Value, scores: _Scores) -> Iterator[str]:
-    """Source nodes from the product of queries and keys to ``value``, of which patterns see the end."""
+    """Source nodes between the product of queries and keys and ``value``; the pattern only
+    matches the end.
+    """
     node = value.producer
     if node is None:
         return
@@ -236,7 +239,9 @@ def _sources(value: Value, scores: _Scores) -> Iterator[str]:
 
 
 def _four_axes(b: Builder, value: Value) -> Value:
-    """A value of [batch, rows, columns] with one head; a mask without a batch broadcasts anyhow."""
+    """A [batch, rows, columns] value as one with a head axis of 1. A mask without batch axes broadcasts as it
+    is.
+    """
     dims = value.type.dims
     if len(dims) != 3:
         return value
@@ -244,7 +249,7 @@ def _four_axes(b: Builder, value: Value) -> Value:
 
 
 def _is_causal(mask: Array, sizes: tuple[object, ...]) -> bool:
-    """Whether a mask over all queries and keys hides just the keys after each query."""
+    """Whether the mask hides exactly the keys after each query."""
     if mask.shape[-2:] != sizes or mask.size != mask.shape[-1] * mask.shape[-2] or sizes[0] != sizes[1]:
         return False
     rows = mask.reshape(mask.shape[-2:])
@@ -262,14 +267,16 @@ TRANSPOSED = P(Transpose, ATTENDED)
 
 @dataclass(frozen=True)
 class _Change:
-    """The op that reads other operands at some positions, which are views of values that are there."""
+    """A rewrite of an attention node: its new op, and new operands by position, each with the dims that it is
+    viewed as.
+    """
 
     op: ScaledDotProductAttention
     operands: dict[int, tuple[Value, Shape]]
 
 
 def _transposed(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """A Transpose: its axes are renamed."""
+    """Absorbs a Transpose into the axis order of the operand."""
     producer = m.root.operand(position).producer
     perm = None if producer is None else permutation(producer)
     if producer is None or perm is None:
@@ -278,7 +285,7 @@ def _transposed(m: Match, op: ScaledDotProductAttention, position: int) -> _Chan
 
 
 def _regrouped(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """[B * H, S, D] -> [B * H, D, S] -> [B, H, D, S]: a Transpose, too."""
+    """Absorbs [B * H, S, D] -> [B * H, D, S] -> [B, H, D, S], which is a Transpose too."""
     value = m.root.operand(position)
     chain = _chain(value, Reshape, Transpose)
     if not chain or permutation(chain[1]) != (0, 2, 1):
@@ -296,7 +303,7 @@ def _renamed(op: ScaledDotProductAttention, position: int, perm: Axes, source: V
 
 
 def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Queries or keys times a number: the scale takes it."""
+    """Absorbs a constant factor of queries or keys into the scale."""
     found = _scaled(m.root.operand(position), m.module) if position < 2 else None
     if found is None:
         return None
@@ -307,8 +314,8 @@ def _scaled_operand(m: Match, op: ScaledDotProductAttention, position: int) -> _
 
 
 def _repeated(m: Match, op: ScaledDotProductAttention, position: int) -> _Change | None:
-    """Keys and values [B, G, 1, S, D] -> [B, G, n, S, D] -> [B, G * n, S, D]: heads are read again, and cast
-    once.
+    """Absorbs repeated heads of keys and values, [B, G, 1, S, D] -> [B, G, n, S, D] -> [B, G * n, S, D]: the
+    kernel reads each head n times, and a Cast runs once.
     """
     keys, values = (_unrepeated(m.root.operand(p)) for p in (1, 2))
     if position != 1 or op.k_axes[1] != 1 or op.v_axes[1] != 1 or keys is None or values is None:
@@ -333,7 +340,7 @@ def _unrepeated(value: Value) -> tuple[Value, Shape] | None:
 
 
 def _chain(value: Value, *ops: type) -> list[Node]:
-    """The nodes that compute ``value``, last first, if they are of ``ops``; none otherwise."""
+    """The nodes that compute ``value``, last first, if their ops are ``ops``; empty otherwise."""
     found: list[Node] = []
     for op in ops:
         node = value.producer
@@ -354,7 +361,7 @@ def _change(m: Match) -> _Change | None:
 def _has_change(m: Match) -> Refusal | None:
     if _change(m) is not None:
         return None
-    return Refusal(Code.ATTENTION_LAYOUT, "no operand can be read in its own layout")
+    return Refusal(Code.ATTENTION_LAYOUT, "no operand has a transpose, scale or repeat to absorb")
 
 
 def _changed(b: Builder, m: Match) -> Value:
@@ -368,7 +375,7 @@ def _changed(b: Builder, m: Match) -> Value:
 
 
 def _viewed(b: Builder, value: Value, dims: Shape) -> Value:
-    """``value`` under ``dims``: itself or what it is a view of, or one view of its origin."""
+    """``value`` viewed with ``dims``: the value itself or one that it is a view of, or a new view."""
     source = value
     while source.type.shape != dims:
         node = source.producer

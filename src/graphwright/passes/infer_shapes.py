@@ -1,4 +1,6 @@
-"""Types of all values from those of the inputs, with regions; operands that steer shapes move into ops."""
+"""Infers the types of all values from those of the inputs, including regions, and folds operands that
+determine shapes into attributes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class InferShapes(Pass):
-    """Re-infers every type and folds operands whose elements are known (:meth:`Op.fold_operands`)."""
+    """Infers every type again, and folds operands with known elements into attributes
+    (:meth:`Op.fold_operands`).
+    """
 
     name: str = "infer_shapes"
     ensures: Known = Known.TYPES
@@ -36,48 +40,52 @@ class InferShapes(Pass):
 
 _NONE: frozenset[str] = frozenset()
 
-Visit = Callable[["Walk", Node, Sequence[Fact]], bool]
-"""Called with each node and the facts of its outputs; may replace the node. Whether it modified anything."""
+Visit = Callable[["ShapeInference", Node, Sequence[Fact]], bool]
+"""Called with each node and the facts of its outputs; may replace the node. Returns whether it modified
+anything.
+"""
 
 
 def infer_module(module: Module, record: Record, visit: Visit | None = None) -> bool:
-    """Walk all graphs in order; whether anything was modified. A ModelError lists every conflict of types."""
-    walk = Walk(module, record, visit)
+    """Infer all graphs in order. Returns whether anything was modified. Raises ModelError with every type
+    conflict.
+    """
+    walk = ShapeInference(module, record, visit)
     for graph in module.graphs.values():
         walk.graph(graph, [Fact(value.type) for value in graph.inputs])
     walk.errors.raise_if_any()
-    _settle_sizes(module, walk.settled)
+    _apply_substitutions(module, walk.substitutions)
     return walk.modified
 
 
-def _settle_sizes(module: Module, settled: Mapping[str, Dim]) -> None:
-    """Let symbols that have become better known sizes be those everywhere: attributes speak of them too. So
-    are sizes of inputs of which a number is demanded.
+def _apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> None:
+    """Substitute symbols that have turned out to equal other sizes, in attributes too; likewise symbols of
+    inputs that a constraint requires to be a number.
     """
     demanded = dict(filter(None, map(_demanded_number, module.symbols.constraints)))
-    if not settled and not demanded:
+    if not substitutions and not demanded:
         return
-    told = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
-    found = {name: dim for name, dim in settled.items() if name not in told}
+    of_inputs = symbols_in(v.type for graph in all_graphs(module) for v in graph.inputs)
+    found = {name: dim for name, dim in substitutions.items() if name not in of_inputs}
     for name in found:
         dim = _resolved(name, found)
         if name not in names_in(dim):
             bind_sizes(module, {name: dim})
-    bind_sizes(module, {name: number for name, number in demanded.items() if name in told})
+    bind_sizes(module, {name: number for name, number in demanded.items() if name in of_inputs})
 
 
-def _resolved(name: str, settled: Mapping[str, Dim]) -> Dim:
-    """What ``name`` is in symbols that are not settled themselves."""
-    dim = settled[name]
-    for _ in settled:
-        if names_in(dim).isdisjoint(settled):
+def _resolved(name: str, substitutions: Mapping[str, Dim]) -> Dim:
+    """The size that ``name`` stands for, in terms of symbols that are not substituted themselves."""
+    dim = substitutions[name]
+    for _ in substitutions:
+        if names_in(dim).isdisjoint(substitutions):
             break
-        dim = substitute(dim, settled)
+        dim = substitute(dim, substitutions)
     return dim
 
 
 def _demanded(constraint: Constraint) -> tuple[Dim, int] | None:
-    """The size that has to be a number, where a constraint says so."""
+    """The size that ``constraint`` requires to be a number, and that number."""
     sides = constraint.left, constraint.right
     for dim, number in (sides, sides[::-1]):
         if constraint.relation == "==" and isinstance(number, int) and isinstance(dim, Expr):
@@ -86,14 +94,14 @@ def _demanded(constraint: Constraint) -> tuple[Dim, int] | None:
 
 
 def _demanded_number(constraint: Constraint) -> tuple[str, int] | None:
-    """The symbol that has to be a number, where a constraint says so."""
+    """The symbol that ``constraint`` requires to be a number, and that number."""
     dim, number = _demanded(constraint) or (0, 0)
     return (str(dim), number) if str(dim).isidentifier() else None
 
 
 @dataclass
-class Walk:
-    """One inference over a module: facts of all values seen so far."""
+class ShapeInference:
+    """One run of inference over a module: the facts of all values seen so far."""
 
     module: Module
     record: Record
@@ -101,28 +109,29 @@ class Walk:
     facts: dict[Value, Fact] = field(default_factory=dict)
     errors: Collector = field(default_factory=lambda: Collector(ModelError))
     modified: bool = False
-    settled: dict[str, Dim] = field(default_factory=dict)
-    """Symbols that are known to be other sizes by now."""
+    substitutions: dict[str, Dim] = field(default_factory=dict)
+    """Symbols that have turned out to equal other sizes."""
 
     def graph(self, graph: Graph, inputs: Sequence[Fact | None]) -> Sequence[Fact]:
-        """Infer ``graph`` given ``inputs``; facts of its outputs."""
+        """Infer ``graph`` given facts of its ``inputs``. Returns the facts of its outputs."""
         for value, given in zip(graph.inputs, inputs, strict=False):
             self.learn(value, given or Fact(value.type))
         for node in graph:
             self.node(node)
-        self.settle_numbers(graph)
+        self.specialize_demanded(graph)
         return [self.facts.get(value) or Fact(value.type) for value in graph.outputs]
 
-    def settle_numbers(self, graph: Graph) -> None:
-        """Let sizes of inputs of which a number is demanded be that number in the types of ``graph``.
+    def specialize_demanded(self, graph: Graph) -> None:
+        """In the types of ``graph``, replace sizes of inputs that a constraint requires to be a number by
+        that number.
 
-        Kernels know by a size of 1 that an axis is stretched.
+        Kernels recognize a broadcast axis by its size of 1.
         """
         numbers = dict(filter(None, map(_demanded, self.module.symbols.constraints)))
         if not numbers:
             return
-        told = symbols_in(v.type for entry in self.module.graphs.values() for v in entry.inputs)
-        numbers = {dim: number for dim, number in numbers.items() if names_in(dim) <= told}
+        of_inputs = symbols_in(v.type for entry in self.module.graphs.values() for v in entry.inputs)
+        numbers = {dim: number for dim, number in numbers.items() if names_in(dim) <= of_inputs}
         for value in (v for node in graph for v in node.outputs):
             shape = value.type.shape
             if shape is None or numbers.keys().isdisjoint(shape):
@@ -134,10 +143,11 @@ class Walk:
             self.record.did("types refined")
 
     def node(self, node: Node) -> None:
+        """Infer ``node``, or reuse the facts of an earlier inference from the same operands."""
         if isinstance(node.op, Constant):
             self.learn(node.output, constant_fact(node.op, self.module))
             return
-        if isinstance(node.op, Require) and self.settle(node, node.op):
+        if isinstance(node.op, Require) and self.discharge(node, node.op):
             return
         found = recalled(node, self.facts)
         if found is None:
@@ -145,15 +155,15 @@ class Walk:
             return
         for value, fact in zip(node.outputs, found, strict=True):
             self.learn(value, fact)
-        self.look_at(node)
+        self.notify(node)
 
-    def look_at(self, node: Node) -> None:
+    def notify(self, node: Node) -> None:
         """Let the visitor see ``node``, which has been inferred."""
         if self.visit is not None:
             self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
 
     def infer(self, node: Node) -> None:
-        """Infer ``node``, and its regions, from what is known of its operands."""
+        """Infer ``node`` and its regions from the facts of its operands."""
         table = self.module.symbols
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
         self.refresh_failing(node)
@@ -179,7 +189,7 @@ class Walk:
             return
         if before == after:
             remember(node, [None if v is None else self.fact(v) for v in node.inputs], inferred)
-        self.look_at(node)
+        self.notify(node)
 
     def fact(self, value: Value) -> Fact:
         """What is known of ``value``."""
@@ -192,10 +202,11 @@ class Walk:
         graph: Graph,
         inputs: Sequence[Fact | None],
     ) -> Sequence[Fact]:
-        """Infer a region of ``node``: its faults go to ``failed``, what it assumes of sizes into Require
-        nodes of its own.
+        """Infer a region of ``node``. Errors go to ``failed``; what inference assumes of sizes becomes
+        Require nodes at the start of the region.
 
-        Not so of sizes that are only found inside: the host runs what has some, and sees how large they are.
+        Sizes that are only defined inside are exempt: the host runs such nodes, and sees the
+        actual sizes.
         """
         table, errors = self.module.symbols, self.errors
         outside = dict(table.constraints)
@@ -207,7 +218,7 @@ class Walk:
             failed[graph] = tuple(self.errors.diagnostics)
         first = next(iter(graph), None)
         assumed = [c for c in table.constraints if c not in outside and c not in known]
-        found = self.found_inside(node, graph) if assumed else set()
+        found = self.sizes_defined_inside(node, graph) if assumed else set()
         for constraint in assumed:
             if not found.isdisjoint(constraint.names) or not self.is_kept(constraint):
                 continue
@@ -218,11 +229,13 @@ class Walk:
         return outputs
 
     def is_kept(self, constraint: Constraint) -> bool:
-        """Whether a region has to check what inference assumes inside it."""
+        """Whether a region has to check ``constraint``, which inference assumed inside it."""
         return True
 
-    def found_inside(self, node: Node, region: Graph) -> set[str]:
-        """Sizes that elements decide inside a region of ``node``, and sizes that runs of a loop change."""
+    def sizes_defined_inside(self, node: Node, region: Graph) -> set[str]:
+        """Data-dependent sizes that a region of ``node`` defines, and sizes that change between iterations of
+        a loop.
+        """
         given = self.known_of(node)
         found = symbols_in(value.type for value in region.inputs) - given
         for inner in region.walk():
@@ -231,13 +244,13 @@ class Walk:
         return found
 
     def known_of(self, node: Node) -> set[str]:
-        """Sizes that the operands of ``node`` have, or hold."""
+        """The symbols in the types and elements of the operands of ``node``."""
         facts = [self.facts.get(v) or Fact(v.type) for v in node.inputs if v is not None]
         return symbols_in(fact.type for fact in facts).union(*(names_in(*(f.elements or ())) for f in facts))
 
-    def settle(self, node: Node, op: Require) -> bool:
-        """Drop a requirement that is proved, or one of the entry's own that the table can hold; whether it
-        was.
+    def discharge(self, node: Node, op: Require) -> bool:
+        """Erase a requirement that is proved, or move one of an entry graph to the symbol table. Returns
+        whether it was erased.
         """
         graph, constraint = node.graph, op.constraint(node.place)
         assert graph is not None
@@ -253,8 +266,8 @@ class Walk:
         return True
 
     def replace_failed(self, node: Node, failed: dict[Graph, tuple[Diagnostic, ...]]) -> None:
-        """Where one branch of several cannot run at these sizes, let it fail when taken, and infer ``node``
-        again.
+        """Replace branches that cannot run with these sizes by ones that fail when taken, and infer ``node``
+        again. If no branch can run, that is an error.
         """
         sound = [region for region in node.regions if region not in failed]
         if not sound:
@@ -271,8 +284,8 @@ class Walk:
         self.node(node)
 
     def refresh_failing(self, node: Node) -> bool:
-        """Let branches that cannot run claim what is known by now of the others' outputs; whether it is new
-        to one.
+        """Give failing branches the output types that are now known from the other branches. Returns whether
+        any changed.
         """
         if not node.regions:
             return False
@@ -293,19 +306,19 @@ class Walk:
         return changed
 
     def fold_operands(self, node: Node) -> Node:
-        """``node``, or the one that stands in its place after :meth:`Op.fold_operands`."""
+        """``node``, or the node that replaces it after :meth:`Op.fold_operands`."""
         if type(node.op).fold_operands is Op.fold_operands:
             return node
         facts = [None if v is None else self.facts.get(v) or Fact(v.type) for v in node.inputs]
         try:
-            moved = node.op.fold_operands(*facts)
+            folded = node.op.fold_operands(*facts)
         except UnknownRank:
             return node
         except InferError as error:
             raise ModelError(Diagnostic("type", f"{node.op.name}: {error}", node.place)) from error
-        if moved is None:
+        if folded is None:
             return node
-        op, positions = moved
+        op, positions = folded
         if op == node.op and len(positions) == len(node.inputs):
             return node
         graph = node.graph
@@ -321,14 +334,14 @@ class Walk:
         return made
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
-        """Give ``value`` the better of its type and that of ``fact``; keep the elements."""
+        """Give ``value`` the more precise of its type and that of ``fact``, and keep known elements."""
         known, better = value.type, fact.type
         if better is known or better == known:
             self.facts[value] = fact
             return
         if compatible(known, fact.type, self.module.symbols):
             better = _merged(known, fact.type, fresh, fresh & self.module.symbols.host_sizes)
-            self.settled |= settled_sizes(known, better)
+            self.substitutions |= refined_symbols(known, better)
         if better != known:
             value.type = better
             self.modified = True
@@ -336,7 +349,7 @@ class Walk:
         self.facts[value] = Fact(better, fact.elements, fact.data, fact.held, fact.partly)
 
     def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
-        """Drop symbols that this inference made anew where an earlier one's are kept."""
+        """Drop symbols that this inference created but that earlier ones replaced."""
         if not fresh:
             return
         inner = (value for region in node.regions for n in region.walk() for value in n.outputs)
@@ -352,7 +365,7 @@ class Walk:
 
 
 def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnostic) -> Graph:
-    """A region with the inputs of ``region`` whose outputs, of ``types``, cannot be had."""
+    """A region with the inputs of ``region`` that fails when it runs; its outputs have ``types``."""
     made = Graph(region.name)
     for value in region.inputs:
         made.add_input(value.type, value.name)
@@ -362,8 +375,8 @@ def failing_region(region: Graph, types: Sequence[TensorType], reason: Diagnosti
     return made
 
 
-def settled_sizes(known: TensorType, better: TensorType) -> dict[str, Dim]:
-    """Symbols of ``known`` in whose place ``better`` has another size."""
+def refined_symbols(known: TensorType, better: TensorType) -> dict[str, Dim]:
+    """Symbols of ``known`` that ``better`` replaces by another size."""
     pairs = zip(known.shape or (), better.shape or (), strict=False)
     return {str(old): new for old, new in pairs if old is not new and str(old).isidentifier()}
 
@@ -371,7 +384,7 @@ def settled_sizes(known: TensorType, better: TensorType) -> dict[str, Dim]:
 def _merged(
     old: TensorType, new: TensorType, fresh: frozenset[str], host: frozenset[str] = frozenset()
 ) -> TensorType:
-    """The better known of two compatible types."""
+    """The more precise type, dim by dim, of two compatible types."""
     if new.shape is None or old.shape is None:
         return old if new.shape is None else new
     pairs = zip(old.shape, new.shape, strict=True)
@@ -379,9 +392,10 @@ def _merged(
 
 
 def _better(old: Dim, new: Dim, fresh: frozenset[str], host: frozenset[str]) -> Dim:
-    """Numbers before expressions, and a symbol made earlier before one made just now.
+    """The preferred one of two equal sizes: a number before an expression, an older symbol before a fresh
+    one.
 
-    A number that was likely gives way to a size of ``host``, so that the host runs the node.
+    An assumed number gives way to a size of ``host``, so that the host runs the node.
     """
     if not isinstance(new, Expr) or (isinstance(old, int) and not host.isdisjoint(names_in(new))):
         return new

@@ -1,11 +1,11 @@
-"""Products of dequantised bytes become products of the bytes, scaled afterwards.
+"""Replaces products of dequantized 8-bit values by integer products, scaled afterwards.
 
-What exporters write as DequantizeLinear, Conv, QuantizeLinear means ``sum((x - zx) * sx * (w - zw) * sw)`` in
-f32. The integers are summed exactly instead and scaled once: ``f32(sum) * (sx * sw)`` (Jacob et al., 2018,
-section 2.2), and where bytes follow, ``f32(sum) * (sx * sw / sy) + bias / sy``. That is off the value in real
-numbers by at most 5 roundings of f32, 2**-21.6 of the larger term, whereas sums of K terms in f32 may be off
-by K + 2 of them. So a result that is quantised again differs by one step at most, and only where the value
-lies that close to the middle between two steps.
+DequantizeLinear, Conv, QuantizeLinear, as exporters write them, mean ``sum((x - zx) * sx * (w - zw) * sw)``
+in f32. Instead, the integers are summed exactly and scaled once: ``f32(sum) * (sx * sw)`` (Jacob et al.,
+2018, section 2.2), or, before a quantization, ``f32(sum) * (sx * sw / sy) + bias / sy``. The error against
+real arithmetic is at most 5 roundings of f32, 2**-21.6 of the larger term, while a sum of K terms in f32 can
+accumulate K + 2 roundings. So a requantized result differs by at most one step, and only if the exact value
+lies that close to the middle of two steps.
 """
 
 from __future__ import annotations
@@ -43,32 +43,29 @@ PLAIN = P(QuantizeLinear, SCALED, Y_SCALE, Y_ZERO)
 BIASED = P(QuantizeLinear, P(Add, SCALED, ADDEND, once=True), Y_SCALE, Y_ZERO)
 
 _MOST_TERMS = limits(I32)[1] // 255**2
-"""Sums of so many products of differences of bytes stay in i32."""
+"""The most products of 8-bit differences whose sum fits in i32."""
 
 
 def _refusal(m: Match, axis: int, terms: object) -> str | None:
-    """Why the product of both operands cannot be one of bytes; ``axis`` of w is that of the result."""
+    """Why the product cannot be computed on integers; ``axis``: the axis of w that the result keeps."""
     for pattern, value, scale in ((LEFT, m[X], m[X_SCALE]), (RIGHT, m[W], m[W_SCALE])):
         op = m.op(pattern)
         if value.type.dtype not in BYTES or scale.type.dtype != F32 or op.to != F32 or op.block:
-            return f"no product of {value.type} scaled by {scale.type} to {op.to}"
+            return f"no integer product for {value.type} with scale {scale.type} to {op.to}"
         if scale.type.shape is None or value.type.shape is None:
             return "a rank is not known"
     for parameter in (m[X_SCALE], m.optional(X_ZERO)):
         if parameter is not None and not is_single(parameter.type.dims):
-            return "scales along an axis of the left operand"
+            return "the left operand has a scale or zero point per axis"
     rank = len(m[W].type.dims)
     if rank < 2:
-        return "its right operand is a vector, which is summed as a whole"
+        return "the right operand is a vector"
     for parameter in (m[W_SCALE], m.optional(W_ZERO)):
-        if (
-            parameter is not None
-            and not is_single(parameter.type.dims)
-            and m.op(RIGHT).axis % rank != axis % rank
-        ):
-            return "scales along an axis that is summed"
+        varies = parameter is not None and not is_single(parameter.type.dims)
+        if varies and m.op(RIGHT).axis % rank != axis % rank:
+            return "the scale or zero point of the right operand varies along the summed axis"
     if not isinstance(terms, int) or terms > _MOST_TERMS:
-        return f"sums of {terms} products may leave i32"
+        return f"a sum of {terms} products can overflow i32"
     return None
 
 
@@ -84,21 +81,21 @@ def _matmul_refusal(m: Match) -> str | None:
 def _turned_refusal(m: Match) -> str | None:
     shape = m[W].type.shape or ()
     if len(shape) != 2:
-        return "its right operand is no transposed matrix"
+        return "the right operand is not a transposed matrix"
     return _refusal(m, 0, shape[1])
 
 
 def _gemm_refusal(m: Match) -> str | None:
     op = m.op(GEMM)
     if op.alpha != 1 or op.beta != 1 or op.trans_a:
-        return "its factors are scaled or its left operand transposed"
+        return "alpha or beta is not 1, or the left operand is transposed"
     shape = m[W].type.shape or (None, None)
     return _refusal(m, 0 if op.trans_b else 1, shape[1 if op.trans_b else 0])
 
 
-def _scaled(b: Builder, m: Match, sums: Value, of_w: Value) -> Value:
-    """Sums in f32, times both scales."""
-    ratio = b(Mul(), reshaped(b, m[X_SCALE], ()), of_w)
+def _scaled(b: Builder, m: Match, sums: Value, w_scale: Value) -> Value:
+    """The sums in f32, times both scales."""
+    ratio = b(Mul(), reshaped(b, m[X_SCALE], ()), w_scale)
     made: Value = b(Mul(), b(Cast(F32), sums), ratio)
     return made
 
@@ -128,36 +125,33 @@ def _gemm(b: Builder, m: Match) -> Value:
 
 def _product(b: Builder, m: Match, w: Value) -> Value:
     sums = b(MatMulInteger(), m[X], w, m.optional(X_ZERO), m.optional(W_ZERO))
-    of_w = m[W_SCALE]
-    return _scaled(b, m, sums, reshaped(b, of_w, ()) if is_single(of_w.type.dims) else of_w)
+    w_scale = m[W_SCALE]
+    return _scaled(b, m, sums, reshaped(b, w_scale, ()) if is_single(w_scale.type.dims) else w_scale)
 
 
-def _requantised_refusal(m: Match) -> str | None:
+def _requantized_refusal(m: Match) -> str | None:
     op = m.root.op
     assert isinstance(op, QuantizeLinear)
-    if (
-        op.to not in BYTES
-        or op.divides_in(m[Y_SCALE].type.dtype) != F32
-        or not is_single(m[Y_SCALE].type.dims)
-    ):
-        return f"steps of {m[Y_SCALE].type} to {op.to}"
+    scale = m[Y_SCALE].type
+    if op.to not in BYTES or op.divides_in(scale.dtype) != F32 or not is_single(scale.dims):
+        return f"no requantization with scale {scale} to {op.to}"
     zero, addend = m.optional(Y_ZERO), m.optional(ADDEND)
     if zero is not None and not is_single(zero.type.dims):
-        return "a zero point along an axis"
+        return "the zero point varies along an axis"
     if addend is not None and not _is_made_of_constants(addend):
-        return "what is added is computed"
+        return "the added value is not constant"
     return None
 
 
 def _is_made_of_constants(value: Value, depth: int = 4) -> bool:
-    """Whether ``value`` will be folded: it is the bias, dequantised and reshaped at most."""
+    """Whether ``value`` will be folded to a constant: a bias, at most dequantized and reshaped."""
     made = value.producer
     if made is None or isinstance(made.op, Constant):
         return made is not None
     return depth > 0 and all(v is None or _is_made_of_constants(v, depth - 1) for v in made.inputs)
 
 
-def _requantised(b: Builder, m: Match) -> Value:
+def _requantized(b: Builder, m: Match) -> Value:
     op = m.root.op
     assert isinstance(op, QuantizeLinear)
     step, zero, addend = reshaped(b, m[Y_SCALE], ()), m.optional(Y_ZERO), m.optional(ADDEND)
@@ -168,13 +162,13 @@ def _requantised(b: Builder, m: Match) -> Value:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("convolution of bytes", CONV, _conv_refusal, _conv),
-    Rule("product of bytes", MATMUL, _matmul_refusal, _matmul),
-    Rule("product of transposed bytes", TURNED, _turned_refusal, _turned),
-    Rule("product of bytes with a bias", GEMM, _gemm_refusal, _gemm),
-    Rule("product of bytes to bytes", PLAIN, _requantised_refusal, _requantised),
-    Rule("product of bytes with a bias to bytes", BIASED, _requantised_refusal, _requantised),
+    Rule("8-bit convolution", CONV, _conv_refusal, _conv),
+    Rule("8-bit product", MATMUL, _matmul_refusal, _matmul),
+    Rule("8-bit product with a transposed right operand", TURNED, _turned_refusal, _turned),
+    Rule("8-bit product with a bias", GEMM, _gemm_refusal, _gemm),
+    Rule("requantized 8-bit product", PLAIN, _requantized_refusal, _requantized),
+    Rule("requantized 8-bit product with a bias", BIASED, _requantized_refusal, _requantized),
 )
 
 INTEGER_PRODUCTS = RulePass("integer_products", RULES)
-"""The pass. It runs before constants are folded: dequantised weights would be floats from then on."""
+"""The pass. It runs before constant folding, which would turn dequantized weights into floats."""

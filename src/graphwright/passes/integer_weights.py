@@ -1,8 +1,9 @@
-"""Products with weights of PyTorch's that are integers: widened, or a scale and a zero point for each group.
+"""Replaces PyTorch products with integer weights, as torchao writes them, by products that read quantized
+codes.
 
-torchao writes weight-only quantization in ordinary operators. Of 8 bits a scale for each column follows the
-product of the widened weights ``w[N, K]``; in general ``(w - zero) * scale`` is computed on groups of K and
-then multiplied. Both become products that read codes, of as few bits as the integers need.
+torchao expresses weight-only quantization in ordinary ops. With 8 bits, a scale per column follows the
+product with the widened weights ``w[N, K]``; in general, ``(w - zero) * scale`` is computed on groups along K
+and then multiplied. Codes take as few bits as the integers need.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ MATRIX = P(Reshape, P(Mul, GROUPS, P(Reshape, SCALE)))
 GROUPED = P(MatMul, X, P(Transpose, MATRIX, where=lambda op: op.perm == (1, 0)))
 
 _BLOCK: Final = 128
-"""Elements of K that are summed before they are scaled, where one scale serves a whole column."""
+"""Block length along K if one scale serves a whole column."""
 
 
 def _refusal(m: Match) -> str | None:
     x, w = m[X].type, m[W].type
     if w.dtype != I8 or len(w.dims) != 2 or w.sizes[1] < LEAST_BLOCK or x.dtype not in SCALES or not x.shape:
-        return f"no product of {x} and codes of {w}"
+        return f"no kernel for {x} times quantized weights of {w}"
     return None
 
 
@@ -45,15 +46,15 @@ def _grouped_refusal(m: Match) -> str | None:
     if (refusal := _refusal(m)) is not None:
         return refusal
     if zero.dtype != I8 or zero.dims != scale.dims or scale.dtype != m[X].type.dtype or len(scale.dims) != 2:
-        return f"no product with scales of {scale} and zero points of {zero}"
+        return f"no kernel for scales of {scale} and zero points of {zero}"
     (n, depth), (rows, groups) = w.sizes, scale.sizes
     if rows != n or not groups or depth % groups or m.node(MATRIX).output.type.dims != w.dims:
-        return f"groups of {scale} in {w}"
-    return None if _block(depth, groups) >= LEAST_BLOCK else f"groups of {depth // groups} elements"
+        return f"scales of {scale} do not divide the weights {w} into groups"
+    return None if _block(depth, groups) >= LEAST_BLOCK else f"groups have only {depth // groups} elements"
 
 
 def _block(depth: int, groups: int) -> int:
-    """The largest power of two that divides a group; or what a column of one group has room for."""
+    """The block length: the largest power of two that divides a group, or that fits in a single group."""
     if groups > 1:
         return depth // groups & -(depth // groups)
     return min(_BLOCK, 1 << (depth.bit_length() - 1))
@@ -70,7 +71,7 @@ def _grouped_product(b: Builder, m: Match) -> Value:
 
 
 def _product(b: Builder, x: Value, w: Array, scales: Array, zeros: Array) -> Value:
-    """``x`` times the transposed ``(w - zeros) * scales``, whose parameters are [N, groups]."""
+    """``x`` times the transpose of ``(w - zeros) * scales``; scales and zeros are [N, groups]."""
     depth, groups = w.shape[1], scales.shape[1]
     op = MatMulNBits(_bits(w, zeros), _block(depth, groups))
     codes = b.const(in_words((w.astype(np.int16) + op.middle).astype(np.uint8), op))
@@ -84,7 +85,7 @@ def _product(b: Builder, x: Value, w: Array, scales: Array, zeros: Array) -> Val
 
 
 def _bits(*integers: Array) -> int:
-    """The least width that holds them all."""
+    """The fewest bits that represent all of these integers."""
     low, high = min(int(x.min()) for x in integers), max(int(x.max()) for x in integers)
     return next(bits for bits in WIDTHS if -(1 << bits - 1) <= low and high < 1 << bits - 1)
 

@@ -1,4 +1,6 @@
-"""What a module takes and gives: constants in place of inputs, and any of its values as outputs."""
+"""Changes the interface of a module: binds inputs to constants, selects outputs, and turns inputs into
+states.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from graphwright.errors import Collector, ModelError
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Graph, Module, Signature, Value
+from graphwright.ir.graph import Module, Signature, Value
 from graphwright.ir.symbols import Dim, Expr
 from graphwright.ir.user_inputs import constant_for
 from graphwright.passes.base import Record
@@ -18,9 +20,10 @@ from graphwright.support.spelling import did_you_mean, listed
 
 
 def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
-    """Replace inputs of the entry by ``constants``; a size that they decide holds wherever its symbol occurs.
+    """Replace inputs of the entry by ``constants``. Symbols in their shapes are bound
+    everywhere.
 
-    A ModelError lists every name that is no input and every constant that does not fit its input.
+    Raises ModelError with every unknown name and every constant that does not fit its input.
     """
     graph, faults = module.main, Collector(ModelError)
     inputs = {value.name: value for value in graph.inputs}
@@ -51,19 +54,21 @@ def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
 
 
 def _note_sizes(value: Value, shape: Sequence[int], sizes: dict[str, Dim]) -> None:
-    """Note what numbers a constant's shape gives to symbols. A ValueError where another one differs."""
+    """Collect the symbol values that the shape of a constant implies. Raises ValueError on a
+    contradiction.
+    """
     for dim, size in zip(value.type.shape or shape, shape, strict=True):
         if not isinstance(dim, Expr) or not str(dim).isidentifier():
             continue
         if sizes.setdefault(str(dim), size) != size:
-            raise ValueError(f"size {dim} is {sizes[str(dim)]} in one constant and {size} in another")
+            raise ValueError(f"size {dim} is {sizes[str(dim)]} in one constant but {size} in another")
 
 
 def keep_outputs(module: Module, names: Sequence[str]) -> None:
-    """Make the values called ``names``, inner ones too, the entry's outputs; inputs that only others needed
-    go as well.
+    """Make the values called ``names``, which may be intermediate values, the outputs of the entry. Inputs
+    that are no longer needed are removed.
 
-    A ModelError lists the names that nothing has, and those given twice.
+    Raises ModelError with the names that do not exist, and those given twice.
     """
     graph, faults = module.main, Collector(ModelError)
     given = dict(zip(graph.output_names, graph.outputs, strict=True))
@@ -73,12 +78,12 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
     for name, count in Counter(names).items():
         if name not in named:
             meant = did_you_mean([name], named)
-            hint = f"{meant}the outputs are {listed(outputs)}; values inside can be named as well"
+            hint = f"{meant}the outputs are {listed(outputs)}; intermediate values can be named too"
             faults.add("output-name", f"there is no value {name!r}", hint=hint)
         elif count > 1:
             faults.add("output-name", f"output {name!r} is given {count} times")
     faults.raise_if_any()
-    needed = [value for value in graph.inputs if _is_read(graph, value)]
+    needed = [value for value in graph.inputs if value.is_used]
     kept = {name: named[name] for name in names}
     if updates := module.updates():
         starts = {graph.inputs[source]: ref for source, ref in module.starts().items()}
@@ -87,46 +92,41 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
     else:
         graph.set_outputs(list(kept.values()), list(kept))
     DeadCode().run(module, Record("dead_code"))
-    _remove_inputs(module, [value for value in needed if not _is_read(graph, value)])
+    _remove_inputs(module, [value for value in needed if not value.is_used])
 
 
 def keep_states(module: Module, states: Mapping[str, str]) -> None:
-    """Make each input that ``states`` names a state, which is the output of the other name after a run: that
-    is no output any more.
+    """Make each input in ``states`` a state; the output that it maps to is its next value, and no longer an
+    output.
 
-    A ModelError lists names that nothing has, outputs that two inputs are to become, and types that differ.
+    Raises ModelError with names that do not exist, outputs that are the next value of two inputs, and types
+    that differ.
     """
     graph, faults = module.main, Collector(ModelError)
     inputs = {value.name: value for value in graph.inputs}
     outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
     if module.updates():
-        faults.add("states", "the module has states of its own", hint="declare all of them where it is built")
+        faults.add("states", "the module already has states", hint="declare all states where it is built")
     for known, names, what in ((inputs, [*states], "input"), (outputs, [*states.values()], "output")):
         for name, count in Counter(names).items():
             if name not in known:
                 hint = f"{did_you_mean([name], known)}the {what}s are {listed(known)}"
                 faults.add("states", f"there is no {what} {name!r}", hint=hint)
             elif count > 1:
-                faults.add("states", f"{what} {name!r} is the next value of {count} states")
+                faults.add("states", f"{what} {name!r} is used for {count} states")
     faults.raise_if_any()
     for name, following in states.items():
         kept, made = inputs[name].type, outputs[following].type
         if kept != made:
-            message = f"state {name!r} is {kept}, and {following!r}, its next value, {made}"
-            faults.add(
-                "states", message, hint="give all sizes of both with shapes, if they are equal in truth"
-            )
+            message = f"state {name!r} is {kept}, but its next value {following!r} is {made}"
+            faults.add("states", message, hint="if they are equal at run time, give all sizes with shapes")
     faults.raise_if_any()
     data = {name: value for name, value in outputs.items() if name not in states.values()}
     module.set_results(data, {inputs[name]: outputs[following] for name, following in states.items()})
 
 
-def _is_read(graph: Graph, value: Value) -> bool:
-    return bool(value.uses) or value in graph.outputs
-
-
 def _remove_inputs(module: Module, values: Sequence[Value]) -> None:
-    """Remove inputs of the entry that nothing reads, from its signature as well."""
+    """Remove unused inputs from the entry and its signature."""
     graph, signature = module.main, module.signatures.get("main")
     gone = {value.index for value in values}
     if signature is not None and gone:

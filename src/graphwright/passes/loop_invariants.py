@@ -1,4 +1,4 @@
-"""Moves what every run of a loop computes anew, though it is the same, out of the loop.
+"""Hoists computations that are the same in all iterations out of loops.
 
 Loop-invariant code motion (Aho, Lam, Sethi and Ullman, 2006, section 9.5).
 """
@@ -14,14 +14,12 @@ from graphwright.passes.base import Pass, Record, has_effect, nodes_of
 from graphwright.records import dataclass
 
 HARMLESS = Trait.ELEMENTWISE | Trait.VIEW | Trait.REDUCTION | Trait.CONTRACTION | Trait.SHAPE_ONLY
-"""Ops that fail for no elements: they may be computed where the loop would never have run."""
+"""Ops that cannot fail: they may be computed even if the loop never runs."""
 
 
 @dataclass(frozen=True)
 class LoopInvariants(Pass):
-    """Computes before a loop what depends on nothing that changes in it, where the loop surely runs or the op
-    cannot fail.
-    """
+    """Computes before a loop what does not change in it, if the loop certainly runs or the op cannot fail."""
 
     name: str = "loop_invariants"
 
@@ -35,7 +33,7 @@ def _hoist(graph: Graph, loop: Node, op: Loop, record: Record) -> bool:
     own = len(region.inputs) - op.captured_operands(len(loop.inputs))
     shared = zip(reversed(loop.inputs), reversed(region.inputs[own:]), strict=False)
     outer = {inner: value for value, inner in shared if value is not None}
-    runs = _surely_runs(op, loop)
+    runs = _certainly_runs(op, loop)
     modified = False
     for node in region:
         if not _is_invariant(node, outer, runs):
@@ -44,8 +42,8 @@ def _hoist(graph: Graph, loop: Node, op: Loop, record: Record) -> bool:
         for value in node.inputs:
             if value is not None and value not in copies and value.producer is not None:
                 graph.insert(copy_node(value.producer, copies), loop)  # a constant
-        made = graph.insert(copy_node(node, copies, loop.sources), loop)
-        for value, result in zip(node.outputs, made.outputs, strict=True):
+        hoisted = graph.insert(copy_node(node, copies, loop.sources), loop)
+        for value, result in zip(node.outputs, hoisted.outputs, strict=True):
             graph.add_operand(loop, result)
             inner = region.add_input(value.type, value.name)
             inner.layout, inner.device = value.layout, value.device
@@ -57,14 +55,14 @@ def _hoist(graph: Graph, loop: Node, op: Loop, record: Record) -> bool:
     return modified
 
 
-def _surely_runs(op: Loop, loop: Node) -> bool:
+def _certainly_runs(op: Loop, loop: Node) -> bool:
     known = [None if value is None else Fact(value.type) for value in loop.inputs]
     trips = op.trips_of(known)
     return not op.conditional and isinstance(trips, int) and trips > 0
 
 
 def _is_invariant(node: Node, outer: dict[Value, Value], runs: bool) -> bool:
-    """Whether ``node`` reads what all runs receive, and constants, alone; one of them at least is none."""
+    """Whether ``node`` reads only values from outside the loop, at least one of which is not a constant."""
     if isinstance(node.op, Constant) or node.regions or has_effect(node):
         return False
     if not runs and not HARMLESS & node.op.traits:

@@ -1,9 +1,10 @@
-"""Computes products in bf16 with f32 sums, where the option ``precision`` asks for it.
+"""Lowers matrix products and convolutions to bf16 with f32 accumulation, if the option ``precision`` requests
+it.
 
-Constant weights become bf16, and take half the memory. So does what they are multiplied with: the cast joins
-the kernel that computes it, which stores half the bytes. Images stay f32, whose channel blocks convolutions
-round when they read them. So do sums, biases, and what follows a product: norms, softmax, activations,
-reductions, and all inputs and outputs of the model.
+Constant weights become bf16 and take half the memory. Left operands of matrix products are cast as well: the
+cast fuses into the kernel that computes them, which then stores half the bytes. Images stay f32, and
+convolutions round their channel blocks while reading. Sums, biases, norms, softmax, activations, reductions,
+and the inputs and outputs of the model stay f32.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ ATTENTION = P(ScaledDotProductAttention, OPERANDS, where=lambda op: op.precision
 
 
 def lower_precision(precision: str) -> tuple[RulePass, ...]:
-    """The pass for a value of the option; none where products stay as they are."""
+    """The pass for a value of the option ``precision``; empty if it requests nothing."""
     return (LOWER_PRECISION,) if precision == "bf16" else ()
 
 
 def _refusal(m: Match) -> str | None:
-    factors = [m[X].type.dtype, m[W].type.dtype]
-    return None if factors == [F32, F32] else f"factors of {factors[0]} and {factors[1]}"
+    dtypes = [m[X].type.dtype, m[W].type.dtype]
+    return None if dtypes == [F32, F32] else f"operands have types {dtypes[0]} and {dtypes[1]}, not f32"
 
 
 def _product(b: Builder, m: Match) -> Value:
@@ -46,7 +47,7 @@ def _product(b: Builder, m: Match) -> Value:
 def _conv_refusal(m: Match) -> str | None:
     op, channels = m.op(CONV), m[W].type.sizes[1]
     if op.group > 1 or channels <= MAX_PLANAR_CHANNELS or channels % 2:
-        return f"{op.group} groups of {channels} input channels: bf16 takes them two at a time"
+        return f"{op.group} groups of {channels} input channels: bf16 kernels process channels in pairs"
     return _refusal(m)
 
 

@@ -1,4 +1,6 @@
-"""Running passes in order: fixpoints, verification, times, and a record of what each one did."""
+"""The pass manager: runs passes in order and to fixpoints, verifies and times them, and records what each
+did.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from graphwright.passes.plugin_passes import Point, passes_at
 from graphwright.records import dataclass, field
 
 AfterPass = Callable[[Module, Record], None]
-"""Called after each pass, for instance to print the module."""
+"""Called after each pass, for example to print the module."""
 AfterStage = Callable[[str, Module], None]
-"""Called after each stage with its name."""
+"""Called after each stage with its name and the module."""
 
 
 @dataclass(frozen=True)
 class Fixpoint:
-    """Passes run in turn, at most ``rounds`` times, until no other has more to do after the last change.
+    """Passes that run in turn until none changes anything, at most ``rounds`` times each.
 
-    A pass must be idempotent: it is not run again on what it alone has left.
+    A pass must be idempotent: if only it changed something, it is not run again.
     """
 
     name: str
@@ -33,18 +35,18 @@ class Fixpoint:
 
 @dataclass(frozen=True)
 class StageEnd:
-    """Marks where a stage of the pipeline ends, for those who want the module as a stage left it."""
+    """Marks the end of a pipeline stage."""
 
     name: str
 
 
 Scheduled = Pass | Fixpoint | Point | StageEnd
-"""A point stands for what users have registered there."""
+"""What a pass manager runs. A Point stands for the passes that users registered at it."""
 
 
 @dataclass
 class PassManager:
-    """Runs ``stages`` on a module; ``records`` tells afterwards what happened, in order."""
+    """Runs ``stages`` on a module. ``records`` holds one record per pass run, in order."""
 
     stages: Sequence[Scheduled]
     verify_each: bool = False
@@ -55,10 +57,12 @@ class PassManager:
     _nodes: int = 0
     _keys: Counter[NodeKey] = field(default_factory=Counter)
     _of_stage: int = 0
-    """The first record of the stage that runs."""
+    """Index of the first record of the current stage."""
 
     def run(self, module: Module) -> bool:
-        """Run all stages; whether any modified the module. A VerifyError names the pass at fault."""
+        """Run all stages. Returns whether any pass modified the module. With ``verify_each``, a VerifyError
+        names the pass that broke the module.
+        """
         self._known, self._nodes, self._keys = Known.NOTHING, _count(module), node_keys(module)
         return any([self._stage(stage, module) for stage in self.stages])
 

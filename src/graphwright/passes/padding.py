@@ -1,8 +1,8 @@
-"""Whether results stay what they are where inputs are filled up with zeros behind their elements.
+"""Proves that padding inputs with zeros at the end does not change the results of a model.
 
-Proved node by node for a model of symbolic sizes: where the first elements of every operand along each padded
-axis (as many as the operand truly has) are right, so are those of each result, whatever lies behind them. An
-axis is padded if its size depends on a size that gears vary. What no rule proves is refused.
+The proof goes node by node over a model with symbolic sizes. Invariant: of every value, the leading elements
+along each padded axis, as many as the actual size, are correct, whatever follows them. An axis is padded if
+its size depends on one that differs between gears. A node without a rule is rejected.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from graphwright.passes.manager import PassManager
 
 _HINT = "use --between error or dynamic"
 SHOWN = 20
-"""Nodes that an error names."""
+"""Nodes that an error lists."""
 
 
 def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
-    """A ModelError with the nodes that could make something else of inputs of ``module`` that are filled up
-    to those of one of ``gears``.
+    """Raise ModelError with the nodes whose results may change if the inputs of ``module`` are padded to
+    those of one of ``gears``.
     """
     unknown = [value.name for value in module.main.inputs if value.type.shape is None]
     if unknown:
-        message = f"the rank of input {unknown[0]!r} is not known, and padding has to know it"
+        message = f"padding needs the rank of input {unknown[0]!r}, which is not known"
         raise ModelError(Diagnostic("padding", message, hint=_HINT))
     trial = clone_module(module)
     padded = Padded(varied_sizes(module, gears), trial.main)
-    PassManager((SHAPES, DeadCode(), Decompose(_has_rule), SHAPES, DeadCode())).run(trial)
+    PassManager((SHAPES, DeadCode(), Decompose(_has_padding_rule), SHAPES, DeadCode())).run(trial)
     faults = Collector(ModelError)
     known = symbols_in(value.type for value in trial.main.inputs)
     for node in trial.main:
@@ -52,7 +52,7 @@ def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
 
 
 def varied_sizes(module: Module, gears: Sequence[Module]) -> frozenset[str]:
-    """The symbols in axes of inputs that have not the same size in all gears."""
+    """The symbols in input axes whose size differs between gears."""
     shapes = zip(*([v.type.dims for v in gear.main.inputs] for gear in gears), strict=True)
     return frozenset(
         name
@@ -63,13 +63,13 @@ def varied_sizes(module: Module, gears: Sequence[Module]) -> frozenset[str]:
     )
 
 
-def _has_rule(node: Node) -> bool:
+def _has_padding_rule(node: Node) -> bool:
     by_trait = bool(node.op.traits & (Trait.ELEMENTWISE | Trait.VIEW | Trait.REDUCTION))
     return by_trait or isinstance(node.op, Constant | PaddingRule)
 
 
 def _reason(node: Node, padded: Padded, known: set[str]) -> str:
-    """Why ``node`` may make something else of padded operands; empty if it may not."""
+    """Why padded operands may change the result of ``node``; empty if they cannot."""
     if isinstance(node.op, Constant):
         return ""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
@@ -77,15 +77,15 @@ def _reason(node: Node, padded: Padded, known: set[str]) -> str:
         return "a rank is not known"
     names = symbols_in(value.type for value in values)
     if not any(map(padded.axes, values)) and not padded.decides(node.op):
-        known |= names  # sizes that true elements decide are the true ones
+        known |= names  # sizes computed from correct elements are correct
         return ""
     if names - known:
-        return f"the size {min(names - known)} depends on the values of a tensor"
+        return f"the size {min(names - known)} is data-dependent"
     return _leak(node, padded) or _region_leak(node, padded, known)
 
 
 def _leak(node: Node, padded: Padded) -> str:
-    """What the op's own rule says, or else that of its trait."""
+    """The reason according to the rule of the op, or else to that of its trait."""
     if isinstance(node.op, PaddingRule):
         return node.op.padding_leak(node, padded)
     if Trait.ELEMENTWISE in node.op.traits:
@@ -96,28 +96,30 @@ def _leak(node: Node, padded: Padded) -> str:
     if Trait.REDUCTION in node.op.traits:
         folded = folding(node.op).resolved(len(node.operand(0).type.dims))
         return "it reduces over a padded axis" if padded.among(node.operand(0), folded) else ""
-    return f"there is no rule for {'its body' if node.regions else 'padded operands of this op'}"
+    return f"there is no padding rule for {'its body' if node.regions else 'this op'}"
 
 
 def _region_leak(node: Node, padded: Padded, known: set[str]) -> str:
-    """Of the nodes in the regions, which run on what the node receives."""
+    """The first reason among the nodes of the regions."""
     what = "the body" if isinstance(node.op, LoopOp) else "a branch"
     inner = ((each, _reason(each, padded, known)) for region in node.regions for each in region)
     return next((f"{each.op.name} in {what}: {reason}" for each, reason in inner if reason), "")
 
 
 def _view(node: Node, padded: Padded) -> str:
-    """Axes are split and merged in groups; a padded axis must be the outermost of its group on both sides."""
+    """A view splits and merges axes in groups; a padded axis must be the outermost of its group on both
+    sides.
+    """
     for group in _groups(list(node.operand(0).type.dims), list(node.output.type.dims)):
         for dims in group:
             outer, *inner = [dim for dim in dims if dim != 1] or [1]
             if any(map(padded.holds, inner)) or padded.holds(outer) != any(map(padded.holds, group[0])):
-                return f"{_dims(node.operand(0))} becomes {_dims(node.output)}"
+                return f"it reshapes a padded axis: {_dims(node.operand(0))} to {_dims(node.output)}"
     return ""
 
 
 def _groups(left: list[Dim], right: list[Dim]) -> Iterator[tuple[list[Dim], list[Dim]]]:
-    """Runs of axes on both sides of as many elements, as short as they can be."""
+    """The shortest runs of axes on both sides that have the same number of elements."""
     while left and right:
         cuts = [(i, j) for i in range(1, len(left) + 1) for j in range(1, len(right) + 1)]
         fitting = [(i, j) for i, j in cuts if prod(left[:i]) == prod(right[:j])]

@@ -1,4 +1,4 @@
-"""Users' own rules and passes: at which point of the pipeline they run, and that they leave a sound graph."""
+"""Users' rules and passes: where in the pipeline they run, and checks that they leave a valid graph."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from graphwright.records import dataclass, replace
 
 
 class Point(enum.StrEnum):
-    """Where users' own rules and passes may run; see ``compiler/pipeline.py``."""
+    """A point of the pipeline at which users' rules and passes can run; see ``compiler/pipeline.py``."""
 
     IMPORTED = "imported"
-    """On the model's own ops, before graphwright's rewriting; types are inferred."""
+    """On the ops of the model, with inferred types, before graphwright's rewrites."""
     SIMPLIFIED = "simplified"
-    """Behind graphwright's rewriting, before ops are taken apart."""
+    """After graphwright's rewrites, before ops are decomposed."""
     DECOMPOSED = "decomposed"
-    """On the ops that are fused and get kernels."""
+    """On the decomposed ops, which are then fused and given kernels."""
 
 
 def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
-    """Let rules and passes run on every model that is compiled from now on, in the order of registration.
+    """Run rules and passes on every model that is compiled from now on, in the order of
+    registration.
 
-    Raises PluginError for what is neither, for a point that is none, and for a name that is taken.
+    Raises PluginError for other objects, an unknown point, and a name that is already taken.
     """
     if at not in list(Point):
-        hint = f"it is one of {', '.join(Point)}"
-        raise PluginError(Diagnostic("plugin-class", f"there is no point {at!r} of the pipeline", hint=hint))
+        hint = f"the points are {', '.join(Point)}"
+        raise PluginError(Diagnostic("plugin-class", f"there is no pipeline point {at!r}", hint=hint))
     for item in items:
         if not isinstance(item, Rule | Pass):
             message = f"{type(item).__name__} is neither a Rule nor a Pass"
@@ -44,7 +45,7 @@ def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
         made = _of_rule(item) if isinstance(item, Rule) else PluginPass(item, type(item), f"pass {item.name}")
         known = _PASSES.get(made.name)
         if known is not None and known[1].plugin != made.plugin:
-            message = f"{made.name!r} of {made.plugin} has the name of one of {known[1].plugin}"
+            message = f"{made.name!r} of {made.plugin} has the same name as one of {known[1].plugin}"
             raise PluginError(
                 Diagnostic("plugin-clash", message, defined_at(made.author), "give it another name")
             )
@@ -52,28 +53,28 @@ def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
 
 
 def passes_at(point: Point) -> tuple[Pass, ...]:
-    """What runs at ``point``."""
+    """The passes registered at ``point``."""
     return tuple(each for where, each in _PASSES.values() if where is point)
 
 
 def registered_passes() -> list[tuple[Point, PluginPass]]:
-    """All rules, as passes, and passes, with the points that they run at."""
+    """All registered passes, rules included, with their points."""
     return list(_PASSES.values())
 
 
 @dataclass(frozen=True, eq=False)
 class PluginPass(Pass):
-    """A user's pass; what it leaves is verified."""
+    """A user's pass, after which the module is verified."""
 
     inner: Pass
     author: type | Callable[..., Any]
-    """Whose file it stands in."""
+    """A class or function from the file that defines it."""
     name: str
     requires: Known = Known.TYPES
 
     @property
     def plugin(self) -> str:
-        """Who brings it."""
+        """The plugin that it belongs to."""
         return plugin_of(self.author)
 
     def run(self, module: Module, record: Record) -> bool:
@@ -84,15 +85,11 @@ class PluginPass(Pass):
 
 
 _PASSES: Final[dict[str, tuple[Point, PluginPass]]] = {}
-"""By name; each checks what it did."""
-
-
-def _of_pass(item: Pass) -> PluginPass:
-    return PluginPass(item, type(item), f"pass {item.name}")
+"""By name."""
 
 
 def _of_rule(rule: Rule) -> PluginPass:
-    """A pass of one rule, so that errors and reports name it."""
+    """A pass with this rule alone, so that errors and reports name it."""
     if not isinstance(rule.pattern, P) or not callable(rule.check) or not callable(rule.rewrite):
         message = f"rule {rule.name!r} needs a pattern P(...) and two functions, check and rewrite"
         raise PluginError(Diagnostic("plugin-class", message))
@@ -101,7 +98,9 @@ def _of_rule(rule: Rule) -> PluginPass:
     def check(found: Match) -> str | Refusal | None:
         reason = guarded(lambda: rule.check(found), rule.check, f"check of {name}")
         if reason is not None and not isinstance(reason, str | Refusal):
-            message = f"check of {name} gives {reason!r}: it takes a reason against, or None"
+            message = (
+                f"check of {name} returned {reason!r}: it must return a reason against the rewrite, or None"
+            )
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.check)))
         return reason
 
@@ -118,7 +117,7 @@ def _of_rule(rule: Rule) -> PluginPass:
 
 
 class _OneRule(RulePass):
-    """Says so as well where its rule was never applied."""
+    """Records its rule even if it was never applied."""
 
     def run(self, module: Module, record: Record) -> bool:
         record.did(self.rules[0].name, 0)
@@ -126,18 +125,18 @@ class _OneRule(RulePass):
 
 
 def _author(rule: Rule) -> Callable[..., Any]:
-    """A function of the rule that stands in the user's own file."""
+    """A function of the rule from the user's own file."""
     return rule.rewrite if is_plugin_op(rule.rewrite) else rule.check
 
 
 def replacement_fault(made: object, node: Node, module: Module) -> str:
-    """What is wrong with what a user's function gave in place of ``node``."""
+    """What is wrong with ``made``, which a user's function returned to replace ``node``; empty if nothing."""
     values = (made,) if isinstance(made, Value) else made
     if not isinstance(values, list | tuple) or not all(isinstance(value, Value) for value in values):
-        return f"gives {made!r} instead of a value for each output"
+        return f"returned {made!r} instead of a value for each output"
     if len(values) != len(node.outputs):
-        return f"gives {len(values)} values for {len(node.outputs)} outputs"
+        return f"returned {len(values)} values for {len(node.outputs)} outputs"
     for value, output in zip(values, node.outputs, strict=True):
         if not compatible(value.type, output.type, module.symbols):
-            return f"gives {value.type} in place of {output.type}"
+            return f"returned {value.type} instead of {output.type}"
     return ""

@@ -1,8 +1,9 @@
-"""Rounds the weights of matrix products to codes of 4 or 8 bits, where the option ``weights`` asks for it.
+"""Quantizes the weights of matrix products to 4 or 8 bits, if the option ``weights`` requests
+it.
 
-A column of the matrix is cut into blocks, each with a scale of its own and 0 as a code. Of 8 bits the scale
-takes the largest magnitude of a block to 127; of 4 bits it takes the number of the largest magnitude to -8,
-which is the end of the range that has one code more.
+Each column of the matrix is cut into blocks with one scale each; quantization is symmetric, with 0 as a code.
+With 8 bits, the scale maps the largest magnitude of a block to 127; with 4 bits, it maps the number of
+largest magnitude to -8, the end of the range that has one more code.
 """
 
 from __future__ import annotations
@@ -24,42 +25,43 @@ X, W = Var("x"), Const("w")
 MATMUL = P(MatMul, X, W)
 
 FORMS: Final[Mapping[str, MatMulNBits]] = {"int8": MatMulNBits(8, 128), "int4": MatMulNBits(4, 64)}
-"""By value of the option: bits of a code, and elements of K that share a scale. A scale is an f32, so that a
-weight takes 8.25 or 4.5 bits."""
+"""For each value of the option: bits per code, and elements of K that share a scale. With an f32 scale, a
+weight takes 8.25 or 4.5 bits.
+"""
 
 
 def quantize_weights(weights: str) -> tuple[RulePass, ...]:
-    """The pass for a value of the option; none where weights stay as they are."""
+    """The pass for a value of the option ``weights``; empty if it requests nothing."""
     if weights not in FORMS:
         return ()
     form = FORMS[weights]
-    rule = Rule("product with rounded weights", MATMUL, _refusal, lambda b, m: _product(b, m, form))
+    rule = Rule("product with constant weights", MATMUL, _refusal, lambda b, m: _product(b, m, form))
     return (RulePass("quantize_weights", (rule,)),)
 
 
 def _refusal(m: Match) -> str | None:
     x, w = m[X].type, m[W].type
     if w.dtype not in SCALES or len(w.dims) != 2 or not x.shape:
-        return f"no product of {x} and codes of {w}"
+        return f"no kernel for {x} times quantized weights of {w}"
     if w.sizes[0] < LEAST_BLOCK or not w.sizes[1]:
-        return f"weights of {w}: a column has fewer than {LEAST_BLOCK} elements"
-    return None if np.isfinite(m.array(W)).all() else "weights that are not finite"
+        return f"columns of the weights {w} have fewer than {LEAST_BLOCK} elements"
+    return None if np.isfinite(m.array(W)).all() else "the weights are not finite"
 
 
 def _product(b: Builder, m: Match, form: MatMulNBits) -> Value:
     op = _fitting(form, m[W].type.sizes[0])
-    codes, scales = rounded(m.array(W).T, op)
+    codes, scales = quantize(m.array(W).T, op)
     made: Value = b(op, m[X], b.const(in_words(codes, op)), b.const(scales))
     return made
 
 
 def _fitting(form: MatMulNBits, depth: int) -> MatMulNBits:
-    """``form`` with a block no longer than a column has room for."""
+    """``form`` with a block no longer than the largest power of two in a column."""
     return MatMulNBits(form.bits, min(form.block, 1 << (depth.bit_length() - 1)))
 
 
-def rounded(w: Array, op: MatMulNBits) -> tuple[Array, Array]:
-    """Codes u8[N, K] of ``w[N, K]`` and their scales [N, blocks], in the dtype of ``w``."""
+def quantize(w: Array, op: MatMulNBits) -> tuple[Array, Array]:
+    """Quantize ``w[N, K]`` to codes u8[N, K] and scales [N, blocks] in the dtype of ``w``."""
     n, depth = w.shape
     blocks = -(-depth // op.block)
     padded = np.zeros((n, blocks * op.block), np.float32)

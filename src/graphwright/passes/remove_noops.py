@@ -1,4 +1,4 @@
-"""Removes nodes that hand an input on as it is."""
+"""Removes nodes that return an operand unchanged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class RemoveNoops(Pass):
-    """Views that keep the shape, casts to the same dtype, and all that says so
-    (:meth:`Op.forwarded_operand`).
+    """Removes views that keep the shape, casts to the same dtype, and other ops that return an operand
+    unchanged (:meth:`Op.forwarded_operand`).
     """
 
     name: str = "remove_noops"
@@ -30,7 +30,7 @@ class RemoveNoops(Pass):
 
 
 def _position(node: Node, builder: Builder) -> int | None:
-    """The operand that the op says its output equals; None where that depends on a rank that is unknown."""
+    """The operand that the output equals according to the op; None if that depends on an unknown rank."""
     try:
         return node.op.forwarded_operand(node.output.type, *map(builder.fact, node.inputs))
     except UnknownRank:
@@ -38,7 +38,7 @@ def _position(node: Node, builder: Builder) -> int | None:
 
 
 def _forwarded(node: Node, module: Module) -> Value | None:
-    """The operand that the output of ``node`` equals, if there is one of the same type, layout and device."""
+    """The operand that the output of ``node`` equals, if type, layout and device are the same too."""
     if len(node.outputs) != 1 or Trait.EFFECT in node.op.traits or node.graph is None:
         return None
     if Trait.VIEW in node.op.traits:
@@ -50,9 +50,6 @@ def _forwarded(node: Node, module: Module) -> Value | None:
     same = None if position is None else node.inputs[position]
     if same is None or same.type.shape is None:
         return None
-    alike = (same.type, same.layout, same.device) == (
-        node.output.type,
-        node.output.layout,
-        node.output.device,
-    )
-    return same if alike else None
+    result = node.output
+    is_same = (same.type, same.layout, same.device) == (result.type, result.layout, result.device)
+    return same if is_same else None

@@ -1,7 +1,7 @@
-"""Types of a graph that was read as text: those of inputs are believed, all others are inferred again.
+"""Infers the types of a graph that was read as text: only those of inputs are trusted.
 
-A type that a text states for the output of a node, or for the input of a region, decides how many bytes are
-set aside for it. A stranger's text may state another one than its op gives, so none is used.
+The type that a text states for the output of a node, or for the input of a region, determines how many bytes
+are allocated. An untrusted text may state a wrong type, so none is used.
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ from graphwright.ir.op import Fact
 from graphwright.ir.symbols import Constraint, Dim, Range, names_in, substitute, symbol
 from graphwright.ir.types import TensorType
 from graphwright.passes.base import Record
-from graphwright.passes.infer_shapes import Walk
+from graphwright.passes.infer_shapes import ShapeInference
 from graphwright.records import dataclass, field
 
 
 def retype(module: Module) -> None:
-    """Give every value of ``module`` the type that follows from the inputs of its graph and attributes.
+    """Give every value of ``module`` the type that follows from the inputs of its graph and
+    the attributes.
 
-    Where the size that a value had is not proved to be the inferred one, their equality becomes a constraint.
-    A symbol for a size that elements decide keeps its name, but takes what inference knows of its range.
-    Raises ModelError with all types that cannot be right.
+    Where a stated size is not proved equal to the inferred one, their equality becomes a constraint. The
+    symbol of a data-dependent size keeps its name, but takes the range that inference finds. Raises
+    ModelError with all types that cannot be right.
     """
     walk = _Retyping(module, Record("retype"))
     for graph in module.graphs.values():
-        walk.decided, walk.names = symbols_in(value.type for value in graph.inputs), {}
+        walk.defined, walk.names = symbols_in(value.type for value in graph.inputs), {}
         walk.graph(graph, [Fact(value.type) for value in graph.inputs])
     walk.errors.raise_if_any()
 
 
 @dataclass
-class _Retyping(Walk):
-    """An inference that prefers what it finds to what the module states."""
+class _Retyping(ShapeInference):
+    """Shape inference that prefers inferred types to stated ones."""
 
-    decided: set[str] = field(default_factory=set)
-    """Symbols that the inputs of the graph, or nodes so far, decide."""
+    defined: set[str] = field(default_factory=set)
+    """Symbols that inputs of the graph, or nodes so far, define."""
     names: dict[str, Dim] = field(default_factory=dict)
-    """Of symbols that the inference of this node made: what the text calls them."""
+    """For symbols that inference of the current node created: their names in the text."""
     guards: set[Constraint] = field(default_factory=set)
     place: str = ""
-    """Of the node whose outputs are learned."""
+    """The node whose outputs are being inferred."""
 
     def node(self, node: Node) -> None:
         self.place = node.place
@@ -53,17 +54,17 @@ class _Retyping(Walk):
         super().node(node)
 
     def is_kept(self, constraint: Constraint) -> bool:
-        """Whether a region needs it as a node of its own: what ops assume is found again."""
+        """Whether a region needs this constraint as a node: those that ops assume are found again."""
         return constraint in self.guards
 
     def forget_foreign(self, region: Graph, known: set[str]) -> None:
-        """Forget types of the region's inputs that speak of sizes which are decided elsewhere."""
+        """Forget the types of region inputs that refer to sizes that are defined elsewhere."""
         for value in region.inputs:
-            if symbols_in([value.type]) & (self.decided - known):
+            if symbols_in([value.type]) & (self.defined - known):
                 value.type = TensorType(value.type.dtype, None)
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
-        """Give ``value`` the type of ``fact``, under the names that it had for sizes which are new."""
+        """Give ``value`` the type of ``fact``, with new symbols renamed as in the stated type."""
         stated, fact = value.type, _renamed(fact, self.names)
         if compatible(stated, fact.type, self.module.symbols):
             pairs = list(zip(stated.shape or (), fact.type.shape or (), strict=False))
@@ -72,24 +73,24 @@ class _Retyping(Walk):
             fact = _renamed(fact, names)
             self.demand_equal((old, substitute(new, names)) for old, new in pairs)
         else:
-            message = f"%{value.name} is {stated} in the text, its node gives {fact.type}"
+            message = f"%{value.name} is {stated} in the text, but its node returns {fact.type}"
             self.errors.add("type", message, self.place)
         value.type, self.facts[value] = fact.type, fact
-        self.decided |= symbols_in([fact.type])
+        self.defined |= symbols_in([fact.type])
 
     def names_of_new(self, pairs: Iterable[tuple[Dim, Dim]]) -> dict[str, Dim]:
-        """What the text calls symbols that inference has just made."""
+        """The names in the text of symbols that inference has just created."""
         names: dict[str, Dim] = {}
         for stated, inferred in pairs:
-            new = names_in(inferred) - self.decided - names.keys()
-            free = names_in(stated) - self.decided - names_in(*names.values())
+            new = names_in(inferred) - self.defined - names.keys()
+            free = names_in(stated) - self.defined - names_in(*names.values())
             if len(new) == len(free) == 1 and new != free:
                 taken = {new.pop(): symbol(free.pop())}
                 names |= taken if substitute(inferred, taken) == stated else {}
         return names
 
     def rename(self, names: Mapping[str, Dim]) -> None:
-        """Let symbols go by ``names`` from now on: these take over all that inference knows of them."""
+        """Rename symbols; the new names take over what inference knows of the old ones."""
         table = self.module.symbols
         self.names |= names
         for old, new in names.items():
@@ -103,20 +104,20 @@ class _Retyping(Walk):
 
     def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
         super().forget_unused(fresh, node)
-        self.names = {}  # what went by another name before may be made again
+        self.names = {}  # a fresh symbol may get the same old name again
 
     def demand_equal(self, pairs: Iterable[tuple[Dim, Dim]]) -> None:
-        """Let plans check sizes of the text that are not proved to be the inferred ones."""
+        """Add constraints that stated sizes equal the inferred ones, unless that is proved."""
         table = self.module.symbols
         for stated, inferred in pairs:
-            if names_in(stated) <= self.decided and not table.proves_equal(stated, inferred):
+            if names_in(stated) <= self.defined and not table.proves_equal(stated, inferred):
                 guard = Constraint("==", inferred, stated, self.place)
                 self.guards.add(guard)
                 table.constraints.setdefault(guard)
 
 
 def _renamed(fact: Fact, names: Mapping[str, Dim]) -> Fact:
-    """``fact`` with other names for symbols."""
+    """``fact`` with symbols renamed."""
     if not names:
         return fact
 

@@ -1,7 +1,8 @@
-"""Scales the weights of a convolution in place of its image: the projection behind squeeze and excitation.
+"""Scales the weights of a 1x1 convolution instead of its input image, after
+squeeze-and-excitation.
 
-``conv(x * s, w) = conv(x, w * s)`` where ``s`` has a factor for each channel. The weights are much fewer than
-the elements of a large image, which would be read and written once more.
+``conv(x * s, w) = conv(x, w * s)`` if ``s`` is one factor per input channel. A large image has many more
+elements than the weights, and would be read and written once more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from graphwright.ops.nn.scaled_conv import ScaledConv
 from graphwright.passes.base import RulePass
 
 PIXELS_PER_FEATURE: Final = 4
-"""Pixels of the image for each feature of the result from which scaling the weights takes less."""
+"""The fewest pixels of the image per output channel for which scaling the weights is faster."""
 
 A, B, W, BIAS = Var("a"), Var("b"), Const("w"), Opt("bias")
 SCALED = P(Mul, A, B, once=True)
@@ -34,14 +35,17 @@ def _refusal(m: Match) -> Refusal | None:
         return fault
     found = _image_and_scale(m) if m.root.output.type.shape is not None else None
     if found is None:
-        return Refusal(Code.SCALE_PIXELS, f"{m[A].type} times {m[B].type}: no factors of channels alone")
+        return Refusal(Code.SCALE_PIXELS, f"{m[A].type} times {m[B].type} is not a scale per channel")
     image, _ = found
     if image.producer is not None and len(image.users) == 1:
-        return Refusal(Code.SCALE_EPILOGUE, f"{image.producer.place} computes the image for it alone")
+        return Refusal(
+            Code.SCALE_EPILOGUE,
+            f"{image.producer.place} computes the image only for this node and can scale it",
+        )
     pixels = nominal(product(image.type.dims[2:]), m.module.symbols)
     features = m[W].type.sizes[0]
     if pixels < PIXELS_PER_FEATURE * features:
-        return Refusal(Code.SCALE_COST, f"{pixels} pixels, and weights for {features} features")
+        return Refusal(Code.SCALE_COST, f"{pixels} pixels are few beside weights for {features} channels")
     apart = conflict(m.sources, m.module.hints)
     return None if apart is None else Refusal(Code.SCALE_HINT, apart)
 
@@ -51,11 +55,11 @@ def _window_fault(m: Match) -> Refusal | None:
     is_plain = op.group == 1 and not op.auto_pad and set(op.pads) <= {0} and op.precision is None
     if is_plain and set(w.sizes[2:]) == {1} and w.dtype == F32:
         return None
-    return Refusal(Code.SCALE_WINDOW, "the convolution has a window, pads, groups or another precision")
+    return Refusal(Code.SCALE_WINDOW, "the convolution is not a plain 1x1 convolution in f32")
 
 
 def _image_and_scale(m: Match) -> tuple[Value, Value] | None:
-    """What is multiplied: all elements of the image, and one factor for each of its channels."""
+    """The operands of the Mul: the image, and one factor per channel. None if they are not that."""
     made = m.node(SCALED).output.type
     images, channels, *pixels = made.dims
     factors = [(count, channels, *(1 for _ in pixels)) for count in (1, images)]

@@ -1,7 +1,8 @@
-"""Sinks a Resize behind the convolution of single pixels that reads it, which then goes over fewer pixels.
+"""Moves a Resize after the 1x1 convolution that reads it, so that the convolution computes
+fewer pixels.
 
-Both are linear, one along pixels and the other along channels: they commute. Where the convolution reads a
-concatenation, it is split by its operands, ``W [a b] = A a + B b``, and nothing is concatenated.
+Both are linear, one along pixels and the other along channels, so they commute. A convolution of a
+concatenation is split by its operands, ``W [a b] = A a + B b``, and nothing is concatenated.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from graphwright.passes.base import RulePass
 from graphwright.records import replace
 
 PER_ELEMENT: Final = {"nearest": 4, "linear": 24, "cubic": 64}
-"""What resizing an element takes, in products of convolutions."""
+"""Cost of resizing one element, in multiplications of a convolution."""
 ADDITION: Final = 20
-"""What reading, adding and writing an element of the result once more takes, in products."""
+"""Cost of reading, adding and writing one element of the result, in multiplications."""
 
 X, W, BIAS, PARTS = Var("x"), Const("w"), Opt("bias"), Rest("parts")
 RESIZED = P(Resize, X)
@@ -45,12 +46,14 @@ OF_JOINED = P(Conv, JOINED, W, BIAS)
 
 
 def _window_fault(node: Node) -> Refusal | None:
-    """Why ``node`` is no product of the channels of each pixel with one constant matrix."""
+    """Why ``node`` is not a 1x1 convolution with constant weights; None if it is."""
     if node.output.type.shape is None:
         return Refusal(Code.RESIZE_KIND, "the rank is not known")
     if isinstance(node.op, Conv) and _is_pointwise(node.op, node.operand(1)):
         return None
-    return Refusal(Code.RESIZE_WINDOW, "the convolution has a window, steps, groups or computed weights")
+    return Refusal(
+        Code.RESIZE_WINDOW, "the convolution is not 1x1 with stride 1, no groups and constant weights"
+    )
 
 
 def _is_pointwise(op: Conv, w: Value) -> bool:
@@ -60,17 +63,20 @@ def _is_pointwise(op: Conv, w: Value) -> bool:
 
 
 def _read_fault(image: Value) -> Refusal | None:
-    """Why ``image`` is computed anyway: something else than convolutions of single pixels reads it."""
+    """Why ``image`` is computed anyway: it has readers other than 1x1 convolutions."""
     others = [user for user in image.users if _window_fault(user) is not None or user.operand(0) is not image]
-    is_output = image.graph is not None and image in image.graph.outputs
-    if not others and not is_output:
+    if not others and not image.is_output:
         return None
-    why = f"{others[0].place} reads the resized image" if others else "the resized image is an output"
+    why = (
+        f"{others[0].place} reads the resized image"
+        if others
+        else "the resized image is an output of the graph"
+    )
     return Refusal(Code.RESIZE_READ, why)
 
 
 def _resize_of(value: Value) -> Node | None:
-    """The Resize that makes ``value``, if its sizes are known before the model runs."""
+    """The Resize that computes ``value``, if its parameters are constant."""
     node = value.producer
     if node is None or not isinstance(node.op, Resize) or any(v is not None for v in node.inputs[1:]):
         return None
@@ -78,16 +84,16 @@ def _resize_of(value: Value) -> Node | None:
 
 
 def _resize_fault(resize: Node, features: int, additions: int, module: Module) -> Refusal | None:
-    """Why ``resize`` does not change places with a convolution to so many ``features``, whose result takes
-    part in so many ``additions``; or why that does not pay.
+    """Why ``resize`` cannot be moved after a convolution to ``features`` channels, or why that does not pay.
+    ``additions``: how many additions the result of the convolution takes part in.
     """
     op, x, y = resize.op, resize.operand(0).type, resize.output.type
     assert isinstance(op, Resize)
     if x.dtype not in (F32, F64):
-        return Refusal(Code.RESIZE_DTYPE, f"elements of {x.dtype} would be rounded once more")
+        return Refusal(Code.RESIZE_DTYPE, f"results of type {x.dtype} would be rounded once more")
     keeps_channels = x.dims[:2] == y.dims[:2] and set((op.scales or ())[:2]) <= {1}
     if op.crops or op.axes is not None or not keeps_channels:
-        return Refusal(Code.RESIZE_KIND, f"it resizes {x} to {y}, or crops")
+        return Refusal(Code.RESIZE_KIND, f"it resizes batch or channels ({x} to {y}), or crops")
     before, after = (nominal(product(type.dims[2:]), module.symbols) for type in (x, y))
     channels = nominal(x.dims[CHANNELS], module.symbols)
     saved = channels * features * (after - before)
@@ -99,7 +105,7 @@ def _resize_fault(resize: Node, features: int, additions: int, module: Module) -
 
 
 def _features(m: Match) -> int:
-    """Channels of the result."""
+    """Number of output channels."""
     return m[W].type.sizes[0]
 
 
@@ -109,7 +115,7 @@ def _hint_fault(m: Match, resizes: Sequence[Node]) -> Refusal | None:
 
 
 def _sources(m: Match, resizes: Sequence[Node]) -> tuple[str, ...]:
-    """Source nodes of the match, and of ``resizes``, which patterns do not see."""
+    """Source nodes of the match and of ``resizes``, which the pattern does not contain."""
     return tuple(dict.fromkeys((*(source for node in resizes for source in node.sources), *m.sources)))
 
 
@@ -126,14 +132,14 @@ def _resized_refusal(m: Match) -> Refusal | None:
 def _joined_refusal(m: Match) -> Refusal | str | None:
     resizes = _resizes(m)
     if not resizes:
-        return "no operand of the concatenation is resized"
+        return "no operand of the concatenation is a resized image"
     if (fault := _window_fault(m.root)) is not None:
         return fault
     joined = m.node(JOINED)
     if m.op(JOINED).axis % len(joined.output.type.dims) != CHANNELS:
-        return Refusal(Code.RESIZE_KIND, "the concatenation is not one of channels")
+        return Refusal(Code.RESIZE_KIND, "the concatenation is not along the channel axis")
     if not all(isinstance(v.type.dims[CHANNELS], int) for v in joined.inputs if v is not None):
-        return Refusal(Code.RESIZE_KIND, "the channels of an operand are not known")
+        return Refusal(Code.RESIZE_KIND, "the number of channels of an operand is not known")
     faults = [_part_fault(node, m) for node in resizes]
     if all(faults):
         return faults[0]
@@ -141,14 +147,14 @@ def _joined_refusal(m: Match) -> Refusal | str | None:
 
 
 def _resizes(m: Match) -> list[Node]:
-    """Those that make operands of the concatenation."""
+    """The Resize nodes among the operands of the concatenation."""
     return [node for v in m.rest(PARTS) if v is not None and (node := _resize_of(v)) is not None]
 
 
 def _part_fault(resize: Node, m: Match) -> Refusal | None:
-    """Why ``resize``, which makes an operand of the concatenation, stays in front of the convolution."""
+    """Why ``resize``, an operand of the concatenation, stays before the convolution."""
     if not used_once(resize.output):
-        return Refusal(Code.RESIZE_READ, f"not the concatenation alone reads {resize.place}")
+        return Refusal(Code.RESIZE_READ, f"{resize.place} has readers other than the concatenation")
     return _resize_fault(resize, _features(m), 1, m.module)
 
 
@@ -156,7 +162,7 @@ def _part_fault(resize: Node, m: Match) -> Refusal | None:
 
 
 def _sunk(b: Builder, resize: Node, conv: Conv, *weights: Value) -> Value:
-    """The convolution of what ``resize`` reads, resized."""
+    """The convolution of the input of ``resize``, then resized."""
     op, made = resize.op, b(conv, resize.operand(0), *weights)
     assert isinstance(op, Resize)
     if op.sizes is not None:
@@ -175,7 +181,9 @@ def _resized(b: Builder, m: Match) -> Value:
 
 
 def _split(b: Builder, m: Match) -> Value:
-    """The sum of the convolutions of all parts: those that stay are concatenated as before, with the bias."""
+    """The sum of the convolutions of all parts. Parts that stay are concatenated as before, and take the
+    bias.
+    """
     conv, bias, resizes = m.op(OF_JOINED), _bias(m), _resizes(m)
     b = Builder(b.module, b.graph, b.before, _sources(m, resizes))
     staying: list[_Part] = []
@@ -213,7 +221,7 @@ SINK_RESIZES = RulePass(
     "sink_resizes",
     (
         Rule("convolution of a resized image", OF_RESIZED, _resized_refusal, _resized, Code.REPLACED),
-        Rule("convolution of joined images", OF_JOINED, _joined_refusal, _split, Code.REPLACED),
+        Rule("convolution of concatenated images", OF_JOINED, _joined_refusal, _split, Code.REPLACED),
     ),
 )
 """The pass."""

@@ -1,7 +1,8 @@
-"""Splits the weights of a product in place of its result: gated linear units whose weights are joined.
+"""Splits the weights of a product instead of its result, for gated linear units with joined
+weights.
 
-``split(x @ [a b]) = x @ a, x @ b``: where something combines the parts, one kernel computes both products
-and what combines them (:mod:`graphwright.fusion.siblings`). Neither the whole result nor a part is stored.
+``split(x @ [a b]) = x @ a, x @ b``: if something combines the parts, one kernel computes both products and
+combines them (:mod:`graphwright.fusion.siblings`), and neither the whole result nor a part is stored.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from graphwright.ops.core.split import Split
 from graphwright.passes.base import RulePass
 
 FARTHEST: Final = 8
-"""Elementwise nodes between a part and what combines it with another, at most."""
+"""The most elementwise nodes between a part and the node that combines it with another part."""
 
 X, W, BIAS = Var("x"), Const("w"), Const("bias")
 PRODUCT = P(MatMul, X, W)
@@ -35,31 +36,34 @@ PARTS = P(CUT, PRODUCT)
 BIASED_PARTS = P(CUT, BIASED)
 
 _Columns = tuple[int, int]
-"""The first column, and how many."""
+"""The first column and the number of columns."""
 
 
 def _refusal(m: Match) -> Refusal | None:
     whole, weights, bias = m.root.operand(0), m[W], m.constant(BIAS)
     if whole.type.shape is None or len(weights.type.dims) != 2:
-        return Refusal(Code.SPLIT_COLUMNS, f"a product with {weights.type} is split")
+        return Refusal(
+            Code.SPLIT_COLUMNS,
+            f"the rank of the product is unknown, or the weights {weights.type} are not a matrix",
+        )
     columns = weights.type.sizes[1]
     if bias is not None and bias.shape != (columns,):
-        return Refusal(Code.SPLIT_COLUMNS, f"a bias of {bias.shape} is not one number for each column")
+        return Refusal(Code.SPLIT_COLUMNS, f"a bias of shape {bias.shape} is not one number per column")
     cuts = [_columns(node) for node in whole.users]
     taken = sum(count for cut in cuts for _, count in cut or ())
-    if None in cuts or taken > columns or _is_output(whole):
-        return Refusal(Code.SPLIT_COLUMNS, f"the nodes that read {whole.type} do not divide its columns")
+    if None in cuts or taken > columns or whole.is_output:
+        return Refusal(Code.SPLIT_COLUMNS, f"the readers of {whole.type} do not split it along its columns")
     if len(weights.uses) > 1:
-        return Refusal(Code.SPLIT_WEIGHTS, "something else reads the weights, which would be stored twice")
+        return Refusal(Code.SPLIT_WEIGHTS, "the weights have other readers and would be stored twice")
     parts = [part for node in whole.users for part in node.outputs]
     if len(parts) > 1 and not all(_meets_another(part, parts) for part in m.root.outputs):
-        return Refusal(Code.SPLIT_APART, "nothing combines the parts element by element")
+        return Refusal(Code.SPLIT_APART, "no elementwise op combines the parts")
     apart = conflict(m.sources, m.module.hints)
     return None if apart is None else Refusal(Code.SPLIT_HINT, apart)
 
 
 def _columns(node: Node) -> list[_Columns] | None:
-    """The columns that each result of ``node`` has of its operand; None where it has not all rows of some."""
+    """The columns of the operand that each result of ``node`` takes; None if a result lacks rows."""
     rank = len(node.operand(0).type.dims)
     if isinstance(node.op, Split):
         sizes = [size for size in node.op.sizes or () if isinstance(size, int)]
@@ -69,20 +73,15 @@ def _columns(node: Node) -> list[_Columns] | None:
     if not isinstance(node.op, Slice) or isinstance(along := node.op.moved_axes(node), str):
         return None
     *rows, last = along
-    count, sizes_kept = (
-        node.output.type.dims[-1],
-        node.output.type.dims[:-1] == node.operand(0).type.dims[:-1],
-    )
-    is_part = sizes_kept and all(axis.is_whole for axis in rows) and last.step == 1
-    return [(last.start, count)] if is_part and isinstance(count, int) else None
-
-
-def _is_output(value: Value) -> bool:
-    return value.graph is not None and value in value.graph.outputs
+    dims, count = node.operand(0).type.dims, node.output.type.dims[-1]
+    has_all_rows = node.output.type.dims[:-1] == dims[:-1] and all(axis.is_whole for axis in rows)
+    return [(last.start, count)] if has_all_rows and last.step == 1 and isinstance(count, int) else None
 
 
 def _meets_another(part: Value, parts: list[Value]) -> bool:
-    """Whether an elementwise node reads ``part`` and another of ``parts``, or what some compute of them."""
+    """Whether an elementwise node combines ``part`` with another of ``parts``, directly or after elementwise
+    ops.
+    """
     reached = frozenset(_elementwise(part))
     return any(not reached.isdisjoint(_elementwise(other)) for other in parts if other is not part)
 
@@ -101,7 +100,7 @@ def _keeps_size(node: Node, value: Value) -> bool:
 
 
 def _rewrite(b: Builder, m: Match) -> list[Value]:
-    """The product with the columns of each part."""
+    """One product per part, with its columns of the weights."""
     columns = _columns(m.root)
     assert columns is not None
     return [_product(b, m, slice(first, first + count)) for first, count in columns]

@@ -1,7 +1,8 @@
-"""Gives values whose rank depends on a branch the rank that they have in it.
+"""Duplicates nodes after a branch whose results differ in rank into its regions, where the
+rank is known.
 
-What follows such a branch is computed in each of its regions instead (tail duplication: Mueller and Whalley,
-1995). A region in which it cannot be computed then fails when it is taken, as inference finds.
+Tail duplication (Mueller and Whalley, 1995). If the nodes are invalid in one region, inference makes that
+region fail when it is taken.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from graphwright.passes.fold_constants import FoldConstants
 from graphwright.records import dataclass
 
 DECIDE: tuple[Pass, ...] = (FoldConstants(), DeadBranches())
-"""What the types of a tail in its branch settle, before the branches in it are looked at."""
+"""Passes that run after each sweep: types of a duplicated tail may decide branches in it."""
 
 
 @dataclass(frozen=True)
 class TailDuplication(Pass):
-    """Moves what follows an If whose regions give different ranks into both, unless the module would grow
-    beyond ``most_nodes``, as every such If may double what follows it, or regions nest beyond ``most_depth``.
+    """Moves the nodes after an If whose regions have results of different rank into both regions. Each such
+    If can double the nodes after it, so the module may grow to at most ``most_nodes`` nodes and
+    ``most_depth`` nested regions.
     """
 
     most_nodes: int = 20_000
@@ -40,51 +42,53 @@ class TailDuplication(Pass):
         return modified
 
     def _sweep(self, module: Module, record: Record) -> bool:
-        """Sink the tail of every node that is open by now; whether there was one."""
+        """Sink the tail of every If that is ready now. Returns whether there was one."""
         sunk = 0
         pending = [(graph, 1) for graph in module.graphs.values()]
         while pending:
             graph, depth = pending.pop()
             for node in graph:
-                if _is_open(node):
+                if _has_ready_tail(node):
                     sunk += self._sink(module, node, depth, record)
             pending += [(region, depth + 1) for node in graph for region in node.regions]
         return sunk > 0
 
     def _sink(self, module: Module, node: Node, depth: int, record: Record) -> bool:
-        """Sink what follows ``node``, in a graph at ``depth``, unless that goes too far."""
+        """Sink the nodes after ``node``, which is ``depth`` regions deep, unless a limit forbids it."""
         tail = _tail(node)
         count = sum(1 for _ in module.walk()) + sum(map(_size, tail))
         if count > self.most_nodes:
             record.refused(node, "sink", f"the module would have {count} nodes")
             return False
         if depth >= self.most_depth:
-            record.refused(node, "sink", f"regions would nest to more than {self.most_depth}")
+            record.refused(node, "sink", f"regions would nest deeper than {self.most_depth} levels")
             return False
         _sink(node, tail)
         record.did("tails sunk into branches")
         return True
 
 
-def _is_open(node: Node) -> bool:
-    """Whether something follows ``node`` that reads a value whose rank depends on the branch taken, alone."""
+def _has_ready_tail(node: Node) -> bool:
+    """Whether nodes read a result of ``node`` whose rank is unknown only because it differs
+    between branches.
+    """
     if not isinstance(node.op, If):
         return False
-    return any(value.type.shape is None and value.uses and _decided(value) for value in node.outputs)
+    return any(value.type.shape is None and value.uses and _has_known_ranks(value) for value in node.outputs)
 
 
-def _decided(value: Value) -> bool:
-    """Whether the rank of ``value`` is known in every branch that gives it."""
+def _has_known_ranks(value: Value) -> bool:
+    """Whether the rank of ``value`` is known in every branch that computes it."""
     if value.type.shape is not None:
         return True
     made = value.producer
     if made is None or not isinstance(made.op, If):
         return False
-    return all(_decided(region.outputs[value.index]) for region in made.regions)
+    return all(_has_known_ranks(region.outputs[value.index]) for region in made.regions)
 
 
 def _tail(node: Node) -> list[Node]:
-    """The nodes after ``node`` that depend on it, or have an effect: those keep their order."""
+    """The nodes after ``node`` that depend on it, or have side effects, which keep their order."""
     made, tail, following = set(node.outputs), [], node.next
     while following is not None:
         if has_effect(following) or any(value in made for value in following.inputs):
@@ -95,11 +99,11 @@ def _tail(node: Node) -> list[Node]:
 
 
 def _sink(node: Node, tail: Sequence[Node]) -> None:
-    """Replace ``node`` and ``tail`` by one node whose regions compute what both did."""
+    """Replace ``node`` and ``tail`` by one If whose regions compute both."""
     graph = node.graph
     assert graph is not None
     inside = [value for each in (node, *tail) for value in each.outputs]
-    results = [value for value in inside if value in graph.outputs]
+    results = [value for value in inside if value.is_output]
     condition, *captured = node.inputs
     wanted = dict.fromkeys(value for each in tail for value in each.inputs if value is not None)
     outer = [v for v in wanted if not is_constant(v) and v not in {*inside, *captured}]
@@ -123,7 +127,9 @@ def _sink(node: Node, tail: Sequence[Node]) -> None:
 def _append_tail(
     region: Graph, node: Node, tail: Sequence[Node], outer: Sequence[Value], results: Sequence[Value]
 ) -> None:
-    """Compute ``tail`` and give ``results`` at the end of ``region`` of ``node``; it takes ``outer`` also."""
+    """Append ``tail`` to ``region`` of ``node``, with ``outer`` as additional inputs and ``results`` as
+    outputs.
+    """
     inputs = {v: own for v, own in zip(node.inputs[1:], region.inputs, strict=True) if v is not None}
     copies = inputs | dict(zip(node.outputs, region.outputs, strict=True))
     copies |= {value: region.add_input(value.type, value.name) for value in outer}

@@ -1,4 +1,4 @@
-"""Translates nodes that the import put off, once the ranks of their operands are known."""
+"""Translates imported nodes whose translation had to wait for the ranks of their operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the nodes of fused regions back where the region stands: the graph as it was before fusion."""
+"""Inlines fused regions, which restores the graph from before fusion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Unfuse(Pass):
-    """Inlines every Fused node, those in branches as well."""
+    """Inlines every Fused node, including those in branches."""
 
     name: str = "unfuse"
 

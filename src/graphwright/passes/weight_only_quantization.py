@@ -1,7 +1,8 @@
-"""Products with constant weights that are dequantised become products that read the codes.
+"""Replaces products with dequantized constant weights by products that read the quantized
+codes.
 
-Folded, such weights would be four to sixteen times as large. What is multiplied are the same numbers,
-``(code - zero) * scale`` in f32; sums are formed in blocks of K.
+Folding the dequantization would make such weights four to sixteen times as large. The product multiplies the
+same numbers, ``(code - zero) * scale`` in f32, and sums them in blocks of K.
 """
 
 from __future__ import annotations
@@ -29,30 +30,29 @@ MATMUL, TURNED = P(MatMul, X, RIGHT), P(MatMul, X, TURN)
 GEMM = P(Gemm, X, RIGHT, BIAS)
 
 _BLOCK = 128
-"""Elements of K that are summed before they are scaled, where one scale serves a whole column."""
+"""Block length along K if one scale serves a whole column."""
 
 
 def _refusal(m: Match, depth_axis: int) -> str | None:
-    """Why the weights cannot stay codes; ``depth_axis`` of them is the one that is summed."""
+    """Why the weights cannot stay quantized. ``depth_axis``: the axis of the weights that the product sums
+    over.
+    """
     op, w, scale, x = m.op(RIGHT), m[W].type, m[SCALE].type, m[X].type
     if not w.dtype.is_integer or w.dtype.bits not in WIDTHS or len(w.dims) != 2 or not w.sizes[depth_axis]:
-        return f"no product with codes of {w}"
+        return f"no kernel for quantized weights of {w}"
     if x.dtype != F32 or op.to != F32 or scale.dtype != F32 or not x.shape:
-        return f"a product of {x} and {op.to}"
+        return f"operands have types {x} and {op.to}, not f32"
     if m.optional(ZERO) is not None and m.constant(ZERO) is None:
-        return "zero points that are computed"
+        return "the zero points are not constant"
     along = op.axis % 2 == depth_axis
     if op.block and not is_single(scale.dims):
-        return (
-            None
-            if along and _block(m, depth_axis) >= LEAST_BLOCK
-            else f"blocks of {op.block} of axis {op.axis}"
-        )
-    return "a scale for each element that is summed" if along and not is_single(scale.dims) else None
+        fits = along and _block(m, depth_axis) >= LEAST_BLOCK
+        return None if fits else f"no kernel for blocks of {op.block} along axis {op.axis}"
+    return "the scale differs along the summed axis" if along and not is_single(scale.dims) else None
 
 
 def _block(m: Match, depth_axis: int) -> int:
-    """The largest power of two that divides the blocks of the weights; or what K has room for."""
+    """The block length: the largest power of two that divides the blocks of the weights, or what K allows."""
     block = m.op(RIGHT).block
     if block and not is_single(m[SCALE].type.dims):
         return block & -block
@@ -79,7 +79,7 @@ def _product(b: Builder, m: Match, depth_axis: int) -> Value:
 
 
 def _per_block(parameter: Array, m: Match, depth_axis: int, n: int, blocks: int) -> Array:
-    """A scale or a zero point as [N, blocks]."""
+    """A scale or zero point, expanded to [N, blocks]."""
     if parameter.ndim < 2:
         column = np.broadcast_to(parameter.reshape(-1, 1), (n, 1))
         return np.ascontiguousarray(np.broadcast_to(column, (n, blocks)))
@@ -91,7 +91,7 @@ def _per_block(parameter: Array, m: Match, depth_axis: int, n: int, blocks: int)
 def _gemm_refusal(m: Match) -> str | None:
     op = m.op(GEMM)
     if op.alpha != 1 or op.beta != 1 or op.trans_a:
-        return "its factors are scaled or its left operand transposed"
+        return "alpha or beta is not 1, or the left operand is transposed"
     return _refusal(m, int(op.trans_b))
 
 
@@ -103,12 +103,17 @@ def _gemm(b: Builder, m: Match) -> Value:
 WEIGHT_ONLY_QUANTIZATION = RulePass(
     "weight_only_quantization",
     (
-        Rule("product with codes", MATMUL, lambda m: _refusal(m, 0), lambda b, m: _product(b, m, 0)),
         Rule(
-            "product with transposed codes", TURNED, lambda m: _refusal(m, 1), lambda b, m: _product(b, m, 1)
+            "product with quantized weights", MATMUL, lambda m: _refusal(m, 0), lambda b, m: _product(b, m, 0)
         ),
-        Rule("product with codes and a bias", GEMM, _gemm_refusal, _gemm),
+        Rule(
+            "product with transposed quantized weights",
+            TURNED,
+            lambda m: _refusal(m, 1),
+            lambda b, m: _product(b, m, 1),
+        ),
+        Rule("product with quantized weights and a bias", GEMM, _gemm_refusal, _gemm),
         *integer_weights.RULES,
     ),
 )
-"""The pass. It runs before constants are folded: dequantised weights would be floats from then on."""
+"""The pass. It runs before constant folding, which would turn dequantized weights into floats."""

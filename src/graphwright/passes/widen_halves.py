@@ -1,10 +1,11 @@
-"""Computes 16-bit floats in f32: products of bf16 sum in f32, and elementwise work rounds where it is stored.
+"""Computes 16-bit floats in f32: products of bf16 accumulate in f32, and elementwise ops round only what is
+stored.
 
-Each product and each elementwise op becomes one of f32 with casts around it. Behind fusion, a value that is
-narrowed and widened again inside a kernel is not rounded: excess precision, as C calls it. PyTorch's eager
-mode rounds each result; its compiled kernels do not.
+Each product and elementwise op becomes an f32 op with casts around it. After fusion, a value that is narrowed
+and widened again inside a kernel is not rounded (excess precision, as C calls it). PyTorch's eager mode
+rounds each result; its compiled kernels do not.
 
-Between convolutions and poolings images stay f32, in whose channel blocks the kernels work.
+Images between convolutions and pooling stay f32, the type of the blocked kernels.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from graphwright.records import dataclass, replace
 
 HALVES: Final = frozenset({F16, BF16})
 IN_F32: Final = (MatMul, MaxPool, AveragePool, Resize, MatMulNBits)
-"""Other ops whose kernels are those of f32."""
+"""Further ops whose kernels compute in f32."""
 
 
 @dataclass(frozen=True)
 class WidenHalves(Pass):
-    """``in_bf16``: whether products of bf16 stay such; else their factors are widened too."""
+    """``in_bf16``: whether products of bf16 stay in bf16; otherwise their operands are widened too."""
 
     in_bf16: bool = True
     name: str = "widen_halves"
@@ -51,7 +52,7 @@ class WidenHalves(Pass):
         return record.counts.total() > before
 
     def _widened(self, node: Node, b: Builder) -> Value | None:
-        """What takes the place of the result of ``node``; None where it stays."""
+        """The replacement of the result of ``node``; None if it stays."""
         op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
         if not dtypes & HALVES or len(node.outputs) != 1:
             return None
@@ -69,14 +70,14 @@ class WidenHalves(Pass):
 
 
 def _is_arithmetic(op: Op) -> bool:
-    """Whether it computes numbers of numbers, element by element or by reducing axes."""
+    """Whether the op computes elementwise or reduces axes."""
     if Trait.REDUCTION in op.traits:
         return True
     return Trait.ELEMENTWISE in op.traits and op.has_expression() and not isinstance(op, Cast)
 
 
 def _broadcasts(node: Node) -> bool:
-    """Whether it reads a smaller value that is computed: widened by itself, that would be another kernel."""
+    """Whether the node broadcasts a computed operand: widening that would take a kernel of its own."""
     if Trait.REDUCTION in node.op.traits:
         return False
     read = (v for v in node.inputs if v is not None and v.type.dtype in HALVES and not is_constant(v))
@@ -84,7 +85,9 @@ def _broadcasts(node: Node) -> bool:
 
 
 def _convolution(b: Builder, op: Conv, node: Node, in_bf16: bool) -> Value:
-    """In bf16 where its kernel takes two channels at a time; else of f32."""
+    """A convolution in bf16 if its kernel supports it, which processes channels in pairs;
+    otherwise in f32.
+    """
     w = node.operand(1)
     in_bf16 = in_bf16 and w.type.dtype == BF16 and is_constant(w) and op.group == 1
     in_bf16 = in_bf16 and w.type.sizes[1] > MAX_PLANAR_CHANNELS and w.type.sizes[1] % 2 == 0
@@ -95,7 +98,7 @@ def _convolution(b: Builder, op: Conv, node: Node, in_bf16: bool) -> Value:
 
 
 def _wide_constant(b: Builder, value: Value) -> Value:
-    """``value`` in f32: another constant, where it is one."""
+    """``value`` in f32; a constant is converted at compile time."""
     array = constant_array(value, b.module)
     if array is None:
         made: Value = b(Cast(F32), value)
@@ -110,7 +113,9 @@ def _wide(b: Builder, value: Value | None) -> Value | None:
 
 
 def _unrounded(b: Builder, value: Value) -> Value | None:
-    """What ``value`` was rounded from, seen through views, where it is of images or nothing else reads it."""
+    """The f32 value that ``value`` was rounded from, also through views; only for images, or if nothing else
+    reads it.
+    """
     source = value.producer
     if source is None or not (_is_image(value) or used_once(value)):
         return None
@@ -139,17 +144,18 @@ WIDENED = P(Cast, NARROWED, where=lambda op: op.to == F32)
 
 
 def _refusal(m: Match) -> str | None:
-    """A kernel stores what it computes, once: neither what it reads, nor one value as two results."""
-    value, graph = m[X], m.root.graph
+    """A kernel stores each value that it computes once: a result must not be an input of the kernel, or
+    stored twice.
+    """
+    value = m[X]
     if value.type.dtype != F32:
-        return f"it was {value.type.dtype}"
-    is_result = graph is not None and m.root.output in graph.outputs
-    if is_result and graph is not None and (value.producer is None or value in graph.outputs):
-        return "it would be a result that the kernel does not compute"
+        return f"the original value has type {value.type.dtype}"
+    if m.root.output.is_output and (value.producer is None or value.is_output):
+        return "the kernel would return an input, or one value twice"
     return None
 
 
 KEEP_EXCESS_PRECISION = RulePass(
     "keep_excess_precision",
-    (Rule("a rounded value that is widened again", WIDENED, _refusal, lambda b, m: m[X]),),
+    (Rule("narrowing and widening casts", WIDENED, _refusal, lambda b, m: m[X]),),
 )

@@ -142,17 +142,17 @@ def test_a_model_saved_with_external_data_is_read(tmp_path: Path) -> None:
     ("location", "entries", "said"),
     [
         ("missing.bin", {}, "cannot be read"),
-        ("../outside.bin", {}, "leaves the model's folder"),
-        ("inside/../../outside.bin", {}, "leaves the model's folder"),
-        ("{outside}", {}, "leaves the model's folder"),
-        ("C:\\weights.bin", {}, "leaves the model's folder"),
-        ("link.bin", {}, "leaves the model's folder"),
-        ("linked/outside.bin", {}, "leaves the model's folder"),
+        ("../outside.bin", {}, "is outside the folder of the model"),
+        ("inside/../../outside.bin", {}, "is outside the folder of the model"),
+        ("{outside}", {}, "is outside the folder of the model"),
+        ("C:\\weights.bin", {}, "is outside the folder of the model"),
+        ("link.bin", {}, "is outside the folder of the model"),
+        ("linked/outside.bin", {}, "is outside the folder of the model"),
         ("weights.bin", {"offset": 8}, "which has 24"),
         ("weights.bin", {"offset": 10**18}, "which has 24"),
         ("weights.bin", {"offset": -8}, "is not a number of bytes"),
         ("weights.bin", {"offset": "1e3"}, "is not a number of bytes"),
-        ("weights.bin", {"length": 20}, "takes 24 bytes, the entry says 20"),
+        ("weights.bin", {"length": 20}, "takes 24 bytes, but its length is given as 20"),
         ("fifo", {}, "is not a regular file"),
         (".", {}, "is not a regular file"),
         ("nul\0byte", {}, "cannot be read"),
@@ -213,7 +213,7 @@ def test_a_link_to_a_model_does_not_open_other_folders(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(WEIGHT.tobytes())
     (tmp_path / "net/model.onnx").symlink_to("../blobs/model")
     (tmp_path / "net/weights.bin").symlink_to("../secret")
-    with pytest.raises(ModelError, match=f"leaves the model's folder: it is {tmp_path}/secret"):
+    with pytest.raises(ModelError, match=f"is outside the folder of the model: it is {tmp_path}/secret"):
         load(tmp_path / "net/model.onnx")
 
 
@@ -239,7 +239,7 @@ def test_no_other_folder_than_the_named_one_is_open(tmp_path: Path) -> None:
     (tmp_path / "other/weights.bin").write_bytes(WEIGHT.tobytes())
     (tmp_path / "data/link.bin").symlink_to("../other/weights.bin")
     for location in ("../other/weights.bin", f"{tmp_path}/other/weights.bin", "link.bin"):
-        with pytest.raises(ModelError, match="leaves the model's folder"):
+        with pytest.raises(ModelError, match="is outside the folder of the model"):
             load(open_model(external(tmp_path / "model", location), tmp_path / "data"))
     with pytest.raises(ModelError, match="cannot be read"):
         load(open_model(external(tmp_path / "model", "weights.bin"), tmp_path / "nowhere"))

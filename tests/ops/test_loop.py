@@ -321,7 +321,7 @@ BAD = {
     ),
     "a body's input too many": (
         changed(accumulating(3, (2,)), lambda g: g.input.append(info("q", (2,)))),
-        "receives 3 inputs, it declares 4",
+        "receives 3 inputs, but declares 4",
     ),
     "results too few": (renamed("go"), "its body has 1 outputs for 1 carried values"),
     "a condition that is none": (renamed("g", "g", "s"), "gives f32.2, 3. for the condition"),

@@ -110,7 +110,9 @@ def test_ranks_that_do_not_fit_are_refused() -> None:
     source.graph.node[0].name = "encoder.attention"
     model = gw.compile(source)
     fault = "Attention: Q, K and V need 3 or 4 axes each"
-    with pytest.raises(FeedError, match=rf"^encoder\.attention: the input shapes do not fit the model: {fault}"):
+    with pytest.raises(
+        FeedError, match=rf"^encoder\.attention: the input shapes do not fit the model: {fault}"
+    ):
         model.run({"x0": normal(4), "x1": normal(4), "x2": normal(4)})
     with pytest.raises(gw.ModelError, match=rf"^encoder\.attention: {fault}"):
         gw.compile(source, shapes={"x0": (4,), "x1": (4,), "x2": (4,)})

@@ -114,7 +114,10 @@ def test_inputs_of_open_rank_take_ranges() -> None:
         ({"x": (None, 4, None)}, ("axis 1 of input 'x'", "is 3, not 4")),
         ({"x": (2, 3, None), "y": (None, 3, None), "z": (1,)}, ("there is no input 'z'", "x, y")),
         ({"x": ("1..4", 3)}, ("2 sizes for input 'x', which has 3 axes",)),
-        ({"x": (None, None, 4), "y": (None, None, "W")}, ("axis 2 of input 'y'", "which is 4 on another axis")),
+        (
+            {"x": (None, None, 4), "y": (None, None, "W")},
+            ("axis 2 of input 'y'", "which is 4 on another axis"),
+        ),
         ({"x": (None, None, -1)}, ("axis 2 of input 'x'", "cannot be -1")),
         ({"x": (None, None, "7..3")}, ("axis 2 of input 'x'", "no size is 7 to 3")),
         ({"x": (None, None, "seven..9")}, ("axis 2 of input 'x'", "is not a size", "N=1..16")),

@@ -113,7 +113,7 @@ def test_an_expression_or_decomposition_that_fails(message: str) -> None:
     [
         ("1 / 0", "Mine:y: cannot be read (ZeroDivisionError: division by zero)"),
         ("1 / 0", "mine.py:10"),
-        ("3", "mine.py:10: importing Mine gives int: return what i.emit(...) gives"),
+        ("3", "mine.py:10: importing Mine returned int: return the result of i.emit(...)"),
         ("i.emit(Mine(), i.input(7))", "Mine: input 7 is missing"),
         ("i.emit(Mine(), i.required_attr('axis'))", "attribute 'axis' is missing"),
     ],
@@ -257,7 +257,10 @@ register(Rule("mine", P(Relu, X), check, rewrite), at="{at}")
 """
 RULES = {
     "mine.py:8: check of rule mine raised ZeroDivisionError": ("1 / 0", "return m[X]"),
-    "mine.py:7: check of rule mine gives False: it takes a reason against, or None": ("False", "return m[X]"),
+    "mine.py:7: check of rule mine returned False: it must return a reason against the rewrite, or None": (
+        "False",
+        "return m[X]",
+    ),
     "mine.py:11: rewrite of rule mine raised KeyError": ("None", "return {}[0]"),
     "mine.py:10: rewrite of rule mine returned None instead of a value": ("None", "pass"),
     "rewrite of rule mine returned 2 values for 1 outputs": ("None", "return m[X], m[X]"),

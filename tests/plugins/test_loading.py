@@ -215,5 +215,5 @@ def test_rules_and_mappings_clash() -> None:
 def test_two_ops_that_map_one_node_clash() -> None:
     mapping = '    onnx = {("Relu", 6): lambda i: i.emit(Mapped(), i.input(0))}\n'
     gw.plugins.load(written("mapped.py", OP.format(name="Mapped") + mapping))
-    with pytest.raises(gw.PluginError, match=r"Mapped maps \('Relu', 6\), which Relu maps already"):
+    with pytest.raises(gw.PluginError, match=r"Mapped maps \('Relu', 6\), which Relu already maps"):
         gw.compile(node_model(onnx.helper.make_node("Relu", ["x"], ["y"])))

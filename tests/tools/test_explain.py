@@ -83,7 +83,8 @@ def test_why_not(folder: Path) -> None:
     assert said(package, "--why-not", "product", "relu") == "one kernel computes both: product + relu\n"
     reduction = said(package, "--why-not", "relu", "sum")
     assert reduction.splitlines() == [
-        "relu -> sum: a reduction needs whole rows, but the contraction stores tiles [FUSE_EPILOGUE_REDUCTION]",
+        "relu -> sum: a reduction needs whole rows, but the contraction stores tiles "
+        "[FUSE_EPILOGUE_REDUCTION]",
         "  a reduction needs whole rows, but the contraction stores tiles",
         "  a merge would save 512 B in a run",
     ]

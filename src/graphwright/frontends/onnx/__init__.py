@@ -1,9 +1,10 @@
 """The ONNX frontend: ``load(source) -> Module``.
 
-It reads the protobuf itself, not through onnx-ir: that stops at a model's first fault, where one error is to
-list them all, and its import (0.5 s and more) would be the largest part of a warm compile.
-Opsets 1 to 28 of the default domain; ops are mapped by the ``onnx`` tables of the registered ops, model-local
-functions are inlined, and ops that only the specification defines as functions are expanded.
+It reads the protobuf itself instead of using onnx-ir, which stops at the first fault of a model (here one
+error lists all faults) and whose import time (0.5 s and more) would dominate a warm compilation.
+
+Supports opsets 1 to 28 of the default domain. Ops are mapped by the ``onnx`` tables of registered ops;
+model-local functions are inlined; ops that the specification defines only as functions are expanded.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ from graphwright.support.spelling import did_you_mean, listed
 __all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 
 OVERRIDABLE = "graphwright.overridable_inputs"
-"""Metadata key: JSON list of inputs with a default value, which were made constants."""
+"""Metadata key: JSON list of inputs that have a default value and were made constants."""
 
 Shapes = Mapping[str, Sequence[Binding]]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A parsed model, and the still empty module whose pool has begun to hash the model's weights."""
+    """A parsed model, and an empty module whose constant pool has started to hash the weights
+    of the model.
+    """
 
     model: onnx.ModelProto
     folder: Folder
@@ -50,9 +53,11 @@ class Opened:
 
 
 def open_model(source: Source, external_data: Path | None = None) -> Opened:
-    """Parse ``source``, so that :func:`load` finds its weights hashed. Raises ModelError.
+    """Parse ``source`` and start to hash its weights, before :func:`load` needs them. Raises
+    ModelError.
 
-    ``external_data`` is a folder where external data may lie beside the model's own.
+    ``external_data``: a folder, in addition to that of the model, that may contain external
+    data.
     """
     model, folder = read(source, external_data)
     module = Module()
@@ -69,22 +74,24 @@ def load(
     outputs: Sequence[str] | None = None,
     keep_foreign: bool = False,
 ) -> Module:
-    """Read an ONNX model (a path, bytes, an open file or a ModelProto) into a module with the entry ``main``.
+    """Read an ONNX model (a path, bytes, an open binary file or a ModelProto) into a module with the entry
+    ``main``.
 
-    ``shapes`` gives sizes of inputs: a number fixes a size, and every other size of the same name with it; a
-    text makes it symbolic under that name, shared by name; None keeps what the model says. ``constants``
-    replaces inputs by arrays, numbers or lists. With ``outputs``, names of nodes' outputs, only what they
-    need is read; if some are no node's, all is (:func:`graphwright.passes.interface.keep_outputs` finds those
-    inside of functions). ``keep_foreign`` keeps nodes that no op here can be written back for as they are
-    (:class:`graphwright.ir.foreign.Foreign`). Ops must be registered before: ``graphwright.ops.load()``
-    registers the built-in ones. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
+    ``shapes`` gives sizes of inputs: a number fixes a size and all sizes of the same name; a text makes it
+    symbolic under that name, shared by name; None keeps the size of the model. ``constants`` replaces inputs
+    by arrays, numbers or lists. With ``outputs``, names of node outputs, only the nodes that they need are
+    read; if a name is not a node output, all nodes are (:func:`graphwright.passes.interface.keep_outputs`
+    finds values inside functions). ``keep_foreign`` keeps nodes that cannot be exported to ONNX again as they
+    are (:class:`graphwright.ir.foreign.Foreign`).
+
+    Ops must be registered first: ``graphwright.ops.load()`` registers the built-in ones. Raises
+    :class:`~graphwright.errors.ModelError` with all faults of the model.
     """
     opened = source if isinstance(source, Opened) else open_model(source)
     report = Report()
     try:
-        with deep_calls(
-            min(len(opened.model.functions), MAX_DEPTH)
-        ):  # subgraphs nest less deep in a protobuf
+        # protobuf limits the nesting of subgraphs, but not of function calls
+        with deep_calls(min(len(opened.model.functions), MAX_DEPTH)):
             _read_model(opened, report, shapes or {}, constants or {}, outputs, keep_foreign)
     except Fault as fault:
         report.add(fault, "the model")
@@ -132,7 +139,9 @@ def _read_model(
 def _inputs(
     opened: Opened, report: Report, constants: Mapping[str, Any]
 ) -> tuple[dict[str, onnx.ValueInfoProto], dict[str, onnx.ValueInfoProto]]:
-    """All inputs by name, and those without a default value; the others are noted in the metadata."""
+    """All inputs by name, and those without a default value. Inputs with a default are noted
+    in the metadata.
+    """
     graph = opened.model.graph
     initial = {text(t.name) for t in graph.initializer}
     initial |= {text(t.values.name) for t in graph.sparse_initializer}
@@ -171,7 +180,7 @@ def _read_input(
 def _wanted(
     graph: onnx.GraphProto, outputs: Sequence[str] | None
 ) -> tuple[Sequence[onnx.NodeProto], list[str], set[str]]:
-    """The nodes that ``outputs`` need, the names of the outputs, and names that only other nodes read."""
+    """The nodes that ``outputs`` need, the output names, and names that only other nodes read."""
     own = [info.name for info in graph.output]
     producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     if outputs is None or not all(name in producers or name in own for name in outputs):
@@ -195,7 +204,9 @@ def _check_names(
     shapes: Shapes,
     constants: Mapping[str, Any],
 ) -> None:
-    """Refuse ``shapes`` and ``constants`` of what is not an input, and shapes of inputs with a default."""
+    """Report names in ``shapes`` and ``constants`` that are not inputs, and shapes of inputs with a default
+    value.
+    """
     for what, given, known in (("shapes", shapes, data), ("constants", constants, named)):
         unknown = [name for name in given if name not in known]
         if unknown:
@@ -205,10 +216,10 @@ def _check_names(
 
 
 def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: Any) -> None:
-    """A named size that a constant decides is the same wherever the name occurs."""
+    """Bind the named sizes of an input to the shape of its constant, wherever these names occur."""
     try:
         sizes = np.shape(value)
-    except ValueError:  # a ragged list, which is no tensor at all
+    except ValueError:  # a ragged list
         return
     dims = info.type.tensor_type.shape.dim
     for dim, size in zip(dims, sizes, strict=False) if len(dims) == len(sizes) else ():
@@ -217,11 +228,13 @@ def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: 
 
 
 def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[Binding]) -> None:
-    """Check sizes against the declared ones; a number for a named size holds wherever the name occurs."""
+    """Check given sizes against the declared ones; a number for a named size binds the name everywhere."""
     name, declared = text(info.name), info.type.tensor_type
     hint = f"the input is {name} {_shape_text(info)}"
     if declared.HasField("shape") and len(declared.shape.dim) != len(sizes):
-        raise Fault("shapes", f"{name!r} has {len(declared.shape.dim)} sizes, {len(sizes)} are given", hint)
+        raise Fault(
+            "shapes", f"{name!r} has rank {len(declared.shape.dim)}, but {len(sizes)} sizes are given", hint
+        )
     for size in sizes:
         if not isinstance(size, int | str | None) or isinstance(size, bool):
             raise Fault("shapes", f"{size!r} is not a size of {name!r}", "give a number, a name, or None")
@@ -230,7 +243,7 @@ def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[
     for dim, size in zip(declared.shape.dim, sizes, strict=False):
         fixed = dim.dim_value if dim.WhichOneof("value") == "dim_value" else 0
         if fixed > 0 and size is not None and size != fixed:
-            raise Fault("shapes", f"{name!r} has a fixed size of {fixed}, it cannot be {size}", hint)
+            raise Fault("shapes", f"{name!r} has a fixed size of {fixed}, which cannot become {size}", hint)
         if isinstance(size, int) and usable_name(dim):
             reader.dims.bind(usable_name(dim), size)
 

@@ -25,13 +25,13 @@ _PLAIN: dict[int, Callable[[onnx.AttributeProto], Any]] = {
 
 
 def type_name(kind: int) -> str:
-    """``INTS`` and so on."""
+    """The name of an attribute type, such as ``INTS``."""
     names: dict[int, str] = {number: name for name, number in A.AttributeType.items()}
     return names.get(kind, f"type {kind}")
 
 
 def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
-    """An int, float, str, tuple of those, array, tuple of arrays, or the dtype that stands for a type."""
+    """The value as an int, float, str, tuple of those, array, tuple of arrays, or, for a type, a DType."""
     kind = attribute.type
     if kind in _PLAIN:
         return _PLAIN[kind](attribute)
@@ -44,11 +44,11 @@ def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
     if kind == A.TYPE_PROTO:
         return dtype_of_proto(attribute.tp)
     name = text(attribute.name)
-    raise Fault("attribute", f"attribute {name!r} is of {type_name(kind)}, which is not a value here")
+    raise Fault("attribute", f"attribute {name!r} has type {type_name(kind)}, which is not supported here")
 
 
 def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSchema) -> None:
-    """Refuse attributes that the op does not have, that have another type, or that are missing."""
+    """Raise Fault for attributes that the op does not have, that have another type, or that are missing."""
     call, known = _attribute_rules(schema)
     for name, attribute in given.items():
         if name not in known:
@@ -56,7 +56,9 @@ def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSc
             raise Fault("attribute", f"{call} has no attribute {name!r}", f"its attributes are: {listed}")
         wanted = known[name][0]
         if attribute.type != wanted:
-            message = f"attribute {name!r} is of {type_name(attribute.type)}, {type_name(wanted)} is wanted"
+            message = (
+                f"attribute {name!r} has type {type_name(attribute.type)} instead of {type_name(wanted)}"
+            )
             raise Fault("attribute", message, "export the model again")
     for name, (_, is_required) in known.items():
         if is_required and name not in given:
@@ -65,7 +67,7 @@ def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSc
 
 @cache
 def _attribute_rules(schema: defs.OpSchema) -> tuple[str, dict[str, tuple[int, bool]]]:
-    """What ``schema`` is called, and each attribute's type and whether it is required: read once."""
+    """The name of ``schema``, and the type of each attribute and whether it is required. Cached."""
     known: Any = schema.attributes  # onnx's stubs do not say that types are enums
     rules = {name: (declared.type.value, declared.required) for name, declared in known.items()}
     return f"{schema.name}-{schema.since_version}", rules

@@ -1,4 +1,6 @@
-"""What a node's op means: a function of the model, an op's import function, or the specification's body."""
+"""Resolves the op of a node to a function of the model, an import function, or a function body of the
+specification.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ ADOPTED: Mapping[tuple[str, str], tuple[int, Mapping[str, int]]] = {
 
 
 class Unsupported(Exception):
-    """The op means nothing here; :meth:`Catalogue.list_unsupported` says which ones do not."""
+    """The op cannot be resolved; :meth:`Catalogue.list_unsupported` reports all such nodes."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """One of: ``function`` to inline, ``mapping`` to call, or ``schema`` with a body to expand."""
+    """How an op is translated: inline ``function``, call ``mapping``, or expand the body of ``schema``."""
 
     key: Key
     version: int
@@ -57,14 +59,16 @@ class Catalogue:
                 )
 
     def meaning(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Meaning:
-        """What the node's op means under these opsets; a function of the model comes first."""
+        """Resolve the op of ``node`` under these opsets; functions of the model take precedence. Raises
+        Unsupported, Fault.
+        """
         key = (domain_of(text(node.domain)), text(node.op_type), text(node.overload))
         domain, op_type, _ = key
         version = self._version(domain, opsets)
         if key in self._functions:
             return Meaning(key, version or 1, function=self._functions[key])
         if version is None:
-            hint = "the model lacks an opset_import: export it again"
+            hint = "the model lacks an opset_import entry: export it again"
             raise Fault("opset", f"{op_type}: the model imports no opset of domain {domain!r}", hint)
         mapping, schema = self._mappings.find(domain, op_type, version), schema_of(domain, op_type, version)
         if mapping is None and (domain, op_type) in ADOPTED:
@@ -75,15 +79,15 @@ class Catalogue:
         return Meaning(key, version, mapping=mapping, schema=schema)
 
     def _version(self, domain: str, opsets: Mapping[str, int]) -> int | None:
-        """The opset of ``domain``. A domain beside ONNX's own that the model does not import is taken at its
-        newest version, as ONNX Runtime does; None where no op of it is known.
+        """The opset version of ``domain``. A custom domain that the model does not import gets the newest
+        known version, as in ONNX Runtime; None if no op of it is known.
         """
         version = opsets.get(domain)
         return self._mappings.newest(domain) if version is None and domain else version
 
     def list_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> bool:
-        """Report every node of ``nodes``, their subgraphs and functions, whose op is not supported; whether
-        there is one.
+        """Report every unsupported node among ``nodes``, their subgraphs and functions. Returns whether there
+        is one.
         """
         found = False
         visited: set[Key] = set()
@@ -94,12 +98,9 @@ class Catalogue:
                 function = self.meaning(node, versions).function
                 if function is not None and (key := self.meaning(node, versions).key) not in visited:
                     visited.add(key)
-                    inner = (
-                        opset_versions((text(o.domain), o.version) for o in function.opset_import) or versions
-                    )
-                    pending += [
-                        (child, inner, f"{trail}{node_name(node)}/") for child in reversed(function.node)
-                    ]
+                    imports = ((text(o.domain), o.version) for o in function.opset_import)
+                    inner, path = opset_versions(imports) or versions, f"{trail}{node_name(node)}/"
+                    pending += [(child, inner, path) for child in reversed(function.node)]
             except Unsupported:
                 self.list_one(node, versions, trail)
                 found = True
@@ -113,7 +114,7 @@ class Catalogue:
         """Report a node whose op is not supported."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)
-        hint = "load a plugin that maps it (--plugin FILE), or give the model a function of that name"
+        hint = "load a plugin that maps it (--plugin FILE), or add a function of that name to the model"
         if domain == "com.microsoft.nchwc":
             hint = (
                 "ONNX Runtime saved the model for one processor: give the original, or save it "
@@ -121,14 +122,14 @@ class Catalogue:
             )
         if versions:
             known = ", ".join(map(str, versions))
-            hint = f"known are versions {known}: convert the model to opset {versions[0]} or later"
+            hint = f"supported versions are {known}: convert the model to opset {versions[0]} or later"
         name = f"{domain}.{op_type}" if domain else op_type
         version = self._version(domain, opsets)
         self._report.unsupported(f"{name} at opset {version}", hint, trail + node_name(node))
 
 
 def node_name(node: onnx.NodeProto) -> str:
-    """The node's name, or its op and first output."""
+    """The name of the node, or its op and first output."""
     first = next((output for output in node.output if output), "")
     for candidate in (node.name, f"{node.op_type}:{first}"):
         if candidate:

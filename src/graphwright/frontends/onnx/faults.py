@@ -1,4 +1,4 @@
-"""Faults met while a model is read: gathered, so that one error lists all of them."""
+"""Collects the faults of a model while it is read, so that one error lists all of them."""
 
 from __future__ import annotations
 
@@ -10,44 +10,51 @@ from graphwright.records import dataclass, field
 from graphwright.support.spelling import counted
 
 NAMED_NODES = 3
-"""How many nodes an unsupported op's message names."""
+"""Nodes that the message about an unsupported op names."""
 
 
 class Fault(Exception):
-    """One fault at one place of the source model; import goes on after it."""
+    """One fault at one place of the source model. Reading continues after it."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.code, self.message, self.hint = code, message, hint
 
     def at(self, where: str) -> Diagnostic:
+        """The fault as a diagnostic at ``where``."""
         return Diagnostic(self.code, terminal(self.message, 2000), terminal(where), terminal(self.hint, 2000))
 
 
 class Poisoned(Exception):
-    """A value is missing because of a fault that was reported already."""
+    """A value is missing because of a fault that was already reported."""
 
 
 def text(value: str | bytes) -> str:
-    """A protobuf string, which the parser hands out as bytes where it is not UTF-8."""
+    """A protobuf string as str. The parser returns bytes where it is not UTF-8, which raises Fault."""
     if isinstance(value, str):
         return value
-    raise Fault("text", f"{value!r} is not UTF-8", "the file is damaged, or its writer does not follow ONNX")
+    raise Fault(
+        "text",
+        f"{value!r} is not UTF-8",
+        "the file is damaged, or its exporter violates the ONNX specification",
+    )
 
 
 @dataclass
 class Report:
-    """All faults of one import; unsupported ops are gathered by op."""
+    """All faults of one import; unsupported ops are grouped by op."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     cause: Exception | None = None
-    """The first exception that was not raised as a fault: for whoever debugs an import function."""
+    """The first exception that is not a Fault, for debugging of import functions."""
     _unsupported: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, fault: Fault, where: str = "") -> None:
+        """Add ``fault`` at ``where``."""
         self.diagnostics.append(fault.at(where))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Add diagnostics."""
         self.diagnostics.extend(diagnostics)
 
     def unsupported(self, op: str, hint: str, node: str) -> None:
@@ -55,7 +62,7 @@ class Report:
         self._unsupported.setdefault((op, hint), []).append(node)
 
     def raise_if_any(self) -> None:
-        """A ModelError with all faults, unsupported ops first, the most frequent one leading."""
+        """Raise ModelError with all faults: first unsupported ops, the most frequent first."""
         ranked = sorted(self._unsupported.items(), key=lambda item: -len(item[1]))
         found = [_unsupported(op, hint, nodes) for (op, hint), nodes in ranked]
         if found or self.diagnostics:

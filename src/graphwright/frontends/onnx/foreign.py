@@ -1,5 +1,5 @@
-"""Nodes that stay as they are, for models that are written as ONNX again: ops of other domains, which engines
-have kernels for that know no other form of them, and ops that have no way back.
+"""Nodes that are kept as they are, in models that are exported to ONNX again: ops of other domains, for which
+engines have kernels, and ops that have no export.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.types import TensorType
 
 WRITTEN_OPSET = 21
-"""The opset that models are written in; ops that are other ones there are not kept."""
+"""The opset that models are exported with. Ops that changed since the opset of the model are not kept."""
 Attributes = Callable[[onnx.NodeProto, Scope], Mapping[str, Attribute]]
 
 
 class ForeignNodes:
-    """Which nodes of a model are kept, and what is declared of their results."""
+    """Decides which nodes of a model are kept, and knows the declared types of their results."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         infos = [*graph.value_info, *graph.output]
         self._infos = {info.name: info for info in infos if info.type.WhichOneof("value")}
 
     def wants(self, meaning: Meaning, graph: Graph, last: Node | None) -> bool:
-        """Whether a node of this meaning is kept; the nodes behind ``last`` are what it was translated to."""
+        """Whether a node with this meaning is kept. The nodes after ``last`` are its translation."""
         domain, op_type, _ = meaning.key
         if meaning.mapping is not None and is_plugin_op(meaning.mapping):
             return False
         if domain:
             return True
-        if all(type(node.op).to_onnx is not None for node in _behind(graph, last)):
+        if all(type(node.op).to_onnx is not None for node in _after(graph, last)):
             return False
         own, written = (
             schema_of("", op_type, v) for v in (meaning.version, max(meaning.version, WRITTEN_OPSET))
@@ -45,8 +45,8 @@ class ForeignNodes:
         return own is not None and written is not None and own.since_version == written.since_version
 
     def declared(self, node: onnx.NodeProto, dims: Dims) -> list[TensorType | None] | None:
-        """What the model declares of the results of a node of an op that is not known; None where it does
-        not.
+        """The declared types of the results of an unsupported node; None if the model does not declare them
+        all.
         """
         if not domain_of(text(node.domain)) or not all(n in self._infos for n in node.output if n):
             return None
@@ -60,7 +60,7 @@ class ForeignNodes:
         scope: Scope,
         attributes: Attributes,
     ) -> list[Value | None]:
-        """The node as it is; ``types`` of its results by position."""
+        """A Foreign node that holds ``node``; ``types`` are those of its results, by position."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         given = [each.proto for each in attributes(node, scope).values()]
         if any(proto.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for proto in given):
@@ -72,7 +72,7 @@ class ForeignNodes:
         kept.output.extend("result" if there else "" for there in present)
         found = tuple(t for t, there in zip(types, present, strict=False) if there and t is not None)
         if not found:
-            raise Fault("outputs", f"{op_type} gives nothing that is read")
+            raise Fault("outputs", f"no result of {op_type} is used")
         version = scope.frame.opsets.get(domain, 1)
         content = kept.SerializeToString(deterministic=True).hex()
         made = scope.builder(Foreign(op_type, domain, version, content, found), *inputs, known=found)
@@ -81,12 +81,12 @@ class ForeignNodes:
 
 
 def discard(graph: Graph, last: Node | None) -> None:
-    """Erase the nodes behind ``last``, which nothing reads."""
-    for node in reversed(list(_behind(graph, last))):
+    """Erase the nodes after ``last``, which have no readers."""
+    for node in reversed(list(_after(graph, last))):
         graph.erase(node)
 
 
-def _behind(graph: Graph, last: Node | None) -> list[Node]:
+def _after(graph: Graph, last: Node | None) -> list[Node]:
     found: list[Node] = []
     for node in reversed(graph):
         if node is last:

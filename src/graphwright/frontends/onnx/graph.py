@@ -1,4 +1,4 @@
-"""Graphs, subgraphs and functions of an ONNX model, read into a module."""
+"""Reads graphs, subgraphs and functions of an ONNX model into a module."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
 MAX_INLINED = 50_000
-"""Nodes out of functions: a few that call each other twice would grow without end."""
+"""Limit on nodes from inlined functions: a few functions that call each other twice grow exponentially."""
 
 
 class OutOfBudget(ModelError):
-    """Reading stops here; every other fault leaves the rest to be read."""
+    """Stops reading; after any other fault, reading continues."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function; ``source`` names the source node where the model does not hold the body."""
+    """One call of a function. ``source``: the source node of the whole body, if the body comes from the
+    specification.
+    """
 
     function: onnx.FunctionProto
     key: Key
@@ -49,7 +51,7 @@ class Call:
 
 
 class GraphReader:
-    """Reads graphs of one model into one module; faults go to ``report``, and reading goes on."""
+    """Reads the graphs of one model into one module. Faults go to ``report``, and reading continues."""
 
     def __init__(
         self,
@@ -61,52 +63,53 @@ class GraphReader:
         self.module, self.report, self._foreign = module, report, foreign
         self.dims = Dims(module.symbols)
         self._unsupported: list[tuple[onnx.NodeProto, Mapping[str, int], str]] = []
-        """Nodes that were met whose ops are not supported, with their opsets and the trail of calls."""
+        """Unsupported nodes so far, with their opsets and the path of function calls."""
         self._catalogue = Catalogue(functions, report)
         self._inlined = 0
 
     @property
     def incomplete(self) -> bool:
-        """Whether a node was met whose op is not supported."""
+        """Whether a node with an unsupported op was found."""
         return bool(self._unsupported)
 
     def list_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
-        """Report every unsupported op of the model, in code as well that reading did not reach.
+        """Report every unsupported op of the model, also in parts that were not read.
 
-        What was met in a body that the specification gives an op is in no code of the model.
+        Ops inside function bodies of the specification are not part of the model, and are reported only if
+        there is nothing else.
         """
         if not self._catalogue.list_unsupported(graph.node, opsets):
             for node, versions, trail in self._unsupported:
                 self._catalogue.list_one(node, versions, trail)
 
     def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
-        """Add ``nodes`` to the scope's graph, producers first."""
-        ordered, circle, behind = in_order(nodes, scope.values.keys() | scope.initializers.keys())
-        for node in circle:
+        """Add ``nodes`` to the graph of ``scope``, in topological order."""
+        ordered, cycle, dependents = in_order(nodes, scope.values.keys() | scope.initializers.keys())
+        for node in cycle:
             fault = Fault("cycle", "the node depends on its own output", "export the model again")
             self.report.add(fault, _place(node, scope))
-        for node in (*circle, *behind):
+        for node in (*cycle, *dependents):
             self._poison(node, scope)
         for node in ordered:
             self._read_node(node, scope)
 
     def read_initializers(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Make initialisers known to the scope; each becomes a constant when something reads it."""
+        """Add initializers to the scope. Each becomes a constant when it is first read."""
         replaced = scope.values.keys() | scope.initializers.keys()
         for proto in (*graph.initializer, *graph.sparse_initializer):
             named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
             try:
                 name = text(named.name)
             except Fault as fault:
-                self.report.add(fault, "an initialiser")
+                self.report.add(fault, "an initializer")
                 continue
-            if name in replaced:  # by the caller's constant, or an input that failed
+            if name in replaced:  # by a constant of the caller, or a faulty input
                 continue
             if scope.initializers.setdefault(name, proto) is not proto:
-                self.report.add(Fault("duplicate-name", "the initialiser occurs twice", "keep one"), name)
+                self.report.add(Fault("duplicate-name", "the initializer occurs twice", "keep one"), name)
 
     def read_outputs(self, names: Sequence[str], scope: Scope, what: str) -> list[Value] | None:
-        """Values of a graph's outputs; None where one failed."""
+        """The values of the outputs ``names``; None if one failed."""
         values: list[Value] = []
         for raw in names:
             try:
@@ -124,12 +127,13 @@ class GraphReader:
     def read_region(
         self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType] = ()
     ) -> tuple[Graph, list[Value]]:
-        """A subgraph as a closed region, and the outer values that became its last inputs.
+        """Read a subgraph as a closed region. Returns it, and the outer values that are its last inputs
+        (captures).
 
-        ``receives`` are the types of its own inputs, instead of what it declares.
+        ``receives``: types of its own inputs that replace the declared ones.
         """
         if receives and len(receives) != len(proto.input):
-            given = f"{len(receives)} inputs, it declares {len(proto.input)}"
+            given = f"{len(receives)} inputs, but declares {len(proto.input)}"
             raise Fault("import", f"{name!r} receives {given}", "export the model again")
         module, constraints = self.module, dict(self.module.symbols.constraints)
         builder = Builder(module, Graph(name), sources=outer.builder.sources)
@@ -141,14 +145,14 @@ class GraphReader:
         names = [info.name for info in proto.output]
         outputs = self._read_body(proto, scope, names, name)
         builder.graph.set_outputs(outputs, [text(n) for n in names])
-        # What a region assumes holds when it runs, and that is not known here.
+        # constraints inside a region hold only if it runs, which is not known here
         module.symbols.constraints = constraints
         return builder.graph, list(scope.captured)
 
     def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
-        """A subgraph without inputs read into the outer graph itself."""
+        """Read a subgraph without inputs into the outer graph. Returns its outputs."""
         if proto.input:
-            raise Fault("import", f"{name!r} has inputs and cannot run in place")
+            raise Fault("import", f"{name!r} has inputs and cannot be inlined")
         scope = Scope(outer.builder, outer.frame, outer.folder, outer, outer.depth + 1)
         return self._read_body(proto, scope, [info.name for info in proto.output], name)
 
@@ -189,7 +193,7 @@ class GraphReader:
             self._unsupported.append((node, scope.frame.opsets, scope.frame.trail))
         except SymbolError as error:
             self.report.add(Fault("size", str(error)), place)
-        except Exception as error:  # an import function met what ONNX rules out
+        except Exception as error:  # invalid in a way that the import function does not check
             self.report.cause = self.report.cause or error
             self.report.add(_malformed(error), place)
         finally:
@@ -198,7 +202,9 @@ class GraphReader:
     def _import(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
         self._inlined += bool(scope.frame.calls)
         if self._inlined > MAX_INLINED:
-            fault = Fault("budget", f"the model's functions make more than {MAX_INLINED} nodes")
+            fault = Fault(
+                "budget", f"inlining the functions of the model gives more than {MAX_INLINED} nodes"
+            )
             raise OutOfBudget(fault.at(place))
         try:
             meaning = self._catalogue.meaning(node, scope.frame.opsets)
@@ -238,7 +244,7 @@ class GraphReader:
         attributes: dict[str, Attribute],
         scope: Scope,
     ) -> list[Value | None]:
-        """A call of the body that the specification gives the op. Raises Unsupported where there is none."""
+        """Inline the function body of the specification. Raises Unsupported if there is none."""
         if meaning.schema is None:
             raise Unsupported
         body = _body(meaning.schema, node, inputs, attributes, meaning.version)
@@ -254,7 +260,9 @@ class GraphReader:
         return self._call(Call(body, meaning.key, node, inputs, defaults | attributes, source), scope)
 
     def _operands(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
-        """Inputs without absent ones at the end; Poisoned, with all faults reported, where one failed."""
+        """The inputs without trailing absent ones. Reports all faults, then raises Poisoned,
+        if one failed.
+        """
         inputs: list[Value | None] = []
         complete = True
         for name in node.input:
@@ -277,13 +285,13 @@ class GraphReader:
         if key in calls:
             chain = " -> ".join(name for _, name, _ in (*calls[calls.index(key) :], key))
             raise Fault(
-                "recursion", f"functions call each other in a circle: {chain}", "unroll the recursion"
+                "recursion", f"functions call each other recursively: {chain}", "unroll the recursion"
             )
         if len(call.inputs) > len(function.input):
-            given = f"{len(function.input)} inputs, {len(call.inputs)} are given"
+            given = f"{len(function.input)} inputs, but {len(call.inputs)} are given"
             raise Fault("inputs", f"function {key[1]} takes {given}")
         opsets = opset_versions((text(o.domain), o.version) for o in function.opset_import)
-        if call.source:  # the specification leaves out what follows from the model
+        if call.source:  # bodies of the specification omit opsets that the model imports
             opsets = {**scope.frame.opsets, **opsets}
         attributes = {text(a.name): Attribute(a, scope) for a in function.attribute_proto}
         attributes.update(call.attributes)
@@ -295,9 +303,8 @@ class GraphReader:
             f"{_place(call.node, scope)}/",
             source,
         )
-        outer = (
-            scope if call.source else None
-        )  # it holds the node's own subgraphs, which may read outer values
+        # a body of the specification contains the subgraphs of the node, which may read outer values
+        outer = scope if call.source else None
         body = Scope(scope.builder, frame, scope.folder, outer, scope.depth + 1)
         for position, name in enumerate(function.input):
             body.bind(text(name), call.inputs[position] if position < len(call.inputs) else None)
@@ -320,7 +327,7 @@ class GraphReader:
             value = values[position] if position < len(values) else None
             if value is None:
                 raise Fault(
-                    "outputs", f"{text(node.op_type)} does not compute its output {position}", "drop it"
+                    "outputs", f"{text(node.op_type)} does not compute its output {position}", "remove it"
                 )
             scope.bind(name, value)
             if not value.name:
@@ -328,7 +335,9 @@ class GraphReader:
 
 
 def _imported(mapping: Import, importer: OnnxNode) -> Any:
-    """What an import function makes of a node; what a user's own raises is noted with its file and line."""
+    """The result of an import function. An exception from a user's function gets a note with
+    file and line.
+    """
     if not is_plugin_op(mapping):
         return mapping(importer)
     try:
@@ -338,32 +347,42 @@ def _imported(mapping: Import, importer: OnnxNode) -> Any:
         raise
     values = [made] if isinstance(made, Value) else made
     if not isinstance(values, list | tuple) or not all(isinstance(v, Value | None) for v in values):
-        message = f"importing {importer.op_type} gives {type(made).__name__}: return what i.emit(...) gives"
+        message = (
+            f"importing {importer.op_type} returned {type(made).__name__}: return the result of i.emit(...)"
+        )
         raise ModelError(Diagnostic("plugin", message, defined_at(mapping)))
     return made
 
 
 def _malformed(error: Exception) -> Fault:
-    hint = next(iter(getattr(error, "__notes__", ())), "its inputs or attributes break ONNX's rules")
+    hint = next(
+        iter(getattr(error, "__notes__", ())), "its inputs or attributes violate the ONNX specification"
+    )
     return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
 
 
 def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
-    """Keep what the node's metadata asks of fusion. A Fault where its function asks otherwise."""
+    """Keep the fusion hint in the metadata of the node. Raises Fault if another node from the same source has
+    another hint.
+    """
     hint = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == KEY), None)
     if hint is None:
         return
     if not hint:
-        raise Fault("hint", f"the metadata {KEY} is empty", hint=f"name a group, or give {NEVER}")
+        raise Fault("hint", f"the metadata {KEY} is empty", hint=f"give the name of a group, or {NEVER}")
     (source,) = scope.builder.sources
     known = scope.builder.module.hints.setdefault(source, hint)
     if known != hint:
-        message = f"the metadata {KEY} is {hint!r}, and {known!r} on another node that comes from {source}"
-        raise Fault("hint", message, hint="give nodes of one name, or of one function, the same hint")
+        message = (
+            f"the metadata {KEY} is {hint!r} here, but {known!r} on another node that comes from {source}"
+        )
+        raise Fault(
+            "hint", message, hint="give nodes with the same name or in the same function the same hint"
+        )
 
 
 def _note_modules(node: onnx.NodeProto, scope: Scope) -> None:
-    """Keep the modules of PyTorch that the node's metadata puts it in."""
+    """Keep the PyTorch module path in the metadata of the node."""
     held = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == NAME_SCOPES), None)
     if held is not None and (path := modules_of(held)):
         (source,) = scope.builder.sources
@@ -379,7 +398,7 @@ def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None
 
 
 def _attributes(node: onnx.NodeProto, scope: Scope) -> dict[str, Attribute]:
-    """The node's attributes by name, those by reference replaced by what the call gives."""
+    """The attributes by name, with references replaced by the attributes of the call."""
     return {attribute.proto.name: attribute for attribute in _resolved(node, scope)}
 
 
@@ -401,11 +420,11 @@ def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
 
 
 def _need_ranks(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
-    """A fault where an operand has no rank: the specification's body may depend on it."""
+    """Raise Fault if an operand has unknown rank, on which the body of the specification may depend."""
     for name, value in zip(node.input, inputs, strict=False):
         if value is not None and value.type.shape is None:
-            message = f"{node.op_type}: the number of axes of {text(name)!r} is not known"
-            raise Fault("unknown-rank", message, "give the sizes of the model's inputs with shapes=")
+            message = f"{node.op_type}: the rank of {text(name)!r} is not known"
+            raise Fault("unknown-rank", message, "give the shapes of the inputs with shapes=")
 
 
 def _body(
@@ -415,7 +434,7 @@ def _body(
     attributes: Mapping[str, Attribute],
     version: int,
 ) -> onnx.FunctionProto | None:
-    """The specification's own definition of the op in simpler ones, if it has one for these operands."""
+    """The function body of the specification for these operands; None if there is none."""
     resolved = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.input, output=node.output)
     resolved.attribute.extend(a.proto for a in attributes.values())
     types = [type_proto(v.type) if v is not None else onnx.TypeProto() for v in inputs]

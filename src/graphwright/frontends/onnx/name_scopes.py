@@ -1,4 +1,4 @@
-"""The modules of PyTorch that its exporter notes beside each node of ONNX."""
+"""PyTorch module paths, which its ONNX exporter stores in the metadata of each node."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from typing import Final
 
 NAME_SCOPES: Final = "pkg.torch.onnx.name_scopes"
-"""Metadata key of a node: a list of texts as Python prints it. The last is the node's own name, and each one
-before it is a module, called by all attributes from the outermost module on: ``layer1.0.conv1``.
+"""Metadata key of a node. The value is a list of texts as Python prints it: the last is the name of the node,
+and each one before it is the qualified name of a module, such as ``layer1.0.conv1``.
 """
 _MOST: Final = 4096
-"""Characters that are read: the list is a stranger's."""
+"""Longest text that is parsed, as the file is not trusted."""
 _TEXT: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 
 
 def modules_of(name_scopes: str) -> tuple[str, ...]:
-    """``('layer1', '0', 'conv1')`` of ``['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d']``."""
+    """``('layer1', '0', 'conv1')`` for ``['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d']``."""
     if len(name_scopes) > _MOST:
         return ()
     names = [first or second for first, second in _TEXT.findall(name_scopes)]

@@ -1,4 +1,4 @@
-"""One ONNX node as its op's import function sees it."""
+"""One ONNX node, as import functions see it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Regions = Callable[[onnx.GraphProto, Scope, str, Sequence[TensorType]], tuple[Gr
 
 
 class OnnxNode:
-    """An :class:`~graphwright.ir.op.Importer`, made for a node whose operands and attributes are checked."""
+    """An :class:`~graphwright.ir.op.Importer` for a node whose operands and attributes have been checked."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class OnnxNode:
         self._regions, self._inliner = regions, inliner
 
     def input(self, index: int) -> Value:
-        """Input ``index``; a diagnostic if it is absent."""
+        """Input ``index``. Raises Fault if it is absent."""
         value = self.optional(index)
         if value is None:
             raise self.fail(f"input {index} is missing", "export the model again")
@@ -63,12 +63,12 @@ class OnnxNode:
 
     @property
     def output_count(self) -> int:
-        """Number of outputs that the node declares, trailing unused ones included."""
+        """Number of outputs that the node declares, including trailing unused ones."""
         return self._outputs
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """All attributes but graphs by name, each as :meth:`attr` gives it."""
+        """All attributes except graphs, by name, as :meth:`attr` returns them."""
         graphs = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
         return {name: self.attr(name) for name, a in self._attributes.items() if a.proto.type not in graphs}
 
@@ -78,13 +78,13 @@ class OnnxNode:
         return default if given is None else value_of(given.proto, given.scope.folder)
 
     def required_attr(self, name: str) -> Any:
-        """An attribute; a diagnostic if it is absent."""
+        """An attribute. Raises Fault if it is absent."""
         if name not in self._attributes:
             raise self.fail(f"attribute {name!r} is missing", "export the model again")
         return self.attr(name)
 
     def constant(self, index: int) -> Array | None:
-        """Input ``index`` as an array if it is a constant of the source; None if absent or computed."""
+        """Input ``index`` as an array if its elements are known; None if it is absent or computed."""
         value = self.optional(index)
         return None if value is None else self._scope.known(value)
 
@@ -105,26 +105,26 @@ class OnnxNode:
 
     @property
     def builder(self) -> Builder:
-        """At the end of the graph that is being read."""
+        """A builder at the end of the graph that is being read."""
         return self._scope.builder
 
     def declared_ranks(self, name: str) -> list[int | None]:
-        """Ranks that a graph attribute declares for its inputs, None where it does not."""
+        """The ranks that a graph attribute declares for its inputs, None where it declares none."""
         types = [info.type.tensor_type for info in self._graph(name).proto.g.input]
         return [len(type.shape.dim) if type.HasField("shape") else None for type in types]
 
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
-        """A graph attribute as a closed region, and the outer values that became its last inputs."""
+        """A graph attribute as a closed region, and the outer values that are its last inputs (captures)."""
         attribute = self._graph(name)
         return self._regions(attribute.proto.g, attribute.scope, name, receives)
 
     def inline(self, name: str) -> list[Value]:
-        """A graph attribute's nodes added in place, for a branch known to be taken; returns its outputs."""
+        """Inline a graph attribute, for a branch that is known to run; returns its outputs."""
         attribute = self._graph(name)
         return self._inliner(attribute.proto.g, attribute.scope, name)
 
     def fail(self, message: str, hint: str = "") -> Exception:
-        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
+        """For ``raise i.fail("...")``: a fault of this source node. Reading continues with the next node."""
         return Fault("import", f"{self.op_type}: {message}", hint)
 
     def _graph(self, name: str) -> Attribute:
@@ -137,11 +137,13 @@ class OnnxNode:
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> tuple[TensorType, ...]:
-    """Dtypes of the outputs where ranks or elements are not known: what inference gives for some.
+    """The dtypes of the outputs, with unknown rank, inferred from guessed ranks and elements
+    of the inputs.
 
-    Where none will do, the first input's: ops that need so much (resizing, padding) move elements around.
+    If no guess is valid, the dtype of the first input: ops that need so much (resizing, padding) only move
+    elements.
     """
-    for guess in (_ranked, _steered):
+    for guess in (_with_rank, _with_elements):
         for rank in GUESSED_RANKS:
             symbols = SymbolTable()
             guessed = [None if fact is None else guess(fact, rank, symbols) for fact in facts]
@@ -153,21 +155,21 @@ def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> 
                 continue
     first = next((fact for fact in facts if fact is not None), None)
     if first is None:
-        raise Fault("unknown-rank", f"{op.name}: its output's type does not follow from its inputs")
+        raise Fault("unknown-rank", f"{op.name}: the output type cannot be inferred")
     return tuple(TensorType(first.dtype, None) for _ in range(op.output_count()))
 
 
-def _ranked(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
-    """``fact`` with a shape."""
+def _with_rank(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
+    """``fact`` with a guessed shape."""
     if fact.type.shape is not None:
         return fact
     return Fact(TensorType(fact.dtype, tuple(symbols.fresh("d") for _ in range(rank))))
 
 
-def _steered(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
-    """``fact`` with a shape and, if it may be a list of sizes, with elements."""
+def _with_elements(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
+    """``fact`` with a guessed shape and, if it may be a list of sizes, guessed elements."""
     if not (fact.dtype.is_integer or fact.dtype.is_float) or fact.elements or (fact.type.rank or 0) > 1:
-        return _ranked(fact, rank, symbols)
+        return _with_rank(fact, rank, symbols)
     scalar = fact.type.rank == 0
     sizes = tuple(symbols.fresh("e") for _ in range(1 if scalar else rank))
     return Fact(TensorType(fact.dtype, () if scalar else (rank,)), sizes)

@@ -1,4 +1,4 @@
-"""Which import function serves an op of a model: the newest version not above the model's opset."""
+"""Selects the import function for an op: the newest version that is not above the opset of the model."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ OLDEST, NEWEST = 1, 28
 
 
 def domain_of(name: str) -> str:
-    """``ai.onnx`` is the default domain's other name."""
+    """The normalized domain name: ``ai.onnx`` is the default domain."""
     return "" if name == "ai.onnx" else name
 
 
 def opset_versions(imports: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Versions by domain; raises :class:`Fault` for a domain imported twice or a version out of bounds."""
+    """Versions by domain. Raises :class:`Fault` for a domain imported twice or an unsupported version."""
     versions: dict[str, int] = {}
     for name, version in imports:
         domain = domain_of(name)
         if versions.setdefault(domain, version) != version:
-            raise Fault("opset", f"domain {name!r} is imported as {versions[domain]} and as {version}")
+            raise Fault(
+                "opset", f"domain {name!r} is imported with versions {versions[domain]} and {version}"
+            )
     version = versions.get("", OLDEST)
     if not OLDEST <= version <= NEWEST:
         hint = "convert the model: onnx.version_converter.convert_version(model, 21)"
-        raise Fault("opset", f"opset {version} is not supported, {OLDEST} to {NEWEST} are", hint)
+        raise Fault("opset", f"opset {version} is not supported, only {OLDEST} to {NEWEST}", hint)
     return versions
 
 
@@ -46,8 +48,8 @@ class Mappings:
 
     @classmethod
     def collect(cls) -> Mappings:
-        """Gather the ``onnx`` tables; two ops that claim the same entry are a defect: ValueError, or a
-        PluginError where a user's op is one of them.
+        """Collect the ``onnx`` tables of all ops. Raises PluginError if a user's op claims an entry that is
+        already taken, ValueError if a built-in op does.
         """
         table: dict[tuple[str, str], dict[int, Import]] = {}
         claims: dict[tuple[str, str, int], type[Op]] = {}
@@ -70,14 +72,14 @@ class Mappings:
         return max(versions, default=None)
 
     def find(self, domain: str, op_type: str, version: int) -> Import | None:
-        """The newest function not above ``version``."""
+        """The newest import function whose version is at most ``version``."""
         fitting = [function for since, function in self.table.get((domain, op_type), ()) if since <= version]
         return fitting[-1] if fitting else None
 
 
 def _clash(key: tuple[str, int] | tuple[str, int, str], first: type[Op], second: type[Op]) -> Exception:
     own, other = (second, first) if is_plugin_op(second) else (first, second)
-    message = f"{own.name} maps {key}, which {other.name} maps already"
+    message = f"{own.name} maps {key}, which {other.name} already maps"
     if not is_plugin_op(own):
         return ValueError(message)
     hint = "give it another name, or a domain of your own: (name, since_version, domain)"
@@ -86,7 +88,7 @@ def _clash(key: tuple[str, int] | tuple[str, int, str], first: type[Op], second:
 
 @lru_cache(maxsize=4096)
 def schema_of(domain: str, op_type: str, version: int) -> defs.OpSchema | None:
-    """The ONNX specification of an op, if there is one."""
+    """The schema of an op in the ONNX specification; None if there is none."""
     try:
         return defs.get_schema(op_type, version, domain)
     except (defs.SchemaError, TypeError, OverflowError):
@@ -94,17 +96,17 @@ def schema_of(domain: str, op_type: str, version: int) -> defs.OpSchema | None:
 
 
 def has_body(schema: defs.OpSchema, version: int) -> bool:
-    """Whether the specification defines the op by simpler ones."""
+    """Whether the specification defines the op as a function of simpler ops."""
     return any(v <= version for v in (*_plain_bodies(schema), *_depending_bodies(schema)))
 
 
 def schema_function(
     schema: defs.OpSchema, node: onnx.NodeProto, types: Sequence[onnx.TypeProto], version: int
 ) -> onnx.FunctionProto | None:
-    """The specification's body of an op for these operands: the newest not above ``version``."""
+    """The newest function body in the specification, up to ``version``, for these operand types."""
     plain = [v for v in _plain_bodies(schema) if v <= version]
     depending = [v for v in _depending_bodies(schema) if v <= version]
-    source: Any = schema  # onnx's stubs lack what follows
+    source: Any = schema  # the methods below are missing in the stubs of onnx
     if plain:
         body = source.get_function_with_opset_version(max(plain))
     elif depending:

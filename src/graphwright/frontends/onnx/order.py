@@ -1,4 +1,4 @@
-"""Nodes in an order where producers come first: ONNX demands it, and not every writer keeps it."""
+"""Topological order of nodes: ONNX requires it, but not every exporter complies."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import onnx
 def in_order(
     nodes: Sequence[onnx.NodeProto], known: Container[str]
 ) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto], list[onnx.NodeProto]]:
-    """``nodes`` with producers first, else in their order (Kahn, 1962); those on a cycle; those behind one.
+    """Sort ``nodes`` topologically, stable otherwise (Kahn, 1962). Returns the sorted nodes, nodes on a
+    cycle, and nodes that depend on one.
 
-    ``known`` are names that need no producer among the nodes.
+    ``known``: names that need no producer among the nodes.
     """
     producer = {n: index for index, node in enumerate(nodes) for n in node.output if n and n not in known}
     needs = [{producer[n] for n in reads(node) if n in producer} for node in nodes]
@@ -25,13 +26,15 @@ def in_order(
             readers[source].add(index)
     ordered = _peel(needs, readers, set(range(len(nodes))))
     stuck = set(range(len(nodes))) - set(ordered)
-    behind = set(_peel(readers, needs, stuck))
-    circle = [node for i, node in enumerate(nodes) if i in stuck and i not in behind]
-    return [nodes[i] for i in ordered], circle, [nodes[i] for i in sorted(behind)]
+    dependents = set(_peel(readers, needs, stuck))
+    cycle = [node for i, node in enumerate(nodes) if i in stuck and i not in dependents]
+    return [nodes[i] for i in ordered], cycle, [nodes[i] for i in sorted(dependents)]
 
 
 def _peel(needs: Sequence[set[int]], readers: Sequence[set[int]], among: set[int]) -> list[int]:
-    """Members of ``among`` in an order where each comes after all that it needs there, the smallest first."""
+    """Members of ``among`` in topological order, smallest index first; members on or after cycles are left
+    out.
+    """
     waiting = {index: len(needs[index] & among) for index in among}
     ready = [index for index, count in waiting.items() if not count]
     heapify(ready)
@@ -47,7 +50,7 @@ def _peel(needs: Sequence[set[int]], readers: Sequence[set[int]], among: set[int
 
 
 def reads(node: onnx.NodeProto) -> set[str]:
-    """Names that ``node`` reads, those that its subgraphs take from outside included."""
+    """Names that ``node`` reads, including those that its subgraphs capture."""
     names = set(node.input)
     for attribute in node.attribute:
         if attribute.HasField("g"):

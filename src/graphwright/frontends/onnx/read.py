@@ -1,6 +1,6 @@
-"""From a path, bytes, an open file or a ModelProto to a parsed model.
+"""Parses a model from a path, bytes, an open file or a ModelProto.
 
-Nothing is believed yet beyond its being protobuf.
+The result is valid protobuf, but otherwise unchecked.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from graphwright.ir.names import terminal
 from graphwright.support.file_kinds import HEAD, ONNX, kind_of, kind_of_file
 
 MAX_FILE = 2**31 - 1
-"""Protobuf's limit of one message."""
+"""The limit of protobuf on one message."""
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto
 
 
 def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelProto, Folder]:
-    """The model and the folder of its external data, which may lie in ``external_data`` as well."""
+    """The model, and the folder of its external data, to which ``external_data`` adds a second one. Raises
+    ModelError.
+    """
     if isinstance(source, onnx.ModelProto):
         return _checked(source, "the model", b""), Folder(None, also=external_data)
     if isinstance(source, bytes | bytearray | memoryview):
@@ -60,12 +62,12 @@ def _not_a_file(path: Path, shown: str, is_there: bool) -> ModelError:
     if kind is not None:
         return ModelError(Diagnostic("file", f"is {kind.what}, not an ONNX model", shown, kind.advice))
     if is_there:
-        return ModelError(Diagnostic("file", "is no regular file", shown, "give the path of a file"))
+        return ModelError(Diagnostic("file", "is not a regular file", shown, "give the path of a file"))
     return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
 
 
 def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelProto, Folder]:
-    """From an open binary file: its name tells where external data lies, as in ``onnx.load``."""
+    """Read from an open binary file. Its name locates external data, as in ``onnx.load``."""
     if not hasattr(file, "read"):
         message = f"a model cannot be read from {type(file).__name__}"
         hint = "give a path, bytes, an open binary file, a ModelProto or a Module"
@@ -87,7 +89,7 @@ def _from_bytes(data: bytes, shown: str, folder: Folder) -> tuple[onnx.ModelProt
 
 
 def _mapped(file: BinaryIO) -> memoryview:
-    """The bytes of a file; mapped, so that weights are not copied."""
+    """The bytes of a file, memory-mapped so that weights are not copied."""
     if not os.fstat(file.fileno()).st_size:
         return memoryview(b"")
     return memoryview(MappedFile(file.fileno()))
@@ -97,28 +99,30 @@ def _parsed(data: memoryview, shown: str, folder: Folder) -> tuple[onnx.ModelPro
     head = bytes(data[:HEAD])
     if len(data) > MAX_FILE:
         hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
-        raise _foreign(head, len(data), shown, "more than 2 GiB cannot be one protobuf", hint)
+        raise _not_onnx(head, len(data), shown, "is larger than 2 GiB, the limit of protobuf", hint)
     slim, weights = cut_weights(data)
     try:
         model = onnx.ModelProto()
         model.ParseFromString(slim)
     except (DecodeError, ValueError) as error:
         reason = f"is not an ONNX model: {terminal(str(error))}"
-        hint = "the file is cut short, damaged, or something else"
-        raise _foreign(head, len(data), shown, reason, hint) from error
+        hint = "the file is truncated, damaged, or of another kind"
+        raise _not_onnx(head, len(data), shown, reason, hint) from error
     return _checked(model, shown, head, len(data)), folder.holding(weights)
 
 
 def _checked(model: onnx.ModelProto, shown: str, head: bytes, size: int = 1) -> onnx.ModelProto:
     if not model.HasField("graph") or not model.ir_version:
         missing = "graph" if model.ir_version else "ir_version"
-        hint = "the file is cut short, or something else"
-        raise _foreign(head, size, shown, f"is not an ONNX model: it has no {missing}", hint)
+        hint = "the file is truncated or of another kind"
+        raise _not_onnx(head, size, shown, f"is not an ONNX model: it has no {missing}", hint)
     return model
 
 
-def _foreign(head: bytes, size: int, shown: str, reason: str, hint: str) -> ModelError:
-    """What bytes are that begin with ``head``, where that is known and no ONNX model, else ``reason``."""
+def _not_onnx(head: bytes, size: int, shown: str, reason: str, hint: str) -> ModelError:
+    """An error that names the kind of file that begins with ``head``, if it is known and not ONNX; else with
+    ``reason``.
+    """
     kind = kind_of(head, size)
     if kind is not None and kind is not ONNX:
         return ModelError(

@@ -1,4 +1,4 @@
-"""Names of a graph while it is read: what each stands for, and how outer values reach a region."""
+"""Names that are visible in a graph while it is read, and how regions capture outer values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Initializer = onnx.TensorProto | onnx.SparseTensorProto | np.ndarray
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute and the scope that it was written in, whose names a graph inside it may use."""
+    """An attribute and the scope that defines it, whose names a graph in it may use."""
 
     proto: onnx.AttributeProto
     scope: Scope
@@ -29,58 +29,63 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Frame:
-    """What holds for all nodes of a model, or of one call of a function."""
+    """The context of all nodes of a model, or of one function call."""
 
     opsets: Mapping[str, int]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    """Of the function's call, for attributes by reference."""
+    """Attributes of the call, for attributes by reference."""
     calls: tuple[tuple[str, str, str], ...] = ()
     """Functions being inlined, outermost first."""
     trail: str = ""
-    """Prefix of names inside the call."""
+    """Prefix for names inside the call."""
     source: str = ""
-    """Name of the one source node that everything here came from, where the model does not hold the body."""
+    """The source node of everything in this frame, if the body comes from the specification."""
 
 
 class Poison:
-    """Stands for a value that could not be imported."""
+    """Marks a value that could not be imported."""
 
 
 POISON = Poison()
 
 
 class Scope:
-    """Names visible at one level: a graph, a subgraph, or the body of a function.
+    """Names visible at one level: a graph, a subgraph, or a function body.
 
-    ``values`` maps a name to its value, to None (a function's input that the call leaves out), or to poison.
+    ``values`` maps a name to its value, to None (a function input that the call omits), or to
+    poison.
     """
 
     def __init__(
         self, builder: Builder, frame: Frame, folder: Folder, outer: Scope | None = None, depth: int = 0
     ) -> None:
         if depth > MAX_DEPTH:
-            raise Fault("depth", f"subgraphs or functions nest deeper than {MAX_DEPTH}", "flatten the model")
+            raise Fault(
+                "depth",
+                f"subgraphs or function calls nest deeper than {MAX_DEPTH} levels",
+                "flatten the model",
+            )
         self.builder, self.frame, self.folder, self.outer, self.depth = builder, frame, folder, outer, depth
         self.values: dict[str, Value | Poison | None] = {}
         self.initializers: dict[str, Initializer] = {}
         self.captured: dict[Value, Value] = {}
-        """Outer values that this region reads, and the region's inputs that they became."""
+        """Outer values that this region reads, and the region inputs that stand for them."""
 
     def lookup(self, name: str) -> Value | None:
-        """The value called ``name``; Fault if there is none, Poisoned if it failed before."""
+        """The value called ``name``. Raises Fault if there is none, Poisoned if it failed before."""
         found = self._find(name)
         if isinstance(found, Poison):
             raise Poisoned
         return found
 
     def bind(self, name: str, value: Value | Poison | None) -> None:
-        """Let ``name`` stand for ``value``; Fault if it is taken."""
+        """Define ``name`` as ``value``. Raises Fault if the name is taken."""
         if name in self.values or name in self.initializers:
-            raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a name of its own")
+            raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a unique name")
         self.values[name] = value
 
     def known(self, value: Value) -> Array | None:
-        """The elements of ``value`` if known: a constant, or what follows from sizes that are numbers."""
+        """The elements of ``value`` if they are known: a constant, or numbers computed from static sizes."""
         fact = self.builder.fact(value)
         if fact is None or fact.data is not None or fact.elements is None or fact.type.shape is None:
             return None if fact is None else fact.data
@@ -92,11 +97,13 @@ class Scope:
         if name in self.values:
             return self.values[name]
         if name in self.initializers:
-            return self._materialise(name)
+            return self._materialize(name)
         if self.outer is None:
             self.values[name] = POISON
             raise Fault(
-                "dangling-name", f"{name!r} is produced nowhere", "the model is incomplete: export it again"
+                "dangling-name",
+                f"{name!r} is not produced by any node",
+                "the model is incomplete: export it again",
             )
         found = self.outer._find(name)
         if isinstance(found, Value) and found.graph is not self.builder.graph:
@@ -104,7 +111,7 @@ class Scope:
         self.values[name] = found
         return found
 
-    def _materialise(self, name: str) -> Value | Poison:
+    def _materialize(self, name: str) -> Value | Poison:
         self.values[name] = POISON
         source = self.initializers[name]
         if isinstance(source, np.ndarray):
@@ -119,7 +126,7 @@ class Scope:
         return value
 
     def _capture(self, outer: Value) -> Value:
-        """``outer`` inside this region: a constant is repeated, anything else becomes an input."""
+        """``outer`` inside this region: a constant is copied, any other value becomes an input."""
         if (constant := constant_of(outer)) is not None:
             inner: Value = self.builder(constant)
             inner.name = outer.name

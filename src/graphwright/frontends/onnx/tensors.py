@@ -1,4 +1,4 @@
-"""ONNX tensors as NumPy arrays, with every size checked; external data is mapped, never copied."""
+"""ONNX tensors as NumPy arrays, with every size checked. External data is memory-mapped, not copied."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from graphwright.support.file_kinds import FileId, file_id
 MAX_RANK = 64
 """NumPy's limit."""
 MAX_DENSE_BYTES = 2**30
-"""A sparse tensor that would unfold to more is refused: a few bytes could ask for any amount."""
+"""The largest dense form of a sparse tensor: a few bytes could request any amount of memory."""
 _LARGE = 1 << 16
-"""Bytes from which on elements may lie unaligned in their file: they are packed once, and read then."""
+"""From this many bytes on, unaligned elements are not copied: they are read once, by packing."""
 
 P = onnx.TensorProto
 _DTYPES: dict[int, DType] = {
@@ -46,14 +46,14 @@ _WIDE_FIELDS: dict[str, tuple[str, str]] = {
     "c128": ("double_data", "<f8"), "i64": ("int64_data", "<i8"), "u64": ("uint64_data", "<u8"),
     "u32": ("uint64_data", "<u4"), "i32": ("int32_data", "<i4"),
 }  # fmt: skip
-"""Field of the values and their stored type, for dtypes whose values are not kept in ``int32_data``."""
+"""Field and stored type of values, for dtypes whose values are not in ``int32_data``."""
 
 
 def dtype_from_onnx(number: int) -> DType:
-    """The dtype that ONNX numbers so."""
+    """The dtype for a number of ``TensorProto.DataType``. Raises Fault."""
     found = _DTYPES.get(number)
     if found is None:
-        raise Fault("dtype", f"element type {number} is not supported", "known are: " + ", ".join(DTYPES))
+        raise Fault("dtype", f"element type {number} is not supported", "supported are: " + ", ".join(DTYPES))
     return found
 
 
@@ -61,61 +61,63 @@ _NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 
 
 def onnx_number(dtype: DType) -> int:
-    """ONNX's number of a dtype."""
+    """The ``TensorProto.DataType`` of a dtype."""
     return _NUMBERS[dtype]
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Where a model's external data lies; ``path`` None when the model came as bytes."""
+    """Where the external data of a model lies. ``path`` is None if the model was given as bytes."""
 
     path: Path | None
     weights: Mapping[str, memoryview] = field(default_factory=dict)
-    """Raw data of initializers that the parser has not seen: theirs is empty."""
+    """Raw data of initializers that was cut out before parsing."""
     also: Path | None = None
-    """A folder that the user allows beside the model's own; looked into where that has not got a file."""
+    """A second folder that the user allows; searched if the model's folder lacks a file."""
     model: Path | None = None
-    """The model's file."""
+    """The file of the model."""
     files: set[FileId] = field(default_factory=set)
     """The files that were read."""
     mappings: dict[Path, MappedFile] = field(default_factory=dict)
 
     def holding(self, weights: Mapping[str, memoryview]) -> Folder:
-        """This one, with raw data that the parser has not seen."""
+        """A copy with raw data that was cut out before parsing."""
         return replace(self, weights=weights)
 
     def note(self, file: Path) -> None:
-        """Remember that ``file`` is read. Raises OSError."""
+        """Record that ``file`` is read. Raises OSError."""
         self.files.add(file_id(os.stat(file)))
 
     def mapped(self, file: Path) -> MappedFile:
-        """``file``, which :meth:`open` gave and is not empty; each is mapped once."""
+        """The mapping of ``file``, a non-empty file from :meth:`open`; each file is mapped once."""
         if file not in self.mappings:
             self.mappings[file] = MappedFile.open(file)
         return self.mappings[file]
 
     def raw_data(self, tensor: onnx.TensorProto) -> bytes | memoryview:
-        """The raw data of ``tensor``, wherever it lies."""
+        """The raw data of ``tensor``, parsed or cut out."""
         data: bytes = tensor.raw_data
         return data or self.weights.get(tensor.name, data)
 
     def open(self, location: str) -> Path:
-        """The regular file at ``location``, in one of the folders where it may be.
+        """The regular file at ``location`` in one of the allowed folders. Raises Fault.
 
-        These are the model's folder and, where the model is reached by a link, that of its file, as ONNX
-        Runtime has it: in the cache of Hugging Face, links in ``snapshots`` lead to ``blobs``. To any other
-        place leads neither a path nor a link, unless the user allows it.
+        Allowed are the folder of the model and, if the model is reached through a link, that of its target,
+        as in ONNX Runtime: in the Hugging Face cache, links in ``snapshots`` point to ``blobs``. Neither
+        paths nor links may lead elsewhere, unless the user allows it.
         """
         shown = terminal(repr(location))
         if self.path is None and self.also is None:
             hint = "give the model's path instead of its bytes, or external_data=FOLDER (--external-data)"
-            raise Fault("external-data", f"weights lie in the file {shown}", hint)
+            raise Fault(
+                "external-data", f"weights are in the file {shown}, and the folder is not known", hint
+            )
         try:
             real = self._found(location)
             mode = os.stat(real).st_mode
         except (OSError, ValueError, RuntimeError) as error:
             raise Fault(
-                "external-data", f"{shown} cannot be read: {error}", "fetch the model whole"
+                "external-data", f"{shown} cannot be read: {error}", "download all files of the model"
             ) from error
         if not stat.S_ISREG(mode):
             raise Fault("external-data", f"{shown} is not a regular file")
@@ -123,7 +125,7 @@ class Folder:
         return real
 
     def _found(self, location: str) -> Path:
-        """The file at ``location``, without links. Raises Fault where it may not be read, and OSError."""
+        """The file at ``location`` with links resolved. Raises Fault if it must not be read, and OSError."""
         roots = [] if self.also is None else [self.also.resolve(strict=True)]
         if self.path is not None and not _leads_out(location):
             roots.append(self.path.resolve(strict=True))
@@ -139,19 +141,19 @@ class Folder:
 
 
 def _refused(location: str, why: str = "") -> Fault:
-    hint = "keep weights beside the model, or allow their folder: external_data=FOLDER (--external-data)"
-    return Fault("external-data", f"{terminal(repr(location))} leaves the model's folder{why}", hint)
+    hint = "move the weights next to the model, or allow their folder: external_data=FOLDER (--external-data)"
+    return Fault("external-data", f"{terminal(repr(location))} is outside the folder of the model{why}", hint)
 
 
 def _leads_out(location: str) -> bool:
-    """Whether ``location`` may leave the folder that it is in, on some system."""
+    """Whether ``location`` could lead out of its folder, on any operating system."""
     pure = PurePosixPath(location)
     absolute = pure.is_absolute() or PureWindowsPath(location).is_absolute()
     return absolute or ".." in pure.parts or "\\" in location
 
 
 def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:
-    """The elements of ``tensor``; raises :class:`Fault` where its parts contradict each other."""
+    """The elements of ``tensor``. Raises :class:`Fault` if its parts contradict each other."""
     dtype, shape = dtype_from_onnx(tensor.data_type), _shape(tensor.dims)
     if tensor.HasField("segment"):
         raise Fault("tensor", "segmented tensors are not supported", "save the model with whole tensors")
@@ -166,15 +168,15 @@ def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:
     else:
         flat = _from_fields(tensor, dtype, count)
     if flat.size != count:
-        raise Fault("tensor", f"{list(shape)} needs {count} elements, the tensor has {flat.size}")
+        raise Fault("tensor", f"shape {list(shape)} needs {count} elements, but the tensor has {flat.size}")
     try:
         return flat.reshape(shape)
     except ValueError as error:
-        raise Fault("tensor", f"{list(shape)} is not a shape: {error}") from error
+        raise Fault("tensor", f"{list(shape)} is not a valid shape: {error}") from error
 
 
 def sparse_to_array(sparse: onnx.SparseTensorProto, folder: Folder) -> Array:
-    """The dense array that a sparse tensor (COO, linear or per-axis indices) stands for."""
+    """A sparse tensor (COO, linear or per-axis indices) as a dense array."""
     values, indices, shape = (
         to_array(sparse.values, folder),
         to_array(sparse.indices, folder),
@@ -183,7 +185,8 @@ def sparse_to_array(sparse: onnx.SparseTensorProto, folder: Folder) -> Array:
     count = math.prod(shape)
     if count * max(1, values.itemsize) > MAX_DENSE_BYTES:
         raise Fault(
-            "tensor", f"a sparse tensor of {list(shape)} would unfold to more than {MAX_DENSE_BYTES} bytes"
+            "tensor",
+            f"a sparse tensor of shape {list(shape)} takes more than {MAX_DENSE_BYTES} bytes when dense",
         )
     dense = np.zeros(count, values.dtype)
     try:
@@ -194,7 +197,9 @@ def sparse_to_array(sparse: onnx.SparseTensorProto, folder: Folder) -> Array:
             raise IndexError(f"{linear.size} indices for {values.size} values")
         dense[linear] = values
     except (ValueError, IndexError, TypeError) as error:
-        raise Fault("tensor", f"the indices of a sparse tensor do not fit {list(shape)}: {error}") from error
+        raise Fault(
+            "tensor", f"the indices of a sparse tensor do not fit shape {list(shape)}: {error}"
+        ) from error
     return dense.reshape(shape)
 
 
@@ -202,7 +207,7 @@ def _shape(dims: Any) -> tuple[int, ...]:
     shape = tuple(int(d) for d in dims)
     if len(shape) > MAX_RANK or any(d < 0 for d in shape) or math.prod(d for d in shape if d) >= 2**62:
         shown = ", ".join(map(str, shape[:8]))
-        raise Fault("tensor", f"[{shown}] is not the shape of a tensor")
+        raise Fault("tensor", f"[{shown}] is not a valid shape")
     return shape
 
 
@@ -218,12 +223,13 @@ def _byte_count(dtype: DType, count: int) -> int:
 
 
 def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
-    """Packed little-endian bytes as elements; types below a byte take a byte each from here on."""
+    """Elements from packed little-endian bytes. Types below 8 bits take one byte per element from here on."""
     if dtype is STRING:
         raise Fault("tensor", "a string tensor cannot hold raw data")
     if data.size != _byte_count(dtype, count):
         raise Fault(
-            "tensor", f"{count} x {dtype} takes {_byte_count(dtype, count)} bytes, the data has {data.size}"
+            "tensor",
+            f"{count} x {dtype} takes {_byte_count(dtype, count)} bytes, but the data has {data.size}",
         )
     if dtype.bits >= 8:
         copied = data.size < _LARGE or not dtype.numpy.isbuiltin
@@ -237,7 +243,7 @@ def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
 
 
 def _lanes_to(lanes: Array, dtype: DType) -> Array:
-    """Codes of a type below a byte as its elements."""
+    """Elements from the unpacked codes of a type below 8 bits."""
     if dtype.kind == "int":
         sign = np.uint8(1 << (dtype.bits - 1))
         return ((lanes ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype.numpy)
@@ -245,14 +251,14 @@ def _lanes_to(lanes: Array, dtype: DType) -> Array:
 
 
 def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
-    """Elements from the typed fields: narrow types sit in ``int32_data``, complex ones as pairs."""
+    """Elements from the typed fields: narrow types are stored in ``int32_data``, complex ones as pairs."""
     if dtype.name in _WIDE_FIELDS:
         field, stored = _WIDE_FIELDS[dtype.name]
         values = getattr(tensor, field)
         try:
             return np.asarray(values, stored).view(dtype.numpy)
         except (ValueError, OverflowError) as error:
-            raise Fault("tensor", f"{field} does not hold {dtype}: {error}") from error
+            raise Fault("tensor", f"{field} does not contain {dtype} values: {error}") from error
     codes = np.asarray(tensor.int32_data, np.int32)
     if dtype.bits < 8:
         return _from_bytes(codes.astype(np.uint8), dtype, count)
@@ -260,8 +266,8 @@ def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
 
 
 def mapped_contents(tensors: Iterable[onnx.TensorProto], folder: Folder) -> list[memoryview]:
-    """The large ones' bytes that lie in files, as :func:`to_array` will find them; those with faults are left
-    to it.
+    """The bytes of large tensors that lie in files, which :func:`to_array` will read. Faulty tensors are left
+    for it to report.
     """
     contents = list(folder.weights.values())
     for tensor in tensors:
@@ -280,18 +286,18 @@ def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder
 def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder) -> Array:
     entries = {text(entry.key): text(entry.value) for entry in tensor.external_data}
     if "location" not in entries:
-        raise Fault("external-data", "an external tensor names no file")
+        raise Fault("external-data", "an external tensor has no location")
     file, needed = folder.open(entries["location"]), _byte_count(dtype, count)
     size = file.stat().st_size
     offset, length = _number(entries, "offset", 0), _number(entries, "length", needed)
     if length != needed:
-        raise Fault("external-data", f"{count} x {dtype} takes {needed} bytes, the entry says {length}")
-    if offset + needed > size:
-        message = (
-            f"bytes {offset} to {offset + needed} are wanted of {entries['location']!r}, which has {size}"
-        )
         raise Fault(
-            "external-data", message, "fetch the file again: it is cut short or belongs to another model"
+            "external-data", f"{count} x {dtype} takes {needed} bytes, but its length is given as {length}"
+        )
+    if offset + needed > size:
+        message = f"bytes {offset} to {offset + needed} of {entries['location']!r}, which has only {size}"
+        raise Fault(
+            "external-data", message, "download the file again: it is truncated or belongs to another model"
         )
     if not needed:
         return np.empty(0, np.uint8)

@@ -1,4 +1,4 @@
-"""Types of ONNX values as ours and back, and the type rules that ONNX states for its ops."""
+"""Conversion between ONNX types and graphwright types, and checks of operands against op schemas."""
 
 from __future__ import annotations
 
@@ -19,56 +19,58 @@ from graphwright.ir.types import DType, TensorType, map_of, optional_of, sequenc
 from graphwright.records import dataclass
 
 Binding = int | str | None
-"""A number, a name to share, or None for what the model says."""
+"""A number, a name to share, or None for the size of the model."""
 
 
 _UNKNOWN = frozenset(
     ("", "?", "*", "-1", "none", "null", "nan", "any", "unk", "unknown", "dynamic", "undefined")
 )
-"""What exporters call every size that they do not know: two of one such name need not be equal."""
+"""Names that exporters give to all unknown sizes: two sizes with such a name need not be equal."""
 
 
 class Dims:
-    """The symbols of one model: equal names share one, sizes without a usable name get one of their own."""
+    """The symbols of one model: dims of one name share a symbol, dims without a usable name
+    get a fresh one.
+    """
 
     def __init__(self, symbols: SymbolTable) -> None:
         self._symbols = symbols
         self._named: dict[str, Dim] = {}
 
     def bind(self, name: str, size: int) -> None:
-        """Let the name mean a number wherever it occurs; Fault if it means another one."""
+        """Bind ``name`` to a number wherever it occurs. Raises Fault if it is bound to another one."""
         if self._named.setdefault(name, size) != size:
             raise Fault("shapes", f"size {name!r} is bound to {self._named[name]} and to {size}")
 
     def named(self, name: str) -> Dim:
-        """The size that every dimension of this name shares."""
+        """The dim that all dimensions of this name share."""
         if name not in self._named:
             self._named[name] = self._symbols.fresh(identifier(name, "s"))
         return self._named[name]
 
     def fresh(self, value: str, axis: int) -> Dim:
-        """A size of its own, called after where it stands."""
+        """A fresh symbol, named after its value and axis."""
         return self._symbols.fresh(f"{identifier(value)}_{axis}")
 
 
 def usable_name(dim: onnx.TensorShapeProto.Dimension) -> str:
-    """The name that a dimension may be shared by; empty where it has none, or one that says nothing."""
+    """The name by which a dimension is shared; empty if it has none, or one that means unknown."""
     name = text(dim.dim_param) if dim.WhichOneof("value") == "dim_param" else ""
     return "" if name.strip().casefold() in _UNKNOWN else name
 
 
 def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] | None = None) -> TensorType:
-    """The declared type of a graph's input, ``bound`` sizes taking the place of unknown ones."""
+    """The declared type of a graph input, with unknown sizes replaced by those in ``bound``. Raises Fault."""
     name, declared = text(info.name), info.type
     if declared.WhichOneof("value") in ("sequence_type", "optional_type", "map_type"):
         if bound is not None:
-            raise Fault("shapes", f"{name!r} is no tensor: it has no sizes to give")
+            raise Fault("shapes", f"{name!r} is not a tensor and has no shape")
         return TensorType(dtype_of_proto(declared), ())
     if declared.WhichOneof("value") != "tensor_type":
         kind = declared.WhichOneof("value") or "no type"
         raise Fault(
             "input-type",
-            f"the input has {kind}; tensors, sequences, optionals and maps are supported",
+            f"the input has {kind}; only tensors, sequences, optionals and maps are supported",
             "unpack it outside the model",
         )
     dtype = dtype_from_onnx(declared.tensor_type.elem_type)
@@ -77,14 +79,14 @@ def tensor_type(info: onnx.ValueInfoProto, dims: Dims, bound: Sequence[Binding] 
         return TensorType(dtype, None)
     rank = len(bound or ()) if sizes is None else len(sizes)
     if rank > MAX_RANK:
-        raise Fault("input-type", f"a rank of {rank}, {MAX_RANK} is the limit")
+        raise Fault("input-type", f"the rank is {rank}, but at most {MAX_RANK} is supported")
     shape = tuple(
         _dim(None if sizes is None else sizes[axis], None if bound is None else bound[axis], name, axis, dims)
         for axis in range(rank)
     )
     made = TensorType(dtype, shape)
     if made.is_static and prod(made.sizes) * made.dtype.bytes > MAX_BYTES:
-        raise Fault("size", f"{made} is larger than any memory")
+        raise Fault("size", f"{made} exceeds the addressable memory")
     return made
 
 
@@ -103,7 +105,7 @@ def _dim(
 
 
 def dtype_of_proto(declared: onnx.TypeProto) -> DType:
-    """The dtype that stands for a type of ONNX: that of the elements for a tensor."""
+    """The dtype for an ONNX type: the element type of a tensor, or a container dtype. Raises Fault."""
     match declared.WhichOneof("value"):
         case "tensor_type":
             return dtype_from_onnx(declared.tensor_type.elem_type)
@@ -117,11 +119,11 @@ def dtype_of_proto(declared: onnx.TypeProto) -> DType:
             )
         case other:
             message = f"{other or 'no type'} is not supported"
-            raise Fault("dtype", message, "tensors, sequences, optionals and maps are")
+            raise Fault("dtype", message, "tensors, sequences, optionals and maps are supported")
 
 
 def type_proto(type: TensorType) -> onnx.TypeProto:
-    """The type as ONNX writes it."""
+    """The type as an ONNX TypeProto."""
     made = onnx.TypeProto()
     if type.dtype.element is not None and type.dtype.key is not None:
         made.map_type.key_type = onnx_number(type.dtype.key)
@@ -145,7 +147,9 @@ def type_proto(type: TensorType) -> onnx.TypeProto:
 
 @cache
 def type_text(dtype: DType) -> str:
-    """``tensor(float)``, as ONNX's specification calls f32; ``seq(tensor(float))``; ``map(int64, float)``."""
+    """The type name of the ONNX specification: ``tensor(float)``, ``seq(tensor(float))``, ``map(int64,
+    float)``.
+    """
     if dtype.element is not None and dtype.key is not None:
         return f"map({_TEXT[dtype.key.name]}, {_TEXT[dtype.element.name]})"
     if dtype.element is not None:
@@ -163,16 +167,18 @@ _TEXT: Mapping[str, str] = {
 
 
 def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
-    """Refuse wrong numbers of operands, missing ones, and dtypes against the op's type constraints."""
+    """Raise Fault for a wrong number of operands, missing ones, and dtypes that violate the type constraints
+    of the op.
+    """
     rules = _operand_rules(schema)
     call, least, most = rules.call, rules.least, rules.most
     present = len(inputs)
     if not least <= present <= most:
         wanted = f"{least}" if least == most else f"at least {least}"
         bound = wanted if present < least else f"at most {most}"
-        raise Fault("inputs", f"{call} takes {bound} inputs, {present} are given")
+        raise Fault("inputs", f"{call} takes {bound} inputs, but {present} are given")
     if outputs > rules.most_outputs:
-        raise Fault("outputs", f"{call} has at most {rules.most_outputs} outputs, {outputs} are named")
+        raise Fault("outputs", f"{call} has at most {rules.most_outputs} outputs, but {outputs} are named")
     chosen: dict[str, tuple[str, DType]] = {}
     for position, value in enumerate(inputs):
         formal = rules.formals[min(position, len(rules.formals) - 1)]
@@ -187,14 +193,14 @@ def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.Op
 
 @dataclass(frozen=True)
 class _Formal:
-    """What a schema says of one operand; ``allowed`` are texts of types."""
+    """The declaration of one operand in a schema. ``allowed`` are type names."""
 
     name: str
     parameter: str
     allowed: frozenset[str]
     is_single: bool
     is_shared: bool
-    """Whether all operands of its type parameter have one type."""
+    """Whether all operands with its type parameter have one type."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +214,7 @@ class _OperandRules:
 
 @cache
 def _operand_rules(schema: defs.OpSchema) -> _OperandRules:
-    """What ``schema`` says of operands, read once: onnx makes all of its lists anew each time."""
+    """The operand declarations of ``schema``. Cached, as onnx creates all lists anew at each access."""
     allowed = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
     formals = tuple(
         _Formal(
@@ -223,7 +229,7 @@ def _operand_rules(schema: defs.OpSchema) -> _OperandRules:
     call = f"{schema.name}-{schema.since_version}"
     least = schema.min_input
     while least and schema.inputs[least - 1].option == defs.OpSchema.FormalParameterOption.Optional:
-        least -= 1  # a Loop names two operands, which may be absent
+        least -= 1  # Loop counts two optional operands in min_input
     return _OperandRules(call, least, schema.max_input, schema.max_output, formals)
 
 
@@ -235,4 +241,6 @@ def _check_dtype(dtype: DType, position: int, formal: _Formal, chosen: dict[str,
         return
     first, other = chosen.setdefault(formal.parameter, (what, dtype))
     if other != dtype:
-        raise Fault("dtype", f"{what} is {dtype}, {first} is {other}: they must be equal", "cast one of them")
+        raise Fault(
+            "dtype", f"{what} is {dtype}, but {first} is {other}: they must be equal", "cast one of them"
+        )

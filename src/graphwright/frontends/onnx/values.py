@@ -1,4 +1,6 @@
-"""Values that ONNX keeps in files of their own, as its test data: tensors, and what holds some."""
+"""Values that ONNX stores in files of their own, such as its test data: tensors, sequences, optionals and
+maps.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,14 @@ _MESSAGES: dict[str, type[Any]] = {
     "optional": onnx.OptionalProto,
     "map": onnx.MapProto,
 }
-"""By kind of dtype; all others are tensors."""
+"""Message by dtype kind; all others are tensors."""
 
 
 def read_value(data: bytes, dtype: DType, where: str) -> Any:
-    """The value of ``dtype`` that ``data`` is: an array, a list, a dict, or None for an optional without one.
+    """The value of type ``dtype`` in ``data``: an array, a list, a dict, or None for an empty
+    optional.
 
-    Raises FeedError with ``where``.
+    Raises FeedError that names ``where``.
     """
     proto = _MESSAGES.get(dtype.kind, onnx.TensorProto)()
     try:
@@ -33,7 +36,7 @@ def read_value(data: bytes, dtype: DType, where: str) -> Any:
     except Fault as fault:
         raise FeedError(fault.at(where)) from fault
     except (DecodeError, ValueError, IndexError) as error:
-        message = f"is no {dtype} as ONNX writes one: {terminal(str(error))}"
+        message = f"is not a {dtype} in ONNX format: {terminal(str(error))}"
         raise FeedError(Diagnostic("array-file", message, where)) from error
 
 

@@ -1,8 +1,9 @@
-"""Large weights left in the file: what the protobuf parser gets is the model without their bytes.
+"""Keeps large weights out of the protobuf parser: they stay in the file, and the parser gets the model
+without them.
 
-Works on the wire format (protobuf.dev/programming-guides/encoding): the raw data of the main graph's
-initializers is cut out, everything else is passed on as it is. What is not as expected is left to the parser,
-which knows what to say.
+Works on the wire format (protobuf.dev/programming-guides/encoding): raw data of initializers of the main
+graph is cut out, and everything else is passed on unchanged. Unexpected input is passed on whole, so that the
+parser reports the error.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 LARGE: Final = 1 << 16
-"""Bytes from which on raw data stays in the file."""
+"""From this many bytes on, raw data stays in the file."""
 _GRAPH, _INITIALIZER, _NAME, _RAW_DATA = 7, 5, 8, 9
 """Field numbers of ModelProto, GraphProto and TensorProto (twice) in onnx.proto."""
 _BYTES: Final = 2
-"""The wire type of messages, texts and bytes."""
+"""The wire type of messages, strings and bytes."""
 _FIXED: Final = {1: 8, 5: 4}
-"""Bytes of the wire types of fixed size."""
+"""Number of bytes of the wire types with fixed size."""
 
 
 class _Odd(Exception):
@@ -25,7 +26,7 @@ class _Odd(Exception):
 
 
 class _Field(NamedTuple):
-    """``data[start:end]``; its payload, if its wire type is BYTES, is ``data[payload:end]``."""
+    """``data[start:end]``; for wire type BYTES, its payload is ``data[payload:end]``."""
 
     number: int
     wire: int
@@ -35,7 +36,7 @@ class _Field(NamedTuple):
 
 
 def cut_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memoryview]]:
-    """The model without the raw data of large initializers, which is empty there; and that data by name."""
+    """The model with the raw data of large initializers emptied, and that data by name."""
     weights: dict[str, memoryview] = {}
     try:
         return _model(data, weights), weights
@@ -46,7 +47,7 @@ def cut_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memo
 def _model(data: memoryview, weights: dict[str, memoryview]) -> bytes:
     fields = list(_fields(data, 0, len(data)))
     graphs = [field for field in fields if field.number == _GRAPH]
-    if len(graphs) != 1 or graphs[0].wire != _BYTES:  # several would be merged
+    if len(graphs) != 1 or graphs[0].wire != _BYTES:  # protobuf would merge several
         raise _Odd
     return b"".join(
         _message(_GRAPH, _graph(data, field, weights))
@@ -57,7 +58,7 @@ def _model(data: memoryview, weights: dict[str, memoryview]) -> bytes:
 
 
 def _graph(data: memoryview, graph: _Field, weights: dict[str, memoryview]) -> bytes:
-    """The payload of the graph; runs of fields that stay are passed on in one piece."""
+    """The payload of the graph. Unchanged fields in a row are passed on in one piece."""
     pieces: list[bytes | memoryview] = []
     done = graph.payload
     for field in _fields(data, graph.payload, graph.end):
@@ -71,7 +72,7 @@ def _graph(data: memoryview, graph: _Field, weights: dict[str, memoryview]) -> b
 
 
 def _tensor(data: memoryview, tensor: _Field, weights: dict[str, memoryview]) -> bytes | None:
-    """The payload of an initializer without its raw data, None if it has none that is large."""
+    """The payload of an initializer without its raw data; None if it has no large raw data."""
     if tensor.wire != _BYTES:
         raise _Odd
     fields = list(_fields(data, tensor.payload, tensor.end))
@@ -110,7 +111,7 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[_Field]:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """The number at ``at``, and where it ends."""
+    """The number at ``at``, and the position after it."""
     value = shift = 0
     while shift < 64:
         byte = data[at]

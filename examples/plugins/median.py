@@ -21,5 +21,5 @@ class Median(gp.Op):
 
 Median.samples = (
     gp.Sample(Median(0), (gp.arg(gp.F32, 5, gp.symbol("N")),)),
-    gp.Sample(Median(2), (gp.arg(gp.F32, 5, 3),), error="axis 2 is outside a rank of 2"),
+    gp.Sample(Median(2), (gp.arg(gp.F32, 5, 3),), error="axis 2 is out of range for rank 2"),
 )

@@ -421,7 +421,7 @@ def test_inputs_of_unknown_types_are_refused(kind: str) -> None:
 
 def test_absurd_sizes_are_refused() -> None:
     model = model_of([helper.make_node("Identity", ["x"], ["y"])], [tensor_info("x", [2**40, 2**40])])
-    with pytest.raises(ModelError, match="larger than any memory"):
+    with pytest.raises(ModelError, match="exceeds the addressable memory"):
         load(model)
 
 

@@ -207,4 +207,4 @@ def test_attention_stays_apart_where_a_hint_asks() -> None:
     b.output("y", b.matmul(scores, v))
     model = gw.compile(b.build())
     assert "ScaledDotProductAttention" not in model.entry.graph
-    assert Code.ATTENTION_HINT.value in model.report() or "is hinted never" in model.report()
+    assert Code.ATTENTION_HINT.value in model.report() or "has the hint never" in model.report()

@@ -91,7 +91,7 @@ def test_what_is_in_use_cannot_go() -> None:
             b.graph.erase(node)
     with pytest.raises(ValueError, match="in use"):
         b.graph.remove_input(0)
-    with pytest.raises(ValueError, match="in a graph already"):
+    with pytest.raises(ValueError, match="already in a graph"):
         b.graph.append(first)
     with pytest.raises(ValueError, match="is not in other"):
         Graph("other").move(first, None)

@@ -329,10 +329,10 @@ BAD = {
     "no scan inputs": (with_attribute("num_scan_inputs", 0), "scans 0 of 3 inputs"),
     "too many scan inputs": (with_attribute("num_scan_inputs", 5), "scans 5 of 3 inputs"),
     "axes for others": (with_attribute("scan_input_axes", [0]), "has 1 items, 2 are needed"),
-    "an axis that is none": (with_attribute("scan_input_axes", [0, 9]), "axis 9 is outside a rank of 2"),
+    "an axis that is none": (with_attribute("scan_input_axes", [0, 9]), "axis 9 is out of range for rank 2"),
     "a result's axis that is none": (
         with_attribute("scan_output_axes", [-3]),
-        "axis -3 is outside a rank of 2",
+        "axis -3 is out of range for rank 2",
     ),
 }
 

@@ -105,7 +105,7 @@ def test_conflicts_of_type_are_one_error(source: Any) -> None:
     text = str(error.value)
     assert "input scale: the constant is f64[], the input is f32[]" in text
     assert "input bias: the constant is f32[2, 2], the input is f32[" in text
-    assert "input other: [1, [2]] is no tensor of f32" in text
+    assert "input other: [1, [2]] is not a tensor of f32" in text
 
 
 @SOURCES
@@ -124,9 +124,9 @@ def test_constants_that_give_one_size_two_numbers_are_refused(source: Any) -> No
         (2, tensor(BOOL), "elements that bool does not hold"),
         (1e6, tensor(F16), "elements beyond f16"),
         (float("nan"), tensor(I8), "elements that i8 does not hold"),
-        ("text", tensor(F32), "no tensor of f32"),
-        (None, tensor(F32), "is no number"),
-        ({"a": 1}, tensor(F32), "no tensor of f32"),
+        ("text", tensor(F32), "is not a tensor of f32"),
+        (None, tensor(F32), "is not a number"),
+        ({"a": 1}, tensor(F32), "is not a tensor of f32"),
         ([1, 2], tensor(F32), r"the constant is f32\[2\], the input is f32\[\]"),
         (1, tensor(F32, 2), r"the constant is f32\[\], the input is f32\[2\]"),
     ],

@@ -54,7 +54,7 @@ OPS = {
         "    def infer(self, at, x):\n        return 1 / 0\n",
         REFERENCE,
     ),
-    "mine.py:6: Mine.infer gives NoneType instead of a TensorType for each of 1 outputs": (
+    "mine.py:6: Mine.infer returned NoneType instead of a TensorType for each of 1 outputs": (
         "    def infer(self, at, x):\n        pass\n",
         REFERENCE,
     ),
@@ -64,15 +64,15 @@ OPS = {
         INFER,
         "    def reference(self, x):\n        return x.nothing\n",
     ),
-    "mine.py:8: Mine.reference gives f64[4, 5] for output 0, infer says f32[": (
+    "mine.py:8: Mine.reference returned f64[4, 5] for output 0, but infer gives f32[": (
         INFER,
         "    def reference(self, x):\n        return x.astype(np.float64)\n",
     ),
-    "mine.py:8: Mine.reference gives f32[4] for output 0, infer says f32[": (
+    "mine.py:8: Mine.reference returned f32[4] for output 0, but infer gives f32[": (
         INFER,
         "    def reference(self, x):\n        return x[:, 0]\n",
     ),
-    "mine.py:8: Mine.reference gives 2 results for 1 outputs": (
+    "mine.py:8: Mine.reference returned 2 results for 1 outputs": (
         INFER,
         "    def reference(self, x):\n        return x, x\n",
     ),
@@ -127,7 +127,7 @@ def test_an_import_that_fails(mapping: str, message: str) -> None:
 def test_attributes_that_no_file_can_hold_are_refused(value: str) -> None:
     onnx_table = f'    onnx = {{("Mine", 1, "example"): lambda i: i.emit(Mine({value}), i.input(0))}}\n'
     shown = failure(HEAD, "    value: object = 1\n", INFER, REFERENCE, onnx_table)
-    assert "Mine: " in shown and "attributes are numbers, texts" in shown
+    assert "Mine: " in shown and "attributes must be numbers, strings" in shown
 
 
 # -- kernels ----------------------------------------------------------------------------------------------

@@ -128,12 +128,12 @@ FAULTS = {
         "import missing_dep\n",
     ),
     "empty.py: it registers no op, kernel, rule or pass": ("empty.py", "x = 1\n"),
-    "op 'Softmax' of clash.py has the name of an op that graphwright has": (
+    "op 'Softmax' of clash.py has the same name as an op of graphwright": (
         "clash.py",
         OP.format(name="Softmax"),
     ),
-    "op 'Odd': 'Odd' is no subclass of Op": ("odd.py", OP.format(name="Odd").replace("(Op)", "")),
-    "op 'my op': a name is words of letters": ("named.py", OP.format(name="Odd").replace('"Odd"', '"my op"')),
+    "op 'Odd': 'Odd' is not a subclass of Op": ("odd.py", OP.format(name="Odd").replace("(Op)", "")),
+    "op 'my op': a name consists of letters": ("named.py", OP.format(name="Odd").replace('"Odd"', '"my op"')),
     "plugin-class": ("number.py", "from graphwright.plugins import register\nregister(3)\n"),
     "there is no pipeline point 'nowhere'": (
         "point.py",
@@ -203,7 +203,7 @@ def test_a_plugin_that_is_imported_before_the_built_in_ops_clashes_as_well() -> 
     written("early.py", OP.format(name="Softmax"))
     code = "import early, graphwright as gw; gw.plugins.load()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "op 'Softmax' of early has the name of an op that graphwright has" in done.stderr
+    assert "op 'Softmax' of early has the same name as an op of graphwright" in done.stderr
 
 
 def test_rules_and_mappings_clash() -> None:

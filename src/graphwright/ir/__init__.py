@@ -1,1 +1,3 @@
-"""The graph IR: types, symbols, graphs, the contract of ops, text, verifier, matcher; and the loop IR."""
+"""The graph IR (types, symbols, graphs, the op interface, text format, verifier, pattern matcher) and the
+loop IR.
+"""

@@ -1,4 +1,5 @@
-"""What an op tells of channel blocks: images [N, C, ...] that lie as [N, C / lanes, ..., lanes].
+"""Interface of ops with kernels for blocked layouts: images [N, C, ...] stored as [N, C /
+lanes, ..., lanes].
 
 A vector then holds channels of one pixel.
 """
@@ -13,12 +14,12 @@ from graphwright.ir.types import F32
 from graphwright.records import dataclass
 
 CHANNELS: Final = 1
-"""The axis of channels."""
+"""The channel axis."""
 
 
 @dataclass(frozen=True)
 class Blocked:
-    """Which operands and results, by position, lie in channel blocks; all others are row-major."""
+    """The positions of operands and results in blocked layout; all others are row-major."""
 
     operands: frozenset[int] = frozenset({0})
     results: frozenset[int] = frozenset({0})
@@ -27,30 +28,31 @@ class Blocked:
 
 
 class BlockedForm:
-    """Interface of ops that have a kernel on channel blocks. They define its method.
+    """Interface of ops that have a kernel for blocked layouts.
 
-    Ops with an expression need none: the loops of a region walk blocks as they do rows.
+    Ops with an expression do not need it: loops of a region iterate over blocks as over rows.
     """
 
     __slots__ = ()
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """How ``node`` works on blocks of ``lanes`` channels, or the reason why it does not.
+        """The blocked operands and results of ``node`` with blocks of ``lanes`` channels, or the reason why
+        it cannot be blocked.
 
-        ``operands`` are those of ``node``, as the graph around a fused region knows them: there, constants
-        can be told.
+        ``operands``: the operands of ``node``, or inside a fused region the values outside that they stand
+        for, so that constants can be recognized.
         """
-        raise NotImplementedError(f"{type(self).__name__} is a BlockedForm without blocked_form")
+        raise NotImplementedError(f"{type(self).__name__} implements BlockedForm without blocked_form")
 
 
 def can_be_blocked(value: Value) -> bool:
-    """Whether kernels may work on ``value`` in blocks: f32, some channels, one or two spatial axes."""
+    """Whether ``value`` can have a blocked layout: f32, several channels, one or two spatial axes."""
     channels = _channels(value)
     return isinstance(channels, int) and channels > 1
 
 
 def has_one_channel(value: Value) -> bool:
-    """Whether ``value`` is f32 images of one channel: those stay in planes."""
+    """Whether ``value`` is an f32 image with one channel, which is never blocked."""
     return _channels(value) == 1
 
 

@@ -1,4 +1,4 @@
-"""What an op tells that makes sizes out of its operands' elements."""
+"""Interface of ops that produce data-dependent sizes with a static bound."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from graphwright.ir.types import TensorType
 
 
 class BoundedForm:
-    """Interface of ops with results whose sizes depend on elements, but have a bound that does not. They
-    define its method.
+    """Interface of ops whose results have data-dependent sizes with an upper bound that
+    follows from shapes.
     """
 
     __slots__ = ()
 
     def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
-        """The same meaning (a Value or a tuple), values of the types ``gives``, with the sizes ``made``
-        decided by :class:`graphwright.ops.control.bind_size.BindSize` alone; None where there is no bound on
-        what is written before a size is known, or it is too large.
+        """An equivalent (a Value or a tuple) with results of the types ``gives``, in which only a
+        :class:`graphwright.ops.control.bind_size.BindSize` defines the sizes ``made``; None if what is
+        written before a size is known has no bound, or one that is too large.
         """
-        raise NotImplementedError(f"{type(self).__name__} is a BoundedForm without bounded_form")
+        raise NotImplementedError(f"{type(self).__name__} implements BoundedForm without bounded_form")

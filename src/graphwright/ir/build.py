@@ -1,4 +1,4 @@
-"""Building graphs node by node, with types inferred as they are added."""
+"""Builds graphs node by node, and infers types as nodes are added."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_outputs, received_by
-from graphwright.ir.inferred import remember, state_of
+from graphwright.ir.inferred import cache_facts, state_of
 from graphwright.ir.op import Array, Fact, Op, facts_elements
 from graphwright.ir.origin import Origin
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op
@@ -20,7 +20,7 @@ from graphwright.ir.types import DType, TensorType, type_of
 
 
 class Builder:
-    """Inserts nodes into ``graph`` in front of ``before`` (at the end if None).
+    """Inserts nodes into ``graph`` before ``before`` (at the end if None).
 
     >>> b = Builder(module, graph)
     >>> y = b(Relu(), b(MatMul(), x, w))
@@ -40,7 +40,7 @@ class Builder:
         self.sources = tuple(sources)
         self.origin = origin
         self.facts: dict[Value, Fact] = {}
-        """What is known beyond types, for shape arithmetic; filled as nodes are added."""
+        """What is known of values beyond their types, for shape arithmetic."""
 
     def __call__(
         self,
@@ -50,7 +50,7 @@ class Builder:
         name: str = "",
         known: Sequence[TensorType] = (),
     ) -> Any:
-        """Add a node. Returns its Value, or a tuple of Values when ``op`` has several outputs."""
+        """Add a node. Returns its Value, or a tuple of Values if ``op`` has several outputs."""
         node = self.node(op, *inputs, regions=regions, name=name, known=known)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
@@ -62,7 +62,7 @@ class Builder:
         name: str = "",
         known: Sequence[TensorType] = (),
     ) -> Node:
-        """Add a node and return it; a ModelError if its types conflict. ``known`` serves where a rank is
+        """Add a node and return it. Raises ModelError if types conflict. ``known``: types to use if a rank is
         unknown.
         """
         place = name or " + ".join(self.sources) or op.name
@@ -74,7 +74,7 @@ class Builder:
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources, self.origin)
         self.graph.insert(node, self.before)
         if type(op).fold_operands is Op.fold_operands and before == state_of(self.module.symbols):
-            remember(node, given, facts)
+            cache_facts(node, given, facts)
         for value, fact in zip(node.outputs, facts, strict=True):
             if any(part is not None for part in (fact.elements, fact.data, fact.held, fact.partly)):
                 self.facts[value] = fact
@@ -120,11 +120,11 @@ class Builder:
 
 
 def _check_attributes(op: Op, place: str) -> None:
-    """A ModelError where a user's op holds what cannot be written to a file and read again."""
+    """Raise ModelError if a user's op has attributes that cannot be serialized."""
     try:
         print_op(op)
     except (TypeError, ValueError) as error:
-        hint = "attributes are numbers, texts, truth values, dtypes, enums, and tuples of them"
+        hint = "attributes must be numbers, strings, bools, dtypes, enums, or tuples of them"
         where = f"{op.name}: {error} (node {place})"
         raise ModelError(Diagnostic("plugin", where, defined_at(type(op)), hint)) from error
 
@@ -132,7 +132,7 @@ def _check_attributes(op: Op, place: str) -> None:
 def new_graph(
     module: Module, name: str, inputs: Sequence[tuple[str, TensorType]]
 ) -> tuple[Builder, tuple[Value, ...]]:
-    """A graph added to ``module`` with named inputs, and a builder at its end."""
+    """Add a graph with named inputs to ``module``. Returns a builder at its end, and the inputs."""
     graph = module.add_graph(Graph(name))
     values = tuple(graph.add_input(type, name) for name, type in inputs)
     return Builder(module, graph), values

@@ -1,4 +1,4 @@
-"""The two orders of the axes of an image: [N, C, D...] and [N, D..., C]."""
+"""The permutations between channels-first [N, C, D...] and channels-last [N, D..., C] images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of graphs, and inlining a region where its owner stands."""
+"""Copies of modules, graphs and nodes, and inlining of regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 
 
 def clone_module(module: Module) -> Module:
-    """A copy to change; the constants' arrays, which never change, are shared."""
+    """A deep copy of ``module``; the arrays of constants, which are immutable, are shared."""
     copy = Module()
     copy.constants = module.constants.copy()
     copy.symbols = module.symbols.copy()
@@ -21,7 +21,7 @@ def clone_module(module: Module) -> Module:
 
 
 def clone_graph(graph: Graph, name: str = "") -> Graph:
-    """A copy with its own nodes and values, regions included."""
+    """A copy of ``graph`` with its own nodes and values, including regions."""
     copy = Graph(name or graph.name)
     inputs: list[Value] = []
     for value in graph.inputs:
@@ -35,9 +35,11 @@ def clone_graph(graph: Graph, name: str = "") -> Graph:
 def copy_nodes(
     source: Graph, operands: Sequence[Value], target: Graph, before: Node | None, sources: Sequence[str] = ()
 ) -> list[Value]:
-    """Copy the nodes of ``source`` in front of ``before`` in ``target``, its inputs being ``operands``.
+    """Copy the nodes of ``source`` before ``before`` in ``target``, with ``operands`` for its
+    inputs.
 
-    ``sources`` are added to the provenance of each copy. Returns what the outputs of ``source`` have become.
+    ``sources`` are added to the provenance of each copy. Returns the values for the outputs of
+    ``source``.
     """
     copies: dict[Value, Value] = dict(zip(source.inputs, operands, strict=True))
     for node in source:
@@ -46,7 +48,9 @@ def copy_nodes(
 
 
 def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = ()) -> Node:
-    """A copy in no graph yet that reads ``copies`` of its operands; those of its outputs are added there."""
+    """A copy of ``node``, not yet in a graph, that reads ``copies`` of its operands; its outputs are added to
+    ``copies``.
+    """
     made = Node(
         node.op,
         [None if value is None else copies[value] for value in node.inputs],
@@ -63,8 +67,8 @@ def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = (
 
 
 def inline_region(node: Node, region: Graph, operands: Sequence[Value]) -> None:
-    """Put the nodes of ``region``, run on ``operands``, in the place of ``node``; outputs correspond."""
+    """Replace ``node`` by the nodes of ``region``, applied to ``operands``. Their outputs correspond."""
     graph = node.graph
     if graph is None:
-        raise ValueError(f"{node!r} is in no graph")
+        raise ValueError(f"{node!r} is not in a graph")
     graph.replace_node(node, copy_nodes(region, operands, graph, node, node.sources))

@@ -1,4 +1,4 @@
-"""The one op that every graph needs: a tensor from the module's constant pool."""
+"""The Constant op: a tensor from the constant pool of the module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphwright.ir.types import TensorType
 
 @op("Constant")
 class Constant(Op):
-    """A tensor of the constant pool. Folding reads its array from the pool, so there is no ``reference``."""
+    """A tensor of the constant pool. It has no ``reference``: folding reads the array from the pool."""
 
     value: ConstRef
     type: TensorType
@@ -19,11 +19,11 @@ class Constant(Op):
 
 
 def constant_of(value: Value | None) -> Constant | None:
-    """The op of ``value`` if it is a constant of its graph."""
+    """The Constant op that produces ``value``; None for any other value."""
     producer = None if value is None else value.producer
     return producer.op if producer is not None and isinstance(producer.op, Constant) else None
 
 
 def is_constant(value: Value) -> bool:
-    """Whether ``value`` is a constant of its graph."""
+    """Whether a Constant op produces ``value``."""
     return constant_of(value) is not None

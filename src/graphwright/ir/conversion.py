@@ -1,4 +1,4 @@
-"""Numbers and lists of Python's as arrays of a given element type, where it holds them."""
+"""Exact conversion of Python numbers and lists to arrays of a given dtype."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from graphwright.ir.dtypes import DType
 
 
 def converted(value: Any, dtype: DType) -> Array:
-    """Numbers, truth values and lists of them as an array of ``dtype``. Raises ValueError."""
+    """Numbers, bools and lists of them as an array of ``dtype``. Raises ValueError if the conversion is not
+    exact.
+    """
     try:
         plain = np.asarray(value)
         if plain.dtype.kind == "c" and dtype.kind != "complex":
@@ -17,18 +19,18 @@ def converted(value: Any, dtype: DType) -> Array:
         with np.errstate(all="ignore"):
             made = plain.astype(dtype.numpy)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{shown(value)} is no tensor of {dtype}: {error}") from error
+        raise ValueError(f"{shown(value)} is not a tensor of {dtype}: {error}") from error
     exact = dtype.is_integer or dtype.kind == "bool"
     if plain.dtype.kind not in "biufc" and dtype.kind != "string":
-        raise ValueError(f"{shown(value)} is no number, nor a list of numbers")
+        raise ValueError(f"{shown(value)} is not a number or a list of numbers")
     if exact and not bool((made.astype(object) == plain.astype(object)).all()):
-        raise ValueError(f"{shown(value)} has elements that {dtype} does not hold")
+        raise ValueError(f"{shown(value)} has elements that {dtype} cannot represent")
     if dtype.is_float and bool((np.isinf(made.astype(np.float64)) & np.isfinite(plain)).any()):
-        raise ValueError(f"{shown(value)} has elements beyond {dtype}")
+        raise ValueError(f"{shown(value)} has elements outside the range of {dtype}")
     return made
 
 
 def shown(value: Any) -> str:
-    """``value`` as a message shows it."""
+    """``value`` as messages show it, shortened."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."

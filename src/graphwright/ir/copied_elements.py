@@ -1,4 +1,4 @@
-"""What an op tells of elements that it only moves: where one of a vector comes from."""
+"""Interface of ops that only move elements, to trace where an element of a shape vector comes from."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from graphwright.ir.op import Fact
 
 
 def are_vectors(node: Node) -> bool:
-    """Whether operand 0 and the only output of ``node`` have one axis."""
+    """Whether operand 0 and the only output of ``node`` have rank 1."""
     return len(node.outputs) == 1 and node.output.type.rank == node.operand(0).type.rank == 1
 
 
 class CopiesElements:
-    """Interface of ops that move or convert elements of vectors, of which sizes are made. They define its
-    method.
+    """Interface of ops that move or convert elements of vectors from which sizes are computed.
 
-    Ops with the trait VIEW need none: their elements are those of operand 0, in its order.
+    Ops with the trait VIEW do not need it: their elements are those of operand 0, in order.
     """
 
     __slots__ = ()
@@ -25,7 +24,7 @@ class CopiesElements:
     def copied_from(
         self, node: Node, element: int | None, facts: Mapping[Value, Fact]
     ) -> tuple[int, int | None] | None:
-        """The operand, and its element, that ``element`` (None: each) of the only output of ``node`` is; None
-        where that is not known. ``facts`` has what is known of operands.
+        """The operand, and its element, that ``element`` (None: every element) of the only output is a copy
+        of; None if unknown. ``facts`` holds what is known of operands.
         """
-        raise NotImplementedError(f"{type(self).__name__} is a CopiesElements without copied_from")
+        raise NotImplementedError(f"{type(self).__name__} implements CopiesElements without copied_from")

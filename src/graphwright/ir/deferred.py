@@ -1,4 +1,6 @@
-"""Arrays that are made where they will lie: a packed weight is written once, into its package's memory."""
+"""Arrays that are computed later, directly into their final memory: a packed weight is written once, into the
+package.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ Jobs = Iterable[Callable[[], object]]
 
 @dataclass(frozen=True)
 class Packing:
-    """How a tensor was made: of the tensor ``source``, seen with ``shape``, in ``layout``, row-major where
-    that is None.
+    """How a tensor was packed: from the tensor ``source``, viewed with ``shape``, into ``layout`` (None:
+    row-major).
     """
 
     source: str
@@ -29,8 +31,8 @@ class Packing:
 
 @dataclass(frozen=True)
 class Deferred:
-    """A contiguous array of ``dtype`` and ``shape``. ``jobs`` gives what together writes all of its elements:
-    calls that any threads may do, in any order.
+    """A contiguous array of ``dtype`` and ``shape`` that is computed later. ``jobs(array)`` yields calls that
+    together write all elements of ``array``, in any order and on any threads.
     """
 
     dtype: DType
@@ -39,11 +41,11 @@ class Deferred:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array."""
+        """Size of the array in bytes."""
         return prod(self.shape) * self.dtype.bytes
 
     def make(self) -> Array:
-        """The array in memory of its own."""
+        """Compute the array, in new memory."""
         array = np.empty(self.shape, self.dtype.numpy)
         for job in self.jobs(array):
             job()

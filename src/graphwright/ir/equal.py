@@ -1,4 +1,4 @@
-"""Structural equality of modules and graphs, with the first difference in words."""
+"""Structural equality of modules and graphs; reports the first difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.ir.symbols import Range
 
 
 def structurally_equal(a: Module | Graph, b: Module | Graph) -> str | None:
-    """None if ``a`` and ``b`` are the same but for object identity; else the first difference."""
+    """None if ``a`` and ``b`` are structurally equal; otherwise the first difference."""
     return next(_differences(a, b), None)
 
 

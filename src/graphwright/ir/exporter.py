@@ -1,4 +1,4 @@
-"""What ops ask of the graph of ONNX that they are written to."""
+"""The interface for exporting ops to ONNX."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from graphwright.ir.types import DType, TensorType
 
 Operand: TypeAlias = "Value | str | None"
-"""A value of the module, what :meth:`Exporter.emit` gave, or an input that is absent."""
+"""A value of the module, a name that :meth:`Exporter.emit` returned, or None for an absent input."""
 
 
 class CannotExport(Exception):
-    """ONNX has no nodes for an op with these attributes; the message says why."""
+    """ONNX cannot express an op with these attributes; the message says why."""
 
 
 class Exporter(Protocol):
-    """Writes the nodes of ONNX that stand for one node. What they give is known by its name."""
+    """Writes the ONNX nodes for one node of the module. Values of the exported graph are
+    identified by name.
+    """
 
     def emit(
         self,
@@ -33,17 +35,19 @@ class Exporter(Protocol):
         domain: str = "",
         **attributes: Any,
     ) -> Any:
-        """Append a node; returns the name of its output, or a tuple of names when it has several.
+        """Append a node. Returns the name of its output, or a tuple of names if it has
+        several.
 
-        Attributes that are None or an empty tuple are left out; dtypes become ONNX's numbers. ``since``: the
-        first opset that has the op in the form that is written. Raises CannotExport for an attribute that is
-        a size which is not known.
+        Attributes that are None or an empty tuple are omitted; dtypes become ONNX data types. ``since``: the
+        first opset that has the op in this form. Raises CannotExport for an attribute that is a symbolic
+        size.
         """
 
     def verbatim(self, node: bytes, version: int, *inputs: Operand) -> Any:
-        """Append a node of the source model that has other inputs; returns the names of its outputs.
+        """Append a node of the source model with other inputs. Returns the names of its
+        outputs.
 
-        ``version``: of its domain.
+        ``version``: the opset of its domain.
         """
 
     def const(self, array: Array) -> str:
@@ -53,35 +57,37 @@ class Exporter(Protocol):
         """A tensor of the module's constant pool."""
 
     def sizes(self, dims: Sequence[Dim]) -> str:
-        """A vector of i64 that holds ``dims``, computed from shapes where they are not numbers."""
+        """An i64 vector with ``dims``; symbolic dims are computed from shapes."""
 
     def size(self, dim: Dim) -> str:
-        """One size as a scalar of i64."""
+        """One dim as an i64 scalar."""
 
     def cast(self, value: Operand, dtype: DType) -> str:
         """``value`` converted to ``dtype``."""
 
     def failure(self, types: Sequence[TensorType]) -> Any:
-        """Nodes that end the run with an error when they are reached, and claim results of ``types``."""
+        """Nodes that end the run with an error, and declare results of ``types``."""
 
     def branch(self, region: int, operands: Sequence[Operand]) -> Any:
-        """The attribute that holds region number ``region``, which reads ``operands`` where they are."""
+        """An attribute with region ``region``, which reads ``operands`` from the enclosing graph."""
 
     def body(self, captured: Sequence[Operand], conditional: bool) -> Any:
-        """The attribute that holds the only region as the body of a Loop, whose last inputs are ``captured``.
+        """An attribute with the only region as the body of a Loop, with ``captured`` for its
+        last inputs.
 
-        ``conditional``: whether its first output says if there is another run; else there is one.
+        ``conditional``: whether its first output is the loop condition; otherwise the condition is always
+        true.
         """
 
     def inline(self, *operands: Operand) -> tuple[str, ...]:
-        """The nodes of the only region, which reads ``operands``: the names of its outputs."""
+        """Append the nodes of the only region, applied to ``operands``. Returns the names of its outputs."""
 
     def call(self, *operands: Operand) -> Any:
-        """A call of the function that the only region becomes."""
+        """Call a model-local function made from the only region."""
 
 
 Export: TypeAlias = Callable[..., Any]
-"""``(exporter, op, *inputs) -> the names of the outputs``."""
+"""``(exporter, op, *inputs) -> names of the outputs``."""
 
 
 def as_onnx(
@@ -94,11 +100,12 @@ def as_onnx(
     domain: str = "",
     **more: str,
 ) -> Export:
-    """Export as the one node ``op_type`` with all inputs; ``table`` and ``more`` name each attribute's field.
+    """An export as the single node ``op_type`` with all inputs. ``table`` and ``more`` map ONNX attributes to
+    fields.
 
-    ``operand`` names a field with sizes or axes that ONNX takes as one more, the last, input; where the field
-    is None, it is among the inputs already. ``outputs`` names a field that the number of outputs tells.
-    Other fields must have their default values.
+    ``operand``: a field with sizes or axes that ONNX takes as an additional last input; if it is None, the
+    input is already there. ``outputs``: a field that the number of outputs implies. Other fields must have
+    their default values.
     """
     fields = {**(table or {}), **more}
 
@@ -114,13 +121,13 @@ def as_onnx(
 
 
 def _given(op: Any, field: str) -> Any:
-    """The value of a field; None for an empty text that says nothing."""
+    """The value of a field; None for an empty text that is its default."""
     value = getattr(op, field)
     return None if value == "" == op.attribute_defaults[field] else value
 
 
 def refuse_others(op: Any, written: Collection[str]) -> None:
-    """Raise CannotExport where a field that is not ``written`` has another value than by default."""
+    """Raise CannotExport if a field that is not ``written`` has a value other than its default."""
     for name, value in op.attributes().items():
         if name not in written and value != op.attribute_defaults[name]:
-            raise CannotExport(f"ONNX has no {name}={value} of {op.name}")
+            raise CannotExport(f"ONNX cannot express {op.name} with {name}={value}")

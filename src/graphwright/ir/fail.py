@@ -1,4 +1,4 @@
-"""What stands in a branch that cannot run."""
+"""The Fail op, the body of a branch that cannot run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphwright.ir.types import TensorType
 
 @op("Fail")
 class Fail(Op):
-    """Ends the run with an error when reached; claims outputs of ``types``. The node's source says why."""
+    """Ends the run with an error; declares outputs of ``types``. The source of the node says why."""
 
     types: tuple[TensorType, ...]
     traits = Trait.EFFECT

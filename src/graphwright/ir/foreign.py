@@ -1,4 +1,6 @@
-"""A node of the source model that stays as it is, for graphs that are written to its format again."""
+"""The Foreign op: a node of the source model that is kept as it is, for graphs that are exported to its
+format again.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from graphwright.ir.types import TensorType
 
 @op("Foreign")
 class Foreign(Op):
-    """Gives ``types``, whatever it does; nothing here computes it, merges it or prunes it.
+    """A node with results of ``types`` that is never computed, merged or removed.
 
-    ``node``: the source node without its operands, in the bytes of its format as hexadecimal digits.
-    ``version``: of its domain.
+    ``node``: the serialized source node without operands, in hexadecimal. ``version``: the opset of its
+    domain.
     """
 
     op_type: str

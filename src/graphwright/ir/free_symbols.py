@@ -1,4 +1,4 @@
-"""Which sizes nodes and types speak of."""
+"""The symbols that occur in types, nodes and graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def symbols_in(types: Iterable[TensorType]) -> set[str]:
 
 
 def symbols_of(node: Node) -> set[str]:
-    """Symbols of ``node``: in types of its values, its attributes and its regions."""
+    """Symbols in the value types, attributes and regions of ``node``."""
     types = [value.type for value in (*node.inputs, *node.outputs) if value is not None]
     return (symbols_in(types) | symbols_named(node.op)).union(*map(symbols_of_graph, node.regions))
 
@@ -28,12 +28,12 @@ def symbols_named(op: Op) -> set[str]:
 
 
 def sizes_named(op: Op) -> list[str]:
-    """The symbols of :func:`symbols_named`, in the order in which a call of the host receives their sizes."""
+    """The symbols of :func:`symbols_named`, in the order in which a host call receives their values."""
     return sorted(symbols_named(op))
 
 
 def symbols_of_graph(graph: Graph) -> set[str]:
-    """Symbols of the inputs and nodes of ``graph``."""
+    """Symbols in the inputs and nodes of ``graph``."""
     return symbols_in(value.type for value in graph.inputs).union(*map(symbols_of, graph))
 
 

@@ -1,7 +1,7 @@
 """Modules, graphs, nodes and values: mutable structure, immutable contents.
 
-A graph changes only through its methods (insert, erase, replace_input, replace_all_uses, move), which keep
-use lists. Regions capture nothing: a node hands outer values to its regions as operands.
+A graph changes only through its methods (insert, erase, replace_input, replace_all_uses, move), which
+maintain use lists. Regions capture nothing: outer values are passed to them as operands of the node.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class Value:
-    """One tensor: the ``index``-th output of ``producer``, or input ``index`` of the graph ``owner``."""
+    """One tensor: output ``index`` of ``producer``, or input ``index`` of the graph ``owner``."""
 
     type: TensorType
     name: str = ""
     layout: Layout | None = None
-    """None is row-major; only TransData makes another."""
+    """None is row-major; only TransData creates other layouts."""
     device: str = ""
-    """Empty is the module's main device."""
+    """Empty is the default device."""
     producer: Node | None = None
     owner: Graph | None = None
     index: int = 0
     uses: dict[tuple[Node, int], None] = field(default_factory=dict, repr=False)
-    """Consumers as (node, input position), in order of insertion; graph outputs are not in it."""
+    """Readers as (node, input position), in order of insertion. Graph outputs are not included."""
 
     @property
     def graph(self) -> Graph | None:
-        """The graph that it lives in."""
+        """The graph that contains it."""
         return self.producer.graph if self.producer else self.owner
 
     @property
     def users(self) -> list[Node]:
-        """Consuming nodes, each once."""
+        """Reading nodes, each once."""
         return list(dict.fromkeys(node for node, _ in self.uses))
 
     @property
@@ -72,12 +72,12 @@ class Value:
 
     @property
     def memory_shape(self) -> Shape:
-        """The shape of its dense array in memory: that of its type, cut and ordered by its layout."""
+        """The shape of its array in memory, which follows from shape and layout."""
         return self.type.dims if self.layout is None else self.layout.physical_shape(self.type.dims)
 
     @property
     def bytes(self) -> Dim:
-        """Bytes that it takes in memory, lanes that pad a block included."""
+        """Bytes in memory, including padding of blocks."""
         return product(self.memory_shape) * self.type.dtype.bytes
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class Node(Generic[OpT]):
         self.previous: Node | None = None
         self.next: Node | None = None
         self.inferred: object = None
-        """What inference found last, and from what; :mod:`graphwright.ir.inferred` reads it."""
+        """Cache of type inference; see :mod:`graphwright.ir.inferred`."""
 
     @property
     def output(self) -> Value:
@@ -128,11 +128,11 @@ class Node(Generic[OpT]):
 
     @property
     def place(self) -> str:
-        """How errors call it: the source nodes' names, or its own."""
+        """The name of the node in errors: its source nodes, or its own name."""
         return " + ".join(self.sources) or self.name or self.op.name
 
     def operand(self, index: int) -> Value:
-        """Input ``index``, which must be present."""
+        """Input ``index``. Raises ValueError if it is absent."""
         value = self.inputs[index]
         if value is None:
             raise ValueError(f"input {index} of {self.place} is absent")
@@ -143,7 +143,7 @@ class Node(Generic[OpT]):
 
 
 class Graph:
-    """Inputs, a list of nodes in an order where producers come first, and outputs."""
+    """Inputs, a list of nodes in topological order, and outputs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -161,7 +161,7 @@ class Graph:
         return value
 
     def remove_input(self, index: int) -> None:
-        """Remove an input that nothing uses."""
+        """Remove an input that has no uses."""
         value = self.inputs[index]
         if value.uses or value in self._outputs:
             raise ValueError(f"input {value!r} of {self.name} is in use")
@@ -175,13 +175,15 @@ class Graph:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """What callers call the outputs: fixed by :meth:`set_outputs`, whatever values replace them."""
+        """The names of the outputs for callers: set by :meth:`set_outputs`, whatever values replace the
+        outputs.
+        """
         return tuple(
             name or value.name for name, value in zip(self._output_names, self._outputs, strict=True)
         )
 
     def set_outputs(self, values: Sequence[Value], names: Sequence[str] = ()) -> None:
-        """Replace the list of outputs; they are called ``names``, or as the values are called now."""
+        """Replace the outputs. They are called ``names``, or get the current names of the values."""
         if names and len(names) != len(values):
             raise ValueError(f"{len(names)} names for {len(values)} outputs")
         self._outputs = list(values)
@@ -191,7 +193,7 @@ class Graph:
         return self._count
 
     def __iter__(self) -> Iterator[Node]:
-        """Nodes in order. The current node may be erased, and nodes inserted, while iterating."""
+        """The nodes in order. While iterating, the current node can be erased, and nodes inserted."""
         node = self._first
         while node is not None:
             following = node.next
@@ -210,9 +212,9 @@ class Graph:
         return self.insert(node, None)
 
     def insert(self, node: Node, before: Node | None) -> Node:
-        """Add ``node`` in front of ``before``; at the end if None. Operands gain a use."""
+        """Add ``node`` before ``before``, at the end if None. Its operands gain a use."""
         if node.graph is not None:
-            raise ValueError(f"{node!r} is in a graph already")
+            raise ValueError(f"{node!r} is already in a graph")
         self._link(node, before)
         for position, value in enumerate(node.inputs):
             if value is not None:
@@ -220,7 +222,7 @@ class Graph:
         return node
 
     def erase(self, node: Node) -> None:
-        """Remove a node whose outputs nothing uses; operands lose a use."""
+        """Remove a node whose outputs have no uses. Its operands lose a use."""
         for output in node.outputs:
             if output.uses or output in self._outputs:
                 raise ValueError(f"{output!r} of {node!r} is in use")
@@ -230,7 +232,7 @@ class Graph:
                 value.uses.pop((node, position), None)
 
     def move(self, node: Node, before: Node | None) -> None:
-        """Put ``node`` in front of ``before``; at the end if None."""
+        """Move ``node`` before ``before``, to the end if None."""
         if node is before:
             return
         self._unlink(node)
@@ -251,7 +253,7 @@ class Graph:
         node.inputs = (*node.inputs, value)
 
     def remove_operand(self, node: Node, index: int) -> None:
-        """Drop input ``index`` of ``node``; later ones move up."""
+        """Remove input ``index`` of ``node``; later inputs move up."""
         for position, value in enumerate(node.inputs):
             if value is not None:
                 value.uses.pop((node, position), None)
@@ -261,8 +263,8 @@ class Graph:
                 value.uses[node, position] = None
 
     def replace_all_uses(self, old: Value, new: Value) -> None:
-        """Make every consumer of ``old``, the graph's outputs included, read ``new``. A name moves to an
-        unnamed ``new``.
+        """Replace ``old`` by ``new`` in every reader and in the outputs. An unnamed ``new`` takes over the
+        name.
         """
         if old is new:
             return
@@ -273,9 +275,10 @@ class Graph:
             new.name = old.name
 
     def replace_node(self, node: Node, values: Sequence[Value]) -> None:
-        """Make consumers of ``node`` read ``values``, hand its source names to their producers, and erase it.
+        """Replace the outputs of ``node`` by ``values``, add its source names to their producers, and erase
+        it.
 
-        Producers without operands (constants) keep their own: what they merge with says nothing about them.
+        Producers without operands (constants) do not get source names.
         """
         for old, new in zip(node.outputs, values, strict=True):
             self.replace_all_uses(old, new)
@@ -284,7 +287,7 @@ class Graph:
         self.erase(node)
 
     def sort(self) -> None:
-        """Put producers before consumers; nodes otherwise keep their order. The graph must be acyclic."""
+        """Sort nodes topologically, stable otherwise. The graph must be acyclic."""
         placed: set[Node] = set()
         for node in list(self):
             pending = [node]
@@ -300,7 +303,7 @@ class Graph:
                     self.move(ready, None)
 
     def walk(self) -> Iterator[Node]:
-        """All nodes, those of regions after their owner."""
+        """All nodes; nodes of regions follow their owner."""
         pending = [iter(self)]
         while pending:
             node = next(pending[-1], None)
@@ -342,19 +345,19 @@ class Graph:
 
 
 class Role(enum.StrEnum):
-    """What an entry's input is for."""
+    """The role of an entry input."""
 
     DATA = "data"
     STATE = "state"
     SIZES = "sizes"
-    """The dims of all other inputs in their order, i64: the runtime fills it, never the caller."""
+    """The dims of all other inputs in order, as i64. The runtime feeds it, never the caller."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Roles of an entry's inputs, and by position the outputs that are the next value of a state, with the
-    input that is the state. ``starts``: what states hold before the first run, by position of the input;
-    others hold zeros.
+    """The roles of the inputs of an entry. ``aliases``: outputs that are the next value of a state, with the
+    input of that state, by position. ``starts``: initial values of states, by input position; other states
+    start as zeros.
     """
 
     roles: tuple[Role, ...]
@@ -363,12 +366,12 @@ class Signature:
 
 
 _REPEATED = 1 << 20
-"""Bytes beyond which an array of one element is worth care."""
+"""Larger arrays that repeat one element are stored as a broadcast."""
 
 
 class ConstantPool:
-    """Tensors by content: equal arrays are kept once. Arrays are read-only, and contiguous but for those of
-    one element and those that are :meth:`transposed`.
+    """Tensors by content: equal arrays are stored once. Arrays are read-only, and contiguous except repeated
+    single elements and :meth:`transposed` ones.
     """
 
     def __init__(self) -> None:
@@ -378,13 +381,15 @@ class ConstantPool:
         """How tensors were packed, by name."""
 
     def hash_ahead(self, contents: Sequence[memoryview]) -> None:
-        """Begin to hash ``contents`` in another thread: arrays of just these bytes will be added."""
+        """Start to hash ``contents`` in another thread; arrays with exactly these bytes will be added."""
         self._ahead = Ahead(contents)
 
     def add(self, array: Array) -> ConstRef:
-        """Keep ``array`` (not copied if it is contiguous, in native byte order) and return its reference.
+        """Store ``array`` (without a copy if it is contiguous and in native byte order), and return its
+        reference.
 
-        A large array of one element (:func:`is_repeated`) is kept as such, and takes no memory.
+        A large array that repeats one element (:func:`is_repeated`) is stored as a broadcast, and takes no
+        memory.
         """
         dtype = dtype_of(array).numpy
         if is_repeated(array) and array.nbytes > _REPEATED and not array.dtype.hasobject:
@@ -393,7 +398,7 @@ class ConstantPool:
             array = np.ascontiguousarray(array, dtype).reshape(array.shape)
         name = digest(array, self._ahead)
         while not _same_content(self._arrays.setdefault(name, array), array):
-            name = name_of(name.encode())  # hashes meet: bytes decide
+            name = name_of(name.encode())  # a hash collision
         if self._arrays[name] is array:
             self._arrays[name] = _read_only(array)
         return ConstRef(name)
@@ -406,9 +411,11 @@ class ConstantPool:
         *,
         packing: Packing | None = None,
     ) -> ConstRef:
-        """Keep what ``how`` makes of ``source``, which stands for its content; it is made when it is read.
+        """Store the deferred tensor that ``how`` makes of ``source``; this text and the source identify its
+        content.
 
-        ``packing``: ``how`` is a layout, out of which the source, or a view of it, can be unpacked.
+        ``packing``: set if ``how`` is a layout from which the source, or a view of it, can be
+        unpacked.
         """
         name = name_of(f"{how}#{source.digest}".encode())
         self._arrays.setdefault(name, made)
@@ -417,43 +424,43 @@ class ConstantPool:
         return ConstRef(name)
 
     def transposed(self, source: ConstRef, axes: Sequence[int]) -> ConstRef:
-        """Keep ``source`` with its axes in another order, without moving it in memory."""
+        """Store a transposed view of ``source``."""
         name = name_of(f"axes {tuple(axes)}#{source.digest}".encode())
         self._arrays.setdefault(name, self[source].transpose(axes))
         return ConstRef(name)
 
     def adopt(self, name: str, array: Array) -> None:
-        """Keep ``array`` as the tensor called ``name``: what a pool once held, from elsewhere.
+        """Store ``array`` as the tensor ``name``, which a pool has held before.
 
-        Raises ValueError for what is no digest.
+        Raises ValueError if ``name`` is not a digest.
         """
         if not _DIGEST.fullmatch(name):
-            raise ValueError(f"{name!r} is no digest")
+            raise ValueError(f"{name!r} is not a digest")
         self._arrays[name] = _read_only(array)
 
     def merge(self, other: ConstantPool) -> None:
-        """Keep the tensors of ``other`` as well."""
+        """Add the tensors of ``other``."""
         self._arrays |= other._arrays
         self.packings |= other.packings
 
     def copy(self) -> ConstantPool:
-        """Another pool of the same arrays."""
+        """Another pool with the same arrays."""
         made = ConstantPool()
         made._arrays = dict(self._arrays)
         made.packings = dict(self.packings)
         return made
 
     def held(self, ref: ConstRef) -> Array | Deferred:
-        """The tensor, or how it will be made."""
+        """The tensor, or how to compute it."""
         return self._arrays[ref.digest]
 
     def hand_over(self, ref: ConstRef) -> Array | Deferred:
-        """The tensor, or how it will be made, which the pool then lacks until it is adopted again."""
+        """The tensor, or how to compute it. The pool does not hold it until it is adopted again."""
         held, self._arrays[ref.digest] = self._arrays[ref.digest], _ELSEWHERE
         return held
 
     def release(self) -> None:
-        """Give back pages of mapped files that hold tensors: they are read again when they are wanted."""
+        """Release pages of mapped files that hold tensors; a later read loads them again."""
         for held in self._arrays.values():
             if not isinstance(held, Deferred):
                 release(held)
@@ -479,7 +486,7 @@ class ConstantPool:
 
 
 def _same_content(held: Array | Deferred, array: Array) -> bool:
-    """Whether two arrays that share a hash are equal to the bit, as one still to be made is taken to be."""
+    """Whether two arrays with equal hashes are equal bit by bit. A deferred array counts as equal."""
     if held is array or isinstance(held, Deferred) or array.dtype.hasobject:
         return True
     if (held.dtype, held.shape) != (array.dtype, array.shape):
@@ -503,7 +510,7 @@ _DIGEST = re.compile("[0-9a-f]{20}")
 
 
 class Module:
-    """Named graphs (entries, bodies), one constant pool, one symbol table, signatures of the entries."""
+    """Named graphs (entries and bodies), a constant pool, a symbol table, and signatures of the entries."""
 
     def __init__(self) -> None:
         self.graphs: dict[str, Graph] = {}
@@ -511,17 +518,18 @@ class Module:
         self.symbols = SymbolTable()
         self.signatures: dict[str, Signature] = {}
         self.metadata: dict[str, str] = {}
-        """The source model's own key-value texts (an alphabet, a version)."""
+        """Key-value texts of the source model (an alphabet, a version)."""
         self.hints: dict[str, str] = {}
-        """What users ask of fusion, by source node: see ``ir/hints.py``."""
+        """Fusion hints by source node; see ``ir/hints.py``."""
         self.scopes: dict[str, tuple[str, ...]] = {}
-        """The modules of the source that a source node is in, outermost first, where exporters say so beside
-        its name. For those who look at the model: neither its text nor packages hold it."""
+        """For each source node, the path of PyTorch modules that contain it, outermost first, if the exporter
+        recorded it. Not part of the text format or of packages.
+        """
 
     def add_graph(self, graph: Graph) -> Graph:
-        """Add a graph under its name, which must be new."""
+        """Add a graph under its name, which must be unique."""
         if graph.name in self.graphs:
-            raise ValueError(f"a graph called {graph.name!r} exists already")
+            raise ValueError(f"a graph called {graph.name!r} already exists")
         self.graphs[graph.name] = graph
         return graph
 
@@ -531,16 +539,14 @@ class Module:
         return self.graphs["main"]
 
     def updates(self) -> dict[int, int]:
-        """By position, the outputs of the entry that are the next value of a state, and the input that is
-        the state.
+        """The outputs of the entry that are the next value of a state, with the input of that state, by
+        position.
         """
         signature = self.signatures.get("main")
         return dict(signature.aliases) if signature is not None else {}
 
     def starts(self) -> dict[int, ConstRef]:
-        """By position, the inputs of the entry that are states which do not start as zeros, and what they
-        start as.
-        """
+        """The initial values of states, by input position; other states start as zeros."""
         signature = self.signatures.get("main")
         return dict(signature.starts) if signature is not None else {}
 
@@ -550,8 +556,8 @@ class Module:
         nexts: Mapping[Value, Value],
         starts: Mapping[Value, ConstRef] | None = None,
     ) -> None:
-        """Let the entry give ``outputs``, by name; ``nexts`` are the inputs that are states, each with its
-        value after a run, and ``starts`` what they hold before the first, where that is not zeros.
+        """Set the outputs of the entry, by name. ``nexts`` maps inputs that are states to their next values;
+        ``starts`` maps states to initial values other than zeros.
         """
         names = [*outputs, *(f"next {state.name}" for state in nexts)]
         self.main.set_outputs([*outputs.values(), *nexts.values()], names)

@@ -1,4 +1,4 @@
-"""Types of one node's outputs, from its op and what is known of its inputs."""
+"""Type inference of one node, and its evaluation on NumPy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import I32, I64, TensorType, type_of
 
 MAX_BYTES = 2**62
-"""A tensor that would need more is refused: its size could not be computed in int64."""
+"""Larger tensors are rejected, as their size could not be computed in int64."""
 
 
 def folded(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | None]]:
-    """``op`` and its inputs after :meth:`Op.fold_operands`; unchanged where there is nothing to move."""
+    """``op`` and its inputs after :meth:`Op.fold_operands`; unchanged if there is nothing to fold."""
     result = op.fold_operands(*inputs)
     if result is None:
         return op, inputs
@@ -32,31 +32,33 @@ def folded(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | N
 
 
 def fact_of(array: Array | None) -> Fact | None:
-    """Everything about an array, as a fact."""
+    """All that is known of an array, as a fact."""
     return None if array is None else Fact(type_of(array), facts_elements(array), array)
 
 
 def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[Array, ...]:
-    """Run ``op`` on its NumPy reference; always a tuple. A ValueError where it cannot take the elements.
+    """Run the NumPy reference of ``op``; always returns a tuple. Raises ValueError if it does not accept the
+    elements.
 
-    Operands that say sizes, axes or bounds must be what inference allows, else a ModelError names ``place``.
+    Operands that give sizes, axes or bounds must pass inference; otherwise a ModelError names
+    ``place``.
     """
-    moved = None if type(op).fold_operands is Op.fold_operands else _folded_arrays(op, arrays, place)
-    if moved is not None:
-        op, arrays = moved[0], [arrays[position] for position in moved[1]]
+    form = None if type(op).fold_operands is Op.fold_operands else _folded_arrays(op, arrays, place)
+    if form is not None:
+        op, arrays = form[0], [arrays[position] for position in form[1]]
     try:
-        result = _foreign_results(op, arrays) if is_plugin_op(type(op)) else op.reference(*arrays)
+        result = _plugin_results(op, arrays) if is_plugin_op(type(op)) else op.reference(*arrays)
     except InferError as error:
         raise ValueError(str(error)) from error
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if not is_plugin_op(type(op)):
-            _say_why(op, arrays, place)
+            _raise_inference_error(op, arrays, place)
         raise
     return result if isinstance(result, tuple) else (result,)
 
 
-def _say_why(op: Op, arrays: Sequence[Array | None], place: str) -> None:
-    """A ModelError where inference, which says it in better words than NumPy, refuses these operands too."""
+def _raise_inference_error(op: Op, arrays: Sequence[Array | None], place: str) -> None:
+    """Raise ModelError if inference rejects these operands too: its message is better than NumPy's."""
     try:
         infer_outputs(op, [fact_of(array) for array in arrays], SymbolTable(), place)
     except ModelError as error:
@@ -65,22 +67,22 @@ def _say_why(op: Op, arrays: Sequence[Array | None], place: str) -> None:
 
 
 def _folded_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:
-    """:meth:`Op.fold_operands`; where sizes, axes or bounds move, inference must allow them."""
+    """:meth:`Op.fold_operands` on arrays; folded sizes, axes or bounds must pass inference."""
     facts = [fact_of(array) for array in arrays]
     try:
-        moved = op.fold_operands(*facts)
+        form = op.fold_operands(*facts)
     except InferError as error:
         raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", place)) from error
-    if moved is None:
+    if form is None:
         return None
-    gone = [fact for position, fact in enumerate(facts) if fact is not None and position not in moved[1]]
+    gone = [fact for position, fact in enumerate(facts) if fact is not None and position not in form[1]]
     if any(fact.dtype in (I32, I64) for fact in gone):
-        _check_operands(moved[0], [facts[position] for position in moved[1]], place)
-    return moved
+        _check_operands(form[0], [facts[position] for position in form[1]], place)
+    return form
 
 
 def _check_operands(op: Op, operands: Sequence[Fact | None], place: str) -> None:
-    """A ModelError where inference refuses ``op``, or the result does not fit into memory."""
+    """Raise ModelError if inference rejects ``op``, or a result does not fit in memory."""
     try:
         facts = infer_outputs(op, operands, SymbolTable(), place)
     except ModelError as error:
@@ -88,29 +90,26 @@ def _check_operands(op: Op, operands: Sequence[Fact | None], place: str) -> None
             return
         raise
     for fact in facts:
-        if (
-            fact.type.is_static
-            and number_of(fact.type.elements * fact.type.dtype.bytes, {}) > physical_memory()
-        ):
-            message = f"{op.source_name}: the result, {fact.type}, is larger than the memory of this machine"
+        if fact.type.is_static and number_of(fact.type.bytes, {}) > physical_memory():
+            message = f"{op.source_name}: the result, {fact.type}, exceeds the memory of this machine"
             raise ModelError(Diagnostic("memory", message, place))
 
 
 @cache
 def physical_memory() -> int:
-    """Bytes of memory of this machine."""
+    """Bytes of physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class ReferenceFault(ValueError):
-    """A user's reference raised, or gave what is not of the type that ``infer`` says."""
+    """A user's reference raised, or returned a result that contradicts ``infer``."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(f"{diagnostic.message} ({diagnostic.where})")
         self.diagnostic = diagnostic
 
 
-def _foreign_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
+def _plugin_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
     cls = type(op)
     if cls.reference is Op.reference:
         raise ReferenceFault(Diagnostic("reference", f"{op.name} has no reference", defined_at(cls)))
@@ -120,17 +119,19 @@ def _foreign_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...
         raise ReferenceFault(blamed(error, cls, f"{op.name}.reference")) from error
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != op.output_count():
-        message = f"{op.name}.reference gives {len(results)} results for {op.output_count()} outputs"
+        message = f"{op.name}.reference returned {len(results)} results for {op.output_count()} outputs"
         raise ReferenceFault(Diagnostic("reference", message, defined_at(cls.reference)))
     made: list[Any] = [r if isinstance(r, list | None) else np.asarray(r) for r in results]
     return tuple(made)
 
 
 def check_results(op: Op, results: Sequence[Any], types: Sequence[TensorType]) -> None:
-    """A ReferenceFault where a result of ``op`` is not of its type; sizes that are no numbers may be any."""
+    """Raise ReferenceFault if a result of ``op`` does not have its type; symbolic sizes may be any."""
     for number, (result, type_) in enumerate(zip(results, types, strict=True)):
         if isinstance(result, np.ndarray) and not _fits(result, type_):
-            message = f"{op.name}.reference gives {type_of(result)} for output {number}, infer says {type_}"
+            message = (
+                f"{op.name}.reference returned {type_of(result)} for output {number}, but infer gives {type_}"
+            )
             raise ReferenceFault(Diagnostic("reference", message, defined_at(type(op).reference)))
 
 
@@ -154,10 +155,10 @@ def infer_outputs(
     regions: Sequence[Sequence[Fact]] = (),
     received: Sequence[Sequence[Fact]] = (),
 ) -> tuple[Fact, ...]:
-    """Facts of the outputs; a ModelError with ``place`` where types conflict.
+    """Facts of the outputs. Raises ModelError at ``place`` if types conflict.
 
-    ``known`` serves where a rank is unknown; ``regions`` are the facts of each region's outputs, ``received``
-    those of its inputs.
+    ``known``: types to use if a rank is unknown. ``regions``, ``received``: facts of the outputs and inputs
+    of each region.
     """
     try:
         op.verify()
@@ -171,16 +172,16 @@ def infer_outputs(
             raise ModelError(
                 Diagnostic(
                     "unknown-rank",
-                    f"{op.source_name}: the number of axes of an operand is not known",
+                    f"{op.source_name}: the rank of an operand is not known",
                     place,
-                    "give the sizes of the model's inputs with shapes=",
+                    "give the shapes of the inputs with shapes=",
                 )
             ) from None
         return tuple(Fact(TensorType(t.dtype, None)) for t in known)
     except InferError as error:
         raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", place)) from error
     except SymbolError as error:
-        hint = f"sizes are kept to {MAX_TERMS} terms" if "terms" in str(error) else ""
+        hint = f"sizes are limited to {MAX_TERMS} terms" if "terms" in str(error) else ""
         raise ModelError(Diagnostic("size", f"{op.source_name}: {error}", place, hint)) from error
     except GraphwrightError:
         raise
@@ -206,17 +207,16 @@ def _blamed_infer(error: Exception, op: Op, place: str) -> Diagnostic:
 
 
 def _check_facts(op: Op, outputs: Sequence[object], place: str) -> None:
-    """A ModelError where a user's ``infer`` does not give a type for each output."""
+    """Raise ModelError if a user's ``infer`` does not return a type for each output."""
     given = ", ".join(type(out).__name__ for out in outputs)
     if len(outputs) != op.output_count() or not all(isinstance(out, Fact | TensorType) for out in outputs):
-        message = (
-            f"{op.name}.infer gives {given} instead of a TensorType for each of {op.output_count()} outputs"
-        )
-        raise ModelError(Diagnostic("plugin", f"{message} (node {place})", defined_at(type(op).infer)))
+        wanted = f"a TensorType for each of {op.output_count()} outputs (node {place})"
+        message = f"{op.name}.infer returned {given} instead of {wanted}"
+        raise ModelError(Diagnostic("plugin", message, defined_at(type(op).infer)))
 
 
 def constant_fact(op: Constant, module: Module) -> Fact:
-    """What is known of a constant: all, unless the pool lacks its array."""
+    """All about a constant, except its elements if the pool does not have the array."""
     if op.value not in module.constants:
         return Fact(op.type)
     array = module.constants[op.value]
@@ -224,16 +224,16 @@ def constant_fact(op: Constant, module: Module) -> Fact:
 
 
 RegionFacts = Callable[[Graph, Sequence[Fact | None]], Sequence[Fact]]
-"""Facts of a region's outputs, given those of its inputs."""
+"""Facts of the outputs of a region, given those of its inputs."""
 
 
 def infer_node(
     node: Node, facts: Mapping[Value, Fact], module: Module, regions: RegionFacts
 ) -> tuple[Fact, ...]:
-    """Facts of the outputs of ``node`` where it stands; a ModelError where types conflict.
+    """Facts of the outputs of ``node``. Raises ModelError if types conflict.
 
-    ``facts`` knows more than types of some values; ``regions`` looks into each region. New symbols and
-    constraints go to the module's table.
+    ``facts``: known facts of values, beyond their types. ``regions``: infers each region. New symbols and
+    constraints go to the table of the module.
     """
     op = node.op
     if isinstance(op, Constant):
@@ -250,12 +250,12 @@ def infer_node(
 
 
 def received_by(regions: Sequence[Graph]) -> list[list[Fact]]:
-    """What the types of its inputs say of them, for each region."""
+    """Facts of the inputs of each region, from their types."""
     return [[Fact(value.type) for value in region.inputs] for region in regions]
 
 
 def compatible(a: TensorType, b: TensorType, symbols: SymbolTable) -> bool:
-    """Whether one value may have both types: the same dtype, and shapes that some sizes make equal."""
+    """Whether one value can have both types: equal dtypes, and shapes that are not provably different."""
     if a.dtype != b.dtype:
         return False
     if a.shape is None or b.shape is None:
@@ -269,8 +269,10 @@ def _check_size(type: TensorType, op: Op, place: str) -> None:
         if not isinstance(dim, int):
             count = 0
         elif dim < 0:
-            raise ModelError(Diagnostic("size", f"{op.source_name}: a negative size in {type}", place))
+            raise ModelError(Diagnostic("size", f"{op.source_name}: {type} has a negative size", place))
         else:
             count *= dim or 1  # NumPy skips 0 too
     if count * type.dtype.bytes > MAX_BYTES:
-        raise ModelError(Diagnostic("size", f"{op.source_name}: {type} is larger than any memory", place))
+        raise ModelError(
+            Diagnostic("size", f"{op.source_name}: {type} exceeds the addressable memory", place)
+        )

@@ -1,4 +1,4 @@
-"""What ops know of values when they infer types, and what they may ask and assume about sizes."""
+"""What ops know of values when they infer types, and what they can ask, require and assume about sizes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Fact:
-    """What inference knows of a value: its type and, for small tensors of integers, its elements (ints or
+    """What inference knows of a value: its type and, for small integer tensors, its elements (ints or
     symbolic sizes).
 
-    A float tensor has elements only where all of them are integers >= 0: sizes on their way to be scaled.
+    A float tensor has elements only if all of them are integers >= 0: sizes that are about to
+    be scaled.
 
-    ``elements`` is row-major and complete; ``data`` is the array where the value is a constant of any dtype
-    and size. ``held`` are the types of the tensors in a sequence, in their order. ``partly`` are the elements
-    where some of them, but not all, are known: None stands for the others.
+    ``elements`` is row-major and complete; ``data`` is the array of a constant of any dtype and size;
+    ``held`` has the types of the tensors in a sequence, in order; ``partly`` has the elements if only some
+    are known, with None for the others.
     """
 
     type: TensorType
@@ -38,8 +39,8 @@ class Fact:
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """The shape; raises :class:`UnknownRank` where it is not known, which makes the op's outputs unknown
-        as well.
+        """The shape. Raises :class:`UnknownRank` if it is unknown, which makes the outputs of the op unknown
+        too.
         """
         if self.type.shape is None:
             raise UnknownRank
@@ -51,19 +52,19 @@ class Fact:
 
 
 class UnknownRank(Exception):
-    """Raised inside ``infer`` when a rank that it needs is not known; the caller gives every output an
-    unknown rank.
+    """Raised inside ``infer`` if a rank that it needs is unknown. The caller gives every output an unknown
+    rank.
     """
 
 
 class InferError(Exception):
-    """Raised inside ``infer`` or ``verify``: types that cannot be right. The caller adds node and source."""
+    """Raised inside ``infer`` or ``verify`` for invalid types. The caller adds node and source."""
 
 
 class Inference:
-    """What ``infer`` may ask and assume about sizes; one per node.
+    """What ``infer`` can ask, require and assume about sizes; one object per node.
 
-    For ops with regions also what is known of the node's own inputs, and of each region's inputs inside it.
+    For ops with regions, it also holds the facts of the inputs of the node and of each region.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class Inference:
         self.received = received
 
     def fail(self, message: str) -> InferError:
-        """``raise at.fail("...")``: the message says what is wrong, with sizes; the place is added."""
+        """For ``raise at.fail("...")``. The message says what is wrong, with sizes; the location is added."""
         return InferError(message)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
-        """Demand ``a == b``: proved, or a constraint, or refused. Returns the better known of the two."""
+        """Require ``a == b``: it is proved, becomes a constraint, or raises InferError. Returns the more
+        precise one.
+        """
         if self.symbols.proves_equal(a, b):
             return a
         if self.symbols.refutes_equal(a, b):
@@ -92,7 +95,7 @@ class Inference:
         return b if isinstance(b, int) else a
 
     def at_least(self, dim: Dim, bound: int, what: str) -> None:
-        """Demand ``dim >= bound``: proved, or a constraint, or refused."""
+        """Require ``dim >= bound``: it is proved, becomes a constraint, or raises InferError."""
         if isinstance(dim, int) and dim >= bound:
             return
         high = self.symbols.range_of(dim).high
@@ -102,42 +105,40 @@ class Inference:
             self.symbols.demand("<=", bound, dim, self.node)
 
     def assumes(self, relation: str, left: Dim, right: Dim) -> bool:
-        """Whether this form of the module may rest on ``left relation right``, which then guards it.
+        """Assume ``left relation right``, as a guard of this version of the module. Returns whether that is
+        allowed.
 
-        Shapes that break a guard get a form of their own, in which the other case is known; so an op assumes
+        Shapes that violate a guard are compiled separately, where the opposite is known. So an op assumes
         what is likely, and leaves open what it may not assume.
         """
         return self.symbols.assume(relation, left, right, self.node)
 
     def spread(self, have: Dim, want: Dim, what: str) -> None:
-        """Demand that an axis of ``have`` elements broadcasts to ``want``: it has as many, or 1."""
+        """Require that an axis of size ``have`` broadcasts to ``want``: equal sizes, or 1."""
         if have == 1 or self.symbols.proves_equal(have, want):
             return
         if isinstance(have, int) or want == 1 or self.symbols.refutes_equal(have, want):
-            self.equal(have, want if isinstance(have, int) else 1, what)  # there is no other case to assume
+            self.equal(have, want if isinstance(have, int) else 1, what)  # only one case is possible
         else:
             self.likely_equal(have, want, what)
 
     def likely_equal(self, a: Dim, b: Dim, what: str) -> None:
-        """Assume ``a == b`` where the type does not show it: demanded where it may not be assumed, as no host
-        node can decide it.
+        """Assume ``a == b``, which the result type does not reflect. If that is not allowed, require it, as
+        no host node can decide it.
         """
-        if (
-            not self.symbols.proves_equal(a, b)
-            and not self.assumes("==", a, b)
-            and not self.symbols.is_general
-        ):
-            self.equal(a, b, what)
+        if self.symbols.proves_equal(a, b) or self.assumes("==", a, b) or self.symbols.is_general:
+            return
+        self.equal(a, b, what)
 
     def differs(self, dim: Dim, number: int) -> bool:
-        """Whether ``dim`` is not ``number``: proved, or assumed."""
+        """Whether ``dim != number`` is proved or assumed."""
         symbols = self.symbols
         if isinstance(dim, int) or symbols.refutes_equal(dim, number):
             return dim != number
         return not symbols.proves_equal(dim, number) and self.assumes("!=", dim, number)
 
     def not_less(self, dim: Dim, bound: int) -> bool:
-        """Whether ``dim >= bound``: proved, or assumed."""
+        """Whether ``dim >= bound`` is proved or assumed."""
         return self.symbols.proves_at_least(dim, bound) or self.assumes("<=", bound, dim)
 
     def broadcast(self, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -153,9 +154,9 @@ class Inference:
         return tuple(result)
 
     def meet(self, a: Dim, b: Dim, what: str) -> Dim:
-        """The size of an axis along which ``a`` and ``b`` elements broadcast: equal sizes, or one of them 1.
+        """The broadcast size of ``a`` and ``b``: equal sizes, or one of them 1.
 
-        Which of it is the case is assumed where it is not known: that the sizes are equal.
+        If it is not known which, the sizes are assumed to be equal.
         """
         if a == 1 or b == 1:
             return b if a == 1 else a
@@ -173,19 +174,19 @@ class Inference:
         return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")
 
     def axis(self, axis: int, rank: int) -> int:
-        """``axis`` counted from the front; refuses one outside ``[-rank, rank)``."""
+        """``axis`` counted from the front. Raises InferError outside ``[-rank, rank)``."""
         if not -rank <= axis < max(rank, 1):
-            raise InferError(f"axis {axis} is outside a rank of {rank}")
+            raise InferError(f"axis {axis} is out of range for rank {rank}")
         return axis % max(rank, 1)
 
 
 def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:
-    """The elements of a small integer or bool array, for a :class:`Fact`."""
+    """The elements of a small integer or bool array, for a :class:`Fact`; None for other arrays."""
     if isinstance(array, list | dict) or array.dtype.kind not in "iub" or array.size > limit:
         return None
     return tuple(map(int, array.ravel().tolist()))
 
 
 def is_known(elements: tuple[Dim, ...] | None) -> bool:
-    """Whether all elements are numbers."""
+    """Whether all elements are known numbers."""
     return elements is not None and not any(isinstance(e, Expr) for e in elements)

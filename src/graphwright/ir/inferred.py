@@ -1,8 +1,8 @@
-"""What inference found of a node, kept at the node until its op or what is known of its operands changes.
+"""Caches inferred facts at each node, until its op or the facts of its operands change.
 
-Passes infer a module several times, and most nodes stay as they are in between. What is kept depends on
-nothing but the op and the facts: no symbols, which may get ranges and equalities, no arrays, which may be
-let go, no regions, and no op of a user's, whose ``infer`` may do anything.
+Passes infer a module several times, and most nodes do not change in between. Cached facts must depend only on
+the op and the facts of the operands: nodes are not cached if they involve symbols (which can get ranges and
+equalities), arrays (which must not be kept alive), regions, or users' ops (whose ``infer`` may do anything).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Expr, SymbolTable
 from graphwright.records import dataclass
 
 Given = Fact | Constant | None
-"""An operand: what is known of it, or the constant that it is."""
+"""What is known of an operand, or the constant that it is."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class _Inferred:
 
 
 def state_of(symbols: SymbolTable) -> tuple[int, int, int, bool]:
-    """What changes if inference adds a symbol, a constraint or a guard, or leaves something undecided."""
+    """A value that changes if inference adds a symbol, a constraint or a guard, or leaves something
+    undecided.
+    """
     return len(symbols.ranges), len(symbols.constraints), len(symbols.guards), symbols.undecided
 
 
-def remember(node: Node, inputs: Sequence[Fact | None], facts: tuple[Fact, ...]) -> None:
-    """Keep that ``node`` gives ``facts`` for ``inputs``, where nothing else can change that."""
+def cache_facts(node: Node, inputs: Sequence[Fact | None], facts: tuple[Fact, ...]) -> None:
+    """Cache that ``node`` has outputs with ``facts`` for ``inputs``, if nothing else can change that."""
     if node.regions or not all(map(_is_plain, facts)):
         return
     given = tuple(map(_given, node.inputs, inputs))
@@ -44,8 +46,10 @@ def remember(node: Node, inputs: Sequence[Fact | None], facts: tuple[Fact, ...])
         node.inferred = _Inferred(node.op, given, facts)
 
 
-def recalled(node: Node, known: Mapping[Value, Fact]) -> tuple[Fact, ...] | None:
-    """Facts of the outputs of ``node``, whose operands are ``known``, where they were found before."""
+def cached_facts(node: Node, known: Mapping[Value, Fact]) -> tuple[Fact, ...] | None:
+    """The cached facts of the outputs of ``node``, if they are still valid for the ``known`` facts of its
+    operands.
+    """
     last = node.inferred
     if not isinstance(last, _Inferred) or last.op is not node.op or len(last.given) != len(node.inputs):
         return None

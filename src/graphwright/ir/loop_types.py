@@ -1,8 +1,8 @@
-"""Types that hold in every run of a loop's body, found by inferring the body again with the join of what it
-received and what it gave, until that changes nothing (a least fixpoint: Kildall, 1973).
+"""Types of loop-carried values that hold in every iteration: the body is inferred again with the join of what
+it received and what it returned, to a least fixpoint (Kildall, 1973).
 
-A size that a run changes becomes a new symbol, a rank that a run changes an unknown one, so there is an end:
-a body of n sizes has settled after n + 1 rounds.
+A size that changes between iterations becomes a new symbol, and a rank that changes becomes unknown
+(widening), so the iteration terminates: a body with n sizes needs at most n + 1 rounds.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from graphwright.ir.types import DType, TensorType
 from graphwright.records import dataclass
 
 MAX_ROUNDS = 64
-"""Rounds in which the types of one loop have to settle."""
+"""Rounds within which the types of one loop must reach a fixpoint."""
 MAX_NODES = 500_000
-"""Nodes that are inferred on the way: loops in loops multiply."""
+"""Limit on inferred nodes: nested loops multiply them."""
 
 Facts = dict[Value, Fact]
 
 
 class DtypesDiffer(Exception):
-    """Raised where no type is that of both."""
+    """Two dtypes have no common type."""
 
 
 def widened(symbols: SymbolTable, start: TensorType, received: TensorType, given: TensorType) -> TensorType:
-    """``received``, made to fit ``given`` as well: sizes that change are new symbols from then on, ranks that
-    change unknown ones. ``start`` is what the first run receives.
+    """``received`` widened to include ``given``: sizes that change become new symbols, ranks that change
+    become unknown. ``start`` is the type in the first iteration.
 
-    What is there is also of the optional of its type. Raises DtypesDiffer.
+    A type also joins with the optional of it. Raises DtypesDiffer.
     """
     dtype = joined_dtype(received.dtype, given.dtype)
     if start.shape is None or received.shape is None or given.shape is None:
@@ -51,19 +51,20 @@ def widened(symbols: SymbolTable, start: TensorType, received: TensorType, given
 
 
 def joined_dtype(a: DType, b: DType) -> DType:
-    """See :func:`widened`."""
+    """The common dtype; see :func:`widened`."""
     if a == b or (a.kind == "optional" and a.element == b):
         return a
     if b.kind == "optional" and b.element == a:
         return b
-    raise DtypesDiffer(f"is {a}, and {b} after a run")
+    raise DtypesDiffer(f"is {a}, but {b} after an iteration")
 
 
-def settle(node: Node, facts: Facts, module: Module) -> bool:
-    """Give the inputs of the region of a loop types that hold in every run; whether that changed any.
+def widen_carried_types(node: Node, facts: Facts, module: Module) -> bool:
+    """Give loop-carried inputs of the region of a loop types that hold in every iteration. Returns whether
+    any changed.
 
-    ``facts`` tells what is known where ``node`` stands. Symbols that the region's inputs have for sizes that
-    change stay. Raises a ModelError where types conflict, or do not settle.
+    ``facts``: what is known where ``node`` is. Symbols that region inputs already have for changing sizes are
+    kept. Raises ModelError if types conflict or reach no fixpoint.
     """
     if not isinstance(node.op, LoopOp):
         return False
@@ -72,12 +73,12 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
     inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
     received = region.inputs[where.receive : where.receive + where.count]
     if len(received) < where.count or len(inputs) < where.start + where.count:
-        return False  # inference says so
+        return False  # inference reports it
     types, _ = _Trial(_with_own_symbols(module)).loop_carried(node, node.op, inputs)
     outer = symbols_in(fact.type for fact in inputs if fact is not None)
     changed = False
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
-        assert start is not None  # verified by the trial
+        assert start is not None  # the trial inference verified it
         wanted = _with_symbols(type, start.type, value.type, module.symbols, outer)
         if wanted != value.type:
             value.type, changed = wanted, True
@@ -89,7 +90,7 @@ def settle(node: Node, facts: Facts, module: Module) -> bool:
 def _with_symbols(
     type: TensorType, start: TensorType, known: TensorType, table: SymbolTable, outer: set[str]
 ) -> TensorType:
-    """``type``, with the symbols that ``known`` has, or new ones, where sizes are not those of ``start``."""
+    """``type`` with the symbols of ``known``, or new ones, for sizes that differ from those of ``start``."""
     if type.shape is None:
         return type
     before = known.shape if known.shape is not None and len(known.shape) == len(type.shape) else None
@@ -106,14 +107,14 @@ def _with_symbols(
 
 
 def _forget(region: Graph) -> None:
-    """What was inferred from other inputs: inference finds it again."""
+    """Drop types that were inferred from other input types; inference finds them again."""
     for node in region.walk():
         for value in node.outputs if node.inputs else ():
             value.type = TensorType(value.type.dtype, None)
 
 
 def _with_own_symbols(module: Module) -> Module:
-    """``module`` with a copy of its symbols: a trial leaves no trace."""
+    """``module`` with a copy of its symbol table, so that a trial leaves no trace."""
     scratch = copy.copy(module)
     scratch.symbols = module.symbols.copy()
     return scratch
@@ -121,7 +122,7 @@ def _with_own_symbols(module: Module) -> Module:
 
 @dataclass
 class _Trial:
-    """Inference of a body that changes nothing."""
+    """Trial inference of loop bodies, which changes no types."""
 
     module: Module
     nodes: int = 0
@@ -129,9 +130,11 @@ class _Trial:
     def loop_carried(
         self, node: Node, op: LoopOp, inputs: Sequence[Fact | None]
     ) -> tuple[list[TensorType], list[Fact]]:
-        """Types of the carried values that hold in every run, and what the body gives for them.
+        """Types of the carried values that hold in every iteration, and the facts that the body returns for
+        them.
 
-        Who infers the body once more for these facts would do so for each loop around it as well.
+        Returning the facts avoids another inference of the body, which would multiply with each enclosing
+        loop.
         """
         where = op.loop_carried()
         starts = inputs[where.start : where.start + where.count]
@@ -143,11 +146,11 @@ class _Trial:
             if wider == types:
                 return types, results
             types = wider
-        raise _unsettled(node, f"still change after {MAX_ROUNDS} runs")
+        raise _no_fixpoint(node, f"still change after {MAX_ROUNDS} iterations")
 
     def _start(self, node: Node, index: int, fact: Fact | None) -> TensorType:
         if fact is None:
-            message = f"{node.op.name}: carried value {index} has no start"
+            message = f"{node.op.name}: loop-carried value {index} has no initial value"
             raise ModelError(Diagnostic("type", message, node.place))
         return fact.type
 
@@ -163,7 +166,7 @@ class _Trial:
             try:
                 yield widened(self.module.symbols, start.type, type, fact.type)
             except DtypesDiffer as error:
-                message = f"{node.op.name}: carried value {index} {error}"
+                message = f"{node.op.name}: loop-carried value {index} {error}"
                 raise ModelError(Diagnostic("type", message, node.place)) from None
 
     def region(self, graph: Graph, inputs: Sequence[Fact | None]) -> list[Fact]:
@@ -172,16 +175,16 @@ class _Trial:
         for node in graph:
             self.nodes += 1
             if self.nodes > MAX_NODES:
-                raise _unsettled(node, f"are not known after {MAX_NODES} steps")
+                raise _no_fixpoint(node, f"are not known after {MAX_NODES} steps")
             facts.update(zip(node.outputs, self.node(node, facts), strict=True))
         return [facts.get(value) or Fact(value.type) for value in graph.outputs]
 
     def node(self, node: Node, facts: Facts) -> Sequence[Fact]:
         op = node.op
         if not isinstance(op, LoopOp):
-            sound = _Sound(self)
+            branches = _Branches(self)
             return infer_node(
-                node, facts, self.module, sound.region if len(node.regions) > 1 else self.region
+                node, facts, self.module, branches.region if len(node.regions) > 1 else self.region
             )
         inputs = [None if v is None else facts.get(v) or Fact(v.type) for v in node.inputs]
         types, results = self.loop_carried(node, op, inputs)
@@ -192,15 +195,15 @@ class _Trial:
 
 
 def _received(op: LoopOp, inputs: Sequence[Fact | None], types: Sequence[TensorType]) -> list[Fact | None]:
-    """What the region receives when its carried values have ``types``."""
+    """What the region receives if its carried values have ``types``."""
     where, received = op.loop_carried(), list(op.region_inputs(0, inputs))
     received[where.receive : where.receive + where.count] = map(Fact, types)
     return received
 
 
 @dataclass
-class _Sound:
-    """Regions of one node of which some may not run at these sizes: those claim what others give."""
+class _Branches:
+    """Regions of a node, some of which may be invalid for these sizes: those get the facts of a valid one."""
 
     trial: _Trial
     last: list[Fact] | None = None
@@ -214,7 +217,7 @@ class _Sound:
         return self.last or []
 
 
-def _unsettled(node: Node, what: str) -> ModelError:
-    message = f"{node.op.name}: the shapes of its carried values {what}"
-    hint = "let runs keep the shapes, or give the inputs fixed sizes"
+def _no_fixpoint(node: Node, what: str) -> ModelError:
+    message = f"{node.op.name}: the shapes of its loop-carried values {what}"
+    hint = "keep the shapes constant between iterations, or give the inputs fixed sizes"
     return ModelError(Diagnostic("loop-shapes", message, node.place, hint))

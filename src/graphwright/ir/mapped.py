@@ -1,7 +1,7 @@
-"""Files mapped to be read, whose pages are given back once they have been read.
+"""Memory-mapped files whose pages are released after reading.
 
-Mapped pages count as the process's memory from their first read on. A model's weights are read a few times,
-from front to back: what was read need not stay.
+Mapped pages count as memory of the process once they are read. The weights of a model are read a few times,
+from front to back, so pages that were read need not stay resident.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 from graphwright.ir.arrays import Array, np
 
 _COMPARED = 4 << 20
-"""Bytes that are compared at once."""
+"""Bytes that are compared at a time."""
 
 
 class MappedFile(mmap.mmap):
-    """A whole file, mapped to be read; ``file`` is its descriptor. Raises OSError, or ValueError if it is
+    """A whole file, mapped for reading; ``file`` is its descriptor. Raises OSError, or ValueError if it is
     empty.
     """
 
@@ -31,7 +31,7 @@ class MappedFile(mmap.mmap):
 
 
 def mapped_file(data: Array | memoryview) -> MappedFile | None:
-    """The mapped file whose bytes ``data`` is a view of, None if it lies elsewhere."""
+    """The mapped file that ``data`` is a view of; None for other memory."""
     base: object = data
     while base is not None and not isinstance(base, MappedFile):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
@@ -39,8 +39,8 @@ def mapped_file(data: Array | memoryview) -> MappedFile | None:
 
 
 def release(data: Array | memoryview) -> None:
-    """Give the pages of ``data`` back to the system if they are those of a file: who reads them again finds
-    them as before. Other memory is left alone.
+    """Release the pages of ``data`` if they belong to a mapped file; a later read loads them again. Other
+    memory is left alone.
     """
     file = mapped_file(data) if data.nbytes >= mmap.PAGESIZE else None
     if file is None:
@@ -52,7 +52,7 @@ def release(data: Array | memoryview) -> None:
 
 
 def equal_bytes(a: Array, b: Array) -> bool:
-    """Whether two arrays of as many bytes (u8) are equal; takes the memory of a part of one."""
+    """Whether two u8 arrays of equal size are equal. Releases pages while comparing."""
     parts = (slice(start, start + _COMPARED) for start in range(0, a.size, _COMPARED))
     return all(_equal_parts(a[part], b[part]) for part in parts)
 

@@ -1,4 +1,4 @@
-"""Patterns over graphs and rewrite rules that say why they do not apply.
+"""Patterns over graphs, and rewrite rules that say why they do not apply.
 
     x, weight = Var("x"), Const("weight")
     conv = P(Conv, x, weight, Opt("bias"), once=True)
@@ -7,8 +7,8 @@
     def check(m): return None if m.op(conv).group == 1 else "grouped"
     def rewrite(b, m): return b(ConvRelu(...), m[x], m[weight])
 
-A pattern is matched from its root to its operands. Operands of a commutative op match in either order. The
-same wildcard twice must be the same value. Operands that a pattern does not mention must be absent.
+Matching goes from the root to the operands. Operands of a commutative op match in either order. A wildcard
+that occurs twice must match the same value. Operands that a pattern does not mention must be absent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Var:
 
 @dataclass(frozen=True, eq=False)
 class Const(Var):
-    """A value from the constant pool, of which ``where`` holds; :meth:`Match.array` reads it."""
+    """A value from the constant pool that satisfies ``where``; :meth:`Match.array` reads it."""
 
     where: Callable[[Array], bool] | None = None
 
@@ -52,10 +52,11 @@ class Rest(Var):
 
 @dataclass(frozen=True, eq=False, init=False)
 class P(Generic[OpT]):
-    """A node whose op is of ``cls`` (or one of several), with operands that match in turn.
+    """A node whose op is an instance of ``cls`` (or of one of several), with matching
+    operands.
 
-    ``once``: its value has exactly one consumer and is no output of the graph. ``where`` asks more of the op,
-    such as a trait.
+    ``once``: its value has exactly one reader and is not an output of the graph. ``where``: a further
+    condition on the op, such as a trait. ``output``: which of its outputs is matched.
     """
 
     classes: tuple[type[OpT], ...]
@@ -85,7 +86,7 @@ _Bound = dict[object, object]
 
 @dataclass(frozen=True)
 class Match:
-    """What a pattern has found: values of wildcards, nodes of ``P``."""
+    """The result of a match: the values of wildcards and the nodes of ``P`` patterns."""
 
     root: Node
     module: Module
@@ -99,29 +100,32 @@ class Match:
         return value
 
     def optional(self, wildcard: Var) -> Value | None:
-        """The value of ``wildcard``; None if the operand is absent or the pattern's other way was taken."""
+        """The value of ``wildcard``; None if the operand is absent, or not part of the matched
+        alternative.
+        """
         return cast("Value | None", self.bound.get(wildcard))
 
     def rest(self, wildcard: Rest) -> tuple[Value | None, ...]:
-        """All operands that ``wildcard`` stands for."""
+        """All operands that ``wildcard`` matched."""
         return cast("tuple[Value | None, ...]", self.bound[wildcard])
 
     def constant(self, wildcard: Var) -> Array | None:
-        """The elements of a value that may be absent or computed."""
+        """The elements of a constant; None if the value is absent or computed."""
         return constant_array(self.optional(wildcard), self.module)
 
     def array(self, wildcard: Var) -> Array:
         """The elements of a constant."""
         found = constant_array(self[wildcard], self.module)
         if found is None:
-            raise KeyError(f"{wildcard} is no constant")
+            raise KeyError(f"{wildcard} is not a constant")
         return found
 
     def node(self, pattern: P[OpT]) -> Node:
+        """The node that ``pattern`` matched."""
         return cast("Node", self.bound[pattern])
 
     def op(self, pattern: P[OpT]) -> OpT:
-        """The op of the node that ``pattern`` found."""
+        """The op of the node that ``pattern`` matched."""
         return cast("OpT", self.node(pattern).op)
 
     @property
@@ -132,16 +136,17 @@ class Match:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The source nodes that the match stands for."""
+        """The source nodes of all matched nodes."""
         ordered = (*self.nodes[1:], self.root)
         return tuple(dict.fromkeys(source for node in ordered for source in node.sources))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Replace what ``pattern`` finds by what ``rewrite`` builds, where ``check`` finds no reason against it.
+    """Replaces the match of ``pattern`` by what ``rewrite`` builds, unless ``check`` returns a reason against
+    it.
 
-    ``rewrite`` returns one value per output of the root, built in front of it.
+    ``rewrite`` builds nodes before the root, and returns one value per output of the root.
     """
 
     name: str
@@ -149,28 +154,28 @@ class Rule:
     check: Callable[[Match], str | Refusal | None]
     rewrite: Callable[[Builder, Match], Value | Sequence[Value]]
     code: Code | None = None
-    """Of what it decides about fusion where it applies."""
+    """The code of the fusion decision that is recorded when the rule applies."""
 
 
 def always(_match: Match) -> None:
-    """A ``check`` with no reason against."""
+    """A ``check`` that never objects."""
 
 
 def match(pattern: P[OpT], node: Node, module: Module) -> Match | None:
-    """The first way in which ``node`` is the root of ``pattern``."""
+    """The first match with ``node`` as the root of ``pattern``; None if there is none."""
     bound = next(_node(pattern, node, {}, module), None)
     return None if bound is None else Match(node, module, bound)
 
 
 def constant_array(value: Value | None, module: Module) -> Array | None:
-    """The elements of ``value`` if it is a constant of the pool."""
+    """The elements of ``value`` if it is a constant of the pool, else None."""
     constant = constant_of(value)
     return None if constant is None else module.constants[constant.value]
 
 
 def used_once(value: Value) -> bool:
-    """Whether exactly one operand reads ``value``, and no output of its graph."""
-    return len(value.uses) == 1 and (value.graph is None or value not in value.graph.outputs)
+    """Whether ``value`` has exactly one reader and is not an output of its graph."""
+    return len(value.uses) == 1 and not value.is_output
 
 
 def _node(pattern: P[Op], node: Node, bound: _Bound, module: Module) -> Iterator[_Bound]:

@@ -1,4 +1,4 @@
-"""What an op tells of axes that it only moves: loops around it read or write its elements where they lie."""
+"""Interface of ops that only move axes: fused loops absorb them into the addresses of loads and stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphwright.records import dataclass
 @dataclass(frozen=True)
 class Along:
     """An axis of the result: its element ``i`` is element ``start + step * i`` of ``axis`` of operand 0,
-    modulo the size of that axis if it ``wraps``, when both axes are of one size.
+    modulo the size of that axis if it ``wraps`` (then both sizes are equal).
     """
 
     axis: int
@@ -19,22 +19,22 @@ class Along:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the axis of the result is that of the operand, element by element."""
+        """Whether it is the whole axis of the operand in order."""
         return self.start == 0 and self.step == 1
 
 
 class MovesAxes:
-    """Interface of ops whose axes are those of operand 0, permuted, cut or rolled. They define its method."""
+    """Interface of ops whose axes are those of operand 0, permuted, sliced or rolled."""
 
     __slots__ = ()
 
     def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
         """What each axis of the only output of ``node`` is, or why that is not known."""
-        raise NotImplementedError(f"{type(self).__name__} is a MovesAxes without moved_axes")
+        raise NotImplementedError(f"{type(self).__name__} implements MovesAxes without moved_axes")
 
 
 class JoinsOperands:
-    """Interface of ops whose only output holds the operands one after the other along ``axis``."""
+    """Interface of ops whose only output is the concatenation of the operands along ``axis``."""
 
     __slots__ = ()
 

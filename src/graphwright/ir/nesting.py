@@ -1,4 +1,4 @@
-"""How deep regions lie in regions, and room on Python's stack for passes that follow them."""
+"""Nesting depth of regions, and the Python recursion limit for passes that recurse into them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from graphwright.ir.graph import Graph, Module
 from graphwright.support.fork_lock import ForkLock
 
 MAX_DEPTH: Final = 512
-"""Levels of regions, and of functions that call each other: a stack of 8 MiB holds what they take."""
+"""The deepest nesting of regions and function calls; it fits in a stack of 8 MiB."""
 _FRAMES: Final = 40
-"""Calls of Python for one level, in the pass that makes the most."""
+"""Python calls per level, in the pass with the deepest recursion."""
 
 _lock = ForkLock()
 _wanted: list[int] = []
-"""Limits that are in use; the first is the one before all of them."""
+"""Recursion limits in use; the first is the original one."""
 
 
 def region_depth(graphs: Iterable[Graph]) -> int:
-    """Levels of regions below ``graphs``: 0 without control flow. Takes no stack."""
+    """Levels of regions below ``graphs``: 0 without control flow. Not recursive."""
     depth, level = -1, list(graphs)
     while level:
         depth += 1
@@ -32,7 +32,7 @@ def region_depth(graphs: Iterable[Graph]) -> int:
 
 @contextmanager
 def deep_calls(levels: int) -> Iterator[None]:
-    """Python's limit of recursion lets ``levels`` of regions pass meanwhile; for all threads, as Python has
+    """Raise the recursion limit of Python for ``levels`` of regions. It applies to all threads, as Python has
     one limit.
     """
     limit = 1000 + _FRAMES * levels
@@ -53,10 +53,12 @@ def deep_calls(levels: int) -> Iterator[None]:
 
 @contextmanager
 def regions_of(module: Module) -> Iterator[None]:
-    """Room for the regions of ``module``. Raises ModelError where they nest deeper than :data:`MAX_DEPTH`."""
+    """Raise the recursion limit for the regions of ``module``. Raises ModelError if they nest deeper than
+    :data:`MAX_DEPTH`.
+    """
     depth = region_depth(module.graphs.values())
     if depth > MAX_DEPTH:
-        message = f"its regions nest {depth} deep, {MAX_DEPTH} at most are compiled"
-        raise ModelError(Diagnostic("depth", message, hint="make loops of branches that repeat"))
+        message = f"regions nest {depth} levels deep, but at most {MAX_DEPTH} are supported"
+        raise ModelError(Diagnostic("depth", message, hint="replace repeated branches by a loop"))
     with deep_calls(depth):
         yield

@@ -1,5 +1,5 @@
-"""The contract of an op: one frozen dataclass of attributes per op, one file per op, everything about it
-inside.
+"""The interface of an op: one frozen dataclass of attributes per op, one file per op, with everything about
+it.
 
 A minimal op::
 
@@ -20,10 +20,10 @@ A minimal op::
         to_onnx = as_onnx("Relu")
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
 
-What only some ops tell are interfaces, base classes beside :class:`Op`: ``PaddingRule`` (ir/padding),
-``BlockedForm`` (ir/blocked_form), ``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements),
-``Arithmetic`` (ir/arithmetic).
-Ops with regions are in ir/region_op, what ``infer`` asks in ir/inference, what an import asks in ir/importer.
+Optional interfaces are further base classes: ``PaddingRule`` (ir/padding), ``BlockedForm`` (ir/blocked_form),
+``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements), ``Arithmetic`` (ir/arithmetic).
+Ops with regions are in ir/region_op, the argument of ``infer`` in ir/inference, that of import functions in
+ir/importer.
 """
 
 from __future__ import annotations
@@ -86,34 +86,38 @@ __all__ = [
 
 
 class Trait(enum.Flag):
-    """What passes may ask of an op instead of its name."""
+    """Properties of an op that passes ask for instead of its name."""
 
     NONE = 0
     ELEMENTWISE = enum.auto()
-    """Each output element depends on the elements at its own (broadcast) place alone; has ``expression``."""
+    """Each output element depends only on the (broadcast) input elements at its own position; has
+    ``expression``.
+    """
     VIEW = enum.auto()
-    """Same bytes in the same row-major order under another shape."""
+    """The same bytes in the same row-major order with another shape."""
     COPY = enum.auto()
-    """Each output element is one of input 0, by its position alone."""
+    """Each output element is an element of input 0, selected by position alone."""
     REDUCTION = enum.auto()
-    """Folds axes of its first input with an associative, commutative combiner."""
+    """Reduces axes of its first input with an associative, commutative combiner."""
     CONTRACTION = enum.auto()
-    """A matrix product or convolution: takes an epilogue."""
+    """A matrix product or convolution; can have an epilogue."""
     COMMUTATIVE = enum.auto()
     """Inputs 0 and 1 may be swapped."""
     EFFECT = enum.auto()
-    """Does more than compute its outputs: order is kept, never merged or pruned."""
+    """Has a side effect: its order is kept, and it is never merged or removed."""
     SHAPE_ONLY = enum.auto()
-    """Outputs depend on the shapes of the inputs, not on their elements."""
+    """The outputs depend on the shapes of the inputs, not on their elements."""
 
     def __contains__(self, other: Trait) -> bool:
-        """Whether one of ``other`` is there: asked for each node, and several times as fast as enum's."""
+        """Whether any trait of ``other`` is set. Called for each node, and several times as fast as the
+        method of Flag.
+        """
         return bool(self._value_ & other._value_)
 
 
 @dataclass(frozen=True)
 class ConstRef:
-    """A tensor in the module's constant pool, by content hash."""
+    """A reference to a tensor in the constant pool, by content hash."""
 
     digest: str
 
@@ -125,7 +129,9 @@ class ConstRef:
 
 
 class Folding(Protocol):
-    """What an op with :attr:`Trait.REDUCTION` offers: ``finish(combine(prepare(x), ...), count)``."""
+    """What an op with :attr:`Trait.REDUCTION` provides: it computes ``finish(combine(prepare(x), ...),
+    count)``.
+    """
 
     @property
     def combiner(self) -> str:
@@ -133,65 +139,68 @@ class Folding(Protocol):
 
     @property
     def keepdims(self) -> bool:
-        """Whether folded axes stay, with size 1."""
+        """Whether reduced axes stay, with size 1."""
 
     def resolved(self, rank: int) -> tuple[int, ...]:
-        """The folded axes of an operand of ``rank``, counted from the front, in order."""
+        """The reduced axes of an operand of rank ``rank``, non-negative and sorted."""
 
     def identity(self, dtype: DType) -> float | int | bool:
-        """What the accumulator starts from."""
+        """The initial value of the accumulator."""
 
     def prepare(self, x: Scalar) -> Scalar:
-        """What is combined, from one element."""
+        """The value that is combined, computed from one element."""
 
     def finish(self, acc: Scalar, count: Dim) -> Scalar:
-        """The result, from the accumulator of ``count`` elements."""
+        """The result, computed from the accumulator of ``count`` elements."""
 
 
 def folding(op: Op) -> Folding:
-    """``op``, which has the trait REDUCTION, as what the trait promises."""
+    """``op``, which has the trait REDUCTION, as a :class:`Folding`."""
     assert Trait.REDUCTION in op.traits
     return cast(Folding, op)
 
 
 def dtype_field(value: DType | str) -> DType:
-    """An attribute that is a dtype, given as a DType or by name."""
+    """An attribute value that is a dtype, given as a DType or by name."""
     return value if isinstance(value, DType) else dtype_named(value)
 
 
 @dataclass(frozen=True, init=False)
 class Op:
-    """Base of all ops. Subclass with :func:`op`; override what applies. Attributes are the fields.
+    """Base class of all ops. Subclass with :func:`op` and override what applies. Attributes
+    are the fields.
 
     Every op without regions has ``infer``. ``reference`` and ``expression`` raise NotImplementedError in ops
-    that have none: passes and devices then take another way, or say so.
+    that do not have them; passes and devices then use an alternative, or report it.
     """
 
     name: ClassVar[str]
     traits: ClassVar[Trait] = Trait.NONE
     outputs: ClassVar[int] = 1
-    """Number of outputs; where it varies with attributes, override :meth:`output_count`."""
+    """Number of outputs; if it depends on attributes, override :meth:`output_count`."""
     optional_inputs: ClassVar[frozenset[int]] = frozenset()
-    """Positions that may be None."""
+    """Input positions that may be None."""
     steered_from: ClassVar[int] = 1
-    """The first operand that may give sizes, axes or bounds (:meth:`fold_operands`)."""
+    """The first operand that can give sizes, axes or bounds (:meth:`fold_operands`)."""
     onnx: ClassVar[Mapping[tuple[str, int] | tuple[str, int, str], Import]] = {}
-    """``(op_type, since_version[, domain]) -> import function``; the newest version not above the model's
-    serves.
+    """``(op_type, since_version[, domain]) -> import function``; the newest version up to the opset of the
+    model is used.
     """
     aten: ClassVar[Mapping[str, AtenImport]] = {}
-    """``operator, or operator.overload -> import function``, as in ``"relu"`` and ``"add.Tensor"``."""
+    """``operator or operator.overload -> import function``, as in ``"relu"`` and ``"add.Tensor"``."""
     to_onnx: ClassVar[Export | None] = None
-    """How it is written to a model of ONNX (:mod:`graphwright.ir.exporter`); None where that cannot be."""
+    """Exports the op to ONNX (:mod:`graphwright.ir.exporter`); None if that is not possible."""
     samples: ClassVar[tuple[Sample, ...]] = ()
     attribute_defaults: ClassVar[Mapping[str, Any]] = {}
-    """By attribute, in order; MISSING where one must be given."""
+    """Default value of each attribute, in order; MISSING if it is required."""
 
     __slots__ = ("_text",)
-    """How its attributes print, once they have: kept outside of the attributes, which are ``vars(op)``."""
+    """The printed attributes, cached outside ``vars(op)``, which are the attributes."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        """One for all ops: compiling it for each class, as records do, takes longer than its import."""
+        """Shared by all ops: generating one for each class, as dataclasses do, takes longer than importing
+        the class.
+        """
         given = dict(zip(self.attribute_defaults, values, strict=False)) | named
         state = {**self.attribute_defaults, **given}
         if (
@@ -207,7 +216,7 @@ class Op:
         return self.__dict__
 
     def attributes_text(self, write: Callable[[Op], str]) -> str:
-        """What ``write`` makes of the op, which is written once."""
+        """The result of ``write(self)``, cached."""
         known: str | None = getattr(self, "_text", None)
         if known is None:
             known = write(self)
@@ -216,27 +225,27 @@ class Op:
 
     @property
     def source_name(self) -> str:
-        """What errors call the op: its name, or that of the model's op that it stands for."""
+        """The name of the op in errors: its own, or that of the op of the source model."""
         return self.name
 
     def output_count(self) -> int:
+        """Number of outputs."""
         return self.outputs
 
     def verify(self) -> None:
-        """Raise :class:`InferError` if the attributes alone are wrong."""
+        """Raise :class:`InferError` if the attributes are invalid."""
 
     def infer(self, at: Inference, *inputs: Any) -> TensorType | Fact | tuple[TensorType | Fact, ...]:
-        """Types of the outputs (a Fact where elements are known as well), or InferError / UnknownRank."""
+        """The types of the outputs (a Fact if elements are known too). Raises InferError or UnknownRank."""
         raise NotImplementedError(self.name)
 
     def fold_operands(self, *facts: Any) -> tuple[Op, tuple[int, ...]] | None:
-        """Ops with operands that steer shapes (Reshape's ``shape``) or attributes that need sizes
-        (``auto_pad``).
+        """Move operands that determine shapes (such as the ``shape`` of Reshape), or sizes that attributes
+        need (``auto_pad``), into attributes.
 
-        Returns the op with those moved into plain attributes (dims may be symbols), and the positions of the
-        inputs that stay; None if there is nothing to move or the elements are not known. ``infer`` and
-        ``reference`` see the folded form alone; where it cannot be had, ``infer`` raises
-        :class:`UnknownRank`.
+        Returns the op with these attributes (dims may be symbolic) and the positions of the remaining inputs;
+        None if there is nothing to move, or elements are unknown. ``infer`` and ``reference`` only see the
+        folded form; without it, ``infer`` raises :class:`UnknownRank`.
         """
         return None
 
@@ -245,20 +254,21 @@ class Op:
         return None
 
     def reference(self, *inputs: Any) -> Any:
-        """The meaning in NumPy: arrays (or None) in, an array or a tuple of arrays out. Never writes its
-        inputs.
+        """The definition in NumPy: takes arrays (or None), returns an array or a tuple of arrays. Never
+        modifies its inputs.
         """
         raise NotImplementedError(self.name)
 
     def expression(self, *inputs: Any) -> Scalar:
-        """Elementwise ops: the scalar expression of one output element."""
+        """For elementwise ops: the scalar expression of one output element."""
         raise NotImplementedError(self.name)
 
     def decompose(self, b: Builder, *inputs: Any) -> Any:
-        """The same meaning in simpler ops (a Value or a tuple), or None where this op has its own kernels."""
+        """The same computation in simpler ops (a Value or a tuple); None if the op has its own kernels."""
         return None
 
     def has_expression(self) -> bool:
+        """Whether the op defines ``expression``."""
         return type(self).expression is not Op.expression
 
     def attributes(self) -> dict[str, Any]:
@@ -266,7 +276,7 @@ class Op:
         return dict(vars(self))
 
     def with_attributes(self, change: Callable[[Any], Any]) -> Self:
-        """The op with every attribute put through ``change``; itself if that changes none."""
+        """The op with ``change`` applied to every attribute; itself if that changes none."""
         made = {name: change(value) for name, value in self.attributes().items()}
         changed = {name: value for name, value in made.items() if value != getattr(self, name)}
         return replace(self, **changed) if changed else self
@@ -279,18 +289,19 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 @dataclass_transform(frozen_default=True)
 def op(name: str) -> Callable[[OpType], OpType]:
-    """Make a class an op: a frozen dataclass, registered under ``name`` (one definition per name).
+    """Class decorator that makes an op: a frozen dataclass, registered under the unique
+    ``name``.
 
-    A name is words of letters, digits and ``_``, with dots between them. Raises PluginError for others, for
-    a user's class that is no :class:`Op`, and for one that has the name of another op.
+    A name consists of identifiers separated by dots. Raises PluginError for other names, for a class that is
+    not an :class:`Op`, and for a user's op with the name of another op.
     """
 
     def register(cls: OpType) -> OpType:
         if not (isinstance(cls, type) and issubclass(cls, Op)):
-            message = f"op {name!r}: {getattr(cls, '__name__', cls)!r} is no subclass of Op"
+            message = f"op {name!r}: {getattr(cls, '__name__', cls)!r} is not a subclass of Op"
             raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
         if not _NAME.fullmatch(name):
-            message = f"op {name!r}: a name is words of letters, digits and _, such as Snake or acme.Snake"
+            message = f"op {name!r}: a name consists of letters, digits, _ and dots, such as acme.Snake"
             raise PluginError(Diagnostic("plugin-class", message, defined_at(cls)))
         made = family(cls)
         made.name = name
@@ -304,26 +315,28 @@ def op(name: str) -> Callable[[OpType], OpType]:
 
 
 def _clash(name: str, known: type[Op], made: type[Op]) -> Exception:
-    """That two modules define one op: a plugin's fault, whichever was imported first."""
+    """The error that two modules define one op. It blames the plugin, whichever was imported first."""
     later, earlier = (made, known) if is_plugin_op(made) else (known, made)
     if not is_plugin_op(later):
         return ValueError(f"op {name!r} is defined in {known.__module__} and again in {made.__module__}")
-    owner = f"of the plugin {plugin_of(earlier)}" if is_plugin_op(earlier) else "that graphwright has"
-    message = f"op {name!r} of {plugin_of(later)} has the name of an op {owner}"
+    owner = f"of the plugin {plugin_of(earlier)}" if is_plugin_op(earlier) else "of graphwright"
+    message = f"op {name!r} of {plugin_of(later)} has the same name as an op {owner}"
     return PluginError(Diagnostic("plugin-clash", message, defined_at(later), "give it another name"))
 
 
 @dataclass_transform(frozen_default=True)
 def family(cls: OpType) -> OpType:
-    """Make a class that several ops have as their base, and that is none itself: their attributes are its."""
+    """Class decorator for a base class of several ops that is not an op itself; ops inherit
+    its attributes.
+    """
     made: Any = dataclass(frozen=True, init=False)(cls)
     made.attribute_defaults = {field.name: field.default for field in fields(made)}
     return cast(OpType, made)
 
 
 def op_class(name: str) -> type[Op]:
-    """The op registered as ``name``; KeyError if there is none. Import ``graphwright.ops`` first for the
-    built-in ones.
+    """The op registered as ``name``. Raises KeyError if there is none. Import ``graphwright.ops`` first for
+    built-in ops.
     """
     return _REGISTRY[name]
 

@@ -1,4 +1,6 @@
-"""What users wrote themselves (ops, kernels, rules): told from the engine's own, and named where it fails."""
+"""Users' own classes and functions (ops, kernels, rules): distinguishes them from built-in ones, and names
+them in errors.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ ENGINE = "graphwright."
 T = TypeVar("T")
 
 Thing = type | Callable[..., Any]
-"""A class or function, which knows the module that it was defined in."""
+"""A class or function."""
 
 
 def is_plugin_op(thing: Thing) -> bool:
-    """Whether ``thing`` was not defined by graphwright itself."""
+    """Whether ``thing`` is defined outside graphwright."""
     return not _module(thing).startswith(ENGINE)
 
 
 def plugin_of(thing: Thing) -> str:
-    """What brings ``thing``: a module, or the name of a file that was loaded by its path."""
+    """The plugin that defines ``thing``: a module, or the name of a file that was loaded by path."""
     name = _module(thing)
     script = getattr(sys.modules.get(name), "__file__", None) if name == "__main__" else None
     return Path(script).name if script else name
@@ -38,7 +40,9 @@ def defined_at(thing: Thing) -> str:
 
 
 def blamed(error: BaseException, thing: Thing, doing: str) -> Diagnostic:
-    """That ``thing`` raised ``error`` while ``doing`` something: with the last line of its own file."""
+    """A diagnostic that ``thing`` raised ``error`` while ``doing`` something, with the last line in its own
+    file.
+    """
     module = _module(thing)
     where = defined_at(thing)
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -48,7 +52,9 @@ def blamed(error: BaseException, thing: Thing, doing: str) -> Diagnostic:
 
 
 def guarded(call: Callable[[], T], thing: Thing, doing: str, signals: tuple[type[Exception], ...] = ()) -> T:
-    """What ``call`` gives, which runs ``thing``. What it raises but ``signals`` becomes a PluginError."""
+    """The result of ``call``, which runs ``thing``. Exceptions other than ``signals`` become a
+    PluginError.
+    """
     try:
         return call()
     except PluginError:

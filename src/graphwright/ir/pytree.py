@@ -1,5 +1,5 @@
-"""Trees of containers whose leaves are inputs or outputs: the arguments and the result of a PyTorch module's
-``forward``, as a model keeps them in its metadata.
+"""Trees of containers whose leaves are inputs or outputs (pytrees): the arguments and the result of the
+``forward`` of a PyTorch module, as the metadata of a model stores them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from graphwright.records import dataclass, field
 
 METADATA: Final = "graphwright.forward"
-"""The key of the metadata that holds a :class:`Forward`, as JSON."""
+"""Metadata key of a :class:`Forward`, in JSON."""
 _MISSING: Final = object()
 
 
@@ -24,14 +24,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Number:
-    """A Python int: an input whose first size it is, or an output that holds it."""
+    """A Python int: an input whose first dim it is, or an output that contains it."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is the same in each call."""
+    """A value that is the same in every call."""
 
     value: bool | int | float | str | None
 
@@ -46,7 +46,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Fields:
-    """A dict; or an object with these attributes, of the class that ``record`` names."""
+    """A dict, or an object with these attributes, of the class named by ``record``."""
 
     fields: tuple[tuple[str | int, Tree], ...]
     record: str = ""
@@ -56,7 +56,7 @@ Tree: TypeAlias = Tensor | Number | Constant | Items | Fields
 
 
 def leaves(tree: Tree) -> Iterator[Tensor | Number | Constant]:
-    """The leaves of ``tree``, in their order."""
+    """The leaves of ``tree``, in order."""
     match tree:
         case Items(items):
             for each in items:
@@ -69,8 +69,8 @@ def leaves(tree: Tree) -> Iterator[Tensor | Number | Constant]:
 
 
 def built(tree: Tree, leaf: Callable[[str], Any]) -> Any:
-    """The Python value that ``tree`` stands for; objects are dicts of their attributes. ``leaf`` gives the
-    arrays by name.
+    """The Python value for ``tree``, with objects as dicts of their attributes. ``leaf`` returns arrays by
+    name.
     """
     match tree:
         case Tensor(name):
@@ -87,7 +87,7 @@ def built(tree: Tree, leaf: Callable[[str], Any]) -> Any:
 
 
 def described(tree: Tree) -> str:
-    """``tree`` as users write it: ``{k: [array, array]}``."""
+    """``tree`` in Python-like notation: ``{k: [array, array]}``."""
     match tree:
         case Constant(value):
             return repr(value)
@@ -102,8 +102,8 @@ def described(tree: Tree) -> str:
 
 @dataclass(frozen=True)
 class Forward:
-    """The parameters of a ``forward``, of which the first ``positional`` are also taken by position, and what
-    it returns.
+    """The parameters of a ``forward``, the first ``positional`` of which can be passed by position, and its
+    result.
     """
 
     parameters: tuple[tuple[str, Tree], ...]
@@ -111,13 +111,13 @@ class Forward:
     result: Tree
 
     def to_json(self) -> str:
-        """What :func:`forward_from` reads."""
+        """The text that :func:`forward_from` reads."""
         plain = [[[name, _encode(tree)] for name, tree in self.parameters], self.positional]
         return json.dumps([*plain, _encode(self.result)], separators=(",", ":"))
 
 
 def forward_from(metadata: Mapping[str, str]) -> Forward | None:
-    """The Forward that ``metadata`` holds; None where there is none, or none that can be read."""
+    """The Forward in ``metadata``; None if there is none, or it is malformed."""
     text = metadata.get(METADATA)
     if text is None:
         return None
@@ -126,7 +126,7 @@ def forward_from(metadata: Mapping[str, str]) -> Forward | None:
         named = tuple((str(name), _decode(tree)) for name, tree in parameters)
         return Forward(named, int(positional), _decode(result))
     except (ValueError, TypeError, LookupError, AttributeError, StopIteration, RecursionError):
-        return None  # a stranger's text
+        return None  # the text is not trusted
 
 
 def _encode(tree: Tree) -> Any:
@@ -149,13 +149,13 @@ def _decode(plain: Any) -> Tree:
         return (Tensor if kind == "tensor" else Number)(str(held))
     if kind == "constant":
         if not isinstance(held, bool | int | float | str | None):
-            raise ValueError(f"{type(held).__name__} is no constant")
+            raise ValueError(f"{type(held).__name__} is not a constant")
         return Constant(held)
     if kind in ("tuple", "list"):
         return Items(tuple(map(_decode, held)), kind == "tuple")
     if kind in ("dict", "record"):
         return Fields(tuple((_key(key), _decode(tree)) for key, tree in held), str(plain["class"]))
-    raise ValueError(f"{kind!r} is no kind of tree")
+    raise ValueError(f"{kind!r} is not a kind of tree")
 
 
 def _key(given: Any) -> str | int:
@@ -164,7 +164,7 @@ def _key(given: Any) -> str | int:
 
 @dataclass
 class Reader:
-    """Takes arguments apart into feeds by name of input; what does not fit is noted in ``faults``."""
+    """Flattens arguments into feeds by input name; mismatches are collected in ``faults``."""
 
     inputs: Sequence[str]
     feeds: dict[str, Any] = field(default_factory=dict)
@@ -172,19 +172,21 @@ class Reader:
     faults: list[str] = field(default_factory=list)
 
     def read(self, tree: Tree, given: Any, where: str) -> None:
-        """Note the feeds of ``given``, the argument ``where``, which ``tree`` describes."""
+        """Add the feeds in ``given``, the argument called ``where``, whose structure is ``tree``."""
         match tree:
             case Tensor(name) | Number(name) if name not in self.inputs:
-                self.faults.append(f"{where} is a constant of this model, and no input")
+                self.faults.append(f"{where} is a constant in this model, not an input")
             case Tensor(name):
                 self.feeds[name] = given
             case Number(name) if isinstance(given, int) and given >= 0:
                 self.sizes[name] = given
             case Number():
-                self.faults.append(f"{where} is a number from 0 on, not {given!r:.100}")
+                self.faults.append(f"{where} must be a number >= 0, not {given!r:.100}")
             case Constant(value):
                 if given is not value and given != value:
-                    self.faults.append(f"{where} was {value!r} when the model was exported, and stays so")
+                    self.faults.append(
+                        f"{where} was {value!r} when the model was exported, and cannot be changed"
+                    )
             case Items(items):
                 self._items(items, given, where)
             case Fields(fields):
@@ -193,16 +195,16 @@ class Reader:
                     self._field(each, held, f"{where}.{key}")
 
     def leave_out(self, tree: Tree, where: str) -> None:
-        """Note that ``where`` is not given, which is a fault unless it is the same in each call."""
+        """Note that ``where`` is not given, which is a fault unless it contains only constants."""
         names = (leaf.name for leaf in leaves(tree) if not isinstance(leaf, Constant))
         if any(name in self.inputs for name in names):
             self.faults.append(f"{where} is missing")
 
     def _items(self, items: Sequence[Tree], given: Any, where: str) -> None:
         if not isinstance(given, list | tuple):
-            self.faults.append(f"{where} is a list of {len(items)}, not {type(given).__name__}")
+            self.faults.append(f"{where} must be a list of {len(items)}, not {type(given).__name__}")
         elif len(given) != len(items):
-            self.faults.append(f"{where} is a list of {len(items)}, not of {len(given)}")
+            self.faults.append(f"{where} must be a list of {len(items)}, not of {len(given)}")
         else:
             for k, (each, held) in enumerate(zip(items, given, strict=True)):
                 self.read(each, held, f"{where}.{k}")

@@ -1,4 +1,4 @@
-"""Ops with regions: those that choose among them, repeat one, or call one."""
+"""Ops with regions: those that select a region, repeat one, or call one."""
 
 from __future__ import annotations
 
@@ -14,44 +14,46 @@ if TYPE_CHECKING:
     from graphwright.ir.graph import Value
 
 RunRegion = Callable[[int, Sequence[Array | None]], tuple[Array, ...]]
-"""Runs region number ``n`` on arrays: its outputs."""
+"""Runs region ``n`` on arrays and returns its outputs."""
 
 
 @family
 class RegionOp(Op):
-    """Base of ops with regions. They define ``region_inputs`` and ``infer_regions``, which stands for
-    ``infer``, and have no ``reference``.
+    """Base class of ops with regions. Subclasses define ``region_inputs`` and, instead of ``infer``,
+    ``infer_regions``; they have no ``reference``.
     """
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
-        """What region number ``region`` receives, given the node's inputs."""
+        """Facts of the inputs of region ``region``, given those of the node."""
         raise NotImplementedError(self.name)
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """Facts of the node's outputs, given those of each region's outputs."""
+        """Facts of the outputs of the node, given those of the outputs of each region."""
         raise NotImplementedError(self.name)
 
     def captured_operands(self, inputs: int) -> int:
-        """How many of its ``inputs`` operands, the last ones, go to all regions as last inputs."""
+        """How many of the ``inputs`` operands, the last ones, are passed to all regions as
+        their last inputs.
+        """
         return 0
 
     def selected_region(self, *facts: Any) -> int | None:
-        """The number of the one region that runs, once, on the captured operands; None where the facts of
-        the operands do not decide it.
+        """The only region that runs, exactly once and on the captured operands; None if the facts of the
+        operands do not determine it.
         """
         return None
 
     def with_results(self, kept: Sequence[int]) -> Op | None:
-        """The op of a node that has the results ``kept`` alone, as each region has them; None if it needs
-        all.
+        """The op with only the results ``kept``, which correspond to region outputs; None if it needs all
+        results.
         """
         return None
 
 
 @dataclass(frozen=True)
 class LoopCarried:
-    """Values that a region's outputs hand to its inputs in its next run: how many, and where they begin among
-    the node's inputs, the region's inputs and the region's outputs.
+    """Values that region outputs pass to region inputs in the next iteration: their number, and where they
+    begin among the inputs of the node, the inputs of the region and the outputs of the region.
     """
 
     count: int
@@ -62,35 +64,35 @@ class LoopCarried:
 
 @family
 class LoopOp(RegionOp):
-    """Base of ops that run their one region again and again, each time on what it gave. They define all of
-    its methods.
+    """Base class of ops that repeat their one region, each time on the results of the previous
+    iteration.
 
-    What the region receives of that is only known once inference has found types that hold in every run
-    (:mod:`graphwright.ir.loop_types`): ``region_inputs`` has None there.
+    Types of loop-carried values are known only after inference has found types that hold in every iteration
+    (:mod:`graphwright.ir.loop_types`): ``region_inputs`` returns None for them.
     """
 
     def loop_carried(self) -> LoopCarried:
-        """What the region hands to its own next run."""
+        """Where the loop-carried values are."""
         raise NotImplementedError(self.name)
 
     def repeat(
         self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
     ) -> tuple[Array, ...]:
-        """As a ``reference``: the outputs, of ``types``, by running regions."""
+        """The reference of the loop: the outputs, of ``types``, computed by running regions."""
         raise NotImplementedError(self.name)
 
     def limits(self, arrays: Sequence[Array | None]) -> tuple[int, bool]:
-        """How many runs there are at most, and whether a condition allows the first."""
+        """The largest number of iterations, and whether the condition allows the first one."""
         raise NotImplementedError(self.name)
 
     def no_rows(self, types: Sequence[TensorType]) -> list[Array]:
-        """What it scans where there was no run; ``types`` are those of all outputs."""
+        """The scan outputs if there is no iteration; ``types`` are those of all outputs."""
         raise NotImplementedError(self.name)
 
 
 @family
 class CallOp(RegionOp):
-    """Computes its one region, once; region inputs are the node's inputs in order. Inlining it is right."""
+    """Computes its one region once, on the inputs of the node in order. Inlining it is always valid."""
 
     results: int
 
@@ -108,7 +110,7 @@ class CallOp(RegionOp):
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
         if len(outputs) != 1 or len(outputs[0]) != self.results:
-            raise at.fail(f"one region with {self.results} outputs is needed")
+            raise at.fail(f"it must have one region with {self.results} outputs")
         return tuple(outputs[0])
 
 
@@ -120,7 +122,7 @@ CallOp.to_onnx = _export
 
 
 def region_op(op: Op) -> RegionOp:
-    """``op``, of a node that has regions, as what such ops offer; NotImplementedError if it is none."""
+    """``op`` as a RegionOp. Raises NotImplementedError if it is not one."""
     if not isinstance(op, RegionOp):
         raise NotImplementedError(f"{op.name} has no regions")
     return op

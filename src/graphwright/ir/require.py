@@ -1,4 +1,4 @@
-"""What a branch rests on: sizes that inference assumed inside it, checked when it is taken."""
+"""The Require op: a constraint that inference assumed inside a branch, checked when the branch runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphwright.ir.symbols import Constraint, Dim
 
 @op("Require")
 class Require(Op):
-    """``left == right`` or ``left <= right``, else the run ends with an error. No operands, no outputs."""
+    """Ends the run with an error unless ``left == right`` or ``left <= right``. No operands, no outputs."""
 
     relation: str
     left: Dim
@@ -17,27 +17,21 @@ class Require(Op):
     outputs = 0
 
     def infer(self, at: Inference) -> tuple[()]:
-        if (
-            isinstance(self.left, int)
-            and isinstance(self.right, int)
-            and not self.holds(self.left, self.right)
-        ):
+        left, right = self.left, self.right
+        if isinstance(left, int) and isinstance(right, int) and not self.holds(left, right):
             raise at.fail(f"{self.left} {self.relation} {self.right} does not hold")
         return ()
 
     def holds(self, left: int, right: int) -> bool:
-        """Whether two numbers are as required."""
+        """Whether the relation holds for two numbers."""
         return left == right if self.relation == "==" else left <= right
 
     def reference(self) -> tuple[()]:
-        if (
-            not isinstance(self.left, int)
-            or not isinstance(self.right, int)
-            or not self.holds(self.left, self.right)
-        ):
+        left, right = self.left, self.right
+        if not isinstance(left, int) or not isinstance(right, int) or not self.holds(left, right):
             raise RuntimeError(f"{self.left} {self.relation} {self.right} does not hold")
         return ()
 
     def constraint(self, node: str) -> Constraint:
-        """The same as an entry of the symbol table."""
+        """The requirement as an entry of the symbol table."""
         return Constraint(self.relation, self.left, self.right, node)

@@ -1,4 +1,4 @@
-"""Samples of an op: nodes that must work on every device, or be refused. Tests are made of them."""
+"""Samples of an op: nodes that must work on every device, or be rejected. Tests are generated from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Arg:
 
 
 def arg(dtype: DType, *shape: Dim, fill: str = "normal", values: Sequence[Any] | None = None) -> Arg:
-    """A sample input: ``fill`` is ``normal``, ``positive``, ``unit`` (in (-1, 1)), ``index`` (small ints >=
+    """A sample input. ``fill`` is ``normal``, ``positive``, ``unit`` (in (-1, 1)), ``index`` (small ints >=
     0) or ``mask``.
     """
     return Arg(TensorType(dtype, shape), fill, None if values is None else tuple(values))
@@ -31,8 +31,8 @@ def arg(dtype: DType, *shape: Dim, fill: str = "normal", values: Sequence[Any] |
 
 @dataclass(frozen=True)
 class Sample:
-    """A node that must work on every device, or, with ``error``, must be refused with a message that holds
-    that text.
+    """A node that must work on every device, or, with ``error``, must be rejected with a message that
+    contains that text.
     """
 
     op: Op

@@ -1,4 +1,4 @@
-"""Sizes of inputs as users give them: numbers, names, ranges, multiples; as objects or as text."""
+"""Sizes of inputs as users give them: numbers, names, ranges and multiples, as objects or text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphwright.ir.symbols import Expr, Range, Symbol, SymbolTable, symbol
 from graphwright.records import dataclass
 
 LARGEST: Final = 2**48
-"""Beyond any array's size: products of a few still fit 64 bits."""
+"""Larger than any array: products of a few sizes still fit in 64 bits."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _FORM: Final = re.compile(
     rf"(?:(?P<name>{_NAME})|\?|(?:(?P<ranged>{_NAME})=)?(?P<low>\d*)\.\.(?P<high>\d*))(?:%(?P<multiple>\d+))?",
@@ -25,10 +25,10 @@ SIZE_FORMS: Final = (
 
 @dataclass(frozen=True)
 class Dim:
-    """A size that varies: what it is called, its bounds (both included), and what it is a multiple of.
+    """A dynamic size: its name, inclusive bounds, and divisor.
 
-    Sizes of one name are equal; without one it keeps the model's own. ``high`` None is unbounded.
-    Raises FeedError where no size fits.
+    Sizes with the same name are equal; without a name, the size keeps the name from the model. ``high`` None
+    is unbounded. Raises FeedError if no size satisfies the bounds.
     """
 
     name: str = ""
@@ -38,36 +38,36 @@ class Dim:
 
     def __post_init__(self) -> None:
         if self.name and not re.fullmatch(_NAME, self.name):
-            _refuse(f"{self.name!r} is no name of a size", "use letters, digits and _")
+            _refuse(f"{self.name!r} is not a valid name of a size", "use letters, digits and _")
         numbers = (self.low, self.high or 0, self.multiple)
         if not all(type(number) is int and 0 <= number <= LARGEST for number in numbers) or not self.multiple:
             _refuse(f"{self} has a bound that is not a size", f"sizes are whole numbers up to {LARGEST}")
         if not has_sizes(self.low, self.high, self.multiple):
-            _refuse(f"no size is {self.words}", "give bounds with a multiple between them")
+            _refuse(f"no size is {self.words}", "give bounds that contain a multiple")
 
     def holds(self, size: int) -> bool:
-        """Whether ``size`` fits."""
+        """Whether ``size`` is allowed."""
         within = self.low <= size and (self.high is None or size <= self.high)
         return within and size % self.multiple == 0
 
     @property
     def smallest(self) -> int:
-        """The smallest size that fits and is not 0, if there is one."""
+        """The smallest allowed size other than 0; 0 if there is none."""
         least = -(-max(self.low, 1) // self.multiple) * self.multiple
         return least if self.holds(least) else 0
 
     @property
     def largest(self) -> int | None:
-        """The largest size that fits; None where there is no bound."""
+        """The largest allowed size; None if unbounded."""
         return None if self.high is None else self.high // self.multiple * self.multiple
 
     @property
     def words(self) -> str:
-        """``64 to 2048 in steps of 32``"""
+        """The bounds in words: ``64 to 2048 in steps of 32``."""
         return span_text(self.low, self.high, self.multiple)
 
     def __str__(self) -> str:
-        """As :func:`parse_size` reads it."""
+        """Text that :func:`parse_size` reads."""
         bounds = f"{self.low}..{'' if self.high is None else self.high}"
         bounds = "" if (self.low, self.high) == (0, None) else bounds
         divisor = f"%{self.multiple}" if self.multiple != 1 else ""
@@ -76,11 +76,11 @@ class Dim:
 
 
 Size = int | str | range | Dim | None
-"""A size as users give it: text is read by :func:`parse_size`; a ``range`` excludes its end, as ever."""
+"""A size as users give it. Text is read by :func:`parse_size`; a ``range`` excludes its end, as usual."""
 
 
 def has_sizes(low: int, high: int | None, multiple: int) -> bool:
-    """Whether some multiple lies within the bounds."""
+    """Whether the bounds contain a multiple."""
     return high is None or -(-low // multiple) <= high // multiple
 
 
@@ -93,7 +93,7 @@ def span_text(low: int, high: int | None, multiple: int = 1) -> str:
 
 
 def read_size(given: Size) -> int | Dim | None:
-    """A number, a size that varies, or None for what the model says. Raises FeedError."""
+    """A number, a dynamic size, or None for the size of the model. Raises FeedError."""
     if given is None or isinstance(given, Dim):
         return given
     if isinstance(given, str):
@@ -128,16 +128,18 @@ def parse_size(text: str) -> int | Dim | None:
 
 def _of_range(given: range) -> Dim:
     if not len(given):
-        _refuse(f"{given} holds no size", "its end is not included: range(1, 17) is 1 to 16")
+        _refuse(f"{given} is empty", "the end is excluded: range(1, 17) is 1 to 16")
     first, step = given.start, given.step
     if step < 1 or first % step:
-        _refuse(f"{given} is not all multiples of {step} in its bounds", "start at a multiple of the step")
+        _refuse(
+            f"{given} does not consist of multiples of its step {step}", "start at a multiple of the step"
+        )
     return Dim("", first, given[-1], step)
 
 
 def _number(text: str, whole: str) -> int:
     if len(text) > len(str(LARGEST)) or int(text) > LARGEST:
-        _refuse(f"{whole[:80]!r} is beyond any array's size", f"sizes are at most {LARGEST}")
+        _refuse(f"{whole[:80]!r} is too large for a size", f"sizes are at most {LARGEST}")
     return int(text)
 
 
@@ -146,7 +148,7 @@ def _refuse(message: str, hint: str) -> NoReturn:
 
 
 def scaled_symbol(dim: SymbolicDim) -> tuple[str, int] | None:
-    """``("H", 32)`` where ``dim`` is ``32*H``: the only dims whose symbols a size decides."""
+    """``("H", 32)`` if ``dim`` is ``32*H``, else None: only in such dims does a size determine the symbol."""
     if not isinstance(dim, Expr) or len(dim.terms) != 1:
         return None
     ((monomial, scale),) = dim.terms
@@ -157,7 +159,7 @@ def scaled_symbol(dim: SymbolicDim) -> tuple[str, int] | None:
 
 
 def span_of(dim: SymbolicDim, table: SymbolTable) -> Dim:
-    """Which sizes ``dim`` can have, as far as the table knows."""
+    """The sizes that ``dim`` can have, according to the table."""
     bounds, scaled = table.range_of(dim), scaled_symbol(dim)
     name, scale = scaled or ("", 1)
     multiple = scale * table.multiples.get(name, 1)
@@ -165,8 +167,8 @@ def span_of(dim: SymbolicDim, table: SymbolTable) -> Dim:
 
 
 def vary(table: SymbolTable, size: Dim) -> SymbolicDim:
-    """The dim that stands for ``size``, which has a name: a number where only one fits; ``32*H_32`` for
-    multiples of 32, so that plain algebra sees them.
+    """A dim for the named ``size``: a number if only one is allowed; ``32*H_32`` for multiples of 32, so that
+    divisibility is visible to the algebra.
     """
     low = -(-size.low // size.multiple)
     high = None if size.high is None else size.high // size.multiple

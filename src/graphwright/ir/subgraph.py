@@ -1,4 +1,4 @@
-"""A closed region that is compiled as a program of its own."""
+"""The Subgraph op: a closed region that is compiled to a program of its own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from graphwright.ir.region_op import CallOp
 
 @op("Subgraph")
 class Subgraph(CallOp):
-    """Computes its region in one program: what lies between nodes that the host runs.
+    """Computes its region in one program, between nodes that the host runs.
 
-    Calls in host programs name it by ``number``. Inlining it gives the graph before it was partitioned.
+    Calls in host programs refer to it by ``number``. Inlining it restores the graph from
+    before partitioning.
     """
 
     number: int = 0

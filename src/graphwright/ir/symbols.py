@@ -1,4 +1,4 @@
-"""Sizes that are not known yet: the names of the algebra, and what a module knows of its symbols."""
+"""Symbolic sizes: the names of the algebra, and the table of what a module knows of its symbols."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ __all__ = [
 
 @dataclass
 class SymbolTable:
-    """What a module knows of its symbols: ranges, divisibility, and the constraints that its shapes rest on.
+    """What a module knows of its symbols: ranges, divisibility, constraints and guards.
 
-    ``constraints`` are demands: sizes that break one do not fit the model. ``guards`` are assumptions of this
-    form of the module: sizes that break one fit the model, which is compiled again for them.
+    A size that violates one of ``constraints`` does not fit the model. ``guards`` are assumptions of this
+    version of the module: a size that violates one fits the model, which is compiled again for it.
     """
 
     ranges: dict[str, Range] = field(default_factory=dict)
@@ -72,31 +72,35 @@ class SymbolTable:
     constraints: dict[Constraint, None] = field(default_factory=dict)
     guards: dict[Constraint, None] = field(default_factory=dict)
     assumable: frozenset[str] | None = frozenset()
-    """Symbols of which inference may assume what it cannot prove; None is all of them."""
+    """Symbols about which inference may make unproved assumptions; None means all."""
     is_general: bool = True
-    """Whether inference only finds what it leaves open: nothing is assumed, demanded or left to the host in
-    place of an assumption."""
+    """Whether inference only determines what is open: nothing is assumed, required, or left to the host
+    instead of an assumption.
+    """
     undecided: bool = False
-    """Whether inference left a size open, or a rank, that an assumption would have decided."""
+    """Whether inference left a size or rank open that an assumption would have decided."""
     host_sizes: set[str] = field(default_factory=set)
-    """Symbols of sizes that the host finds by running the node: no program may rest on what is likely."""
+    """Symbols of sizes that the host finds by running a node: programs must not assume
+    anything about them.
+    """
     demands_all: bool = False
-    """Whether there is no other form of the module for sizes that break a guard, so that what is assumed has
-    to be demanded."""
+    """Whether there is no other version of the module for sizes that violate a guard, so that assumptions
+    become constraints.
+    """
 
     def assume_nothing(self) -> None:
-        """Let the module be general again, for inference to find what it leaves open."""
+        """Make the module general again, so that inference determines what is open."""
         self.guards, self.assumable, self.undecided, self.demands_all = {}, frozenset(), False, False
         self.is_general = True
 
     def assume_of(self, names: frozenset[str] | None) -> None:
-        """Let inference assume what is likely of ``names``, or of all symbols; what it may not assume of
-        others it demands, or leaves to the host.
+        """Allow inference to make likely assumptions about ``names`` (None: all symbols). About other symbols
+        it adds constraints, or leaves the decision to the host.
         """
         self.assumable, self.is_general = names, False
 
     def copy(self) -> SymbolTable:
-        """A table of its own with the same content."""
+        """An independent copy."""
         return replace(
             self,
             ranges=dict(self.ranges),
@@ -107,7 +111,7 @@ class SymbolTable:
         )
 
     def fresh(self, hint: str = "s") -> Expr:
-        """A symbol not used before, with the default range."""
+        """A new symbol, with the default range."""
         stem = re.sub(r"[^A-Za-z0-9_]", "_", hint) or "s"
         stem = stem if not stem[0].isdigit() else f"s{stem}"
         name, count = stem, 0
@@ -118,13 +122,13 @@ class SymbolTable:
         return symbol(name)
 
     def fresh_for_host(self, hint: str) -> Expr:
-        """A symbol not used before, for a size that the host decides."""
+        """A new symbol, for a size that the host determines."""
         made = self.fresh(hint)
         self.host_sizes |= names_in(made)
         return made
 
     def range_of(self, dim: Dim) -> Range:
-        """Bounds of ``dim``, from the ranges of symbols and the demands on each."""
+        """Bounds of ``dim``, from the ranges of its symbols and constraints on them."""
         return bounds(dim, self._symbol_range)
 
     def _symbol_range(self, name: str) -> Range:
@@ -134,7 +138,7 @@ class SymbolTable:
         return Range(demanded, known.high) if demanded > known.low else known
 
     def proves_equal(self, a: Dim, b: Dim) -> bool:
-        """Whether ``a == b`` for all sizes, or follows from the equalities that are demanded or assumed."""
+        """Whether ``a == b`` for all sizes, or as a consequence of required or assumed equalities."""
         if a == b:
             return True
         equalities = [c for c in (*self.constraints, *self.guards) if c.relation == "=="]
@@ -150,11 +154,13 @@ class SymbolTable:
         return self.range_of(dim).low >= bound
 
     def demand(self, relation: str, left: Dim, right: Dim, node: str) -> None:
-        """Record a constraint that could not be proved; the plan of each concrete shape checks it."""
+        """Add a constraint that could not be proved. It is checked when a plan is made for
+        concrete shapes.
+        """
         self.constraints.setdefault(Constraint(relation, left, right, node))
 
     def assume(self, relation: str, left: Dim, right: Dim, node: str) -> bool:
-        """Record a guard if its symbols are assumable; whether they are."""
+        """Add a guard if its symbols are assumable. Returns whether they are."""
         guard = Constraint(relation, left, right, node)
         if self.assumable is not None and not guard.names <= self.assumable:
             self.undecided = True

@@ -1,4 +1,4 @@
-"""Constants that users give in place of inputs."""
+"""Constants that users give instead of inputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from graphwright.ir.types import TensorType, type_of
 
 
 def constant_for(value: Any, declared: TensorType) -> Array:
-    """``value`` as an array for an input of type ``declared``. A ValueError says what does not fit.
+    """``value`` as an array for an input of type ``declared``. Raises ValueError if it does
+    not fit.
 
-    Arrays keep their dtype, which must be the input's; numbers and lists take it where it holds them. One
-    number fits every input of one element.
+    Arrays must have the dtype of the input; numbers and lists are converted if that is exact. A single number
+    fits every input of one element.
     """
     is_array = isinstance(value, np.ndarray | np.generic)
     array = np.asarray(value) if is_array else converted(value, declared.dtype)
@@ -23,7 +24,7 @@ def constant_for(value: Any, declared: TensorType) -> Array:
         array = array.reshape(declared.sizes)
     made = type_of(array)
     if made.dtype != declared.dtype or not _fits(array.shape, declared):
-        raise ValueError(f"the constant is {made}, the input is {declared}")
+        raise ValueError(f"the constant has type {made}, but the input has type {declared}")
     return array
 
 

@@ -13,8 +13,8 @@ from graphwright.ir.fail import Fail
 from graphwright.ir.free_symbols import symbols_in, symbols_named
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import compatible, constant_fact, infer_node
-from graphwright.ir.inferred import recalled, remember, state_of
-from graphwright.ir.loop_types import settle
+from graphwright.ir.inferred import cache_facts, cached_facts, state_of
+from graphwright.ir.loop_types import widen_carried_types
 from graphwright.ir.op import Fact, InferError, Op, UnknownRank
 from graphwright.ir.require import Require
 from graphwright.ir.symbols import Constraint, Dim, Expr, names_in, substitute
@@ -149,7 +149,7 @@ class ShapeInference:
             return
         if isinstance(node.op, Require) and self.discharge(node, node.op):
             return
-        found = recalled(node, self.facts)
+        found = cached_facts(node, self.facts)
         if found is None:
             self.infer(node)
             return
@@ -169,7 +169,7 @@ class ShapeInference:
         self.refresh_failing(node)
         try:
             node = self.fold_operands(node)
-            self.modified |= settle(node, self.facts, self.module)
+            self.modified |= widen_carried_types(node, self.facts, self.module)
             before = state_of(table)
             inferred = infer_node(node, self.facts, self.module, partial(self.region, node, failed))
         except ModelError as error:
@@ -188,7 +188,7 @@ class ShapeInference:
             self.node(node)
             return
         if before == after:
-            remember(node, [None if v is None else self.fact(v) for v in node.inputs], inferred)
+            cache_facts(node, [None if v is None else self.fact(v) for v in node.inputs], inferred)
         self.notify(node)
 
     def fact(self, value: Value) -> Fact:

@@ -138,7 +138,9 @@ KNOWN: tuple[Known, ...] = (
         "Scan Loop Attention RotaryEmbedding SwiGLU FusedMatMul TransposeMatMul QLinearGlobalAveragePool",
         "number of (axes|features)",
     ),
-    refused("before opset 13, one axis has no axis 1", "Softmax LogSoftmax Hardmax", "outside a rank of 1"),
+    refused(
+        "before opset 13, one axis has no axis 1", "Softmax LogSoftmax Hardmax", "out of range for rank 1"
+    ),
     shapes('"for scalar input, NonZero produces output shape (0, N)"', "NonZero", r"\(0,"),
     Known(
         '"for scalar input, NonZero produces output shape (0, N)": no place in 0 rows',

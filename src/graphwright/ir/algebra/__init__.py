@@ -1,6 +1,7 @@
-"""The algebra of sizes, and what follows from constraints on them, under the names of :mod:`..symbols`.
+"""The algebra of sizes, and reasoning with constraints on them; :mod:`..symbols` re-exports
+it.
 
-- ``expressions``: sums of products in one canonical form; ``substitution`` of symbols; ``parse`` of texts
-- ``bounds``: intervals
-- ``constraints``: what is demanded or assumed of sizes; ``equalities``: what follows from that
+- ``expressions``: polynomials in a canonical form; ``substitution`` of symbols; ``parse`` of texts
+- ``bounds``: interval arithmetic
+- ``constraints``: required or assumed relations; ``equalities``: their consequences
 """

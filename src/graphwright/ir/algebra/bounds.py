@@ -9,7 +9,7 @@ from graphwright.ir.algebra.expressions import Atom, Dim, Symbol, terms_of
 from graphwright.records import dataclass
 
 LOWEST = -(2**63)
-"""Stands for no lower bound."""
+"""Means no lower bound."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Range:
 
 
 def bounds(dim: Dim, of_symbol: Callable[[str], Range]) -> Range:
-    """The range of ``dim``, given those of its symbols; a function whose range is not known has none."""
+    """The range of ``dim``, given those of its symbols."""
     low, high = 0, 0
     unbounded_below = unbounded_above = False
     for monomial, coefficient in terms_of(dim):

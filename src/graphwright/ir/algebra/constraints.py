@@ -1,4 +1,4 @@
-"""What is demanded or assumed of sizes."""
+"""Required or assumed relations between sizes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ RELATIONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
 
 @dataclass(frozen=True)
 class Constraint:
-    """``left == right``, ``left <= right`` or ``left != right``: what ``node`` demands or assumes of sizes
-    that inference could not prove; checked when a plan is made.
+    """``left == right``, ``left <= right`` or ``left != right``: what ``node`` requires or assumes and
+    inference could not prove. Checked when a plan is made.
     """
 
     relation: str
@@ -31,11 +31,11 @@ class Constraint:
 
     @property
     def names(self) -> set[str]:
-        """Of the symbols that it speaks of."""
+        """Names of its symbols."""
         return names_in(self.left, self.right)
 
     def broken_by(self, sizes: Mapping[str, int]) -> str | None:
-        """How ``sizes`` break it; None where they do not, or do not make numbers of both sides."""
+        """How ``sizes`` violate it; None if they do not, or do not determine both sides."""
         try:
             left, right = evaluate(self.left, sizes), evaluate(self.right, sizes)
         except SymbolError:
@@ -49,7 +49,7 @@ class Constraint:
 
 @lru_cache(maxsize=1024)
 def lower_bound(constraint: Constraint) -> tuple[str, int] | None:
-    """The symbol and the number that it is not less than, where a constraint says no more than that."""
+    """The symbol and its lower bound, if the constraint says only that; else None."""
     terms = terms_of(constraint.right - constraint.left)
     (monomial, factor), constant = terms[0] if terms else ((), 0), sum(c for m, c in terms if not m)
     if constraint.relation != "<=" or factor < 1 or len(monomial) != 1 or len(terms) > 1 + bool(constant):

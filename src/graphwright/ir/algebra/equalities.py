@@ -1,4 +1,4 @@
-"""What follows from equalities of sizes: equality is transitive, and so is all that is linear in it."""
+"""Consequences of equalities of sizes: equality is transitive, and closed under linear combinations."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from graphwright.records import dataclass
 
 
 def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
-    """Whether ``a == b`` follows from ``equalities``, by elimination (Gauss, over the integers).
+    """Whether ``a == b`` follows from ``equalities``, by Gaussian elimination over the
+    integers.
 
-    An equality is solved for one of its symbols where that can be: it vanishes inside of functions as well.
-    Others relate monomials, of which each eliminates one. What cannot be formed (a division by what is 0, a
-    sum of too many terms) proves nothing.
+    An equality that can be solved for a symbol substitutes it everywhere, also inside functions. Each other
+    equality eliminates one monomial. Expressions that cannot be formed (a division by 0, too many terms)
+    prove nothing.
     """
     try:
         return _eliminated(tuple(equalities)).reduced(a - b) == 0
@@ -36,16 +37,17 @@ def follows(a: Dim, b: Dim, equalities: Iterable[Constraint]) -> bool:
 
 @dataclass(frozen=True)
 class _Eliminated:
-    """What symbols are, and further sums that are 0, each with the monomial that it eliminates.
+    """Solved symbols, and further expressions that equal 0, each with the monomial that it
+    eliminates.
 
-    No sum has a symbol that is solved, or the monomial of an earlier one.
+    No expression contains a solved symbol, or the monomial of an earlier one.
     """
 
     solved: Mapping[str, Dim]
     zeros: Sequence[tuple[Monomial, Dim]]
 
     def reduced(self, dim: Dim) -> Dim:
-        """A multiple of ``dim``, less what is 0."""
+        """A multiple of ``dim``, reduced by the equalities."""
         return _without(substitute(dim, self.solved), self.zeros)
 
 
@@ -54,7 +56,7 @@ def _eliminated(equalities: tuple[Constraint, ...]) -> _Eliminated:
     solved: dict[str, Dim] = {}
     pending: list[Dim] = [each.left - each.right for each in equalities]
     found = True
-    while found:  # what is solved can make another sum one that can be solved
+    while found:  # solving one equality can make another one solvable
         found, waiting = False, pending
         pending = []
         for each in waiting:
@@ -74,7 +76,7 @@ def _eliminated(equalities: tuple[Constraint, ...]) -> _Eliminated:
 
 
 def _without(dim: Dim, zeros: Sequence[tuple[Monomial, Dim]]) -> Dim:
-    """A multiple of ``dim`` without the monomials of ``zeros``."""
+    """A multiple of ``dim`` with the monomials of ``zeros`` eliminated."""
     for monomial, zero in zeros:
         have = _factor(dim, monomial)
         if have:
@@ -87,7 +89,7 @@ def _factor(dim: Dim, monomial: Monomial) -> int:
 
 
 def _solved(difference: Dim) -> tuple[str | None, Dim]:
-    """A symbol and what it is where ``difference`` is 0; None where that is no sum without it."""
+    """A symbol and its value if ``difference`` is 0; None if it cannot be solved for a symbol."""
     common = gcd(*(factor for _, factor in terms_of(difference)))
     difference = floordiv(difference, common or 1)
     for monomial, coefficient in reversed(terms_of(difference)):

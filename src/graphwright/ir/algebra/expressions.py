@@ -1,8 +1,8 @@
-"""The algebra of sizes: integer expressions over named symbols, in one canonical form.
+"""The algebra of sizes: integer expressions over named symbols, in canonical form.
 
-An expression is kept in one canonical form, a sum of integer multiples of products of atoms, so that equal
-sizes are the same object: ``2*(N + 1) is N + N + 2``. Atoms are symbols (sizes: integers >= 0) and the
-functions that a polynomial cannot express: floordiv, mod, min, max. A constant expression is a plain ``int``.
+The canonical form is a sum of integer multiples of products of atoms, so that equal sizes are the same
+object: ``2*(N + 1) is N + N + 2``. Atoms are symbols (sizes, integers >= 0) and functions that a polynomial
+cannot express: floordiv, mod, min, max. A constant expression is a plain ``int``.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from weakref import WeakValueDictionary
 Dim = Union[int, "Expr"]
 
 MEMO: Final = 8192
-"""Results of an operation that are kept."""
+"""Cached results per operation."""
 
 MAX_TERMS: Final = 256
-"""An expression beyond this many terms is refused: no model needs it, and products of sums would grow without
-end.
-"""
+"""Expressions with more terms are rejected: no model needs them, and products of sums grow exponentially."""
 
 
 class SymbolError(ValueError):
-    """An expression cannot be formed or evaluated (division by zero, unbound symbol, bad text)."""
+    """An expression cannot be formed or evaluated (division by zero, unbound symbol, invalid text)."""
 
 
 class Symbol(NamedTuple):
-    """A named size, an integer >= 0; its range and divisibility are kept by the module's
-    :class:`SymbolTable`. A tuple, as these are hashed the most.
+    """A named size, an integer >= 0; the :class:`SymbolTable` of the module holds its range and divisibility.
+    A tuple, as symbols are hashed most often.
     """
 
     name: str
@@ -41,7 +39,7 @@ class Symbol(NamedTuple):
 
 
 class Function:
-    """``floordiv``, ``mod``, ``min`` or ``max`` of canonical operands. Hash and text are made once."""
+    """``floordiv``, ``mod``, ``min`` or ``max`` of canonical operands. Hash and text are cached."""
 
     __slots__ = ("_hash", "_text", "name", "operands")
 
@@ -54,14 +52,14 @@ class Function:
         if self is other:
             return True
         if other.__class__ is not self.__class__ or self._hash != other._hash:
-            return False  # without a name of the module, which is gone where the interpreter ends
+            return False  # no global names: they are gone at interpreter exit
         return self.name == other.name and self.operands == other.operands
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Function], tuple[str, tuple[Dim, ...]]]:
-        return Function, (self.name, self.operands)  # hashes of text differ between processes
+        return Function, (self.name, self.operands)  # hashes of strings differ between processes
 
     def __str__(self) -> str:
         self._text = self._text or f"{self.name}({', '.join(map(str, self.operands))})"
@@ -72,11 +70,11 @@ class Function:
 
 Atom = Symbol | Function
 Monomial = tuple[tuple[Atom, int], ...]
-"""Powers of atoms, sorted by their text; the empty product is 1."""
+"""Powers of atoms, sorted by text; the empty product is 1."""
 
 
 class Expr:
-    """A canonical, hash-consed, non-constant expression; build it with operators, :func:`symbol`,
+    """A canonical, hash-consed, non-constant expression. Build it with operators, :func:`symbol`,
     :func:`minimum`, ...
     """
 
@@ -158,7 +156,7 @@ class Expr:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the symbols in it, nested ones included."""
+        """Names of all symbols in it, also inside functions."""
         if self._names is None:
             factors = [atom for monomial, _ in self.terms for atom, _ in monomial]
             inner = [each for atom in factors if isinstance(atom, Function) for each in atom.operands]
@@ -169,15 +167,17 @@ class Expr:
 
 @lru_cache(maxsize=MEMO)
 def symbol(name: str) -> Expr:
-    """The size called ``name``."""
+    """The symbolic size ``name``."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise SymbolError(f"{name!r} is not a symbol's name: use letters, digits and _")
+        raise SymbolError(f"{name!r} is not a valid symbol: use letters, digits and _")
     return Expr(((((Symbol(name), 1),), 1),))
 
 
 @lru_cache(maxsize=MEMO)
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """``a // b`` rounded towards minus infinity; multiples of a constant ``b`` leave the quotient."""
+    """``a // b``, rounded towards minus infinity; terms that a constant ``b`` divides are taken out of the
+    quotient.
+    """
     if isinstance(b, int):
         if b == 0:
             raise SymbolError(f"division of {a} by zero")
@@ -197,7 +197,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 @lru_cache(maxsize=MEMO)
 def mod(a: Dim, b: Dim) -> Dim:
-    """``a - b * (a // b)``; multiples of a constant ``b`` vanish."""
+    """``a - b * (a // b)``; terms that a constant ``b`` divides vanish."""
     if isinstance(b, int):
         if b == 0:
             raise SymbolError(f"{a} modulo zero")
@@ -231,7 +231,7 @@ def names_in(*dims: Dim) -> set[str]:
 
 
 def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """``dims`` as ints; raises TypeError where one is not known."""
+    """``dims`` as ints. Raises TypeError if one is symbolic."""
     result = []
     for dim in dims:
         if not isinstance(dim, int):
@@ -241,7 +241,7 @@ def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
 
 
 def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
-    """The product of ``dims``; 1 when there are none."""
+    """The product of ``dims``; 1 if there are none."""
     result: Dim = 1
     for dim in dims:
         result = result * dim
@@ -249,7 +249,7 @@ def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
 
 
 def atoms(dim: Dim) -> Iterator[Symbol]:
-    """Every symbol in ``dim``, nested ones included, with repetitions."""
+    """Every symbol in ``dim``, also inside functions, with repetitions."""
     for monomial, _ in terms_of(dim):
         for atom, _power in monomial:
             if isinstance(atom, Symbol):
@@ -260,14 +260,14 @@ def atoms(dim: Dim) -> Iterator[Symbol]:
 
 
 def terms_of(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
-    """The monomials of ``dim`` with their factors; that of a constant is empty."""
+    """The terms of ``dim``: monomials with coefficients; the monomial of a constant is empty."""
     if isinstance(dim, Expr):
         return dim.terms
     return (((), int(dim)),) if dim else ()
 
 
 def from_terms(terms: list[tuple[Monomial, int]]) -> Dim:
-    """The sum of ``terms``; SymbolError beyond :data:`MAX_TERMS`."""
+    """The sum of ``terms``. Raises SymbolError beyond :data:`MAX_TERMS`."""
     total: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, 0) + coefficient
@@ -278,7 +278,7 @@ def from_terms(terms: list[tuple[Monomial, int]]) -> Dim:
         return kept[0][1]
     _check_count(len(kept))
     if len(kept) > 1:
-        kept.sort(key=_place)
+        kept.sort(key=_sort_key)
     return Expr(tuple(kept))
 
 
@@ -287,8 +287,8 @@ def _check_count(terms: int) -> None:
         raise SymbolError(f"a size of more than {MAX_TERMS} terms")
 
 
-def _place(term: tuple[Monomial, int]) -> tuple[bool, str]:
-    """Terms are sorted by it: the constant is the last."""
+def _sort_key(term: tuple[Monomial, int]) -> tuple[bool, str]:
+    """Sort key of a term: the constant is last."""
     return _order(term[0])
 
 
@@ -404,4 +404,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Dim]]] = {
     "min": minimum,
     "max": maximum,
 }
-"""What makes a :class:`Function` of its operands, by its name."""
+"""Constructor for each function name."""

@@ -1,19 +1,22 @@
-"""Reads sizes and constraints as they print."""
+"""Parses printed sizes and constraints."""
 
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from operator import mul
+from typing import Final, NoReturn
 
 from graphwright.ir.algebra.constraints import RELATIONS, Constraint
 from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, SymbolError, floordiv, mod, symbol
 
+_OPERATORS: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {"*": mul, "/": floordiv, "%": mod}
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_]*)|(.))")
 
 
 def parse_dim(text: str) -> Dim:
-    """Read what ``str(dim)`` wrote: ``parse_dim("2*N + floordiv(H, 32) - 1")``. ``//`` and ``%`` are taken as
-    well.
+    """Parse the result of ``str(dim)``: ``parse_dim("2*N + floordiv(H, 32) - 1")``. Also accepts ``//`` and
+    ``%``.
     """
     tokens = [(m[1] or m[2] or m[3]) for m in _TOKEN.finditer(text) if m[0].strip()]
     dim, rest = _parse_sum(tokens, text)
@@ -47,13 +50,7 @@ def _parse_product(tokens: list[str], text: str) -> tuple[Dim, list[str]]:
                 _bad(text)
             tokens = tokens[1:]
         right, tokens = _parse_atom(tokens, text)
-        total = (
-            total * right
-            if operator == "*"
-            else floordiv(total, right)
-            if operator == "/"
-            else mod(total, right)
-        )
+        total = _OPERATORS[operator](total, right)
     return total, tokens
 
 
@@ -81,7 +78,7 @@ def _parse_atom(tokens: list[str], text: str) -> tuple[Dim, list[str]]:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """What a constraint prints, and behind it its node if that is known: ``N <= 2*M (node add)``."""
+    """Parse a printed constraint, optionally with its node: ``N <= 2*M (node add)``."""
     stated, _, node = text.partition(" (node ")
     relation = next(each for each in RELATIONS if f" {each} " in stated)
     left, right = stated.split(f" {relation} ")

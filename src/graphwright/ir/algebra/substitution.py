@@ -1,4 +1,4 @@
-"""Other sizes, or numbers, in the place of symbols."""
+"""Substitution and evaluation of symbols."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, Expr, Symbol, Sym
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """``dim`` with the symbols named in ``values`` replaced, in canonical form again."""
+    """``dim`` with the symbols in ``values`` replaced, in canonical form."""
     return _substituted(dim, values, {}) if values else dim
 
 
 def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> Dim:
-    """:func:`substitute`; ``made`` keeps what inner expressions, which often repeat, became."""
+    """As :func:`substitute`; ``made`` caches the results of inner expressions, which often repeat."""
     if isinstance(dim, int) or dim.names.isdisjoint(values):
         return dim
     if dim in made:
@@ -34,11 +34,9 @@ def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> 
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The number that ``dim`` is when its symbols have ``values``; raises :class:`SymbolError` if one is
-    missing.
-    """
+    """The value of ``dim`` for ``values`` of its symbols. Raises :class:`SymbolError` if one is missing."""
     result = substitute(dim, values)
     if isinstance(result, int):
         return result
     missing = sorted(names_in(result))
-    raise SymbolError(f"{dim} has no value: {', '.join(missing)} unbound")
+    raise SymbolError(f"{dim} has no value: unbound symbols {', '.join(missing)}")

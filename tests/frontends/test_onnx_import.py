@@ -103,7 +103,7 @@ def test_constants_replace_inputs() -> None:
     module = load(model, constants={"sr": 16000})
     assert [value.name for value in module.main.inputs] == ["x"]
     np.testing.assert_array_equal(run(module, {"x": X})["y"], X * 16000)
-    with pytest.raises(ModelError, match=r"the constant is f32\[1\], the input is i64\[\]"):
+    with pytest.raises(ModelError, match=r"the constant has type f32\[1\], but the input has type i64\[\]"):
         load(model, constants={"sr": np.ones(1, np.float32)})
     with pytest.raises(ModelError, match="not an input: 'rate'"):
         load(model, constants={"rate": 1})

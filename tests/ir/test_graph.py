@@ -188,5 +188,5 @@ def test_pool_adopts_under_digests_alone() -> None:
     pool.adopt(name, np.ones(2, np.float32))
     assert [array.tolist() for array in map(pool.__getitem__, pool)] == [[1, 1]]
     for wrong in ("", "a" * 19, "A" * 20, "a" * 20 + "\n", "../../etc/passwd    "):
-        with pytest.raises(ValueError, match="no digest"):
+        with pytest.raises(ValueError, match="not a digest"):
             pool.adopt(wrong, np.ones(2, np.float32))

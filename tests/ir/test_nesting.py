@@ -89,7 +89,7 @@ def test_deep_branches_compile_and_run() -> None:
 
 
 def test_branches_beyond_the_bound_are_refused() -> None:
-    with pytest.raises(ModelError, match=f"nest {MAX_DEPTH + 1} deep, {MAX_DEPTH} at most"):
+    with pytest.raises(ModelError, match=f"nest {MAX_DEPTH + 1} levels deep, but at most {MAX_DEPTH}"):
         gw.compile(nested(MAX_DEPTH + 1))
 
 

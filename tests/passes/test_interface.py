@@ -103,8 +103,8 @@ def test_conflicts_of_type_are_one_error(source: Any) -> None:
     with pytest.raises(gw.ModelError) as error:
         gw.compile(source(), constants=wrong)
     text = str(error.value)
-    assert "input scale: the constant is f64[], the input is f32[]" in text
-    assert "input bias: the constant is f32[2, 2], the input is f32[" in text
+    assert "input scale: the constant has type f64[], but the input has type f32[]" in text
+    assert "input bias: the constant has type f32[2, 2], but the input has type f32[" in text
     assert "input other: [1, [2]] is not a tensor of f32" in text
 
 
@@ -118,17 +118,17 @@ def test_constants_that_give_one_size_two_numbers_are_refused(source: Any) -> No
 @pytest.mark.parametrize(
     ("value", "type", "said"),
     [
-        (1.5, tensor(I64), "elements that i64 does not hold"),
-        (300, tensor(U8), "elements that u8 does not hold"),
-        (-1, tensor(U8), "elements that u8 does not hold"),
-        (2, tensor(BOOL), "elements that bool does not hold"),
-        (1e6, tensor(F16), "elements beyond f16"),
-        (float("nan"), tensor(I8), "elements that i8 does not hold"),
+        (1.5, tensor(I64), "elements that i64 cannot represent"),
+        (300, tensor(U8), "elements that u8 cannot represent"),
+        (-1, tensor(U8), "elements that u8 cannot represent"),
+        (2, tensor(BOOL), "elements that bool cannot represent"),
+        (1e6, tensor(F16), "elements outside the range of f16"),
+        (float("nan"), tensor(I8), "elements that i8 cannot represent"),
         ("text", tensor(F32), "is not a tensor of f32"),
         (None, tensor(F32), "is not a number"),
         ({"a": 1}, tensor(F32), "is not a tensor of f32"),
-        ([1, 2], tensor(F32), r"the constant is f32\[2\], the input is f32\[\]"),
-        (1, tensor(F32, 2), r"the constant is f32\[\], the input is f32\[2\]"),
+        ([1, 2], tensor(F32), r"the constant has type f32\[2\], but the input has type f32\[\]"),
+        (1, tensor(F32, 2), r"the constant has type f32\[\], but the input has type f32\[2\]"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(value: Any, type: Any, said: str) -> None:

@@ -178,7 +178,7 @@ def test_numbers_and_lists_take_the_type_of_the_input(
     ("element", "given"), [("UINT8", [[256]]), ("UINT8", [[-1]]), ("INT64", [[0.5]]), ("BOOL", [[2]])]
 )
 def test_numbers_that_the_input_does_not_hold_are_refused(element: str, given: Any, options: Options) -> None:
-    with pytest.raises(gw.FeedError, match=r"has elements that .* does not hold"):
+    with pytest.raises(gw.FeedError, match=r"has elements that .* cannot represent"):
         copier(element, options)(given)
 
 

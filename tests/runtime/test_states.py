@@ -114,7 +114,7 @@ def test_a_state_starts_as_it_is_told(device: str) -> None:
 
 def test_a_start_that_is_no_value_of_the_state_is_refused() -> None:
     b = gw.GraphBuilder()
-    with pytest.raises(gw.ModelError, match="the constant is f32"):
+    with pytest.raises(gw.ModelError, match="the constant has type f32"):
         b.state("a", "f32", (3,), start=np.ones(2, np.float32))
     with pytest.raises(gw.ModelError, match="dynamic dimensions"):
         b.state("b", "f32", ("N",), start=0)

@@ -174,7 +174,7 @@ def test_an_op_known_only_from_a_later_opset_is_unsupported() -> None:
 
 @pytest.mark.parametrize("opset", [0, 29, -3])
 def test_opsets_out_of_range_are_refused(opset: int) -> None:
-    with pytest.raises(ModelError, match=f"opset {opset} is not supported, 1 to 28 are"):
+    with pytest.raises(ModelError, match=f"opset {opset} is not supported, only 1 to 28"):
         load(model_of([toy("Scale", ["x"], ["y"])], opset=opset))
 
 
@@ -370,7 +370,7 @@ def test_one_error_lists_everything() -> None:
     }
     assert "Nonsense at opset 17 is not supported (2 nodes)" in found["bad1, bad2"][1]
     assert "'axis' has type STRING instead of INT" in found["attributes"][1]
-    assert "input 1 (B) is i64, input 0 (A) is f32" in found["mixed"][1]
+    assert "input 1 (B) is i64, but input 0 (A) is f32" in found["mixed"][1]
     assert "do that" in found["refusing"][1]
     assert isinstance(error.value.__cause__, IndexError)
 

@@ -161,7 +161,7 @@ def test_carried_values_keep_their_dtype() -> None:
     cast = node("Cast", "h", "g", to=int(helper.np_dtype_to_tensor_dtype(np.dtype(np.int32))))
     inner = body([node("Identity", "on", "go"), cast], [NUMBER, GOES_ON, info("h", (2,))], ["go", "g"])
     loop = node("Loop", "T _ x", "y", body=inner)
-    with pytest.raises(ModelError, match="carried value 0 is f32, and i32 after a run"):
+    with pytest.raises(ModelError, match="carried value 0 is f32, but i32 after an iteration"):
         compiled(model([loop], [info("T", (), np.int64), info("x", (2,))], ["y"]))
 
 
@@ -323,7 +323,7 @@ BAD = {
         changed(accumulating(3, (2,)), lambda g: g.input.append(info("q", (2,)))),
         "receives 3 inputs, but declares 4",
     ),
-    "results too few": (renamed("go"), "its body has 1 outputs for 1 carried values"),
+    "results too few": (renamed("go"), "its body has 1 outputs for 1 loop-carried values"),
     "a condition that is none": (renamed("g", "g", "s"), "gives f32.2, 3. for the condition"),
     "a trip count of floats": (accumulating(np.float32(3), (2,)), "cannot be f32"),  # type: ignore[arg-type]
     "no scan inputs": (with_attribute("num_scan_inputs", 0), "scans 0 of 3 inputs"),

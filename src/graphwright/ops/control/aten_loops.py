@@ -30,7 +30,7 @@ def _import_while(i: AtenImporter) -> Any:
             made = i.emit(Loop(len(types), conditional=True), first, *starts, *tensors, regions=[graph])
             return made if isinstance(made, tuple) else (made,)
         types = wider
-    raise i.fail(f"the shapes of its carried values still change after {MAX_ROUNDS} runs")
+    raise i.fail(f"the shapes of its loop-carried values still change after {MAX_ROUNDS} iterations")
 
 
 def _while_body(i: AtenImporter, types: Sequence[TensorType], shared: Sequence[Any]) -> Graph:

@@ -73,7 +73,7 @@ class Loop(PaddingRule, LoopOp):
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         if self.captured_operands(len(inputs)) < 0:
-            raise InferError(f"{len(inputs)} operands are too few for {self.carries} carried values")
+            raise InferError(f"{len(inputs)} operands are too few for {self.carries} loop-carried values")
         last = inputs[len(inputs) - self.captured_operands(len(inputs)) :]
         return (Fact(ITERATION), *(None,) * self.carries, *last)
 
@@ -136,16 +136,18 @@ class Loop(PaddingRule, LoopOp):
     def _final(self, at: Inference, index: int, start: Fact | None, inside: Fact, given: Fact) -> Fact:
         """What is known of a carried value after the last run."""
         if start is None:
-            raise at.fail(f"carried value {index} has no initial value")
+            raise at.fail(f"loop-carried value {index} has no initial value")
         try:
             dtype = joined_dtype(joined_dtype(inside.dtype, start.dtype), given.dtype)
         except DtypesDiffer as error:
-            raise at.fail(f"carried value {index} {error}") from None
+            raise at.fail(f"loop-carried value {index} {error}") from None
         shapes = (start.type.shape, inside.type.shape, given.type.shape)
         if shapes[1] is None:
             return Fact(TensorType(dtype, None))
         if any(shape is None or len(shape) != len(shapes[1]) for shape in shapes):
-            raise at.fail(f"carried value {index} is {inside.type} inside, and {given.type} after a run")
+            raise at.fail(
+                f"loop-carried value {index} is {inside.type} inside, but {given.type} after an iteration"
+            )
         dims = zip(start.shape, inside.shape, given.shape, strict=True)
         return Fact(TensorType(dtype, tuple(_outside(at, *sizes) for sizes in dims)))
 
@@ -229,7 +231,7 @@ def _import(i: OnnxImporter) -> Any:
     count = len(starts)
     scans = len(graph.outputs) - 1 - count
     if scans < 0:
-        raise i.fail(f"its body has {len(graph.outputs)} outputs for {count} carried values")
+        raise i.fail(f"its body has {len(graph.outputs)} outputs for {count} loop-carried values")
     given = graph.outputs[0].type
     if given.dtype != BOOL or given.shape not in ((), (1,), None):
         raise i.fail(f"its body gives {given} for the condition", "it is the first output, a bool")
@@ -251,7 +253,8 @@ def _import(i: OnnxImporter) -> Any:
 def _present(i: Importer, index: int, value: Value | None) -> Value:
     if value is None:
         raise i.fail(
-            f"carried value {index} has no initial value", "give each carried value an initial value"
+            f"loop-carried value {index} has no initial value",
+            "give each loop-carried value an initial value",
         )
     return value
 
@@ -264,12 +267,12 @@ def _read_body(i: OnnxImporter, starts: Sequence[Value]) -> tuple[Graph, list[Va
         graph, captured = i.region("body", (number, CONDITION, *types))
         results = graph.outputs[1 : 1 + len(types)]
         if len(results) < len(types):
-            raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(types)} carried values")
+            raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(types)} loop-carried values")
         wider = widened_types(i, [v.type for v in starts], types, [value.type for value in results])
         if wider == types:
             return graph, captured
         types = wider
-    raise i.fail(f"the shapes of its carried values still change after {MAX_ROUNDS} runs")
+    raise i.fail(f"the shapes of its loop-carried values still change after {MAX_ROUNDS} iterations")
 
 
 def widened_types(
@@ -281,7 +284,7 @@ def widened_types(
         try:
             wider.append(widened(i.builder.module.symbols, *types))
         except DtypesDiffer as error:
-            raise i.fail(f"carried value {index} {error}") from None
+            raise i.fail(f"loop-carried value {index} {error}") from None
     return wider
 
 

@@ -136,7 +136,7 @@ def _operand(i: Importer, index: int, rank: int | None) -> Value:
 
 def _axis(i: Importer, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise i.fail(f"axis {axis} is outside a rank of {rank}")
+        raise i.fail(f"axis {axis} is out of range for rank {rank}")
     return axis % rank
 
 

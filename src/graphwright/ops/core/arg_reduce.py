@@ -125,7 +125,7 @@ for _cls in (ArgMax, ArgMin):
         Sample(_cls(1), (arg(F32, 0, 3),)),
         Sample(_cls(), (arg(F32),)),
         Sample(_cls(0), (arg(F32, 0, 3),), "axis 0: 0 is less than 1"),
-        Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is out of range for rank 2"),
         Sample(_cls(), (arg(STRING, 2),), "the input is string"),
     )
 

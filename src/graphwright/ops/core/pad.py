@@ -59,7 +59,7 @@ class Pad(PaddingRule, Op):
                 return None
             for axis in axes:
                 if not -x.rank <= axis < x.rank:
-                    raise InferError(f"axis {axis} is outside a rank of {x.rank}")
+                    raise InferError(f"axis {axis} is out of range for rank {x.rank}")
             pads = _spread(pads, axes, x.rank)
         valued = len(operands) > 1 and operands[1] is not None and self.mode == "constant"
         return Pad(pads, self.mode), (0, 2) if valued else (0,)

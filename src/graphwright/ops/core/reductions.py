@@ -241,7 +241,7 @@ def _finished(cls: type[Reduction], fill: str = "normal") -> None:
         Sample(cls(None, False), (arg(F32, 2, 3, fill=fill), arg(I64, 1, values=(1,)))),
         Sample(cls(), (arg(F32, 2, 3, fill=fill), arg(I64, 0, values=()))),
         Sample(cls(noop=True), (arg(F32, 2, 3, fill=fill), arg(I64, 0, values=()))),
-        Sample(cls((2,)), (arg(F32, 2, 3),), "axis 2 is outside a rank of 2"),
+        Sample(cls((2,)), (arg(F32, 2, 3),), "axis 2 is out of range for rank 2"),
         Sample(cls((0, -2)), (arg(F32, 2, 3),), "name an axis twice"),
         Sample(cls(), (arg(STRING, 2),), "the input is string"),
     )

@@ -101,7 +101,7 @@ Squeeze.samples = (
     Sample(Squeeze((0,)), (arg(I64, 1, values=(7,)),)),
     Sample(Squeeze(()), (arg(F32, 1, 3),)),
     Sample(Squeeze((1,)), (arg(F32, 1, 3),), "axis 1 is squeezed: 3 and 1 differ"),
-    Sample(Squeeze((2,)), (arg(F32, 1, 3),), "axis 2 is outside a rank of 2"),
+    Sample(Squeeze((2,)), (arg(F32, 1, 3),), "axis 2 is out of range for rank 2"),
 )
 
 

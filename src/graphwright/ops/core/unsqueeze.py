@@ -47,7 +47,7 @@ Unsqueeze.samples = (
     Sample(Unsqueeze(), (arg(F32, 3), arg(I64, 2, values=(0, -1)))),
     Sample(Unsqueeze((0,)), (arg(I64, values=(7,)),)),
     Sample(Unsqueeze((1, 1)), (arg(F32, 3),), "name an axis twice"),
-    Sample(Unsqueeze((3,)), (arg(F32, 3, 4),), "axis 3 is outside a rank of 3"),
+    Sample(Unsqueeze((3,)), (arg(F32, 3, 4),), "axis 3 is out of range for rank 3"),
 )
 
 Unsqueeze.aten = {"unsqueeze": lambda i: i.emit(Unsqueeze((i.attr("dim"),)), i.input(0))}

@@ -199,7 +199,7 @@ FAULTS: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda b, x: b.if_(b.constant(np.array(True)), lambda: None, lambda: x), "then gives None"),
     (lambda b, x: b.loop(lambda i, t: t, x), "neither trips nor condition ends it"),
     (lambda b, x: b.loop(lambda i, t: (), x, trips=2), "body gives 0 values for 1 that are carried"),
-    (lambda b, x: b.loop(lambda i, t: b.cast(t, to="f64"), x, trips=2), "is f32, and f64 after a run"),
+    (lambda b, x: b.loop(lambda i, t: b.cast(t, to="f64"), x, trips=2), "is f32, but f64 after an iteration"),
     (lambda b, x: b.loop(lambda i, t: t, x, condition=lambda t: t), r"condition is f32\[N, 4\], not one"),
     (lambda b, x: b.loop(lambda i, t: t, x, trips=np.zeros(3, np.int64)), r"trips is i64\[3\], not one i64"),
     (lambda b, x: b.loop(lambda i, t: t, x, condition=3), "condition is int, not a function"),

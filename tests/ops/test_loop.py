@@ -130,7 +130,7 @@ def test_a_loop_that_takes_many_rounds_settles() -> None:
 
 
 def test_a_loop_that_does_not_settle_is_one_clear_error() -> None:
-    with pytest.raises(ModelError, match="still change after 64 runs") as caught:
+    with pytest.raises(ModelError, match="still change after 64 iterations") as caught:
         compiled(chain(100))
     assert len(caught.value.diagnostics) == 1
 

@@ -37,14 +37,15 @@ _OWN = ("input", "state", "update", "on", "constant", "if_", "loop", "output", "
 
 
 class GraphBuilder:
-    """Adds inputs, ops and outputs to a module; types are inferred, and checked, as ops are added.
+    """Builds a model by hand: adds inputs, ops and outputs to a module; types are inferred and checked as ops
+    are added.
 
     Each op is a method: ``b.conv(x, weights, strides=(2, 2))`` takes operands by position and attributes by
-    name. Arrays become constants, numbers constants of the first operand's dtype, None leaves out an
-    operand. ``dir(b)`` lists the ops, ``help(b.conv)`` shows what one takes. An op's class serves as well:
-    ``b(Conv(strides=(2, 2)), x, weights)``.
+    keyword. Arrays become constants, numbers become constants of the first operand's dtype, None omits an
+    operand. ``dir(b)`` lists the ops, and ``help(b.conv)`` shows the signature of one. An op object works
+    too: ``b(Conv(strides=(2, 2)), x, weights)``.
 
-    Faults are a ModelError that names the op, its operands, and the line of the call.
+    Errors are a ModelError that names the op, its operands, and the line of the call.
     """
 
     def __init__(self) -> None:
@@ -54,23 +55,23 @@ class GraphBuilder:
         self._device = ""
         self._group = ""
         self._nexts: dict[Value, Value] = {}
-        """The value that each state has after a run."""
+        """The next value of each state."""
         self._starts: dict[Value, ConstRef] = {}
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
-        """An input. Sizes are numbers, names (equal sizes share one), or expressions: ``"2*N"``. ``dtype`` is
-        a name such as ``f32``, or a type of NumPy's.
+        """Add an input. Sizes are numbers, names (equal names are equal sizes), or expressions such as
+        ``"2*N"``. ``dtype`` is a name such as ``f32``, or a NumPy type.
         """
         return self._add_input("input", name, dtype, shape)
 
     def state(self, name: str, dtype: str, shape: Sequence[int | str], start: Any = None) -> Value:
-        """A value that the model keeps from run to run, such as a cache of keys and values, or moments of an
-        optimizer: ``start``, an array or a number, or else zeros before the first run, and what
-        :meth:`update` says after each. It is read as inputs are, and its memory is updated in place where no
-        op reads the old value later.
+        """Add a state: a value that the model keeps between runs, such as a key-value cache or optimizer
+        moments. It is ``start`` (an array or a number; default zeros) before the first run, and what
+        :meth:`update` sets after each run. Ops read it like an input. Its memory is updated in place if no op
+        reads the old value later.
 
-        >>> count = b.state("count", "f32", (1,))
-        >>> b.update(count, b.add(count, x))
+            >>> count = b.state("count", "f32", (1,))
+            >>> b.update(count, b.add(count, x))
         """
         value = self._add_input("state", name, dtype, shape)
         if start is not None:
@@ -81,21 +82,25 @@ class GraphBuilder:
     def _start(self, name: str, given: Any, type: TensorType) -> ConstRef:
         with located(f"state {name!r}"):
             if not type.is_static:
-                raise fault("state", f"it is {type}: model.reset sets a state with dynamic dimensions")
+                raise fault(
+                    "state", f"it is {type}: a state with dynamic dimensions can only be set by model.reset"
+                )
             try:
                 return self.module.constants.add(np.array(constant_for(given, type)))
             except (TypeError, ValueError) as error:
-                raise fault("state", f"it cannot start so: {error}") from error
+                raise fault("state", f"invalid start value: {error}") from error
 
     def update(self, state: Value, value: Operand) -> None:
-        """Let ``state`` be ``value`` after each run. What reads ``state`` in this run reads the old value."""
+        """Set the value of ``state`` after each run. Ops that read ``state`` in this run read
+        the old value.
+        """
         with located(f"update of {getattr(state, 'name', state)!r}"):
             if state not in self._nexts:
                 raise fault(
-                    "state", f"{state} is no state of this builder", 'as in b.state("count", "f32", (1,))'
+                    "state", f"{state} is not a state of this builder", 'as in b.state("count", "f32", (1,))'
                 )
             if self._nexts[state] is not state:
-                raise fault("state", "it is updated already")
+                raise fault("state", "it is already updated")
             made = self._operand(value, (state,))
             if made.graph is not self.module.main or made.type != state.type:
                 raise fault("state", f"a state {state.type} cannot become {made.type}")
@@ -107,7 +112,7 @@ class GraphBuilder:
             if not isinstance(name, str):
                 raise fault("input-name", f"a name is a text, not {type(name).__name__}")
             if not name or any(value.name == name for value in graph.inputs):
-                raise fault("input-name", f"{name!r} is empty or taken already")
+                raise fault("input-name", f"{name!r} is empty or already taken")
             if isinstance(shape, str) or not isinstance(shape, Sequence):
                 raise fault("input-size", f"its shape is {shape!r}, not a tuple of sizes", 'as in ("N", 64)')
             dims = tuple(_size(size, shape) for size in shape)
@@ -115,11 +120,11 @@ class GraphBuilder:
 
     @contextmanager
     def on(self, device: str) -> Iterator[None]:
-        """Let the ops that are added meanwhile run on ``device``, which may be that of a plugin; others run
-        on that of the option ``device``. Branches and bodies of loops run where these do.
+        """Run the ops that are added in the block on ``device``, which can be a plugin's. Other ops run on
+        the device of the option ``device``; branches and bodies of loops run on the device of their node.
 
-        >>> with b.on("cpu"):
-        ...     y = b.relu(x)
+            >>> with b.on("cpu"):
+            ...     y = b.relu(x)
         """
         with located():
             try:
@@ -127,7 +132,7 @@ class GraphBuilder:
             except ValueError as error:
                 raise fault("device", f"device {device!r}: {error}") from error
             if device in WHOLE_MODELS:
-                raise fault("device", f"device {device!r} runs whole models alone, as the option device")
+                raise fault("device", f"device {device!r} can only run whole models: set the option device")
         around, self._device = self._device, device
         try:
             yield
@@ -136,16 +141,16 @@ class GraphBuilder:
 
     @contextmanager
     def fuse(self, group: str) -> Iterator[None]:
-        """Let one kernel compute the ops that are added meanwhile, and no others: those of a ``group``, which
-        may be continued. ``"never"`` keeps each in a kernel of its own. Compiling raises ModelError where
-        that cannot be.
+        """Compute the ops that are added in the block, and no others, in one kernel. Blocks with the same
+        ``group`` share it. ``"never"`` keeps each op in a kernel of its own. Compilation raises ModelError if
+        that is not possible.
 
-        >>> with b.fuse("gate"):
-        ...     y = b.mul(x, b.sigmoid(x))
+            >>> with b.fuse("gate"):
+            ...     y = b.mul(x, b.sigmoid(x))
         """
         with located():
             if not isinstance(group, str) or not group:
-                raise fault("hint", f"the group {group!r} is no name: give a text, or 'never'")
+                raise fault("hint", f"group {group!r} is not a name: give a non-empty string, or 'never'")
         around, self._group = self._group, group
         try:
             yield
@@ -153,7 +158,7 @@ class GraphBuilder:
             self._group = around
 
     def _hint(self, node: Node) -> None:
-        """Give ``node`` a source of its own, by which its hint is known through all passes."""
+        """Give ``node`` a source name of its own, which identifies its hint in all passes."""
         source, hints = node.name or node.op.name, self.module.hints
         source = f"{source}@{len(hints)}" if source in hints else source
         node.sources = (source, *node.sources)
@@ -168,24 +173,24 @@ class GraphBuilder:
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        """A constant with the elements of ``array``, which are copied."""
+        """Add a constant with a copy of ``array``."""
         return self._scope.builder.const(np.array(array))
 
     def __call__(self, op: Op, *operands: Operand, name: str = "") -> Any:
-        """Add ``op``. Its Value, or a tuple of them where it has several outputs. Raises ModelError where
+        """Add ``op``. Returns its Value, or a tuple of Values if it has several outputs. Raises ModelError if
         types do not fit.
         """
         with located(name):
             if not isinstance(op, Op):
                 given = op.__name__ if isinstance(op, type) else repr(op)
-                raise fault("op", f"{given:.60} is no op", "as in b(Softmax(axis=-1), x)")
+                raise fault("op", f"{given:.60} is not an op", "as in b(Softmax(axis=-1), x)")
             check_operands(op, operands)
             values = [self._value(operand, operands) for operand in operands]
             with located(name, f"in {op.name}({', '.join(map(_type_text, values))})"):
                 return self._add(op, *values, name=name)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """The op called ``name``, as a function of operands and attributes."""
+        """The op with this method name, as a function of operands and attributes."""
         cls = None if name.startswith("_") else find_op(name)
         if cls is None:
             raise AttributeError(unknown_op(name, _OWN))
@@ -205,10 +210,10 @@ class GraphBuilder:
     def if_(
         self, condition: Value, then: Callable[[], Any], orelse: Callable[[], Any], *, name: str = ""
     ) -> Any:
-        """What ``then()`` gives if ``condition``, one bool, is true, else what ``orelse()`` gives.
+        """The result of ``then()`` if ``condition``, one bool, is true, else that of ``orelse()``.
 
-        Both add nodes and return a value, or a tuple of as many values of the same dtypes; only the nodes of
-        one run. They read values around them as they are.
+        Both functions add nodes and return a value, or a tuple of values, equal in number and dtypes. Only
+        the nodes of one branch run. They can use outer values directly.
 
         >>> y = b.if_(b.greater(b.reduce_sum(x), 0.0), lambda: b.relu(x), lambda: b.neg(x))
         """
@@ -216,7 +221,7 @@ class GraphBuilder:
             regions = [self._region(each, (), build) for each, build in (("then", then), ("orelse", orelse))]
             counts = [len(region.builder.graph.outputs) for region in regions]
             if counts[0] != counts[1]:
-                raise fault("region", f"then gives {counts[0]} values, orelse gives {counts[1]}")
+                raise fault("region", f"then returns {counts[0]} values, but orelse returns {counts[1]}")
             operands = share_operands(regions)
             chosen = self._value(condition, ())
             graphs = [region.builder.graph for region in regions]
@@ -230,20 +235,20 @@ class GraphBuilder:
         condition: Callable[..., Any] | None = None,
         name: str = "",
     ) -> Any:
-        """Repeat ``body``: ``trips`` times, while ``condition`` holds, or until one of them ends it.
+        """Repeat ``body`` for ``trips`` iterations, while ``condition`` holds, or until one of them ends it.
 
-        ``body(step, *carried)`` adds the nodes of one run, ``step`` counting from 0, and returns the carried
-        values for the next, which begin as ``start``. What it returns behind these is stacked along a new
-        axis 0, a row for each run. ``condition(*carried)`` gives one bool before each run. Returns the last
-        carried values and then the stacks. Both functions may be called several times, until the sizes of
-        what they carry are known to hold in every run.
+        ``body(step, *carried)`` adds the nodes of one iteration, with ``step`` counting from 0, and returns
+        the loop-carried values for the next one, which are ``start`` at first. Further results are scan
+        outputs: they are stacked along a new axis 0, one row per iteration. ``condition(*carried)`` returns
+        one bool before each iteration. Returns the final carried values, then the scan outputs. Both
+        functions may be called several times, until types are found that hold in every iteration.
 
         >>> total, partial = b.loop(lambda step, t: (b.add(t, x), t), zeros, trips=5)
         """
         with located(name):
             starts = [self._operand(value, start) for value in start]
             if trips is None and condition is None:
-                raise fault("loop", "neither trips nor condition ends it", "give one of them")
+                raise fault("loop", "it has neither trips nor condition", "give one of them")
             known = trips if isinstance(trips, int) else None
             counted = [] if trips is None or known is not None else [self._scalar(trips, I64, "trips")]
             going = [] if condition is None else [self._going(condition, starts)]
@@ -254,25 +259,25 @@ class GraphBuilder:
             return self._add(op, *operands, regions=[region.builder.graph], name=name)
 
     def output(self, name: str, value: Value) -> None:
-        """Make ``value`` an output called ``name``."""
+        """Add the output ``name``."""
         with located(f"output {name!r}"):
             if not name or name in self._outputs:
-                raise fault("output-name", f"{name!r} is empty or taken already")
+                raise fault("output-name", f"{name!r} is empty or already taken")
             if not isinstance(value, Value) or value.graph is not self.module.main:
                 shown = f"{value}" if isinstance(value, Value) else f"{type(value).__name__}"
-                hint = "several outputs are a tuple of values" if isinstance(value, tuple) else ""
-                raise fault("output", f"{shown} is no value of this builder's main graph", hint)
+                hint = "add each value of a tuple by itself" if isinstance(value, tuple) else ""
+                raise fault("output", f"{shown} is not a value of the main graph of this builder", hint)
             self._outputs[name] = value
 
     def build(self) -> Module:
-        """The module. What is added to the builder afterwards is added to it as well."""
+        """The module. Later additions to the builder change it too."""
         if not self._outputs and not self._nexts:
             raise fault("outputs", "the graph has no outputs", "call output(name, value)")
         self.module.set_results(self._outputs, self._nexts, self._starts)
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:
-        """The compiled model; ``arguments`` are those of :func:`graphwright.compile`."""
+        """The compiled model. ``arguments`` are those of :func:`graphwright.compile`."""
         return compile(self.build(), options=options, **arguments)
 
     def _region(self, what: str, types: Sequence[TensorType], build: Callable[..., Any]) -> Scope:
@@ -295,12 +300,14 @@ class GraphBuilder:
     def _body(
         self, body: Callable[..., Any], condition: Callable[..., Any] | None, starts: Sequence[Value]
     ) -> Scope:
-        """The region of a loop, for types of the carried values that hold in every run."""
+        """The region of a loop, for types of loop-carried values that hold in every iteration."""
 
         def run(step: Value, *carried: Value) -> tuple[Any, ...]:
             results = results_of(body(step, *carried), "body")
             if len(results) < len(carried):
-                raise fault("loop", f"body gives {len(results)} values for {len(carried)} that are carried")
+                raise fault(
+                    "loop", f"body returns {len(results)} values for {len(carried)} loop-carried values"
+                )
             following = [self._operand(value, carried) for value in results[: len(carried)]]
             going = [] if condition is None else [self._going(condition, following)]
             return (*going, *following, *results[len(carried) :])
@@ -314,7 +321,7 @@ class GraphBuilder:
             if wider == types:
                 return region
             types = wider
-        raise fault("loop", f"the shapes of carried values still change after {MAX_ROUNDS} runs")
+        raise fault("loop", f"the shapes of loop-carried values still change after {MAX_ROUNDS} iterations")
 
     def _widened(
         self, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
@@ -324,29 +331,31 @@ class GraphBuilder:
             try:
                 wider.append(widened(self.module.symbols, *types))
             except DtypesDiffer as error:
-                raise fault("loop", f"carried value {number} {error}") from None
+                raise fault("loop", f"loop-carried value {number} {error}") from None
         return wider
 
     def _going(self, condition: Callable[..., Any], carried: Sequence[Value]) -> Value:
         if not callable(condition):
-            raise fault("loop", f"condition is {type(condition).__name__}, not a function of what is carried")
+            raise fault(
+                "loop", f"condition is {type(condition).__name__}, not a function of the loop-carried values"
+            )
         (result, *more) = results_of(condition(*carried), "condition")
         if more:
-            raise fault("loop", f"condition gives {1 + len(more)} values", "it gives one bool")
+            raise fault("loop", f"condition returns {1 + len(more)} values", "return one bool")
         return self._scalar(result, BOOL, "condition")
 
     def _scalar(self, operand: Operand, dtype: DType, what: str) -> Value:
-        """One element of ``dtype``, without axes."""
+        """One element of ``dtype``, as rank 0."""
         value = self._operand(operand, ())
         if value.type.dtype != dtype or value.type.shape is None or set(value.type.shape) - {1}:
-            raise fault("loop", f"{what} is {value.type}, not one {dtype}")
+            raise fault("loop", f"{what} is {value.type}, not a single {dtype}")
         made: Value = self._scope.builder(Reshape(()), value) if value.type.shape else value
         return made
 
     def _operand(self, operand: Operand, operands: Sequence[Operand]) -> Value:
         value = self._value(operand, operands)
         if value is None:
-            raise fault("operand", "None is no value here")
+            raise fault("operand", "None is not allowed here")
         return value
 
     def _value(self, operand: Operand, operands: Sequence[Operand]) -> Value | None:
@@ -357,20 +366,17 @@ class GraphBuilder:
         if isinstance(operand, np.ndarray | np.generic):
             return self.constant(np.asarray(operand))
         if not isinstance(operand, bool | int | float | complex | list):
-            hint = (
-                "it is a tuple of values: take one"
-                if isinstance(operand, tuple)
-                else "give a value or an array"
-            )
-            raise fault("operand", f"an operand is of {type(operand).__name__}", hint)
+            is_tuple = isinstance(operand, tuple)
+            hint = "give one value of the tuple" if is_tuple else "give a value or an array"
+            raise fault("operand", f"an operand is a {type(operand).__name__}", hint)
         typed = next((o for o in operands if isinstance(o, Value)), None)
         if typed is None:
-            raise fault("operand", f"nothing says of which dtype {operand!r} is", "give an array")
+            raise fault("operand", f"the dtype of {operand!r} is not known", "give an array")
         try:
             return self._scope.builder.const(converted(operand, typed.type.dtype))
         except ValueError as error:
             raise fault(
-                "operand", f"{operand!r:.60} is no constant of {typed.type.dtype}: {error}"
+                "operand", f"{operand!r:.60} is not a constant of {typed.type.dtype}: {error}"
             ) from error
 
 
@@ -395,7 +401,7 @@ def _size(given: Any, shape: Sequence[Any]) -> Dim:
 
 
 def _dtype(given: Any) -> Any:
-    """The element type called ``given``, or that of a type of NumPy's."""
+    """The DType with the name ``given``, or for a NumPy type."""
     if isinstance(given, str) and given in DTYPES:
         return DTYPES[given]
     try:

@@ -1,4 +1,4 @@
-"""Diagnostics: what went wrong, where, and what to do about it."""
+"""Errors: what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from graphwright.records import dataclass
 
 LONGEST = 2000
-"""Characters of a message that are shown: a model's own text may be of any length."""
+"""Characters of a message that are shown, as texts in a model can have any length."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault. ``code`` is stable; ``where`` names the node or file as its author knows it."""
+    """One fault. ``code`` is stable; ``where`` names the node or file in the user's terms; ``hint`` says what
+    to do.
+    """
 
     code: str
     message: str
@@ -30,8 +32,8 @@ def _clipped(text: str) -> str:
 
 
 class GraphwrightError(Exception):
-    """Base of every error that graphwright raises on purpose; carries all faults of a kind, each once: one
-    node of a model may be several ops, which all refuse its operands.
+    """Base class of all errors that graphwright raises on purpose. It lists all faults of a kind, each once,
+    as one node of a model can become several ops that all report it.
     """
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
@@ -39,16 +41,16 @@ class GraphwrightError(Exception):
         super().__init__("\n".join(map(str, self.diagnostics)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors of other processes arrive whole."""
+        """Keeps diagnostics when errors are sent between processes."""
         return type(self), self.diagnostics
 
 
 class ModelError(GraphwrightError):
-    """The model cannot be read or means nothing: malformed file, unknown op, conflicting shapes."""
+    """The model cannot be read or is invalid: malformed file, unknown op, conflicting shapes."""
 
 
 class UnknownOpError(ModelError):
-    """A text has an op that is not registered: its plugin is not loaded."""
+    """A text contains an op that is not registered, as its plugin is not loaded."""
 
     def __init__(self, name: str, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
@@ -59,7 +61,7 @@ class UnknownOpError(ModelError):
 
 
 class VerifyError(GraphwrightError):
-    """An IR breaks its own rules: a defect of a pass or of a hand-written graph."""
+    """An IR violates its invariants: a bug in a pass, or an invalid hand-written graph."""
 
 
 class FeedError(GraphwrightError):
@@ -67,15 +69,15 @@ class FeedError(GraphwrightError):
 
 
 class ToolchainError(GraphwrightError):
-    """No usable C compiler, or it refused a generated source."""
+    """There is no usable C compiler, or it rejected a generated source."""
 
 
 class PackageError(GraphwrightError):
-    """An ``.om`` file is damaged, of a version not known here, or not trusted."""
+    """An ``.om`` file is damaged, has an unknown version, or is not trusted."""
 
 
 class PluginError(GraphwrightError):
-    """A user's own file, op, kernel or rule is at fault, or is missing."""
+    """A user's file, op, kernel or rule is faulty or missing."""
 
 
 class OptionError(GraphwrightError):
@@ -84,7 +86,7 @@ class OptionError(GraphwrightError):
 
 @dataclass
 class Collector:
-    """Gathers diagnostics so that one error lists all faults of a kind."""
+    """Collects diagnostics, so that one error lists all faults of a kind."""
 
     error: type[GraphwrightError]
 
@@ -92,14 +94,14 @@ class Collector:
         self.diagnostics: list[Diagnostic] = []
 
     def add(self, code: str, message: str, where: str = "", hint: str = "") -> None:
-        """Gather a diagnostic of these fields."""
+        """Add a diagnostic."""
         self.diagnostics.append(Diagnostic(code, message, where, hint))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Gather all of ``diagnostics``."""
+        """Add ``diagnostics``."""
         self.diagnostics.extend(diagnostics)
 
     def raise_if_any(self) -> None:
-        """Raise one error with all that was gathered; nothing happens where that is none."""
+        """Raise one error with all diagnostics, if there are any."""
         if self.diagnostics:
             raise self.error(*self.diagnostics)

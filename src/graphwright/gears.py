@@ -1,7 +1,8 @@
-"""Gears: a model compiled for each of a few shapes of its inputs, all on one set of weights.
+"""Gears (shape buckets): a model compiled for each of a few sets of input shapes, all on one
+set of weights.
 
->>> gw.compile("model.onnx", gears={"x": [(1, 3, 224, 224), (4, 3, 224, 224)]})
->>> gw.compile("model.onnx", gears=gw.Gears(batch=(1, 2, 4, 8), between="pad"))
+>>> gw.compile("model.onnx", gears={"x": [(1, 3, 224, 224), (4, 3, 224, 224)]}) >>> gw.compile("model.onnx",
+gears=gw.Gears(batch=(1, 2, 4, 8), between="pad"))
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ from graphwright.support.spelling import did_you_mean, listed
 FEWEST, MOST = 2, 100
 COMBINE = ("zip", "product")
 Sizes = tuple[int | None, ...]
-"""Of one input; None where another choice says it, or the model."""
+"""The shape of one input; None for a size that another option or the model determines."""
 Row = Mapping[str, Sizes]
-"""One gear, or one choice of several that make one: sizes by input."""
+"""One gear, or one of several choices that are merged into one: shapes by input."""
 
 
 @dataclass(frozen=True)
 class Gears:
-    """Which shapes there are to be programs for, and what becomes of others.
+    """The shapes to compile programs for, and what happens to other shapes.
 
-    ``shapes`` are shapes by input, None for a size that is the model's own; those of several inputs go
-    together one by one (``combine="zip"``) or each with each ("product"). ``batch`` are sizes of the open
-    first axes, ``image`` heights and widths of images, inputs of four axes. Given together, each goes with
-    each. ``between``: other shapes are an error, are padded to the next gear ("pad"; refused for models whose
-    results padding would change), or run on a program for all shapes ("dynamic").
+    ``shapes``: lists of shapes by input, None for a size of the model; the lists of several inputs are paired
+    in order (``combine="zip"``) or combined in all ways ("product"). ``batch``: sizes of dynamic first axes.
+    ``image``: heights and widths of images, inputs of rank 4. Options given together are combined in all
+    ways. ``between``: other shapes are an error, are padded to the next larger gear ("pad"; rejected if
+    padding would change results), or run on a program with dynamic sizes ("dynamic").
+
+    Raises OptionError for unknown values of ``combine`` and ``between``.
     """
 
     shapes: Mapping[str, Sequence[Sequence[int | None]]] = field(default_factory=dict)
@@ -51,8 +54,8 @@ class Gears:
         faults.raise_if_any()
 
     def rows(self, graph: Graph) -> list[Row]:
-        """The gears for the inputs of ``graph``, as far as they are said. An OptionError lists what they
-        cannot be.
+        """The gears for the inputs of ``graph``, as far as they are given. Raises OptionError with all
+        faults.
         """
         faults = Collector(OptionError)
         inputs = {value.name: value for value in graph.inputs}
@@ -64,9 +67,9 @@ class Gears:
         faults.raise_if_any()
         count = prod(map(len, choices)) if choices else 0
         if not FEWEST <= count <= MOST:
-            faults.add("gears", f"gears: {count} are given, there must be {FEWEST} to {MOST}")
+            faults.add("gears", f"gears: {count} are given, but there must be {FEWEST} to {MOST}")
         for one, other in combinations(choices, 2):
-            for name, axis in _said(one[0]) & _said(other[0]):
+            for name, axis in _given_axes(one[0]) & _given_axes(other[0]):
                 faults.add("gears", f"axis {axis} of input {name!r} is given twice", hint="give it once")
         faults.raise_if_any()
         return [_merged(rows) for rows in product(*choices)]
@@ -94,12 +97,12 @@ class Gears:
 
 
 def _plain(size: Any) -> Any:
-    """A NumPy integer as a number, anything else as it is."""
+    """A NumPy integer as an int, anything else unchanged."""
     return size.item() if hasattr(size, "item") else size
 
 
 def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value]) -> Iterator[Diagnostic]:
-    """What is wrong with the shapes of one input."""
+    """Faults in the shapes of one input."""
     if name not in inputs:
         hint = f"{did_you_mean([name], inputs)}the inputs are {listed(inputs)}"
         yield Diagnostic("gears", f"there is no input {name!r}", hint=hint)
@@ -109,41 +112,41 @@ def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value
     for shape in shapes:
         for size in shape:
             if size is not None and not _is_size(size):
-                message = (
-                    f"input {name!r}: {size!r} in {_text(shape)} is not a size: it must be a number above 0"
-                )
+                message = f"input {name!r}: {size!r} in {_text(shape)} is not a size > 0"
                 yield Diagnostic("gears", message)
     ranks, known = set(map(len, shapes)), inputs[name].type.rank
     if len(ranks) > 1:
         axes = " and ".join(map(str, sorted(ranks)))
-        yield Diagnostic("gears", f"the gears of input {name!r} have {axes} axes")
+        yield Diagnostic("gears", f"the gears of input {name!r} have different ranks: {axes}")
     elif known is not None and ranks and ranks != {known}:
-        yield Diagnostic("gears", f"the gears of input {name!r} have {ranks.pop()} axes, it has {known}")
+        yield Diagnostic(
+            "gears", f"the gears of input {name!r} have rank {ranks.pop()}, but its rank is {known}"
+        )
 
 
 def _batches(sizes: Sequence[int], inputs: Mapping[str, Value], faults: Collector) -> list[Row]:
-    """A choice for each size of all first axes that are open."""
+    """One choice per size, for all dynamic first axes."""
     faults.extend(
-        Diagnostic("gears", f"{size!r} is no batch size: it must be a number above 0")
-        for size in sizes
-        if not _is_size(size)
+        Diagnostic("gears", f"{size!r} is not a batch size > 0") for size in sizes if not _is_size(size)
     )
     ranks = {
         n: len(v.type.shape) for n, v in inputs.items() if v.type.shape and isinstance(v.type.shape[0], Expr)
     }
     if not ranks:
-        faults.add("gears", "batch sizes are given, and no input has an open first axis", "", _listed(inputs))
+        faults.add(
+            "gears", "batch sizes are given, but no input has a dynamic first axis", "", _listed(inputs)
+        )
     return [{name: (size, *(None,) * (rank - 1)) for name, rank in ranks.items()} for size in sizes]
 
 
 def _images(sizes: Sequence[tuple[int, int]], inputs: Mapping[str, Value], faults: Collector) -> list[Row]:
-    """A choice for each height and width, of all inputs that are images."""
+    """One choice per height and width, for all inputs that are images."""
     for size in sizes:
         if len(size) != 2 or not all(map(_is_size, size)):
-            faults.add("gears", f"{size!r} is not a height and width: numbers above 0")
+            faults.add("gears", f"{size!r} is not a height and width > 0")
     places = {name: found for name, value in inputs.items() if (found := _image_axes(value))}
     if not places:
-        message = "image sizes are given, and no input of four axes has an open height or width"
+        message = "image sizes are given, but no input of rank 4 has a dynamic height or width"
         faults.add("gears", message, "", _listed(inputs))
     return [
         {
@@ -155,7 +158,7 @@ def _images(sizes: Sequence[tuple[int, int]], inputs: Mapping[str, Value], fault
 
 
 def _image_axes(value: Value) -> tuple[int, int] | None:
-    """Height and width of an image: the last two axes, or those in the middle if they alone are open."""
+    """The height and width axes of an image: the last two, or the middle two if only these are dynamic."""
     if value.type.rank != 4:
         return None
     is_open = [isinstance(dim, Expr) for dim in value.type.dims]
@@ -164,12 +167,12 @@ def _image_axes(value: Value) -> tuple[int, int] | None:
     return (2, 3) if is_open[2] or is_open[3] else None
 
 
-def _said(row: Row) -> set[tuple[str, int]]:
+def _given_axes(row: Row) -> set[tuple[str, int]]:
     return {(name, k) for name, sizes in row.items() for k, size in enumerate(sizes) if size is not None}
 
 
 def _merged(rows: Sequence[Row]) -> Row:
-    """One gear of choices that say different sizes."""
+    """One gear from choices that give different sizes."""
     merged: dict[str, Sizes] = {}
     for row in rows:
         for name, sizes in row.items():
@@ -191,5 +194,5 @@ def _listed(inputs: Mapping[str, Value]) -> str:
 
 
 def row_text(row: Mapping[str, Sequence[object]]) -> str:
-    """A gear on one line, as the command line takes it: ``x:4,3,224,224``."""
+    """A gear on one line, in command line syntax: ``x:4,3,224,224``."""
     return " ".join(f"{name}:{_text(sizes)}" for name, sizes in row.items())

@@ -1,11 +1,12 @@
-"""Users' own ops, kernels, rules and passes: loading the files that bring them, and what such a file needs.
+"""Users' own ops, kernels, rules and passes: loading of plugins, and the API that they use.
 
-A plugin is a Python file or module that registers something when it is imported. It is loaded by import, with
-:func:`load`, with ``--plugin``, or, installed, by an entry point of the group ``graphwright.plugins``:
+A plugin is a Python file or module that registers something when it is imported. It is loaded by an import,
+with :func:`load`, with ``--plugin``, or, if installed, through an entry point of the group
+``graphwright.plugins``:
 
 >>> gw.plugins.load("my_ops.py", "my_package.rules")
 
-All that a plugin needs is in this module: ``from graphwright.plugins import Op, op, ...``. docs/plugins.md
+This module exports all that a plugin needs: ``from graphwright.plugins import Op, op, ...``. docs/plugins.md
 shows an op, a kernel in C and a rule.
 """
 
@@ -80,7 +81,7 @@ from graphwright.records import MISSING
 from graphwright.targets.cpu.source import CSource
 
 GROUP: Final = "graphwright.plugins"
-"""The entry points that are loaded before a model is compiled."""
+"""Entry points that are loaded before a model is compiled."""
 
 __all__ = [
     "BF16",
@@ -165,10 +166,11 @@ __all__ = [
 
 
 class FromNode(dict[tuple[str, int] | tuple[str, int, str], Import]):
-    """The ``onnx`` table of an op that is one node: ``onnx = FromNode("Snake", 1, "my.domain")``.
+    """The ``onnx`` table of an op that corresponds to one ONNX node: ``onnx = FromNode("Snake", 1,
+    "my.domain")``.
 
-    The node has the op's operands in their order, and its fields, by name, as attributes; one that the node
-    lacks has its default.
+    The node has the operands of the op in the same order, and attributes with the names of its fields; a
+    missing attribute gets its default.
     """
 
     def __init__(self, op_type: str, since: int, domain: str) -> None:
@@ -197,11 +199,13 @@ def _attribute(i: Importer, name: str, default: Any) -> Any:
 
 
 def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:
-    """Import plugins: paths of ``.py`` files, names of modules, or of installed plugins; each once.
+    """Import plugins, each once: paths of ``.py`` files, names of modules, or names of
+    installed plugins.
 
-    A file may import those beside it. Raises PluginError with the file and line at fault.
+    A file can import others in its folder. Raises PluginError with the file and line of the
+    fault.
     """
-    graphwright.ops.load()  # so that a name that is taken is found where it is taken again
+    graphwright.ops.load()  # so that the plugin is blamed for a name clash with a built-in op
     return tuple(_load(os.fspath(plugin)) for plugin in plugins)
 
 
@@ -214,7 +218,7 @@ def autoload() -> None:
 
 
 def use(options: Options) -> None:
-    """Import what ``options`` ask for. Raises PluginError."""
+    """Import the plugins that ``options`` request. Raises PluginError."""
     load(*options.plugins)
     if not options.no_autoload:
         autoload()
@@ -233,7 +237,7 @@ def _load_entry(entry: EntryPoint) -> ModuleType:
         return _load_module(entry.module)
     except PluginError as error:
         package = entry.dist.name if entry.dist else "a package"
-        hint = f"the installed plugin {entry.name!r} of {package}: --no-autoload leaves it alone"
+        hint = f"it is the installed plugin {entry.name!r} of {package}: --no-autoload skips it"
         raise PluginError(*error.diagnostics, Diagnostic("plugin-load", hint)) from error
 
 
@@ -245,14 +249,14 @@ def _load_module(name: str) -> ModuleType:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        hint = "give the path of a .py file, or the name of a module that can be imported"
+        hint = "give the path of a .py file, or the name of an importable module"
         raise PluginError(Diagnostic("plugin-missing", f"there is no module {name!r}", hint=hint))
     with _loading(name, found.origin or name):
         return importlib.import_module(name)
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Import a file under its own name, ``my_ops.py``, which is what packages and errors call it."""
+    """Import a file under its file name, ``my_ops.py``, by which packages and errors refer to it."""
     if not path.is_file():
         raise PluginError(Diagnostic("plugin-missing", f"there is no file {str(path)!r}"))
     path = path.resolve()
@@ -277,7 +281,9 @@ def _load_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[None]:
-    """Let imports find the files of ``folder``, behind all others; plugins among them as they are."""
+    """Let imports find the files of ``folder``, after all other modules; plugins that are already loaded are
+    reused.
+    """
     loaded = {Path(name).stem: module for name, module in sys.modules.items() if _is_in(folder, name, module)}
     aliases = {name: module for name, module in loaded.items() if name not in sys.modules}
     sys.modules.update(aliases)
@@ -295,13 +301,13 @@ def _is_in(folder: Path, name: str, module: ModuleType) -> bool:
 
 
 def _file_of(module: ModuleType) -> object:
-    """Where it was read from; some modules import others when they are asked for an attribute."""
+    """The file of a module, without triggering lazy attributes."""
     return vars(module).get("__file__") if isinstance(module, ModuleType) else None
 
 
 @contextmanager
 def _loading(name: str, file: str) -> Iterator[None]:
-    """Turn what an import raises, be it an exit, into a PluginError that shows its line."""
+    """Turn exceptions of an import, including SystemExit, into a PluginError with the line."""
     before = _registered()
     try:
         yield
@@ -313,12 +319,14 @@ def _loading(name: str, file: str) -> Iterator[None]:
         raise PluginError(_load_fault(error, file)) from error
     if _registered() <= before:
         sys.modules.pop(name, None)
-        hint = "it takes @op, @candidate, register(...) or register_fusion_rules(...)"
+        hint = "use @op, @candidate, register(...) or register_fusion_rules(...)"
         raise PluginError(Diagnostic("plugin-empty", "it registers no op, kernel, rule or pass", file, hint))
 
 
 def _registered() -> set[object]:
-    """Ops, kernels, rules and passes: those that are registered again are others."""
+    """All registered ops, kernels, rules and passes; a new registration under the same name is
+    another one.
+    """
     kernels = (function for _, function in registered_candidates())
     passes = (each for _, each in registered_passes())
     return {*registered_ops().values(), *kernels, *passes, *registered_fusion_rules()}

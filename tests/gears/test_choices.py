@@ -81,8 +81,8 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({"batch": range(1, 102), "image": [(8, 8)]}, ("101 are given", "2 to 100")),
         ({"batch": range(1, 60), "image": [(8, 8), (9, 9)]}, ("118 are given",)),
         ({}, ("0 are given",)),
-        ({"shapes": {"x": [(1, 3, 8, 8), (1, 3, 8)]}}, ("'x' have 3 and 4 axes",)),
-        ({"shapes": {"x": [(1, 3), (2, 3)]}}, ("'x' have 2 axes, it has 4",)),
+        ({"shapes": {"x": [(1, 3, 8, 8), (1, 3, 8)]}}, ("'x' have different ranks: 3 and 4",)),
+        ({"shapes": {"x": [(1, 3), (2, 3)]}}, ("'x' have rank 2, but its rank is 4",)),
         ({"shapes": {"x": [(0, 3, 8, 8), (-2, 3, 8, 8)]}}, ("0 in 0,3,8,8 is not a size", "-2 in -2,3,8,8")),
         ({"shapes": {"x": [(1, 3, 8, 8.5), (1, 3, 8, True)]}}, ("8.5 in", "True in")),
         ({"shapes": {"x": [*SHAPES, (1, 3, 8, 8)]}}, ("gears 0 and 2 are the same: x:1,3,8,8",)),
@@ -91,7 +91,7 @@ def test_batches_and_images_go_each_with_each() -> None:
         ({"shapes": {"x": 5}}, ("are 5, not a list of shapes",)),
         ({"shapes": {"x": ["1388", "2388"]}}, ("'1' in",)),
         ({"batch": (1, 2)}, ("gear 0 (x:1,?,?,?)", "leaves a size of input", "dynamic")),
-        ({"batch": (0, 1), "image": [(8, 8)]}, ("0 is no batch size",)),
+        ({"batch": (0, 1), "image": [(8, 8)]}, ("0 is not a batch size",)),
         ({"batch": (1, 2), "image": [(8, -8)]}, ("(8, -8) is not a height and width",)),
         ({"shapes": {"x": SHAPES}, "batch": (1, 2)}, ("axis 0 of input 'x' is given twice",)),
         ({"shapes": {"x": SHAPES}, "between": "sideways"}, ("between='sideways' is not one of error, pad",)),
@@ -118,8 +118,8 @@ def test_sizes_that_share_a_name_must_agree() -> None:
 
 def test_no_batch_and_no_image_where_nothing_is_open() -> None:
     fixed = plain("Relu", [2, 3])
-    assert "no input has an open first axis" in refusal(fixed, batch=(1, 2))
-    assert "no input of four axes" in refusal(fixed, image=[(1, 2), (2, 3)])
+    assert "no input has a dynamic first axis" in refusal(fixed, batch=(1, 2))
+    assert "no input of rank 4" in refusal(fixed, image=[(1, 2), (2, 3)])
 
 
 def test_sizes_outside_of_the_ranges_of_the_model_are_refused() -> None:

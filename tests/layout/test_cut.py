@@ -47,5 +47,5 @@ def test_an_infinite_path_has_no_cut() -> None:
     network = Network()
     network.edge(SOURCE, "a", INFINITE)
     network.edge("a", SINK, INFINITE)
-    with pytest.raises(ValueError, match="no cut is finite"):
+    with pytest.raises(ValueError, match="the network has no finite cut"):
         network.source_side()

@@ -50,7 +50,7 @@ from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Neg
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.passes.base import Record
-from graphwright.passes.infer_shapes import Walk, infer_module
+from graphwright.passes.infer_shapes import ShapeInference, infer_module
 
 ops.load()
 N, M = symbol("N"), symbol("M")
@@ -63,7 +63,7 @@ class Facts:
 
     known: dict[Value, Fact] = field(default_factory=dict)
 
-    def __call__(self, walk: Walk, node: Node, facts: Sequence[Fact]) -> bool:
+    def __call__(self, walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
         self.known.update(zip(node.outputs, facts, strict=True))
         return False
 

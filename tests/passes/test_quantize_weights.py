@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import graphwright as gw
 from graphwright.ops.quantized.matmul_nbits import MatMulNBits
-from graphwright.passes.quantize_weights import FORMS, rounded
+from graphwright.passes.quantize_weights import FORMS, quantize
 
 from .test_weight_only_quantization import compiled
 
@@ -75,7 +75,7 @@ def test_zeros_and_the_ends_of_the_range_are_exact(weights: str) -> None:
     op = FORMS[weights]
     w = np.zeros((3, op.block), np.float32)
     w[1, 0], w[2, 1] = -2.0, 4.0
-    codes, scales = rounded(w, op)
+    codes, scales = quantize(w, op)
     again = (codes.astype(np.float32) - op.middle) * np.repeat(scales, op.block, 1)
     assert np.array_equal(again, w)
 

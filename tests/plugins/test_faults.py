@@ -87,7 +87,7 @@ def test_an_op_that_fails(message: str, device: str) -> None:
 
 
 PARTS = {
-    "mine.py:8: Mine.expression gives float instead of a Scalar": (
+    "mine.py:8: Mine.expression returned float instead of a Scalar": (
         "expression(self, x):\n        return 1.0\n"
     ),
     "mine.py:9: Mine.expression raised KeyError: 'sinus'": (

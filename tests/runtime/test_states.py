@@ -284,14 +284,14 @@ def test_a_state_is_not_fed() -> None:
 def test_faults_of_states_are_told_when_they_are_made() -> None:
     b = gw.GraphBuilder()
     x, count = b.input("x", "f32", (3,)), b.state("count", "f32", (3,))
-    with pytest.raises(ModelError, match="is no state of this builder"):
+    with pytest.raises(ModelError, match="is not a state of this builder"):
         b.update(x, count)
     with pytest.raises(ModelError, match=r"a state f32\[3\] cannot become f32\[1\]"):
         b.update(count, b.reduce_sum(count))
-    with pytest.raises(ModelError, match="'count' is empty or taken already"):
+    with pytest.raises(ModelError, match="'count' is empty or already taken"):
         b.state("count", "f32", (1,))
     b.update(count, b.add(count, x))
-    with pytest.raises(ModelError, match="it is updated already"):
+    with pytest.raises(ModelError, match="it is already updated"):
         b.update(count, x)
     with pytest.raises(OptionError, match="a model with states does not support gears"):
         b.compile(options(), gears={"x": [(3,)]})

@@ -95,7 +95,7 @@ def test_a_pass_says_what_stopped_it(folder: Path) -> None:
     assert reasons["FUSE_PROLOGUE"]["first"] == ["relu -> second", "flat -> head"]
     assert reasons["FUSE_EPILOGUE_REDUCTION"]["first"] == ["second -> pool"]
     blocks = passes(folder / "m.om")["layouts", "assign_layouts"]["declined"]
-    assert ("channel blocks", "Flatten has no kernel for channel blocks", ["flat"]) in [
+    assert ("channel blocks", "Flatten has no kernel for blocked layouts", ["flat"]) in [
         (each["rule"], each["why"], each["first"]) for each in blocks
     ]
 
@@ -143,7 +143,7 @@ def test_layouts(folder: Path) -> None:
             "value": "pool",
             "layout": "rows",
             "reader": "flat",
-            "why": "Flatten has no kernel for channel blocks",
+            "why": "Flatten has no kernel for blocked layouts",
             "bytes": 0,  # images of one pixel and whole blocks are the same bytes in both
         }
     ]
@@ -161,8 +161,8 @@ def test_a_copy_states_the_bytes_that_it_moves() -> None:
     remarks = decode_remarks(gw.compile(b.build(), options={"isa": "v3"}).entry.remarks)
     moved = 2 * 4 * 32**3
     assert [(c.layout, c.reader, c.why, c.moved) for c in remarks.copies] == [
-        ("blocks of 8 channels", "conv0", "inputs of graphs are rows", moved),
-        ("rows", "an output", "outputs of graphs are rows", moved),
+        ("blocks of 8 channels", "conv0", "inputs of graphs are row-major", moved),
+        ("rows", "an output", "outputs of graphs are row-major", moved),
     ]
 
 

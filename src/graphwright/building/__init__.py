@@ -1,1 +1,1 @@
-"""What graphs built by hand need: ops by name, branches and loops, faults at the line of the call."""
+"""Support for GraphBuilder: ops by name, branches and loops, and errors with the line of the call."""

@@ -1,4 +1,4 @@
-"""Ops by name: what each takes, and the op that a call of it makes."""
+"""Ops by method name: their signatures, and their construction from a call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @lru_cache(maxsize=1)
 def _classes(names: tuple[str, ...], classes: tuple[type[Op], ...]) -> Mapping[str, type[Op]]:
-    """Those of the ops ``names`` that can be called, by :func:`method_name`."""
+    """The callable ones among the ops ``names``, by :func:`method_name`."""
     made = {method_name(name): cls for name, cls in zip(names, classes, strict=True) if _is_public(cls)}
     return dict(sorted(made.items()))
 
@@ -45,14 +45,14 @@ def _is_public(cls: type[Op]) -> bool:
 
 
 def method_name(op: str) -> str:
-    """``LayerNormalization`` is ``layer_normalization``, ``MatMul`` is ``matmul``, ``Not`` is ``not_``."""
+    """``layer_normalization`` for ``LayerNormalization``, ``matmul`` for ``MatMul``, ``not_`` for ``Not``."""
     name = _WORDS.sub("_", op.replace(".", "_")).lower()
     name = name.replace("mat_mul", "matmul").replace("q_linear", "qlinear")
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def find_op(name: str) -> type[Op] | None:
-    """The op that ``name`` calls, spelt with or without underscores."""
+    """The op with the method name ``name``, with or without underscores."""
     classes = op_classes()
     if name in classes:
         return classes[name]
@@ -61,18 +61,18 @@ def find_op(name: str) -> type[Op] | None:
 
 
 def unknown_op(name: str, own: Sequence[str]) -> str:
-    """That there is no op of that name, and which may be meant."""
+    """The message that there is no op ``name``, with similar names."""
     close = difflib.get_close_matches(name.lower(), [*op_classes(), *own], 3)
     meant = f". Did you mean: {' or '.join(map(repr, close))}?" if close else ""
     return f"there is no op {name!r}{meant}"
 
 
 def operands_of(cls: type[Op]) -> list[inspect.Parameter]:
-    """The operands of an op, as parameters that are given by position."""
-    found = _parameters(cls.infer)[1:]  # the first is where it is inferred
+    """The operands of an op, as positional parameters."""
+    found = _parameters(cls.infer)[1:]  # the first is the Inference
     if [each.kind for each in found] != [inspect.Parameter.VAR_POSITIONAL] or is_plugin_op(cls):
         return found
-    return _parameters(cls.reference) or found  # of elementwise ops, whose inference they share
+    return _parameters(cls.reference) or found  # elementwise ops share a variadic infer
 
 
 def _parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -85,11 +85,13 @@ def attributes_of(cls: type[Op]) -> dict[str, Any]:
 
 
 def signature(cls: type[Op]) -> inspect.Signature:
-    """How the op is called by name: operands by position, then attributes by name."""
+    """The signature of the op's method: operands by position, then attributes by keyword."""
     types = attributes_of(cls)
     operands = [
         each.replace(
-            name=f"{each.name}_" if each.name in types else each.name,  # fed, in place of the attribute
+            name=f"{each.name}_"
+            if each.name in types
+            else each.name,  # an operand that can replace an attribute
             annotation=inspect.Parameter.empty,
             kind=each.kind if each.kind is each.VAR_POSITIONAL else each.POSITIONAL_ONLY,
             default=None
@@ -111,7 +113,7 @@ def signature(cls: type[Op]) -> inspect.Signature:
 
 
 def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
-    """The op with the attributes ``given``. Raises ModelError for others, and where one is missing."""
+    """The op with the attributes ``given``. Raises ModelError for unknown and missing attributes."""
     types = attributes_of(cls)
     unknown = [name for name in given if name not in types]
     known = f"its attributes are {', '.join(types) or 'none'}"
@@ -125,18 +127,18 @@ def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
 
 
 def _attribute(cls: type[Op], name: str, kind: object, value: Any) -> Any:
-    """``value`` as the op holds it: tuples for lists, Python's numbers, dtypes and sizes for their names."""
+    """``value`` as the op stores it: tuples for lists, Python numbers, dtypes and dims for their names."""
     declared = kind.__name__ if isinstance(kind, type) else str(kind)
     try:
         if declared.startswith("DType"):
             return _dtype(value)
         made = _plain(value, is_dim="Dim" in declared)
     except (TypeError, ValueError, KeyError, SymbolError) as error:
-        raise fault("attribute", f"{cls.name}: the attribute {name} is {value!r:.60}: {error}") from error
+        raise fault("attribute", f"{cls.name}: attribute {name} is {value!r:.60}: {error}") from error
     if _is_of(declared, made):
         return made
     hint = f"as in {name}=({value!r:.60}, ...)" if _is_of(declared, (made,)) else ""
-    raise fault("attribute", f"{cls.name}: the attribute {name} is {value!r:.60}, not {declared}", hint)
+    raise fault("attribute", f"{cls.name}: attribute {name} is {value!r:.60}, not {declared}", hint)
 
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
@@ -151,7 +153,7 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _is_of(declared: str, value: Any) -> bool:
-    """Whether ``value`` is of a declared type; of one that only a plugin knows, anything is."""
+    """Whether ``value`` has the declared type. Types that only a plugin knows accept any value."""
     if " | " in declared:
         return any(_is_of(each, value) for each in declared.split(" | "))
     if declared.startswith("tuple[") and declared.endswith("]"):
@@ -182,7 +184,7 @@ def _plain(value: Any, is_dim: bool) -> Any:
 
 
 def check_operands(op: Op, operands: Sequence[object]) -> None:
-    """A ModelError for a number of operands that ``op`` does not take, and for one that it needs."""
+    """Raise ModelError for a wrong number of operands, or a missing one."""
     parameters = operands_of(type(op))
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_POSITIONAL]
     optional = [n for k, n in enumerate(names) if k in op.optional_inputs or parameters[k].default is None]
@@ -190,9 +192,9 @@ def check_operands(op: Op, operands: Sequence[object]) -> None:
     is_open = len(names) < len(parameters)
     if len(operands) < least or (len(operands) > len(names) and not is_open):
         taken = ", ".join(f"{n} (optional)" if n in optional else n for n in names) or "none"
-        more = " and any number more" if is_open else ""
+        more = " and any number of others" if is_open else ""
         raise fault(
-            "operands", f"{op.name} takes the operands {taken}{more}; this call gives {len(operands)}"
+            "operands", f"{op.name} takes the operands {taken}{more}, but this call gives {len(operands)}"
         )
     for name, value in zip(names, operands, strict=False):
         if value is None and name not in optional and not is_open:

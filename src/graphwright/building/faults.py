@@ -1,4 +1,4 @@
-"""Faults of graphs built by hand, at the line of the user's file that made the call."""
+"""Errors of GraphBuilder, with the line of the user's file that made the call."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from graphwright.records import replace
 
 _PACKAGE: Final = f"{Path(graphwright.__file__).parent}{os.sep}"
 _LOCATED: Final = "_located"
-"""Set on errors that say where already: a call in a branch's body is inside of others."""
+"""Set on errors that already have a location, as calls can be nested in bodies of branches."""
 
 
 def fault(code: str, message: str, hint: str = "") -> ModelError:
-    """A fault of one call."""
+    """An error in one call."""
     return ModelError(Diagnostic(code, message, hint=hint))
 
 
 @contextmanager
 def located(name: str = "", call: str = "") -> Iterator[None]:
-    """Errors of the block name the caller's line, the node ``name`` if it has one, and, where they have no
-    other hint, the ``call``.
+    """Add the caller's line, the node ``name`` if given, and, unless they have another hint, the ``call`` to
+    errors raised in the block.
     """
     try:
         yield
@@ -41,7 +41,7 @@ def located(name: str = "", call: str = "") -> Iterator[None]:
 
 
 def _line() -> str:
-    """``file.py:12``, where the caller of this package stands."""
+    """``file.py:12``: the line outside this package that made the call."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_internal(frame.f_code.co_filename):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Branches and loops of graphs built by hand: bodies are functions, and read outer values as they are."""
+"""Branches and loops in GraphBuilder: bodies are functions that can use outer values directly."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from graphwright.ir.types import TensorType
 
 
 class Scope:
-    """One graph that nodes are added to: the main one, or the body of a branch or a loop."""
+    """A graph that nodes are added to: the main graph, or the body of a branch or loop."""
 
     def __init__(self, builder: Builder, outer: Scope | None = None) -> None:
         self.builder, self.outer = builder, outer
         self.captured: dict[Value, Value] = {}
-        """Values of ``outer`` that this graph reads, and its inputs that they became."""
+        """Values of ``outer`` that this graph reads, and the inputs that stand for them."""
 
     @classmethod
     def inside(cls, outer: Scope, name: str) -> Scope:
-        """That of a new region."""
+        """The scope of a new region."""
         return cls(Builder(outer.builder.module, Graph(name)), outer)
 
     def local(self, value: Value) -> Value:
-        """``value``, of this graph or of one around it, as this graph sees it. Raises ModelError."""
+        """``value``, from this or an enclosing graph, as a value of this graph. Raises ModelError."""
         if value.graph is self.builder.graph:
             return value
         if self.outer is None:
-            hint = "branches and loops give values to what is around them as their results"
+            hint = "return values from branches and loops as their results"
             raise fault("operand", f"{value} belongs to another builder, or to a body that has ended", hint)
         return self._received(self.outer.local(value))
 
     def _received(self, outer: Value) -> Value:
-        """A value of the graph around: a constant is repeated, anything else becomes an input."""
+        """A value of the enclosing graph: a constant is copied, any other value becomes an input."""
         if (constant := constant_of(outer)) is not None:
             inner: Value = self.builder(constant)
             return inner
@@ -48,7 +48,7 @@ class Scope:
 
 
 Trace = Callable[..., Sequence[Value]]
-"""Calls a body on values of its region, and gives its results there."""
+"""Calls a body on values of its region, and returns its results there."""
 
 
 def read_region(
@@ -57,25 +57,25 @@ def read_region(
     types: Sequence[tuple[str, TensorType]],
     trace: Callable[[Scope, Sequence[Value]], Sequence[Value]],
 ) -> Scope:
-    """The region that ``trace`` adds nodes to, with own inputs of ``types``."""
+    """The region that ``trace`` adds nodes to, with inputs of ``types``."""
     scope, module = Scope.inside(outer, name), outer.builder.module
     assumed = dict(module.symbols.constraints)
     inputs = [scope.builder.graph.add_input(type, name) for name, type in types]
     scope.builder.graph.set_outputs(trace(scope, inputs))
-    module.symbols.constraints = assumed  # what a body assumes holds when it runs
+    module.symbols.constraints = assumed  # constraints inside a body hold only if it runs
     return scope
 
 
 def results_of(made: Any, what: str) -> tuple[Any, ...]:
-    """What a body gives, as a tuple. Raises ModelError."""
+    """The results of a body as a tuple. Raises ModelError if one is None."""
     results = tuple(made) if isinstance(made, tuple | list) else (made,)
     if any(result is None for result in results):
-        raise fault("region", f"{what} gives None", "return a value, or a tuple of values")
+        raise fault("region", f"{what} returns None", "return a value, or a tuple of values")
     return results
 
 
 def share_operands(scopes: Sequence[Scope]) -> list[Value]:
-    """Give the regions of a branch the same inputs, in the same order; the outer values that they are."""
+    """Give the regions of a branch the same inputs in the same order. Returns the outer values for these."""
     operands = list(dict.fromkeys(value for scope in scopes for value in scope.captured))
     for scope in scopes:
         graph = scope.builder.graph
@@ -89,5 +89,5 @@ def share_operands(scopes: Sequence[Scope]) -> list[Value]:
 
 
 def new_scope(module: Module, graph: Graph) -> Scope:
-    """That of a whole graph."""
+    """The scope of a whole graph."""
     return Scope(Builder(module, graph))

@@ -1,1 +1,1 @@
-"""What a kernel costs on a machine: one table of rates, and one prediction from it."""
+"""The cost model: a table of machine rates, and predictions from it."""

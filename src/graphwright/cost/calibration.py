@@ -1,4 +1,4 @@
-"""The machine that costs are predicted for, with rates that were measured on the machine at hand."""
+"""The machine model with rates measured on the machine at hand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from graphwright.records import replace
 
 @cache
 def machine_of(isa: str, calibration: str) -> Machine:
-    """The machine of ``isa`` with the rates that ``calibration`` holds for it; that of the table where it
-    holds none."""
+    """The machine for ``isa`` with the rates in ``calibration``; the built-in table if it has none."""
     if not calibration.startswith("{"):
         return MACHINES[isa]
     rates = parsed(calibration)[1]
@@ -21,8 +20,8 @@ def machine_of(isa: str, calibration: str) -> Machine:
 
 
 def with_rates(machine: Machine, rates: Mapping[str, int]) -> Machine:
-    """``machine`` with ``rates``. What is not measured follows the f32 rate: products of bytes and of bf16.
-    Sizes of caches stay: kernels were built for them.
+    """``machine`` with measured ``rates``. Rates of 8-bit and bf16 products are not measured, and scale with
+    the f32 rate. Cache sizes stay, as kernels were built for them.
     """
 
     def level(name: str, of: Level) -> Level:
@@ -45,7 +44,7 @@ def with_rates(machine: Machine, rates: Mapping[str, int]) -> Machine:
 
 
 def rates_of(machine: Machine) -> dict[str, int]:
-    """The rates of ``machine``, as files have them."""
+    """The rates of ``machine`` in the file format."""
     levels = {"l1": machine.l1, "l2": machine.l2, "l3": machine.l3, "memory": machine.memory}
     return {
         "clock_mhz": machine.clock_mhz,

@@ -1,8 +1,8 @@
-"""Which of several legal ways to compute something is taken: the one of the least predicted time, or the one
-that was measured to be the fastest on this machine.
+"""Chooses among several legal ways to compute a workload: the one with the least predicted time, or the one
+measured fastest on this machine.
 
-Kernels, layouts of chains, and merges of nodes are chosen in different places. Each asks the same question
-here: it names the workload and its legal ways, the predicted one first.
+Kernels, bands and merges are chosen in different places. Each of them names the workload and its alternatives
+here, the predicted best first.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One way of several was taken: ``ways`` has the predicted one first. ``nodes``: the source nodes that
-    the workload computes; ``place``: what reports call it.
+    """A choice among ``ways``, the predicted best first. ``nodes``: the source nodes that the workload
+    computes; ``place``: its name in reports.
     """
 
     ways: tuple[str, ...]
@@ -37,32 +37,32 @@ class Choice:
     place: str = ""
     nodes: frozenset[str] = frozenset()
     measured: Measured | None = None
-    """What the record knows of the workload."""
+    """The measurements of the workload, if the record has any."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether measuring led to another way than the predicted one."""
+        """Whether measurements led to another choice than the prediction."""
         return self.taken != self.ways[0]
 
     def ratio(self, way: str, other: str) -> float | None:
-        """The time of ``way`` over that of ``other``, where both are known."""
+        """The time of ``way`` over that of ``other``, if both are known."""
         times = [1.0 if each == self.ways[0] else self._median(each) for each in (way, other)]
         return times[0] / times[1] if self.measured is not None and all(times) else None
 
     def _median(self, way: str) -> float:
-        """0 where it is not known."""
+        """0 if unknown."""
         times = self.time_of(way)
         return 0.0 if times is None else times.median
 
     def time_of(self, way: str) -> Times | None:
-        """The time of ``way`` over that of the predicted one, where it is known."""
+        """The time of ``way`` relative to that of the predicted best, if known."""
         return None if self.measured is None else self.measured.times.get(way)
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What was measured of workloads on ``isa``; ``sizes``: what open sizes were then. ``is_kept``: choices
-    are noted, as there is a record.
+    """The measurements of workloads on ``isa``. ``sizes``: the values that symbolic sizes had. ``is_kept``:
+    whether there is a record, so that choices are noted.
     """
 
     isa: str = ""
@@ -73,10 +73,10 @@ class Choices:
     def choose(
         self, kind: str, content: Hashable, ways: Sequence[str], nodes: Sequence[Node], notes: list[object]
     ) -> Choice:
-        """The choice of one of ``ways``, the predicted one first, to compute ``nodes``.
+        """Choose one of ``ways``, the predicted best first, to compute ``nodes``.
 
-        A workload is told from others of its ``kind`` by ``content``, whose text has to be the same in each
-        process. The choice is added to ``notes`` where there is a record.
+        ``content`` identifies the workload among those of its ``kind``; its repr must be the same in each
+        process. With a record, the choice is added to ``notes``.
         """
         if not self.is_kept or len(ways) < 2:
             return Choice(tuple(ways), ways[0])
@@ -89,7 +89,7 @@ class Choices:
         return made
 
     def _sizes_of(self, nodes: Sequence[Node]) -> Hashable:
-        """What open sizes of ``nodes`` were measured as."""
+        """The values that symbolic sizes of ``nodes`` had when they were measured."""
         values = (value for node in nodes for value in (*node.inputs, *node.outputs) if value is not None)
         is_static = not self.sizes or all(value.type.is_static for value in values)
         return () if is_static else tuple(sorted(self.sizes.items()))
@@ -103,12 +103,12 @@ NOTHING_MEASURED: Final = Choices()
 
 
 def workload_digest(kind: str, isa: str, content: Hashable) -> str:
-    """What a record calls a workload."""
+    """The key of a workload in a record."""
     return hashlib.blake2b(repr((kind, isa, content)).encode(), digest_size=16).hexdigest()
 
 
 def choices_of(options: Options) -> Choices:
-    """What the record in the option ``tuning`` knows."""
+    """The measurements in the option ``tuning``."""
     if options.tuning in (NO_RECORD, USERS_RECORD):
         return NOTHING_MEASURED
     return Choices(options.isa, options.sizes_to_tune, _workloads(options.tuning), is_kept=True)
@@ -125,7 +125,7 @@ def choices_in(notes: Iterable[object]) -> list[Choice]:
 
 
 def digest_of(choices: Iterable[Choice]) -> str:
-    """A digest of what a record said of ``choices``; ``none`` where it knew none of them."""
+    """A digest of what a record says about ``choices``; ``none`` if it has none of them."""
     known: Mapping[str, str] = {each.workload: each.taken for each in choices if each.measured is not None}
     if not known:
         return NO_RECORD

@@ -1,8 +1,8 @@
-"""What kernels on images do, row-major and on blocks of channels: layouts are chosen by it, and the kernels'
-own costs are the same formulas.
+"""The work of image kernels, row-major and blocked. Layout decisions and the costs of the kernels use the
+same formulas.
 
-``lanes`` are the f32 elements of a vector; counts may be symbols. Efficiencies and cycles were fitted to
-measured times: ``python -m benchmarks.cost ops``.
+``lanes`` is the number of f32 elements in a vector; counts can be symbolic. Efficiencies and cycles were
+fitted to measured times: ``python -m benchmarks.cost ops``.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from graphwright.cost.predict import Work
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum
 
 STORED: Final = 5
-"""Cycles to store a vector of a tile of the result, with what is added to it."""
+"""Cycles to store one vector of a result tile, including its epilogue."""
 ROUNDED: Final = 3
-"""Cycles to round a vector of the input of a convolution in bf16."""
+"""Cycles to round one input vector of a bf16 convolution."""
 DIRECT: Final = 96
-"""Percent of the peak that direct convolution on blocks reaches."""
+"""Percent of peak that blocked direct convolution reaches."""
 PLANAR: Final = 90
-"""Of few input channels, which it reads from planes."""
+"""The same with few input channels, which are read row-major."""
 WINOGRAD: Final = 170
-"""What Winograd convolution comes to, in the arithmetic of the direct one."""
+"""Percent of peak that Winograd convolution reaches, counted in the arithmetic of direct convolution."""
 IM2COL: Final = 90
-"""The product of gathered panels, without gathering."""
+"""Percent of peak of the im2col product, without gathering."""
 TRANSPOSED: Final = 30
-"""Transposed convolution of row-major images, which adds the products of each tap to the output."""
+"""Percent of peak of row-major transposed convolution, which adds the products of each tap to the output."""
 
 
 def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, efficiency: int = DIRECT) -> Work:
-    """Direct convolution to ``pixels`` of whole blocks of ``cout`` channels, sums of ``taps`` products."""
+    """Direct convolution with ``pixels`` output pixels, ``cout`` output channels in whole blocks, and
+    ``taps`` products per sum.
+    """
     blocks = ceildiv(cout, lanes)
     return Work(
         fmas=pixels * blocks * lanes * taps,
@@ -41,8 +43,8 @@ def direct_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim, efficiency: int =
 
 
 def bf16_direct_work(lanes: int, pixels: Dim, cin: Dim, cout: Dim, taps: Dim, read: Dim) -> Work:
-    """The same in bf16, with ``taps`` of each input channel; of ``read`` pixels of the input the channels are
-    rounded to pairs once.
+    """The same in bf16, with ``taps`` per input channel; the channels of ``read`` input pixels are rounded to
+    pairs once.
     """
     blocks = ceildiv(cout, lanes)
     return Work(
@@ -54,8 +56,8 @@ def bf16_direct_work(lanes: int, pixels: Dim, cin: Dim, cout: Dim, taps: Dim, re
 
 
 def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
-    """Row-major convolution as a product of gathered panels with the weights. The last panel of weights, of
-    half as many channels as a vector has lanes, takes as long as a whole one.
+    """Row-major convolution as a product of gathered panels with the weights. The last panel of weights,
+    which has half as many channels as a vector has lanes, takes as long as a full one.
     """
     gathered, panel = pixels * taps, lanes // 2
     few = isinstance(cout, int) and cout < panel
@@ -68,18 +70,20 @@ def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
 
 
 def planar_depthwise_work(planes: Dim, vectors: Dim, taps: Dim) -> Work:
-    """Planes one by one: rows are copied with their padding, and loads of neighbours cross cache lines."""
+    """Row-major depthwise convolution: rows are copied with padding, and loads of neighbours cross cache
+    lines.
+    """
     return Work(cycles=180 * planes + 7 * vectors + floordiv(3 * vectors * taps, 2))
 
 
 def blocked_depthwise_work(lanes: int, vectors: Dim, taps: Dim) -> Work:
-    """A vector of channels for each pixel."""
+    """Blocked depthwise convolution: one vector of channels per pixel."""
     return Work(fmas=vectors * lanes * taps, cycles=floordiv(7 * lanes * vectors, 16))
 
 
 def channels_last_work(read: Dim, made: Dim) -> Work:
-    """So many vectors of channels that are copied to rows of pixels, and from such rows: what convolutions of
-    images whose channels lie last do more.
+    """Copies of ``read`` and ``made`` vectors of channels to and from rows of pixels: the additional work of
+    channels-last convolutions.
     """
     return Work(cycles=2 * read + 2 * made)
 
@@ -87,9 +91,11 @@ def channels_last_work(read: Dim, made: Dim) -> Work:
 def planar_pool_work(
     lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False, pairs: bool = False
 ) -> Work:
-    """Rows of the result, each of ``vectors`` that both steps combine; averages count and divide as well.
+    """Row-major pooling: ``rows`` of the result, each with ``vectors`` combined in both steps; averages also
+    count and divide.
 
-    ``pairs``: each window has two columns of its own (:func:`pools_pairs`), which takes one step.
+    ``pairs``: each window has two columns of its own (:func:`pools_pairs`), which takes one
+    step.
     """
     if pairs:
         return Work(cycles=rows * ((41 if average else 32) + floordiv(5 * vectors, 2)), moved=moved)
@@ -97,31 +103,31 @@ def planar_pool_work(
 
 
 def pools_pairs(kernel: Dim, stride: Dim, dilation: Dim, before: Dim) -> bool:
-    """Whether windows along the last axis have two columns of their own."""
+    """Whether windows along the last axis have two columns and do not overlap."""
     return (kernel, stride, dilation, before) == (2, 2, 1, 0)
 
 
 def blocked_pool_work(lanes: int, rows: Dim, vectors: Dim, moved: Dim, average: bool = False) -> Work:
-    """The same steps, a vector of channels for each pixel."""
+    """Blocked pooling: the same steps with one vector of channels per pixel."""
     return Work(cycles=rows * ((20 if average else 10) + floordiv(lanes * vectors, 8)), moved=moved)
 
 
 def reblock_work(lanes: int, planes: Dim, pixels: Dim) -> Work:
-    """``planes`` of a block of channels and so many ``pixels``, from rows to blocks or back: squares of
-    ``lanes`` channels and as many pixels are transposed.
+    """Conversion of ``planes`` blocks of channels with ``pixels`` each between row-major and blocked: squares
+    of ``lanes`` channels and ``lanes`` pixels are transposed.
     """
     squares = planes * ceildiv(pixels, lanes)
     return Work(cycles=20 * planes + squares * (lanes * lanes // 4), moved=8 * lanes * planes * pixels)
 
 
 BAND_CALL_NS: Final = 1000
-"""Of a convolution for one band: its kernel prepares, and its tiles end sooner."""
+"""Nanoseconds per additional call of a convolution on a band: its setup, and partial tiles."""
 
 
 def handed_on(size: Dim, machine: Machine) -> Dim:
-    """Nanoseconds that one convolution takes longer to store an image of so many bytes, and the next to load
-    it, where the second-level cache does not hold it: ``python -m benchmarks.bands``.
+    """Nanoseconds lost if one convolution stores, and the next loads, an image of ``size`` bytes that does
+    not fit in the L2 cache: ``python -m benchmarks.bands``.
     """
     beyond_l2 = maximum(0, size - 2 * machine.l2.bytes)
-    beyond_l3 = maximum(0, size - 5 * machine.l2.bytes)  # of what others leave of it
+    beyond_l3 = maximum(0, size - 5 * machine.l2.bytes)  # the share of it that is effectively available
     return floordiv(beyond_l2, 42) + floordiv(beyond_l3, 25)

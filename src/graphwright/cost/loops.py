@@ -1,7 +1,8 @@
-"""The work of a kernel in the loop IR: cycles of its loops, run in vectors, and bytes of its operands.
+"""The work of a kernel in the loop IR: cycles of its vectorized loops, and bytes of its
+operands.
 
-A loop costs its trips times what one iteration computes anew: values that do not change in it are computed
-before it. Cycles were fitted to measured times: ``python -m benchmarks.cost ops``.
+A loop costs its trip count times the cost of an iteration; loop-invariant values are hoisted. Cycles were
+fitted to measured times: ``python -m benchmarks.cost ops``.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, Expr, SymbolError, ceildiv, names_in, product, substitute, symbol
 
 _UNITS: Final = 64
-"""Of a cycle: costs are integers, as sizes may be symbols."""
+"""Units per cycle: costs are integers, as sizes can be symbolic."""
 _OPERATION: Final = 40
 """A simple operation on 64 bytes, in units."""
 _SCALAR: Final = 40
-"""One on a single element."""
+"""A simple operation on a single element."""
 _PRODUCT: Final = 150
-"""A vector of multiply-adds of the matrix product, with the loads that feed it."""
+"""One vector of multiply-adds of a matrix product, with the loads that feed it."""
 _SUM: Final = 6 * _UNITS
-"""A vector of its sums, which is loaded and stored."""
+"""Loading and storing one vector of its sums."""
 _COLUMN: Final = 5 * _UNITS
-"""A vector of its second operand, which is read in columns of a tile."""
+"""Reading one vector of its second operand, in columns of a tile."""
 _TURN: Final = 32
-"""One more iteration."""
+"""Overhead per loop iteration."""
 _ENTRY: Final = 10 * _UNITS
-"""Entering a loop, and leaving it."""
+"""Overhead per loop entry and exit."""
 _GATHERED: Final = 90
-"""An element from a place that is computed."""
+"""Loading one element from a computed address."""
 _STRIDED: Final = 30
-"""An element of several that are evenly apart."""
+"""Loading one element of a strided vector."""
 
 FUNCTIONS: Final = {
     **{"div": 8, "share": 2, "sqrt": 9, "rem": 30, "mod": 30, "pow": 160, "atan2": 60},
@@ -72,15 +73,18 @@ FUNCTIONS: Final = {
     **{"sin": 30, "cos": 30, "tan": 45, "asin": 34, "acos": 34, "atan": 27},
     **{"sinh": 50, "cosh": 42, "asinh": 84, "acosh": 70, "atanh": 56},
 }
-"""Functions that are several operations, in operations."""
+"""Functions that take several operations, with their number."""
 _WIDE: Final = 5
-"""Halves of an operation that a function takes for elements of 64 bits, which are as many fewer."""
+"""A function on 64-bit elements takes _WIDE / 2 times as many operations, besides having half
+as many lanes.
+"""
 
 
 def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
-    """``work`` of a kernel in its own sizes (:func:`kernel_work`), for what these stand for.
+    """``work`` of a kernel in its own size arguments (:func:`kernel_work`), with these
+    substituted.
 
-    Where no expression holds so many terms, only what moves counts.
+    If an expression would have too many terms, only the moved bytes count.
     """
     moved = substitute(work.moved, sizes)
     try:
@@ -90,9 +94,10 @@ def work_at(work: Work, sizes: Mapping[str, Dim]) -> Work:
 
 
 def kernel_work(kernel: Kernel, machine: Machine) -> Work:
-    """The work of ``kernel`` in its own sizes; buffers that are read at computed indices count no bytes.
+    """The work of ``kernel`` in its own size arguments. Buffers with computed indices count no
+    bytes.
 
-    Of loops whose extents have so many terms that no expression holds their product, only what moves counts.
+    If an expression would have too many terms, only the moved bytes count.
     """
     try:
         units = _Body(machine.vector_bytes).units(kernel.body)
@@ -106,17 +111,17 @@ def kernel_work(kernel: Kernel, machine: Machine) -> Work:
 
 
 class _Body:
-    """A body of a loop: its axis, and the axis of vectors around it with their lanes."""
+    """A loop body: its axis, the enclosing vector axis, and the number of lanes."""
 
     def __init__(self, vector_bytes: int, axis: str = "", lanes: int = 1, vector: str = "") -> None:
         self.vector_bytes, self.axis, self.lanes, self.vector = vector_bytes, axis, lanes, vector
         self._varying: set[str] = set()
         self._moving: dict[int, bool] = {}
         self._counted: set[int] = set()
-        """Values that stand in several places are computed once."""
+        """Values that were already counted: shared values are computed once."""
 
     def units(self, body: Sequence[Statement]) -> Dim:
-        """Units of a cycle that one run of ``body`` takes."""
+        """Units that one execution of ``body`` takes."""
         total: Dim = 0
         for statement in body:
             total += self._statement(statement)
@@ -150,12 +155,12 @@ class _Body:
         lanes = self.vector_bytes // _widest(loop) if vectors else 1
         vector = loop.axis if vectors else self.vector
         each = _Body(self.vector_bytes, loop.axis, max(lanes, self.lanes), vector).units(loop.body) + _TURN
-        if loop.axis in names_in(each):  # the first of its tiles is a whole one
+        if loop.axis in names_in(each):  # the first tile is a full one
             each = substitute(each, {loop.axis: 0})
         return ceildiv(loop.extent, loop.step * lanes) * each + _ENTRY
 
     def moves(self, value: Scalar) -> bool:
-        """Whether ``value`` changes from one iteration to the next."""
+        """Whether ``value`` changes between iterations."""
         if id(value) not in self._moving:
             self._moving[id(value)] = self._changes(value)
         return self._moving[id(value)]
@@ -197,7 +202,7 @@ class _Body:
         return 0
 
     def _values(self, *parts: Scalar | Dim | None) -> int:
-        """Those of ``parts`` that are values."""
+        """Units for those of ``parts`` that are values."""
         return sum(self._value(part) for part in parts if isinstance(part, Scalar))
 
     def _function(self, function: str, bits: int) -> int:
@@ -210,7 +215,7 @@ class _Body:
         return _OPERATION * self.vector_bytes // 64 if self.lanes > 1 else _SCALAR
 
     def _access(self, buffer: Buffer, index: Sequence[Index]) -> int:
-        """Loads or stores one element of each lane."""
+        """Units to load or store one element per lane."""
         if self.lanes == 1:
             return self._operation()
         if any(isinstance(i, Scalar) and self.moves(i) for i in index):
@@ -218,7 +223,7 @@ class _Body:
         return self._operation() if self._is_contiguous(buffer, index) else self.lanes * _STRIDED
 
     def _is_contiguous(self, buffer: Buffer, index: Sequence[Index]) -> bool:
-        """Whether lanes are neighbours in memory, or one element."""
+        """Whether lanes access adjacent elements, or all the same one."""
         moving = [k for k, i in enumerate(index) if isinstance(i, Expr) and self.vector in i.names]
         if not moving:
             return True
@@ -232,7 +237,7 @@ class _Body:
 
 
 def _widest(loop: Loop) -> int:
-    """Bytes of an element of its vectors: 8 if it loads or stores one of 64 bits, else 4."""
+    """Bytes per vector element: 8 if a 64-bit element is loaded or stored, else 4."""
     stores = (s.buffer for s in walk(loop.body) if isinstance(s, Store | Accumulate))
     buffers = (*stores, *(load.buffer for load in _loads((loop,))))
     return 8 if any(buffer.dtype.bits == 64 for buffer in buffers) else 4

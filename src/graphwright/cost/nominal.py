@@ -1,4 +1,4 @@
-"""What a size that is not known yet counts as, where costs are weighed at compile time."""
+"""Nominal values of symbolic sizes, for cost estimates at compile time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from graphwright.ir.symbols import Dim, Range, SymbolTable, evaluate, names_in
 
 NOMINAL_SIZES: Final = (64, 256, 1024, 4096, 16384)
-"""Guesses: the first of them with which there is something to compute."""
+"""Guesses, tried in order until there is something to compute."""
 
 
 def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZES) -> int:
-    """``dim`` with a guess for every size that is not known: the geometric mean of a range, for sizes differ
-    by factors; of no range the first of ``guesses`` with which there is something to compute.
+    """The value of ``dim`` with a guess for every symbol: the geometric mean of its range, as sizes vary by
+    factors; without an upper bound, the first of ``guesses`` for which the result is positive.
     """
     if isinstance(dim, int):
         return max(dim, 0)
@@ -27,5 +27,5 @@ def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZ
 
 
 def _guess(span: Range, unknown: int) -> int:
-    """A size within ``span``; ``unknown`` where that has no end."""
+    """A size within ``span``; ``unknown`` if it has no upper bound."""
     return max(span.low, unknown) if span.high is None else math.isqrt(max(span.low, 1) * span.high)

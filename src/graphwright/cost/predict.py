@@ -1,8 +1,8 @@
-"""How long a launch takes on one core, from what it does and a table of the machine.
+"""Predicts the time of a launch on one core, from its work and the machine model.
 
-A kernel states its work: multiply-adds and the share of the peak that its loops reach, bytes that it moves,
-cycles of everything else. The machine has the rates. Sizes may be symbols: what is predicted is then an
-expression that is evaluated when a plan is made.
+A kernel states its work: multiply-adds and the share of peak that its loops reach, bytes moved, and cycles of
+everything else. The machine model has the rates. With symbolic sizes, the prediction is an expression that is
+evaluated when a plan is made.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch does; loops of arithmetic and the streams that feed them overlap."""
+    """The work of a launch. Arithmetic overlaps with the memory streams that feed it."""
 
     fmas: Dim = 0
     """Multiply-adds of f32."""
     byte_fmas: Dim = 0
-    """Multiply-adds of bytes to i32."""
+    """8-bit multiply-adds to i32."""
     pair_fmas: Dim = 0
-    """Multiply-adds of bf16 to f32."""
+    """bf16 multiply-adds to f32."""
     efficiency: int = 100
-    """The share of the peak, in percent, that the loops of multiply-adds reach."""
+    """Percent of peak that the multiply-add loops reach."""
     cycles: Dim = 0
-    """Cycles of instructions other than these."""
+    """Cycles of all other instructions."""
     moved: Dim = 0
-    """Bytes that are loaded or stored once; the caches hold them if they are few enough."""
+    """Bytes that are loaded or stored once; they come from a cache if they fit."""
     weights: Dim = 0
-    """Bytes of weights: they come from memory, as the model's other layers have been in the caches since."""
+    """Bytes of weights. They come from memory, as the other layers of the model have evicted them."""
 
 
 _UNITS: Final = 100_000
-"""Of a nanosecond: rates become whole numbers, and an expression of sizes is divided only once."""
+"""Units per nanosecond: rates become integers, and an expression is divided only once."""
 
 
 def predict(work: Work, machine: Machine) -> Dim:
-    """Nanoseconds of ``work`` on one core."""
+    """The time of ``work`` on one core, in nanoseconds."""
     busy = (
         _per_gops(machine.f32_gflops * work.efficiency) * work.fmas
         + _per_gops(machine.i8_gops * work.efficiency) * work.byte_fmas
@@ -55,14 +55,14 @@ def predict(work: Work, machine: Machine) -> Dim:
 
 
 def overlapped(first: Dim, second: Dim) -> Dim:
-    """Two that run side by side; measured, the shorter still costs a fifth of itself."""
+    """The time of two activities that overlap: measurements show that a fifth of the shorter one remains."""
     if first == 0 or second == 0:
         return first + second
     return floordiv(_fivefold(first, second), 5)
 
 
 def _fivefold(first: Dim, second: Dim) -> Dim:
-    """Five times the longer, and the shorter."""
+    """Five times the longer plus the shorter."""
     return maximum(5 * first + second, first + 5 * second)
 
 
@@ -72,13 +72,13 @@ def cycles_ns(cycles: Dim, machine: Machine) -> Dim:
 
 
 def stream_ns(moved: Dim, machine: Machine) -> Dim:
-    """Nanoseconds to load and store so many bytes once, of which each cache holds a part."""
+    """Nanoseconds to load and store ``moved`` bytes once, each part from the cache level that holds it."""
     return ceildiv(_stream_units(moved, machine), _UNITS)
 
 
 def _stream_units(moved: Dim, machine: Machine) -> Dim:
-    """As each level is slower than the one before it, the longest of three lines: one for the bytes beyond
-    each size.
+    """A piecewise linear function with one piece per cache level. As each level is slower than the previous
+    one, it is the maximum of the pieces.
     """
     l2, l3, memory = (_UNITS // level.moved for level in (machine.l2, machine.l3, machine.memory))
     beyond_l2 = (l3 - l2) * machine.l2.bytes
@@ -87,5 +87,5 @@ def _stream_units(moved: Dim, machine: Machine) -> Dim:
 
 
 def _per_gops(percent: int) -> int:
-    """Units of a multiply-add, two operations, where ``percent`` of a billion are done in a second."""
+    """Units per multiply-add (two operations) at ``percent`` / 100 Gop/s."""
     return 200 * _UNITS // percent

@@ -1,1 +1,1 @@
-"""Layouts: how values lie in memory, which nodes work on which, and the one op that changes one."""
+"""Memory layouts: the passes that assign them, and TransData, the op that changes one."""

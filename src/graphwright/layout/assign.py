@@ -1,6 +1,8 @@
-"""The layout pass: which nodes work on channel blocks, and TransData where blocked and row-major values meet.
+"""The layout pass: assigns blocked layouts to nodes on images, and inserts TransData between blocked and
+row-major values.
 
-The choice is one minimum cut (:mod:`graphwright.layout.choose`). Inputs and outputs of graphs are row-major.
+The choice is a minimum cut (:mod:`graphwright.layout.choose`). Graph inputs and outputs are
+row-major.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class AssignLayouts(Pass):
-    """Gives values of images the layout of channel blocks where that pays on ``machine``.
+    """Assigns blocked layouts to images where that is faster on ``machine``.
 
-    ``lanes``: channels of a block.
+    ``lanes``: channels per block.
     """
 
     lanes: int
@@ -42,9 +44,9 @@ class AssignLayouts(Pass):
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["nodes on channel blocks"]
-        for graph in [g for top in module.graphs.values() for g in _sequences(top)]:
+        for graph in [g for top in module.graphs.values() for g in _graphs_of_kernels(top)]:
             if any(isinstance(node.op, TransData) for node in graph):
-                continue  # it has its layouts
+                continue  # already assigned
             blocks = Blocks(self.lanes, self.machine, module.symbols)
             forms, refused = _forms(graph, blocks, record)
             nodes = choose_nodes(graph, forms, partial(transfer_ns, blocks=blocks))
@@ -56,7 +58,7 @@ class AssignLayouts(Pass):
 
 
 def forget_layouts(module: Module) -> None:
-    """Make every value row-major again. What TransData is left does nothing."""
+    """Make every value row-major. Remaining TransData nodes do nothing."""
     for node in list(module.walk()):
         if isinstance(node.op, TransData):
             node.op = TransData()
@@ -64,17 +66,17 @@ def forget_layouts(module: Module) -> None:
             value.layout = None
 
 
-def _sequences(graph: Graph) -> Iterator[Graph]:
-    """``graph`` and the bodies of its control flow; a fused region is one kernel."""
+def _graphs_of_kernels(graph: Graph) -> Iterator[Graph]:
+    """``graph`` and the bodies of its control flow. A fused region counts as one kernel."""
     yield graph
     for node in graph:
         if not isinstance(node.op, Fused):
             for region in node.regions:
-                yield from _sequences(region)
+                yield from _graphs_of_kernels(region)
 
 
 def _forms(graph: Graph, blocks: Blocks, record: Record) -> tuple[dict[Node, LayoutChoice], dict[Node, str]]:
-    """The nodes of ``graph`` that can work on blocks, and why others cannot."""
+    """The nodes of ``graph`` that can be blocked, and the reasons why others cannot."""
     forms: dict[Node, LayoutChoice] = {}
     refused: dict[Node, str] = {}
     for node in graph:
@@ -88,12 +90,12 @@ def _forms(graph: Graph, blocks: Blocks, record: Record) -> tuple[dict[Node, Lay
 
 
 class _Rewrite:
-    """Sets the layouts of one graph, in order of its nodes."""
+    """Sets the layouts of one graph, node by node."""
 
     def __init__(self, graph: Graph, lanes: int, record: Record, reasons: CopyReasons) -> None:
         self.graph, self.lanes, self.record, self.reasons = graph, lanes, record, reasons
         self.others: dict[Value, Value] = {}
-        """What a value was brought into the other layout as."""
+        """The copy of each value in the other layout."""
 
     def run(self, forms: dict[Node, LayoutChoice]) -> None:
         for node in list(self.graph):
@@ -115,7 +117,7 @@ class _Rewrite:
         return channel_blocks(len(value.type.dims), self.lanes)
 
     def _other(self, value: Value, before: Node | None) -> Value:
-        """``value`` in blocks if it is row-major, else row-major; made in front of its first reader."""
+        """``value`` converted to the other layout, before its first reader."""
         if value not in self.others:
             layout = None if is_blocked(value) else self._blocks(value)
             sources = value.producer.sources if value.producer is not None else ()
@@ -137,7 +139,7 @@ class _Rewrite:
 
 
 def _lay_out_region(node: Node, form: LayoutChoice, lanes: int) -> None:
-    """Layouts inside a region: those of its operands and results, and of all values with channels between."""
+    """Set the layouts inside a region: operands, results, and all values with channels between them."""
     body = region_of(node)
     walked = walked_values(body)
     rank = max(len(v.type.dims) for v in walked)

@@ -1,4 +1,6 @@
-"""Channel blocks: [N, C, ...] as [N, C / lanes, ..., lanes], so that a vector holds channels of one pixel."""
+"""Blocked layouts: [N, C, ...] stored as [N, C / lanes, ..., lanes], so that a vector holds channels of one
+pixel.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +14,34 @@ from graphwright.ir.types import Layout
 
 @cache
 def channel_blocks(rank: int, lanes: int) -> Layout:
-    """The blocked layout of values of ``rank``; lanes behind the last channel are undefined."""
+    """The blocked layout of values of rank ``rank``. Lanes after the last channel are undefined."""
     return Layout(tuple(range(rank)), ((CHANNELS, lanes),))
 
 
 def is_blocked(value: Value) -> bool:
-    """Whether ``value`` lies in channel blocks."""
+    """Whether ``value`` has a blocked layout."""
     layout = value.layout
     return layout is not None and layout == channel_blocks(len(layout.order), lanes_of(layout))
 
 
 def lanes_of(layout: Layout) -> int:
-    """The size of the first block; 1 where there is none."""
+    """The size of the first block; 1 if there is none."""
     return layout.blocks[0][1] if layout.blocks else 1
 
 
 def stored_shape(value: Value) -> tuple[Dim, ...]:
-    """The sizes of ``value`` as it lies in memory: [N, C / lanes, ..., lanes] in channel blocks."""
+    """The shape of ``value`` in memory: [N, C / lanes, ..., lanes] if it is blocked."""
     return value.type.dims if value.layout is None else value.layout.physical_shape(value.type.dims)
 
 
 def lies_alike(value: Value, lanes: int) -> bool:
-    """Whether an image is the same bytes in rows and in blocks: one pixel of whole blocks."""
+    """Whether row-major and blocked layouts of an image are the same bytes: one pixel, and
+    only whole blocks.
+    """
     _, channels, *pixels = value.type.dims
     return product(tuple(pixels)) == 1 and channels % lanes == 0
 
 
 def blocks_name(lanes: int) -> str:
-    """What reports call the layout."""
+    """The name of the layout in reports."""
     return f"blocks of {lanes} channels"

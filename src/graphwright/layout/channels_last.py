@@ -1,9 +1,9 @@
-"""Brings images into the order of rows of channels, [N, D..., C], where that saves transposes.
+"""Converts images to channels-last, [N, D..., C], where that saves transposes.
 
-Models that have convolutions beside layers over channels (Linear, LayerNorm) transpose between the two. The
-choice is one minimum cut (:mod:`graphwright.layout.choose`): the transposes that become superfluous, against
-what convolutions are slower by. The pass comes before fusion, for which these are values like any other: what
-follows a Linear goes into its epilogue.
+Models that mix convolutions with layers over channels (Linear, LayerNorm) transpose between them. The choice
+is a minimum cut (:mod:`graphwright.layout.choose`): transposes saved against time lost in convolutions. The
+pass runs before fusion, which treats these values like any others, so that ops after a Linear become its
+epilogue.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from graphwright.passes.base import Pass, Record, graphs
 from graphwright.records import dataclass, field
 
 CHANNELS_LAST: Final = "channels last"
-"""What reports call the order of rows of channels."""
+"""The name of the layout in reports."""
 
 
 @dataclass(frozen=True)
 class AssignChannelsLast(Pass):
-    """Lets nodes on images work with channels last where that pays on ``machine``.
+    """Switches nodes on images to channels-last where that is faster on ``machine``.
 
-    ``lanes``: channels of a vector.
+    ``lanes``: channels per vector.
     """
 
     lanes: int
@@ -54,7 +54,7 @@ class AssignChannelsLast(Pass):
 
 
 def _forms(graph: Graph, blocks: Blocks) -> tuple[dict[Node, ChannelsLast], dict[Node, str]]:
-    """The nodes of ``graph`` that can work with channels last, and why others cannot."""
+    """The nodes of ``graph`` that can use channels-last, and the reasons why others cannot."""
     forms: dict[Node, ChannelsLast] = {}
     refused: dict[Node, str] = {}
     for node in graph:
@@ -68,18 +68,18 @@ def _forms(graph: Graph, blocks: Blocks) -> tuple[dict[Node, ChannelsLast], dict
 
 @dataclass
 class _Rewrite:
-    """Rewrites the nodes of one graph in their order."""
+    """Rewrites one graph, node by node."""
 
     module: Module
     graph: Graph
     record: Record
     reasons: CopyReasons
     last: dict[Value, Value] = field(default_factory=dict)
-    """Images with their channels last."""
+    """The channels-last form of each image."""
     made: set[Value] = field(default_factory=set)
-    """Those of them that are made so."""
+    """Images that are computed in channels-last."""
     planes: dict[Value, Value] = field(default_factory=dict)
-    """What some of the latter are transposed to."""
+    """Copies of these that were transposed back."""
 
     def run(self, forms: Mapping[Node, ChannelsLast]) -> None:
         for node in list(self.graph):
@@ -121,7 +121,7 @@ class _Rewrite:
         return self.last[value]
 
     def _planes(self, value: Value, before: Node | None) -> Value:
-        """``value`` as other nodes read it."""
+        """``value`` in channels-first order, as other nodes read it."""
         if value not in self.made:
             return value
         if value not in self.planes:

@@ -1,8 +1,8 @@
-"""How nodes work on images whose channels lie last: what that saves, and the node that does it.
+"""How nodes work on channels-last images: what that saves, and the node that replaces each.
 
-An image is a value [N, C, D...]; with its channels last it is a value [N, D..., C]. Its type says so, and no
-later pass needs to know. Transposes between images and rows of channels become superfluous, and convolutions
-of single pixels matrix products.
+A channels-first image is a value [N, C, D...], a channels-last one is [N, D..., C]. The type says so, and
+later passes need no special case. Transposes between the two vanish, and 1x1 convolutions become matrix
+products.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from graphwright.passes.canonicalize_transposes import permutation
 from graphwright.records import dataclass, replace
 
 Rewrite = Callable[[Builder, Node, Sequence[Value]], Value]
-"""What a node gives, of the operands that are present; those of its choice have their channels last."""
+"""Builds the replacement of a node from its present operands; the chosen ones are channels-last."""
 IMAGE = frozenset({0})
 NONE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class ChannelsLast:
-    """The operands and results of a node with their channels last, and what takes its place."""
+    """The operands and results of a node that become channels-last, and its replacement."""
 
     choice: LayoutChoice
     rewrite: Rewrite
 
 
 def is_image(value: Value | None) -> bool:
-    """Whether ``value`` may have its channels last: their number is known, and there are pixels."""
+    """Whether ``value`` can be channels-last: its number of channels is known, and it has spatial axes."""
     if value is None or value.type.shape is None or len(value.type.dims) not in (3, 4):
         return False
     return isinstance(value.type.dims[CHANNELS], int)
 
 
 def channels_last_form(node: Node, blocks: Blocks) -> ChannelsLast | str:
-    """How ``node`` works on channels that lie last, or why it does not."""
+    """How ``node`` works in channels-last, or why it does not."""
     if len(node.outputs) != 1 or any(v.type.shape is None for v in (*node.inputs, *node.outputs) if v):
-        return "a rank is not known"
+        return "the rank of a value is not known"
     if isinstance(node.op, Transpose):
         return _transpose(node, blocks)
     if isinstance(node.op, Conv):
@@ -69,43 +69,43 @@ def channels_last_form(node: Node, blocks: Blocks) -> ChannelsLast | str:
         return _view(node)
     if Trait.REDUCTION in node.op.traits:
         return _reduction(node)
-    return f"{node.op.name} works on planes"
+    return f"{node.op.name} needs channels-first images"
 
 
 # ---- transposes
 
 
 def _transpose(node: Node, blocks: Blocks) -> ChannelsLast | str:
-    """Nothing is moved: the image with its channels last is what is read, or what is wanted."""
+    """A Transpose from or to channels-last vanishes: its operand or result becomes channels-last."""
     x, y, perm = node.operand(0), node.output, permutation(node)
     rank = len(y.type.dims)
     reads_image = perm == to_last(rank) and is_image(x)
     makes_image = perm == to_first(rank) and is_image(y)
-    if reads_image and makes_image:  # of one spatial axis
+    if reads_image and makes_image:  # ambiguous with one spatial axis
         reads_image, makes_image = _joins_pixels(x), _is_split(y)
     if reads_image == makes_image:
-        return "it does not move the channels of images"
+        return "it does not move the channel axis of an image"
     saves = transfer_ns(x if reads_image else y, blocks)
     choice = LayoutChoice(IMAGE, NONE, saves) if reads_image else LayoutChoice(NONE, IMAGE, saves)
     return ChannelsLast(choice, lambda _b, _node, operands: operands[0])
 
 
 def _joins_pixels(value: Value) -> bool:
-    """Whether ``value`` is an image of two spatial axes, seen as one of one."""
+    """Whether ``value`` is an image with two spatial axes, viewed with one."""
     node = value.producer
     return node is not None and Trait.VIEW in node.op.traits and len(node.operand(0).type.shape or ()) == 4
 
 
 def _is_split(value: Value) -> bool:
-    """Whether ``value`` is seen as an image of two spatial axes."""
+    """Whether ``value`` is viewed as an image with two spatial axes."""
     return any(Trait.VIEW in user.op.traits and user.output.type.rank == 4 for user in value.users)
 
 
 def _view(node: Node) -> ChannelsLast | str:
-    """Pixels under another shape."""
+    """A view that only reshapes the spatial axes."""
     x, y = node.operand(0), node.output
     if not is_image(x) or not is_image(y) or x.type.dims[: CHANNELS + 1] != y.type.dims[: CHANNELS + 1]:
-        return "it regroups channels"
+        return "the view reshapes channels"
     return ChannelsLast(LayoutChoice(IMAGE, IMAGE), _viewed)
 
 
@@ -114,37 +114,37 @@ def _viewed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
     return reshaped(b, operands[0], tuple(dims[axis] for axis in to_last(len(dims))))
 
 
-# ---- elements and sums
+# ---- elementwise ops and reductions
 
 
 def _elementwise(node: Node) -> ChannelsLast | str:
-    """Each operand is a constant, one number, or has the axes of the result."""
+    """An elementwise op, each of whose operands is a constant, one element, or has the axes of the result."""
     y = node.output
     if not is_image(y):
-        return "no image"
+        return "the result is not an image"
     rank = len(y.type.dims)
     moved = []
     for position, value in enumerate(node.inputs):
         if value is None or is_constant(value) or value.type.shape in ((), (1,)):
             continue
         if not is_image(value) or len(value.type.dims) != rank:
-            return f"an operand of {value.type}"
+            return f"an operand has type {value.type}"
         moved.append(position)
     if not moved:
-        return "it reads no image"
+        return "no operand is an image"
     return ChannelsLast(LayoutChoice(frozenset(moved), IMAGE), _computed)
 
 
 def _computed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
     rank = len(node.output.type.dims)
     given = iter(operands)
-    turned = (None if v is None else _turned(b, next(given), rank) for v in node.inputs)
-    made: Value = b(node.op, *turned)
+    permuted = (None if v is None else _to_last(b, next(given), rank) for v in node.inputs)
+    made: Value = b(node.op, *permuted)
     return made
 
 
-def _turned(b: Builder, value: Value, rank: int) -> Value:
-    """A constant with its channels last; any other is as it should be."""
+def _to_last(b: Builder, value: Value, rank: int) -> Value:
+    """A constant permuted to channels-last; other values as they are."""
     array = constant_array(value, b.module)
     if array is None or array.ndim == 0 or array.shape == (1,):
         return value
@@ -153,16 +153,16 @@ def _turned(b: Builder, value: Value, rank: int) -> Value:
 
 
 def _reduction(node: Node) -> ChannelsLast | str:
-    """The same elements are folded along the axes where they lie now."""
+    """A reduction over the same axes, at their new positions."""
     x, fold = node.operand(0), folding(node.op)
     if not is_image(x) or any(v is not None for v in node.inputs[1:]):
-        return "no image, or axes that are computed"
+        return "the operand is not an image, or the axes are not constant"
     rank = len(x.type.dims)
     axes = fold.resolved(rank)
     if fold.keepdims:
         return ChannelsLast(LayoutChoice(IMAGE, IMAGE), partial(_folded, axes=axes))
     if CHANNELS not in axes and len(axes) < rank - CHANNELS - 1:
-        return "channels and pixels stay, and images of them are no images"
+        return "channels and some spatial axes remain, but the result is not an image"
     return ChannelsLast(LayoutChoice(IMAGE, NONE), partial(_folded, axes=axes))
 
 
@@ -179,7 +179,7 @@ def _folded(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[in
 def _convolution(node: Node, op: Conv, blocks: Blocks) -> ChannelsLast | str:
     x, w, y = node.operand(0), node.operand(1), node.output
     if not is_image(x) or not is_image(y) or x.type.dtype != F32 or op.precision is not None or op.auto_pad:
-        return f"no convolution of {x.type} with channels last"
+        return f"no channels-last convolution for {x.type}"
     if not all(is_constant(v) for v in node.inputs[1:] if v is not None):
         return "its weights are not constant"
     if is_product(op, w):
@@ -187,18 +187,18 @@ def _convolution(node: Node, op: Conv, blocks: Blocks) -> ChannelsLast | str:
     planes = reads_planes(op, w)
     made = ChannelsLastConv(op.strides, op.pads, op.dilations, op.group, planes)
     if not made.fills_blocks(x, w):
-        return "its channels do not fill blocks"
+        return "its channels do not fill whole blocks"
     choice = LayoutChoice(NONE if planes else IMAGE, IMAGE, _saves_ns(op, x, w, y, blocks))
     return ChannelsLast(choice, lambda b, _node, operands: b(made, *operands))
 
 
 def reads_planes(op: Conv, w: Value) -> bool:
-    """Whether there are too few channels to fill a vector, as those of a picture."""
+    """Whether there are too few input channels to fill a vector, as in pictures."""
     return op.group == 1 and w.type.sizes[1] <= MAX_PLANAR_CHANNELS
 
 
 def is_product(op: Conv, w: Value) -> bool:
-    """Whether each pixel is multiplied with one matrix."""
+    """Whether it is a 1x1 convolution with stride 1: a matrix product per pixel."""
     return (
         op.group == 1
         and set(w.type.dims[CHANNELS + 1 :]) == {1}
@@ -217,7 +217,7 @@ def _product(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
 
 
 def _saves_ns(op: Conv, x: Value, w: Value, y: Value, blocks: Blocks) -> float:
-    """Minus what a convolution takes longer with channels last than in the faster of its other forms."""
+    """The negative of the time that the convolution loses in channels-last against its fastest other form."""
     (cout, cin, *kernel), planes = w.type.sizes, reads_planes(op, w)
     row_major, blocked = convolution_ns(op, w, y, blocks, planes=planes)
     read, made = (blocks.nominal(v.type.elements) // blocks.lanes for v in (x, y))

@@ -1,8 +1,9 @@
-"""Which nodes of a graph work in another layout than the plain one: the cheapest choice, a minimum cut.
+"""Chooses which nodes of a graph use another layout than row-major, at least total cost: a
+minimum cut.
 
-A node costs what its slower form loses, a value costs a transfer where its producer and some consumer differ
-(the method of Greig, Porteous and Seheult, 1989, for two labels). A value is brought into the other layout
-once, however many read it there. Inputs and outputs of graphs are plain.
+A node costs the time that its slower form loses; a value costs a conversion if its producer and a reader
+differ (binary labelling of Greig, Porteous and Seheult, 1989). A value is converted once, however many nodes
+read it in the other layout. Graph inputs and outputs are row-major.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _OTHER: Final = "other"
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """``operands`` and ``results`` in the other layout, by position; ``saves`` in nanoseconds against plain
-    ones.
+    """The ``operands`` and ``results`` in the other layout, by position; ``saves``: nanoseconds saved against
+    row-major.
     """
 
     operands: frozenset[int]
@@ -32,9 +33,7 @@ class LayoutChoice:
 def choose_nodes(
     graph: Graph, forms: Mapping[Node, LayoutChoice], transfer_ns: Callable[[Value], float]
 ) -> set[Node]:
-    """The nodes of ``forms`` that work in the other layout. ``transfer_ns`` of a value: from one layout to
-    the other.
-    """
+    """The nodes of ``forms`` that use the other layout. ``transfer_ns``: the cost of converting a value."""
     if all(form.saves <= 0 for form in forms.values()):
         return set()
     network = Network()
@@ -62,7 +61,7 @@ def choose_nodes(
 
 
 def _images(forms: Mapping[Node, LayoutChoice]) -> Iterable[Value]:
-    """Values that some node may read or write in the other layout."""
+    """Values that a node could read or write in the other layout."""
     written = (node.outputs[k] for node, form in forms.items() for k in sorted(form.results))
     read = (node.operand(k) for node, form in forms.items() for k in sorted(form.operands))
     return dict.fromkeys((*written, *read))

@@ -1,4 +1,4 @@
-"""The minimum cut of a network: the cheapest way to give every vertex one of two labels."""
+"""Minimum cut of a flow network: the cheapest assignment of one of two labels to every vertex."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ INFINITE: Final = float("inf")
 
 
 class Network:
-    """Vertices (anything hashable, :data:`SOURCE` and :data:`SINK` among them) and directed capacities.
+    """Vertices (any hashable values, including :data:`SOURCE` and :data:`SINK`) and directed edges with
+    capacities.
 
-    An edge from ``a`` to ``b`` costs its capacity where ``a`` is on the source's side and ``b`` on the
-    sink's. A path from source to sink must not be infinite all along.
+    An edge from ``a`` to ``b`` is cut if ``a`` is on the source side and ``b`` on the sink side. Every path
+    from source to sink must contain a finite edge.
     """
 
     def __init__(self) -> None:
         self._room: dict[Hashable, dict[Hashable, float]] = defaultdict(dict)
 
     def edge(self, a: Hashable, b: Hashable, capacity: float) -> None:
-        """Add ``capacity`` >= 0 from ``a`` to ``b``."""
+        """Add ``capacity`` >= 0 to the edge from ``a`` to ``b``."""
         self._room[a][b] = self._room[a].get(b, 0) + capacity
         self._room[b].setdefault(a, 0)
 
     def source_side(self) -> set[Hashable]:
-        """The smallest source's side of a minimum cut. Uses the network up.
+        """The smallest source side of a minimum cut. Consumes the network.
 
-        Blocking flows along shortest paths (Dinic, 1970); what the source still reaches is its side (Ford and
-        Fulkerson, 1956).
+        Blocking flows along shortest paths (Dinic, 1970); the vertices that the source still reaches are its
+        side (Ford and Fulkerson, 1956).
         """
         while True:
             levels = self._levels()
@@ -40,7 +41,7 @@ class Network:
             self._block(levels)
 
     def _levels(self) -> dict[Hashable, int]:
-        """The distance from the source of each vertex within its reach."""
+        """The distance of each reachable vertex from the source."""
         levels: dict[Hashable, int] = {SOURCE: 0}
         waiting: deque[Hashable] = deque([SOURCE])
         while waiting:
@@ -52,8 +53,8 @@ class Network:
         return levels
 
     def _block(self, levels: Mapping[Hashable, int]) -> None:
-        """Send flow until each path that goes one level further with every edge has a full one."""
-        left = {vertex: list(self._room[vertex]) for vertex in levels}  # edges that may still lead on
+        """Send a blocking flow through the level graph."""
+        left = {vertex: list(self._room[vertex]) for vertex in levels}  # edges that are not dead ends so far
         path: list[Hashable] = [SOURCE]
         while path:
             a = path[-1]
@@ -71,11 +72,11 @@ class Network:
                 left[path[-1]].pop()
 
     def _send(self, path: Sequence[Hashable]) -> int:
-        """Send what ``path`` has room for; the position of its first vertex behind which it is full."""
+        """Send as much flow as ``path`` allows. Returns the position of its first saturated edge."""
         edges = list(pairwise(path))
         flow = min(self._room[a][b] for a, b in edges)
         if flow == INFINITE:
-            raise ValueError("no cut is finite")
+            raise ValueError("the network has no finite cut")
         full = len(path)
         for position, (a, b) in enumerate(edges):
             self._room[a][b] -= flow

@@ -1,7 +1,7 @@
-"""What working on channel blocks saves: the layout pass decides by it.
+"""The time that blocked layouts save per node, on which the layout pass decides.
 
-Which operands and results are blocked then, an op tells (:mod:`graphwright.ir.blocked_form`); of a region
-it follows from what its nodes do.
+The op says which operands and results are blocked (:mod:`graphwright.ir.blocked_form`); for a region it
+follows from its nodes.
 """
 
 from __future__ import annotations
@@ -47,47 +47,44 @@ Operands = Sequence[Value | None]
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of so many ``lanes``, the machine that they are for, and what is known of sizes."""
+    """Blocks of ``lanes`` channels, the machine that costs are predicted for, and known facts about sizes."""
 
     lanes: int
     machine: Machine
     symbols: SymbolTable = field(default_factory=SymbolTable)
 
     def nominal(self, dim: Dim) -> int:
-        """What ``dim`` counts as (:func:`nominal`)."""
+        """The nominal value of ``dim`` (:func:`nominal`)."""
         return nominal(dim, self.symbols)
 
     def ns(self, work: Work) -> int:
-        """Nanoseconds of ``work``, whose sizes are known."""
+        """The predicted time of ``work`` in nanoseconds."""
         return evaluate(predict(work, self.machine), {})
 
 
 def form_of(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """How ``node`` works on blocks of channels, or why it does not."""
+    """How ``node`` works on blocked layouts, or why it does not."""
     return region(node, blocks) if isinstance(node.op, Fused) else _form(node, node.inputs, blocks)
 
 
 def _form(node: Node, operands: Sequence[Value | None], blocks: Blocks) -> LayoutChoice | str:
-    """``operands``: those of ``node``, as the graph around a region knows them."""
+    """``operands``: those of ``node``, seen from outside a region."""
     op = node.op
     if not isinstance(op, BlockedForm):
-        return f"{op.name} has no kernel for channel blocks"
+        return f"{op.name} has no kernel for blocked layouts"
     form = op.blocked_form(node, operands, blocks.lanes)
     if isinstance(form, str):
         return form
     if form.only:
         return LayoutChoice(form.operands, form.results, INFINITE)
     saving = next((saving for kind, saving in _SAVINGS.items() if isinstance(op, kind)), None)
-    saves = (
-        -_widest_waste(node, form, blocks)
-        if saving is None
-        else saving(op, form, operands, node.output, blocks)
-    )
-    return LayoutChoice(form.operands, form.results, saves)
+    if saving is None:
+        return LayoutChoice(form.operands, form.results, -_widest_waste(node, form, blocks))
+    return LayoutChoice(form.operands, form.results, saving(op, form, operands, node.output, blocks))
 
 
 def transfer_ns(value: Value, blocks: Blocks) -> int:
-    """What bringing ``value`` into the other layout costs."""
+    """The time to convert ``value`` between the layouts, in nanoseconds."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
     pixels = blocks.nominal(product(value.type.dims[CHANNELS + 1 :]))
@@ -105,18 +102,22 @@ def _convolution(
 
 
 def is_depthwise(op: Conv, w: Value) -> bool:
-    """Whether each channel is a group."""
+    """Whether each channel is a group of its own."""
     return w.type.dims[1] == 1 and w.type.dims[0] == op.group > 1
 
 
 def convolution_ns(op: Conv, w: Value, y: Value, blocks: Blocks, *, planes: bool) -> tuple[int, int]:
-    """Nanoseconds from ``w`` to ``y``, row-major and on blocks; ``planes``: it reads planes in both."""
+    """The time of a convolution with weights ``w`` and result ``y``, row-major and blocked, in nanoseconds.
+    ``planes``: the input is not blocked in either case.
+    """
     cout, cin, *kernel = w.type.sizes
     if is_depthwise(op, w):
         return _planar_depthwise_ns(y, kernel, blocks), _blocked_depthwise_ns(y, kernel, blocks)
     group, taps = op.group, cin * math.prod(kernel)
     images = blocks.nominal(y.type.dims[0])
-    pixels = blocks.nominal(product(y.type.dims[CHANNELS + 1 :]))  # in lanes there; channels here
+    pixels = blocks.nominal(
+        product(y.type.dims[CHANNELS + 1 :])
+    )  # vectorized over pixels if row-major, over channels if blocked
     rows = im2col_work(blocks.lanes, images * _whole(pixels, blocks), cout // group, taps)
     plain = group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
     reached = WINOGRAD if plain and min(cin, cout) >= blocks.lanes else PLANAR if planes else DIRECT
@@ -125,12 +126,12 @@ def convolution_ns(op: Conv, w: Value, y: Value, blocks: Blocks, *, planes: bool
 
 
 def _whole(count: int, blocks: Blocks) -> int:
-    """``count`` with what fills the last vector."""
+    """``count`` rounded up to whole vectors."""
     return -(-count // blocks.lanes) * blocks.lanes
 
 
 def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> int:
-    """Planes one by one, their rows in vectors of which the last is seldom full."""
+    """Row-major depthwise convolution, plane by plane; the last vector of a row is rarely full."""
     rows, columns = (1, *y.type.dims[CHANNELS + 1 :])[-2:]
     planes = blocks.nominal(product(y.type.dims[: CHANNELS + 1]))
     vectors = blocks.nominal(rows) * -(-blocks.nominal(columns) // blocks.lanes)
@@ -138,7 +139,9 @@ def _planar_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> int
 
 
 def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], blocks: Blocks) -> int:
-    """A vector of channels for each pixel; lanes beyond the last channel are counted as waste."""
+    """Blocked depthwise convolution, one vector of channels per pixel; unused lanes are counted separately,
+    as waste.
+    """
     vectors = blocks.nominal(y.type.elements) // blocks.lanes
     return blocks.ns(blocked_depthwise_work(blocks.lanes, vectors, math.prod(kernel)))
 
@@ -163,7 +166,9 @@ def _pooling(op: Pool, form: Blocked, operands: Operands, y: Value, blocks: Bloc
 
 
 def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
-    """Row by row in vectors, of which the last is seldom full: the rows of windows, then their columns."""
+    """Row-major pooling, in vectors along rows, the last of which is rarely full: rows of windows, then
+    columns.
+    """
     kh, kw = (1, *op.kernel)[-2:]
     before, after = (-(-blocks.nominal(v.type.dims[-1]) // blocks.lanes) for v in (x, y))
     rows = blocks.nominal(product(y.type.dims[:-1]))
@@ -175,7 +180,7 @@ def _planar_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
 
 
 def _blocked_pool_ns(op: Pool, x: Value, y: Value, blocks: Blocks) -> int:
-    """The same steps, a vector for each pixel; lanes beyond the last channel are counted as waste."""
+    """Blocked pooling, one vector of channels per pixel; unused lanes are counted separately, as waste."""
     kh, kw = (1, *op.kernel)[-2:]
     before, after = (blocks.nominal(v.type.dims[-1]) for v in (x, y))
     rows = blocks.nominal(product(y.type.dims[:-1])) // blocks.lanes
@@ -191,11 +196,13 @@ _SAVINGS: dict[type[Op], Callable[[Any, Blocked, Operands, Value, Blocks], float
     ConvTranspose: _transposed,
     Pool: _pooling,
 }
-"""What a kernel on blocks is faster by than the row-major one, in nanoseconds; others gain nothing."""
+"""The time that a blocked kernel saves against the row-major one, in nanoseconds; other ops save nothing."""
 
 
 def region(node: Node, blocks: Blocks) -> LayoutChoice | str:
-    """Elementwise work, sums over pixels, and one convolution: each value has all channels, or one."""
+    """How a region works on blocked layouts: elementwise ops, reductions over pixels, and one contraction.
+    Each value must have all channels, or one.
+    """
     body, outer = region_of(node), dict(zip(region_of(node).inputs, node.inputs, strict=True))
     anchor = anchor_of(body)
     given = None if anchor is None else _form(anchor, [v and outer[v] for v in anchor.inputs], blocks)
@@ -213,11 +220,11 @@ def region(node: Node, blocks: Blocks) -> LayoutChoice | str:
     passed = [v for v in (*body.inputs, *body.outputs) if v in blocked - constants]
     for value in passed:
         if len(value.type.dims) != len(shape) or not can_be_blocked(value):
-            return f"no channel blocks of {value.type}"
+            return f"{value.type} cannot be blocked"
     if anchor is not None and given is not None:
         image = anchor.operand(0)
         if not given.operands and image in blocked:
-            return "the convolution reads the planar layout, other nodes of the region the blocked one"
+            return "the convolution needs its input row-major, but other nodes of the region blocked"
         blocked |= {image} if given.operands else set()
     return LayoutChoice(
         frozenset(k for k, v in enumerate(body.inputs) if v in blocked - constants),
@@ -229,10 +236,12 @@ def region(node: Node, blocks: Blocks) -> LayoutChoice | str:
 def _into_planes(
     body: Graph, walked: Sequence[Value], shape: Sequence[Dim], given: LayoutChoice
 ) -> LayoutChoice | str:
-    """A region whose contraction reads blocks and gives one channel, which the rest walks."""
+    """A region whose contraction reads a blocked image and has one output channel, on which the other nodes
+    work.
+    """
     image, rank = _anchor_image(body), len(shape)
     if image in walked or rank != len(image.type.dims) or any(has_channels(v, rank) for v in walked):
-        return "the convolution has one output channel, other nodes of the region have more"
+        return "the convolution has one output channel, but other nodes of the region have more"
     return LayoutChoice(frozenset({body.inputs.index(image)}), frozenset(), given.saves)
 
 
@@ -248,39 +257,39 @@ def anchor_of(body: Graph) -> Node | None:
 
 
 def anchors_of(body: Graph) -> list[Node]:
-    """The contractions in a region: one, or two products with one left factor."""
+    """The contractions in a region: one, or two products that share the left operand."""
     return [n for n in body if Trait.CONTRACTION in n.op.traits]
 
 
 def walked_values(body: Graph) -> list[Value]:
-    """Values that the loops of a region walk: all but what its contraction alone reads."""
+    """Values that the loops of a region access: all except those that only its contraction reads."""
     inputs = [v for v in body.inputs if any(Trait.CONTRACTION not in n.op.traits for n in v.users)]
     return [*inputs, *(v for n in body for v in n.outputs)]
 
 
 def has_channels(value: Value, rank: int) -> bool:
-    """Whether ``value``, broadcast to ``rank`` axes, has more than one channel."""
+    """Whether ``value``, broadcast to rank ``rank``, has more than one channel."""
     axis = channel_axis(value, rank)
     return axis >= 0 and value.type.dims[axis] != 1
 
 
 def channel_axis(value: Value, rank: int) -> int:
-    """Where the channels of ``value`` are when it is broadcast to ``rank`` axes; negative if nowhere."""
+    """The channel axis of ``value`` when it is broadcast to rank ``rank``; negative if it has none."""
     return len(value.type.dims) - rank + CHANNELS
 
 
 def _cannot_walk(walked: Sequence[Value], shape: Sequence[Dim]) -> str | None:
-    """Why a region of these values cannot walk the channels of ``shape`` in blocks."""
+    """Why the loops of a region cannot iterate over blocked channels of ``shape``; None if they can."""
     if len(shape) not in (3, 4):
-        return f"a value with {len(shape)} axes has no channel blocks"
+        return f"values of rank {len(shape)} cannot be blocked"
     counts = {v.type.dims[channel_axis(v, len(shape))] for v in walked if has_channels(v, len(shape))}
     if len(counts) != 1 or not all(isinstance(c, int) for c in counts):
-        return f"values of {' and '.join(sorted(map(str, counts))) or 'no'} channels"
+        return f"values have {' and '.join(sorted(map(str, counts))) or 'no'} channels"
     return None
 
 
 def _moves(node: Node) -> str | None:
-    """Why a node of a region is no work on elements at their own place."""
+    """Why a node of a region is not elementwise, nor a reduction over pixels; None if it is."""
     if isinstance(node.op, Constant) or Trait.CONTRACTION in node.op.traits:
         return None
     if Trait.REDUCTION in node.op.traits:
@@ -293,7 +302,7 @@ def _moves(node: Node) -> str | None:
 
 
 def _widest_waste(node: Node, form: Blocked, blocks: Blocks) -> float:
-    """The lanes that the image of the most channels wastes: what is joined, or split."""
+    """The waste of the image with the most channels: the whole one of a concatenation or split."""
     images = [node.outputs[k] for k in sorted(form.results)] + [
         node.operand(k) for k in sorted(form.operands)
     ]
@@ -301,7 +310,7 @@ def _widest_waste(node: Node, form: Blocked, blocks: Blocks) -> float:
 
 
 def _waste(value: Value, blocks: Blocks) -> float:
-    """Nanoseconds that the lanes which pad the last block of ``value`` cost when it is read or written."""
+    """The time to read or write the padding lanes in the last block of ``value``, in nanoseconds."""
     channels = value.type.dims[CHANNELS]
     assert isinstance(channels, int)
     wasted = blocks.nominal(value.type.bytes) * (-channels % blocks.lanes) // channels

@@ -1,7 +1,8 @@
-"""A region on channel blocks as one on plain arrays: each value with the shape that it has in memory.
+"""A blocked region as a row-major region: each value gets the shape that it has in memory.
 
-Elementwise work does not care where elements lie, as long as operands lie alike: over [N, C / lanes, H, W,
-lanes] it is the same work. A value without channels is broadcast over the lanes: it gains an axis of 1.
+Elementwise ops do not depend on the layout, as long as all operands have the same one: over [N, C / lanes, H,
+W, lanes] they do the same work. A value without channels is broadcast over the lanes: it gains an axis of
+size 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def has_layouts(region: Graph) -> bool:
 
 
 def physical_region(region: Graph) -> Graph:
-    """``region`` with physical shapes; inputs, outputs and nodes in the same order."""
+    """``region`` with physical shapes; inputs, outputs and nodes stay in the same order."""
     made = Graph(region.name)
     seen: dict[Value, Value] = {v: made.add_input(_physical(v), v.name) for v in region.inputs}
     for node in region:
@@ -41,7 +42,7 @@ def _physical(value: Value) -> TensorType:
 
 
 def _physical_op(node: Node) -> Op:
-    """Axes that are folded keep their places, counted from the front."""
+    """Reduced axes keep their positions, counted from the front."""
     if Trait.REDUCTION not in node.op.traits:
         return node.op
     axes = folding(node.op).resolved(len(node.operand(0).type.dims))

@@ -1,4 +1,4 @@
-"""What the passes about layouts tell those who ask why: who wanted a layout, and which copies are left."""
+"""Remarks of the layout passes: which nodes requested a layout, and which conversions remain."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from graphwright.layout.choose import LayoutChoice
 from graphwright.records import dataclass
 
 ROWS: Final = "rows"
-"""The plain layout: row-major."""
+"""The name of the row-major layout in reports."""
 
 
 @dataclass(frozen=True)
 class LayoutRequest:
-    """A node whose kernel is faster in ``layout``: by ``saves`` nanoseconds; None where it has no other."""
+    """A node whose kernel is faster in ``layout``, by ``saves`` nanoseconds; None if it has no kernel for
+    another layout.
+    """
 
     place: str
     layout: str
@@ -26,10 +28,11 @@ class LayoutRequest:
 
 @dataclass(frozen=True)
 class LayoutCopy:
-    """A copy of ``value`` into ``layout`` for ``reader``, its first one, and why the two differ.
+    """A conversion of ``value`` to ``layout`` for its first ``reader``, and the reason why the
+    two differ.
 
-    ``value`` is called as the node that makes it, or as the input. ``moved``: bytes that are read and written
-    in one run; 0 where both layouts are the same bytes.
+    ``value`` is the name of its producer, or of the input. ``moved``: bytes read and written per run; 0 if
+    both layouts are the same bytes.
     """
 
     value: str
@@ -41,7 +44,7 @@ class LayoutCopy:
 
 @dataclass(frozen=True)
 class CopyReasons:
-    """What was decided about each node of a graph: ``forms`` could work in the other layout, ``chosen`` do,
+    """The decision about each node of a graph: ``forms`` could use the other layout, ``chosen`` do,
     ``refused`` cannot.
     """
 
@@ -50,35 +53,32 @@ class CopyReasons:
     refused: Mapping[Node, str]
 
     def into_rows(self, reader: Node | None) -> str:
-        """Why a reader of a value in the other layout wants rows; None is an output of the graph."""
-        return (
-            "outputs of graphs are rows"
-            if reader is None
-            else self._why(reader, "reads this operand in rows")
-        )
+        """Why ``reader`` needs a value row-major; None is an output of the graph."""
+        if reader is None:
+            return "outputs of graphs are row-major"
+        return self._why(reader, "reads this operand row-major")
 
     def into_other(self, value: Value) -> str:
-        """Why a value that a reader wants in the other layout is made in rows."""
-        maker = value.producer
-        return (
-            "inputs of graphs are rows" if maker is None else self._why(maker, "writes this result in rows")
-        )
+        """Why a value that a reader needs in the other layout is row-major."""
+        if value.producer is None:
+            return "inputs of graphs are row-major"
+        return self._why(value.producer, "writes this result row-major")
 
     def _why(self, node: Node, does: str) -> str:
         if node in self.refused:
             return self.refused[node]
         if node in self.chosen or node not in self.forms:
             return f"{node.op.name} {does}"
-        return f"{node.op.name} would gain less than other copies cost"
+        return f"{node.op.name} would save less than additional conversions cost"
 
 
 def requests(chosen: Mapping[Node, LayoutChoice], layout: str) -> Iterator[LayoutRequest]:
-    """The nodes that the choice was made for; others follow their neighbours."""
+    """The nodes whose savings decided the choice; other nodes follow their neighbours."""
     for node, form in chosen.items():
         if form.saves > 0:
             yield LayoutRequest(node.place, layout, None if math.isinf(form.saves) else round(form.saves))
 
 
 def value_name(value: Value) -> str:
-    """What reports call ``value``."""
+    """The name of ``value`` in reports."""
     return f"input {value.name}" if value.producer is None else value.producer.place

@@ -1,4 +1,4 @@
-"""TransData: the same values in another layout."""
+"""The TransData op: conversion between memory layouts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from graphwright.ir.types import Layout, TensorType
 
 @op("TransData")
 class TransData(Op):
-    """Its input in ``layout``, row-major if that is None: shape and elements stay, their places change."""
+    """Its input in ``layout`` (None: row-major). Shape and elements stay the same."""
 
     layout: Layout | None = None
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         if self.layout is not None and sorted(self.layout.order) != list(range(x.rank)):
-            raise at.fail(f"{self.layout} does not order the {x.rank} axes of its input")
+            raise at.fail(f"{self.layout} does not order the {x.rank} axes of the input")
         return x.type
 
     def forwarded_operand(self, gives: TensorType, x: Fact) -> int:

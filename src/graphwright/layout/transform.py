@@ -1,4 +1,6 @@
-"""Arrays into a layout and back, in NumPy: the meaning of :class:`~graphwright.ir.types.Layout`."""
+"""Conversion of NumPy arrays to a layout and back; defines the meaning of
+:class:`~graphwright.ir.types.Layout`.
+"""
 
 from __future__ import annotations
 
@@ -16,34 +18,35 @@ Array = np.ndarray[Any, Any]
 
 
 def pack(array: Array, layout: Layout) -> Array:
-    """The dense array that holds ``array`` in ``layout``; lanes that pad an axis are zero."""
+    """The array that stores ``array`` in ``layout``; padding lanes are zero."""
     packed = np.empty(packed_shape(array.shape, layout), array.dtype)
     pack_into(packed, array, layout)
     return packed
 
 
 def packed_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
-    """The shape of the dense array that holds one of ``shape`` in ``layout``."""
+    """The shape of the array that stores an array of ``shape`` in ``layout``."""
     return tuple(size for size in layout.physical_shape(shape) if isinstance(size, int))
 
 
 _READ_BYTES = 1 << 17
-"""Bytes of a source that are read in its own order before their places are written."""
+"""Bytes of a source that are read contiguously at a time."""
 _PART_BYTES = 16 << 20
-"""Bytes of a source that are worth a job of their own."""
+"""Bytes of a source per job."""
 _Span = tuple[int, int]
 
 
 def pack_into(packed: Array, array: Array, layout: Layout) -> None:
-    """Write ``array`` in ``layout`` to the dense array ``packed``; lanes that pad an axis are zero."""
+    """Write ``array`` in ``layout`` to ``packed``; padding lanes become zero."""
     for job in pack_jobs(packed, array, layout):
         job()
 
 
 def pack_jobs(packed: Array, array: Array, layout: Layout) -> Iterator[Callable[[], object]]:
-    """What writes ``array`` in ``layout`` to ``packed``: jobs of a few MiB, for any threads, in any order.
+    """Jobs that write ``array`` in ``layout`` to ``packed``, a few MiB each, in any order and
+    on any threads.
 
-    Pages of a mapped file are given back behind the reader.
+    Pages of a mapped file are released after reading.
     """
     sizes = dict(layout.blocks)
     target = _split_view(packed, array.ndim, layout)
@@ -55,14 +58,16 @@ def pack_jobs(packed: Array, array: Array, layout: Layout) -> Iterator[Callable[
 
 
 def _split_view(packed: Array, rank: int, layout: Layout) -> Array:
-    """``packed`` with the axes of its source in order, a blocked one as two: blocks, and lanes of each."""
+    """A view of ``packed`` with the axes of its source in order; a blocked axis becomes two, blocks and
+    lanes.
+    """
     inner = {axis: rank + k for k, (axis, _) in enumerate(layout.blocks)}
     places = {axis: k for k, axis in enumerate(layout.order)}
     return packed.transpose([k for a in range(rank) for k in (places[a], inner.get(a)) if k is not None])
 
 
 def _spans(size: int, block: int) -> Iterator[_Span]:
-    """Places of an axis that fill whole blocks, and those in the last block, which is not full."""
+    """The part of an axis that fills whole blocks, and the rest in the last block."""
     whole = size - size % block
     if whole or not size:
         yield 0, whole
@@ -71,12 +76,12 @@ def _spans(size: int, block: int) -> Iterator[_Span]:
 
 
 def _slowest(array: Array) -> int:
-    """The axis along which elements of ``array`` lie farthest apart: its first, if it is not transposed."""
+    """The axis with the largest stride: the first, unless the array is transposed."""
     return max(range(array.ndim), key=lambda axis: abs(array.strides[axis]), default=0)
 
 
 def _cut(corner: tuple[_Span, ...], axis: int, block: int, size: int) -> Iterator[tuple[_Span, ...]]:
-    """``corner`` in pieces along ``axis``, whole blocks each."""
+    """``corner`` in pieces of whole blocks along ``axis``."""
     if not corner:
         yield corner
         return
@@ -98,7 +103,7 @@ def _clear_pads(target: Array, shape: tuple[int, ...], sizes: Mapping[int, int])
 
 
 def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Mapping[int, int]) -> None:
-    """Copy what lies within ``spans``, along each axis whole blocks or a part of one."""
+    """Copy the part within ``spans``, which are whole blocks or a part of one along each axis."""
     places: list[slice] = []
     split: list[int] = []
     for axis, (start, stop) in enumerate(spans):
@@ -114,7 +119,7 @@ def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Map
 
 
 def _copy_slices(target: Array, source: Array) -> None:
-    """Copy in pieces that lie together in the source."""
+    """Copy in pieces that are contiguous in the source."""
     axis = _slowest(source)
     slices = source.shape[axis] if source.ndim else 0
     step = max(1, _READ_BYTES * slices // max(1, source.nbytes))
@@ -127,7 +132,7 @@ def _copy_slices(target: Array, source: Array) -> None:
 
 
 def unpack(packed: Array, layout: Layout, shape: tuple[int, ...]) -> Array:
-    """The array of ``shape`` that :func:`pack` was given."""
+    """The array of ``shape`` that :func:`pack` was applied to."""
     rank = len(shape)
     outer = {axis: k for k, axis in enumerate(layout.order)}
     inner = {axis: rank + k for k, (axis, _) in enumerate(layout.blocks)}

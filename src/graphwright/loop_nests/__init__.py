@@ -1,9 +1,8 @@
-"""From a region to the loop IR of one kernel.
+"""Generates loop IR for a region.
 
-``analysis`` puts the region's nodes on one system of ``axes``, or says why they are not one nest; ``moves``
-are those whose elements other nodes load or store at other addresses; ``schedule``
-chooses within the ``limits`` of a target how the loops over these axes are arranged; ``row``, ``lanes`` and
-``hook`` build them.
+``analysis`` maps the nodes of a region to common ``axes``, or says why they do not form one loop nest;
+``moves`` handles nodes that only move elements, which become addresses of loads and stores; ``schedule``
+chooses the loop structure within the ``limits`` of a target; ``row``, ``lanes`` and ``hook`` build the loops.
 """
 
 from graphwright.loop_nests.builder import FLAT, RegionKernel

@@ -1,4 +1,4 @@
-"""Addresses of values that do not lie along the axes of the loops: parts of operands, and rolled values."""
+"""Addresses of values that are not contiguous along the loop axes: slices of operands, and rolled values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from graphwright.loop_nests.nest import Nest
 
 
 def terms_of(nest: Nest, value: Value) -> tuple[Value, tuple[Term, ...]] | None:
-    """Whose memory holds ``value``, and where; None if it lies along its place. Raises NotOneNest."""
+    """The value in whose memory ``value`` lies, and its address; None if it is accessed along its own axes.
+    Raises NotOneNest.
+    """
     phases = nest.phases.get(value, ())
     if value not in nest.windows and not phases:
         return None
@@ -36,12 +38,12 @@ def with_run(nest: Nest, terms: Sequence[Term], run: tuple[Axis, ...], by: Term)
         made += [term] if at is None else _replaced(nest, term, axes, at, run, by)
         is_found |= at is not None
     if not is_found:
-        raise NotOneNest(Code.MOVED, "it moves an axis whose elements do not lie at one step")
+        raise NotOneNest(Code.MOVED, "it moves an axis that has no constant stride")
     return tuple(made)
 
 
 def find_run(axes: Sequence[Axis], run: Sequence[Axis]) -> int | None:
-    """Where ``run`` stands among ``axes``, in one piece."""
+    """The position of ``run`` as a contiguous part of ``axes``; None if it is not."""
     starts = range(len(axes) - len(run) + 1)
     return next((k for k in starts if tuple(axes[k : k + len(run)]) == tuple(run)), None)
 
@@ -49,7 +51,7 @@ def find_run(axes: Sequence[Axis], run: Sequence[Axis]) -> int | None:
 def _replaced(
     nest: Nest, term: Term, axes: Sequence[Axis], at: int, run: Sequence[Axis], by: Term
 ) -> Iterator[Term]:
-    """What stands in front of the run, the run as ``by`` walks it, and what stands behind it."""
+    """The terms before the run, the run addressed by ``by``, and the terms after it."""
     before, after = tuple(axes[:at]), tuple(axes[at + len(run) :])
     if term.start == 0 and term.step == 1 and term.modulus == 0:
         stride = term.stride * nest.axes.extent(after)
@@ -60,5 +62,5 @@ def _replaced(
             yield Term(after, term.stride)
         return
     if before or after or by.modulus != 0 or term.modulus != 0:
-        raise NotOneNest(Code.MOVED, "it moves part of an axis that was moved")
+        raise NotOneNest(Code.MOVED, "it moves a part of an axis that was already moved")
     yield Term(by.axes, term.stride, term.start + term.step * by.start, term.step * by.step)

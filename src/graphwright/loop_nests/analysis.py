@@ -1,4 +1,4 @@
-"""The loop analysis of a set of nodes: puts them on common axes, or says why they are not one loop nest."""
+"""Loop analysis: maps a set of nodes to common axes, or says why they do not form one loop nest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphwright.loop_nests.rolls import keep_phases, unify_phases
 
 
 def analyse(nodes: Sequence[Node]) -> Nest:
-    """Put ``nodes`` (in order) on common axes. Raises NotOneNest."""
+    """Map ``nodes``, in graph order, to common axes. Raises NotOneNest."""
     nest = Nest()
     for node in nodes:
         _add(nest, node)
@@ -25,7 +25,7 @@ def analyse(nodes: Sequence[Node]) -> Nest:
 
 
 def extended(nest: Nest, node: Node) -> Nest:
-    """The analysis of the nodes of ``nest``, then ``node``. Raises NotOneNest."""
+    """The analysis of the nodes of ``nest`` and ``node``. Raises NotOneNest."""
     made = nest.copy()
     _add(made, node)
     _finish(made)
@@ -107,18 +107,18 @@ def _resolve_all(nest: Nest) -> None:
 def _set_domain(nest: Nest) -> None:
     reductions = [axes for axes in nest.folded.values() if axes]
     if len({frozenset(axes) for axes in reductions}) > 1:
-        raise NotOneNest(Code.REDUCED_AXES, "reductions over different axes")
+        raise NotOneNest(Code.REDUCED_AXES, "the nodes reduce over different axes")
     nest.reduced = reductions[0] if reductions else ()
     whole = (place for value, place in nest.places.items() if value not in nest.partial)
-    made = dict.fromkeys(map(nest.axes_of, whole))  # most values walk the same axes
+    made = dict.fromkeys(map(nest.axes_of, whole))  # most values have the same axes
     read = dict.fromkeys(nest.axes_of(nest.place_of(value)) for value in nest.direct)
     part = map(nest.axes_of, map(nest.places.__getitem__, nest.partial))
     nest.domain = max((*made, *read) or tuple(part), key=len, default=())
     if any(len(set(axes)) < len(axes) for axes in (*made, *read)):
-        raise NotOneNest(Code.TWO_ORDERS, "one value is read in two orders")
+        raise NotOneNest(Code.TWO_ORDERS, "one value is read in two different axis orders")
     full, rows = frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)
     if any(axes not in (full, rows) for axes in map(frozenset, made)):
-        why = "a smaller value would be computed again for each element of a larger one"
+        why = "a smaller value would be recomputed for each element of a larger one"
         raise NotOneNest(Code.RECOMPUTED_VALUE, why)
     if not all(map(full.issuperset, read)):
-        raise NotOneNest(Code.UNKNOWN_AXES, "an operand has axes over which the region does not iterate")
+        raise NotOneNest(Code.UNKNOWN_AXES, "an operand has axes that are not loops of the region")

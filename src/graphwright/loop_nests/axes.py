@@ -1,5 +1,5 @@
-"""One system of axes for all values of a loop nest: elementwise ops unify the axes of their operands, views
-split or join axes, permutations reorder them, reductions take axes away.
+"""Common axes for all values of a loop nest: elementwise ops unify the axes of their operands, views split or
+merge axes, permutations reorder them, and reductions remove them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from graphwright.ir.symbols import Dim, product
 
 Axis = int
 Place = tuple[tuple[Axis, ...], ...]
-"""For each dim of a value, outermost first, the axes whose product it is; () where it is 1 or broadcast."""
+"""For each dim of a value, outermost first, the axes whose product it is; () if it is 1 or broadcast."""
 
 
 class NotOneNest(Exception):
-    """These nodes do not form one loop nest: ``refusal`` says why."""
+    """The nodes do not form one loop nest: ``refusal`` says why."""
 
     def __init__(self, code: Code, why: str) -> None:
         super().__init__(why)
@@ -23,35 +23,35 @@ class NotOneNest(Exception):
 
 
 class AxisSystem:
-    """Axes with extents, refined as views split them and joined as elementwise ops equate them."""
+    """Axes with extents. Views split axes, and elementwise ops unify them."""
 
     def __init__(self) -> None:
         self.extents: list[Dim] = []
         self._parts: dict[Axis, tuple[Axis, ...]] = {}
 
     def copy(self) -> AxisSystem:
-        """The same axes, to be refined apart."""
+        """An independent copy."""
         made = AxisSystem()
         made.extents, made._parts = self.extents.copy(), self._parts.copy()
         return made
 
     def new(self, extent: Dim) -> Axis:
-        """A fresh axis."""
+        """A new axis."""
         self.extents.append(extent)
         return len(self.extents) - 1
 
     def extent(self, axes: Sequence[Axis]) -> Dim:
-        """How many elements ``axes`` have, taken as one."""
+        """The product of the extents of ``axes``."""
         return product([self.extents[axis] for axis in axes])
 
     @property
     def are_refined(self) -> bool:
-        """Whether an axis has become others."""
+        """Whether an axis has been split or unified."""
         return bool(self._parts)
 
     def resolve(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
-        """The finest axes that ``axes`` have become."""
-        if self._parts.keys().isdisjoint(axes):  # most have stayed what they were
+        """The current axes that ``axes`` have been split or unified into."""
+        if self._parts.keys().isdisjoint(axes):  # the common case
             return tuple(axes)
         result: list[Axis] = []
         for axis in axes:
@@ -60,36 +60,36 @@ class AxisSystem:
         return tuple(result)
 
     def unify(self, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        """Make two products of axes the same axes; refuses where their factors interleave."""
+        """Unify two products of axes. Raises NotOneNest if their factors do not divide each other."""
         left, right = self.resolve(a), self.resolve(b)
         joined: list[Axis] = []
         while left and right:
             self._unify_first(left[0], right[0], are_last=len(left) == len(right) == 1)
-            left, right = self.resolve(left), self.resolve(right)  # an axis may be on both sides
+            left, right = self.resolve(left), self.resolve(right)  # an axis can be on both sides
             joined.append(left[0])
             left, right = left[1:], right[1:]
         if left or right:
-            raise NotOneNest(Code.INTERLEAVED_SIZES, "sizes do not divide each other")
+            raise NotOneNest(Code.INTERLEAVED_SIZES, "the sizes do not divide each other")
         return self.resolve(joined)
 
     def _unify_first(self, x: Axis, y: Axis, are_last: bool) -> None:
-        """Make ``x`` and ``y``, or the first parts of the larger one, the same axis."""
+        """Unify ``x`` and ``y``, or the smaller one with the outer part of the larger one."""
         if x == y:
             return
         first, second = self.extents[x], self.extents[y]
         if first == second or are_last:
             self._parts[y] = (x,)
-        elif 0 in (first, second):  # which every size divides, without end
-            raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} interleave")
+        elif 0 in (first, second):  # every size divides 0: this would not terminate
+            raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} do not divide each other")
         elif (parts := self._split(x, second)) is not None:
             self._parts[parts[0]] = (y,)
         elif (parts := self._split(y, first)) is not None:
             self._parts[parts[0]] = (x,)
         else:
-            raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} interleave")
+            raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} do not divide each other")
 
     def cut(self, axes: tuple[Axis, ...], sizes: Sequence[Dim]) -> Place:
-        """Regroup ``axes`` into dims of ``sizes`` with the same product, splitting axes where needed."""
+        """Regroup ``axes`` into dims of ``sizes``, whose product is the same, and split axes where needed."""
         left = list(self.resolve(axes))
         place: list[tuple[Axis, ...]] = []
         for size in sizes:
@@ -97,26 +97,24 @@ class AxisSystem:
             while self.extent(group) != size:
                 if not left:
                     raise NotOneNest(
-                        Code.REGROUPING_VIEW, f"a view regroups sizes into {', '.join(map(str, sizes))}"
+                        Code.REGROUPING_VIEW, f"a view reshapes the axes to {', '.join(map(str, sizes))}"
                     )
                 head = left.pop(0)
                 missing = _quotient(size, self.extent(group))
                 if missing is None:
-                    raise NotOneNest(
-                        Code.REGROUPING_VIEW, f"a view makes {size} from sizes that do not divide it"
-                    )
+                    raise NotOneNest(Code.REGROUPING_VIEW, f"a view merges sizes that do not divide {size}")
                 if self.extents[head] != missing and _quotient(missing, self.extents[head]) is None:
                     parts = self._split(head, missing)
                     if parts is None:
                         raise NotOneNest(
-                            Code.REGROUPING_VIEW, f"a view cuts {self.extents[head]} into {missing}"
+                            Code.REGROUPING_VIEW, f"a view splits {self.extents[head]} by {missing}"
                         )
                     head = parts[0]
                     left.insert(0, parts[1])
                 group.append(head)
             place.append(tuple(group))
         if left:
-            raise NotOneNest(Code.REGROUPING_VIEW, "the sizes of a view do not match those of the loops")
+            raise NotOneNest(Code.REGROUPING_VIEW, "the shape of a view does not match the loops")
         return tuple(place)
 
     def _split(self, axis: Axis, outer: Dim) -> tuple[Axis, Axis] | None:
@@ -129,7 +127,7 @@ class AxisSystem:
 
 
 def _quotient(a: Dim, b: Dim) -> Dim | None:
-    """``a / b`` if it is exact for all sizes."""
+    """``a / b`` if it is exact for all sizes, else None."""
     if isinstance(b, int) and b == 0:
         return None
     quotient = a // b
@@ -139,8 +137,8 @@ def _quotient(a: Dim, b: Dim) -> Dim | None:
 def join_axes(
     domain: Sequence[Axis], walks: Sequence[Sequence[Axis]], borders: Callable[[Axis, Axis], bool]
 ) -> list[tuple[Axis, ...]]:
-    """Groups of neighbours in ``domain`` that each of ``walks`` takes together, in this order, or not at all,
-    unless ``borders`` keeps them apart.
+    """Groups of neighbouring axes in ``domain`` that each of ``walks`` contains contiguously in this order,
+    or not at all, and that ``borders`` does not separate.
     """
     groups: list[tuple[Axis, ...]] = []
     for axis in domain:
@@ -153,7 +151,7 @@ def join_axes(
 
 
 def _together(walk: Sequence[Axis], a: Axis, b: Axis) -> bool:
-    """Whether ``walk`` has ``a`` and then at once ``b``, or neither."""
+    """Whether ``walk`` contains ``b`` directly after ``a``, or neither."""
     if a not in walk and b not in walk:
         return True
     return a in walk and b in walk and walk.index(b) == walk.index(a) + 1

@@ -1,4 +1,6 @@
-"""What kernels of regions share: joined axes, named sizes, parameters, scalar expressions of nodes."""
+"""Common parts of the kernels of regions: joined axes, named sizes, parameters, and scalar expressions of
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -45,25 +47,27 @@ COSTLY = frozenset(
         "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "pow",
     )
 )  # fmt: skip
-"""Functions worth keeping a result of rather than computing it again."""
+"""Functions whose results are kept instead of recomputed."""
 
 FLAT: Final = (-1,)
-"""How a buffer is walked whose elements are addressed one by one."""
+"""Marks a buffer whose elements are addressed individually."""
 
 SLOW = frozenset(("div", "share", "sqrt", "rem", "mod"))
-"""Functions of one instruction that takes long."""
+"""Functions of one instruction with low throughput."""
 
 
 @dataclass(frozen=True)
 class RegionKernel:
-    """A kernel, the region value behind each parameter (inputs, then outputs), the dims behind its sizes."""
+    """A kernel, the region value for each parameter (inputs, then outputs), and the dims for its size
+    arguments.
+    """
 
     kernel: Kernel
     parameters: tuple[Value, ...]
     output_count: int
     sizes: tuple[Dim, ...]
     walks: tuple[tuple[int, ...], ...] = ()
-    """The axes along which each parameter is walked, in the order in which it lies in memory, or FLAT."""
+    """The axes along which each parameter is accessed, in memory order, or FLAT."""
     rereads: bool = False
     """Whether operands are read again after the first result was stored."""
 
@@ -77,7 +81,7 @@ class _Loops:
 
 
 class NestBuilder:
-    """The base of all kernels of regions: what a schedule's axes are in the loops of one."""
+    """Base class for kernels of regions: maps the axes of a schedule to loops."""
 
     symbolic = False
     """Whether numbers become size arguments too, so that layers of other sizes share the kernel."""
@@ -87,7 +91,9 @@ class NestBuilder:
         values = region_values(region)
         self.walks = dict(zip(values, schedule.walks, strict=True))
         self.accesses = {values[a.value]: (values[a.memory], a.terms) for a in schedule.accesses}
-        """Of values that do not lie along the axes that they walk: whose memory, and where."""
+        """For values that are not accessed along their own axes: whose memory they are in, and
+        the address.
+        """
         self.outputs = set(region.outputs)
         self.names = UniqueNames()
         for taken in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
@@ -98,7 +104,7 @@ class NestBuilder:
         self.loops = _Loops([])
 
     def size(self, dim: Dim) -> Dim:
-        """``dim`` as the kernel knows it: a number, or a size argument of its own."""
+        """``dim`` in the kernel: a number, or a size argument."""
         if isinstance(dim, int) and not self.symbolic:
             return dim
         if dim not in self.size_names:
@@ -106,7 +112,7 @@ class NestBuilder:
         return symbol(self.size_names[dim])
 
     def buffer(self, value: Value, walked: tuple[int, ...]) -> Buffer:
-        """The parameter behind ``value``, read or written along these joined axes."""
+        """The parameter for ``value``, accessed along these joined axes."""
         key = (value, walked)
         if key not in self.buffers:
             name = self.names.take("y" if value in self.outputs else "x")
@@ -116,11 +122,11 @@ class NestBuilder:
         return self.buffers[key]
 
     def is_loaded(self, value: Value) -> bool:
-        """Whether ``value``, which a node of the region makes, is part of an operand."""
+        """Whether ``value``, the result of a node in the region, is loaded as a part of an operand."""
         return value in self.accesses and self.accesses[value][0] is not value
 
-    def _lies(self, value: Value) -> tuple[Buffer, tuple[Index, ...]]:
-        """The memory of ``value``, and the index of its element in the current loops."""
+    def _location(self, value: Value) -> tuple[Buffer, tuple[Index, ...]]:
+        """The buffer of ``value``, and the index of its element in the current loops."""
         if value not in self.accesses:
             walked = self.walks[value]
             return self.buffer(value, walked), self.at(walked)
@@ -149,26 +155,26 @@ class NestBuilder:
         return tuple(self.loops.index[i] for i in walked)
 
     def read(self, value: Value) -> Scalar:
-        """An operand from outside: a literal if it is a constant inside the region, else a load."""
+        """An operand from outside: a literal for a constant inside the region, otherwise a load."""
         constant = constant_of(value)
         if constant is not None:
             dtype = value.type.dtype.computed
             return Const(self.constants[constant.value].astype(dtype.numpy).item(), dtype)
-        buffer, index = self._lies(value)
+        buffer, index = self._location(value)
         return cast(Load(buffer, index), value.type.dtype.computed)
 
     def store(self, value: Value, scalar: Scalar) -> Store:
-        """``scalar`` to the parameter behind ``value``, rounded to its dtype."""
-        buffer, index = self._lies(value)
+        """Store ``scalar`` to the parameter for ``value``, rounded to its dtype."""
+        buffer, index = self._location(value)
         return Store(buffer, index, cast(scalar, value.type.dtype))
 
     def scalar(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
-        """The expression of a node that folds nothing."""
+        """The expression of a node that reduces nothing."""
         if Trait.VIEW in node.op.traits or isinstance(node.op, MovesAxes):
             return operands[0]
         if isinstance(node.op, JoinsOperands):
             return self._chosen(node, operands)
-        if Trait.REDUCTION in node.op.traits:  # over axes of size 1
+        if Trait.REDUCTION in node.op.traits:  # over axes of size 1 only
             fold = folding(node.op)
             result = fold.finish(fold.prepare(operands[0]), 1)
         else:
@@ -176,7 +182,7 @@ class NestBuilder:
         return result
 
     def _chosen(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
-        """The operand of a concatenation that the loops are at: one axis counts them."""
+        """Select the operand of a concatenation that the loops are at; one axis numbers the operands."""
         (part,) = set(self.walks[node.output]) - set(self.walks[node.operand(0)])
         *others, chosen = operands
         for number, operand in reversed(list(enumerate(others))):
@@ -185,11 +191,11 @@ class NestBuilder:
         return chosen
 
     def temporary(self, node: Node) -> str:
-        """A name for the value of ``node``."""
+        """A variable name for the value of ``node``."""
         return self.names.take(identifier(node.op.name.lower(), "t"))
 
     def finish(self, body: Sequence[Statement]) -> RegionKernel:
-        """The kernel with ``body``, its parameters in order: inputs, then outputs."""
+        """The kernel with ``body``; its parameters are inputs, then outputs."""
         order = sorted(self.order, key=lambda item: item[0] in self.outputs)
         kernel = Kernel(
             self.name,
@@ -208,19 +214,21 @@ class NestBuilder:
 
 
 def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
-    """The scalar expression of ``op``. Raises PluginError where a user's own fails."""
+    """The scalar expression of ``op``. Raises PluginError if a user's op fails."""
     cls = type(op)
     if not is_plugin_op(cls):
         return op.expression(*operands)
     made = guarded(lambda: op.expression(*operands), cls, f"{op.name}.expression")
     if not isinstance(made, Scalar):
-        message = f"{op.name}.expression gives {type(made).__name__} instead of a Scalar"
+        message = f"{op.name}.expression returned {type(made).__name__} instead of a Scalar"
         raise PluginError(Diagnostic("plugin", message, defined_at(cls.expression)))
     return made
 
 
 def weight_of(scalar: Scalar) -> int:
-    """How much work an expression is, roughly: 50 for a costly function, 3 for a simple one, 2 for a load."""
+    """The approximate cost of an expression: 50 for a costly function, 20 for a slow one, 3 for others, 2 for
+    a load.
+    """
     if isinstance(scalar, Apply):
         own = 50 if scalar.function in COSTLY else 20 if scalar.function in SLOW else 3
         return own + sum(map(weight_of, scalar.operands))
@@ -228,7 +236,7 @@ def weight_of(scalar: Scalar) -> int:
 
 
 def weight_of_node(node: Node) -> int:
-    """As :func:`weight_of`, of what ``node`` computes for each element."""
+    """As :func:`weight_of`, for what ``node`` computes per element."""
     if not node.op.has_expression():
         return 0
     dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]

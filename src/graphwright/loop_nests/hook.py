@@ -1,5 +1,6 @@
-"""A region as the epilogue of a contraction, or of two side by side: called by the library's kernel on each
-finished tile."""
+"""Epilogue kernels: the library kernel of a contraction, or of a dual GEMM, calls them on each
+finished tile.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +37,21 @@ def hook_kernel(
     constants: ConstantPool,
     name: str,
 ) -> RegionKernel:
-    """The epilogue of a region whose contractions give ``anchors``, of one shape: called on tiles of them.
+    """The epilogue of a region whose contractions return ``anchors``, of equal shape. It is called on tiles
+    of them.
 
-    ``groups``: how many leading dims of ``anchors`` are batch, and how many after these are rows.
+    ``groups``: how many leading dims of ``anchors`` are batch dims, and how many of the following ones are
+    rows.
     """
     return _Hook(region, schedule, constants, name, anchors, groups).build()
 
 
 class _Hook(NestBuilder):
-    """An epilogue: rows x columns of one tile, in the index space of the contraction's output.
+    """An epilogue over the rows x columns of one tile, in the index space of the contraction's
+    result.
 
-    The loop over rows is inside that over columns: a tile has few columns, and what is the same for all its
-    rows, a bias or constants of a polynomial, stays in registers.
+    The row loop is inside the column loop: a tile has few columns, and values that are equal for all rows,
+    such as a bias or polynomial coefficients, stay in registers.
     """
 
     symbolic = True
@@ -65,7 +69,7 @@ class _Hook(NestBuilder):
         self.anchors, self.groups = anchors, groups
         self.tile = tile_of(anchors[0].type.dtype, len(anchors))
         self.fixed: list[Let] = []
-        """Operands that do not vary along the rows, read outside of their loop."""
+        """Loop-invariant operands, read outside the row loop."""
 
     def build(self) -> RegionKernel:
         made = self.finish(self._body())
@@ -77,19 +81,19 @@ class _Hook(NestBuilder):
         parts = self._parts()
         self._index_axes(self._join_axes(parts))
         body = tuple(self._statements(dict(self._loads(symbol("c") if parts[2] else 0))))
-        if not parts[2]:  # one column: the rows are the vector
+        if not parts[2]:  # a single column: vectorize over rows
             return [Loop("r", Kind.VECTOR, symbol("rows"), (*self.fixed, *body))]
         rows = Loop("r", Kind.SERIAL, symbol("rows"), body)
         return [Loop("c", Kind.VECTOR, symbol("cols"), (*self.fixed, rows))]
 
     def _loads(self, column: Dim) -> Iterator[tuple[Value, Scalar]]:
-        """Each of the contractions' results, and its element of the tile."""
+        """Each contraction result, and its element in the tile."""
         for number, anchor in enumerate(self.anchors):
             side = () if len(self.anchors) == 1 else (number,)
             yield anchor, Load(self.tile, (symbol("r"), *side, column))
 
     def _statements(self, bound: dict[Value, Scalar]) -> Iterator[Statement]:
-        """What is computed and stored for one element of the tile; ``bound``: the values that are known."""
+        """The statements for one element of the tile. ``bound``: values that are already computed."""
         for anchor in self.anchors:
             if anchor in self.region.outputs:
                 yield self._store_anchor(anchor, bound[anchor])
@@ -106,7 +110,9 @@ class _Hook(NestBuilder):
                 yield self.store(node.output, bound[node.output])
 
     def _index_axes(self, part_of: Sequence[int]) -> None:
-        """Where an element of the tile stands along each axis; ``part_of``: from :meth:`_join_axes`."""
+        """Compute the index of a tile element along each axis. ``part_of``: the result of
+        :meth:`_join_axes`.
+        """
         linear: list[Dim] = [symbol("batch"), symbol("row0") + symbol("r"), symbol("col0") + symbol("c")]
         for k, part in enumerate(part_of):
             behind = zip(self.loops.extents[k + 1 :], part_of[k + 1 :], strict=True)
@@ -130,14 +136,16 @@ class _Hook(NestBuilder):
         return Store(self.buffer(anchor, walked), self.at(walked), scalar)
 
     def _parts(self) -> list[tuple[Axis, ...]]:
-        """The axes of batch, rows and columns."""
+        """The batch, row and column axes."""
         dims, (batch, rows) = self.schedule.dims, self.groups
         axes = self.walks[self.anchors[0]]
         first, last = sum(dims[:batch]), sum(dims[: batch + rows])
         return [axes[:first], axes[first:last], axes[last:]]
 
     def _join_axes(self, parts: Sequence[tuple[Axis, ...]]) -> list[int]:
-        """Join axes of the same part that all values walk together; the part of each that is left."""
+        """Join axes of the same part that all values access together. Returns the part of each
+        joined axis.
+        """
         part_of = {axis: k for k, part in enumerate(parts) for axis in part}
         order = [axis for part in parts for axis in part]
         groups = join_axes(order, list(self.walks.values()), lambda a, b: part_of[a] != part_of[b])

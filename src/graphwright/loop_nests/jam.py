@@ -1,7 +1,7 @@
-"""Rows side by side: unrolling a loop over rows and jamming the copies of its inner loops into one.
+"""Unroll-and-jam: unrolls a loop over rows and fuses the copies of its inner loops.
 
-After Allen and Cocke, "A Catalogue of Optimizing Transformations", 1971. A short row with reductions waits
-for the latency of each sum and maximum; those of two rows overlap. Each row is folded in its own order.
+After Allen and Cocke, "A Catalogue of Optimizing Transformations", 1971. A short row with reductions is bound
+by the latency of each sum and maximum; those of two rows overlap. Each row is reduced in its own order.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from graphwright.records import dataclass, field, replace
 
 
 def jam(loop: Loop, count: int, take: Callable[[str], str]) -> Loop:
-    """``loop`` with ``count`` of its iterations, which divides its extent, in one; ``take`` gives new names.
+    """``loop`` with ``count`` iterations, which divides its extent, merged into one. ``take`` returns new
+    names.
 
-    The body has no microkernel, and the extents of its loops do not depend on the axis.
+    The body must not contain microkernel calls, and the extents of its loops must not depend
+    on the axis.
     """
     copies = [_Copy({loop.axis: count * symbol(loop.axis) + k}, take, k == 0) for k in range(count)]
     return replace(loop, extent=loop.extent // count, body=_jammed(loop.body, copies))
@@ -51,9 +53,10 @@ def _jammed(body: tuple[Statement, ...], copies: list[_Copy]) -> tuple[Statement
 
 
 def unrolled(loop: Loop, buffers: Sequence[Mapping[str, Buffer]], take: Callable[[str], str]) -> Loop:
-    """``loop`` with as many of its iterations in one as ``buffers`` has entries: the private buffers of each.
+    """``loop`` unrolled by the length of ``buffers``, which maps the private buffers of each
+    copy.
 
-    The rest of the division stays undone.
+    The remainder iterations are left out.
     """
     count = len(buffers)
     copies = [
@@ -70,14 +73,14 @@ def copy_of(
     buffers: Mapping[str, Buffer],
     take: Callable[[str], str],
 ) -> tuple[Statement, ...]:
-    """``body`` at other places of ``axes``, with names of its own."""
+    """A copy of ``body`` at other positions of ``axes``, with new names."""
     copy = _Copy(dict(axes), take, False, buffers=dict(buffers))
     return tuple(map(copy.statement, body))
 
 
 @dataclass
 class _Copy:
-    """One of the iterations: what stands for the axis, and names of its own unless it is the first."""
+    """One unrolled iteration: the replacement of the axis, and new names unless it is the first."""
 
     axes: dict[str, Dim]
     take: Callable[[str], str]
@@ -85,7 +88,7 @@ class _Copy:
     lets: dict[str, str] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     values: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
-    """What was made of each value, by identity: expressions share parts. The value is kept alive with it."""
+    """Copies of values, by identity, as expressions share parts. The value is kept alive."""
 
     def statement(self, statement: Statement) -> Statement:
         match statement:
@@ -103,7 +106,7 @@ class _Copy:
                 at = self.index(index)
                 return Accumulate(self.buffer(buffer), at, combiner, self.value(value), self.mask(mask))
             case Call() | Loop():
-                raise TypeError(f"a {type(statement).__name__} has no copies")
+                raise TypeError(f"a {type(statement).__name__} cannot be copied")
 
     def buffer(self, buffer: Buffer) -> Buffer:
         return buffer if buffer.level is Level.GLOBAL else self.buffers[buffer.name]

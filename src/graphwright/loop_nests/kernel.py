@@ -1,4 +1,4 @@
-"""The kernel of a region that has a schedule."""
+"""The kernel of a scheduled region."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reductions whose lanes are rows: each lane folds a row of its own, and its sums stay in a register.
+"""Reductions with one row per vector lane, whose sums stay in a register.
 
-For rows that are shorter than a vector, for so few columns that one vector holds them, and for columns of few
-elements. Lanes along a short row would stand idle, and each row would wait for the sum over its own lanes.
+Used for rows shorter than a vector, for so few columns that one vector holds them, and for short columns:
+vectorizing along a short row would leave lanes idle and wait for horizontal sums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphwright.records import replace
 
 
 class Lanes(Row):
-    """A kernel of its own: grid and lanes over the outer axes, all passes over a row in one vector loop."""
+    """A kernel with grid and lanes over the outer axes, and all passes over a row in one vector loop."""
 
     def build(self) -> RegionKernel:
         self.starts: dict[str, Alloc] = {}
@@ -53,7 +53,7 @@ class Lanes(Row):
 
     @property
     def _lane(self) -> int:
-        """The joined axis that lanes walk: the last that is not reduced."""
+        """The joined axis that is vectorized: the last one that is not reduced."""
         return max(k for k, reduced in enumerate(self.is_reduced) if not reduced)
 
     def _grid(self, body: Sequence[Statement]) -> list[Statement]:
@@ -76,7 +76,9 @@ class Lanes(Row):
         return [*before, *inside, *after]
 
     def _side_by_side(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
-        """A long loop that only sums, cut into several sums: what stands before it, itself, and behind it."""
+        """A long reduction loop split into several independent sums: the statements before it, the loops, and
+        those after it.
+        """
         folds = [s for s in loop.body if isinstance(s, Accumulate)]
         if self.schedule.sums == 1 or any(not isinstance(s, Let | Accumulate) for s in loop.body):
             return [], [loop], []

@@ -1,4 +1,4 @@
-"""What schedules may use of a target."""
+"""Limits that a target sets for schedules."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes beyond which a schedule would not pay, or not fit.
+    """Limits beyond which a schedule would not pay, or not fit.
 
-    Regions: ``nodes`` (beyond, a kernel's text grows and nothing is gained) and ``operands`` (each is a
-    pointer in a register or on the stack). ``memory``: where buffers may lie.
+    For regions: ``nodes`` (larger kernels gain nothing) and ``operands`` (each is a pointer in a register or
+    on the stack). ``memory``: the memory levels that buffers can use.
     """
 
     memory: frozenset[Level]
@@ -19,32 +19,35 @@ class Limits:
     operands: int
 
     column_block: int
-    """Columns whose accumulators stay in the cache. Shorter rows are read whole, since memory is fastest
-    without gaps."""
+    """Columns whose accumulators stay in the cache. Shorter rows are read whole, as contiguous reads are
+    fastest.
+    """
     column_step: int
-    """Longer rows are cut into blocks of nearly the same size: a multiple of this."""
+    """Longer rows are split into blocks of nearly equal size, multiples of this."""
     jam: int
-    """Short rows with reductions that are computed side by side."""
+    """Short rows with reductions that are computed together (unroll-and-jam)."""
     jam_row: int
-    """Elements of a row up to which it is short: it would wait for its own sums."""
+    """Rows up to this many elements are short: the latency of their sums dominates."""
     short_axis: int
-    """Where the innermost axis is no longer, the loop over rows is inside that over lanes: what is the same
-    for all rows, such as the scale of each channel, stays in registers."""
+    """Up to this size of the innermost axis, the row loop is inside the vector loop: values that are equal
+    for all rows, such as a scale per channel, stay in registers.
+    """
     row_block: int
     """Such rows per unit of work."""
 
     lane_row: int
-    """Elements of a row up to which strided loads cost less than sums over lanes; half of them if of 8
-    bytes."""
+    """Up to this many elements per row, strided loads cost less than horizontal sums; half as many for 8-byte
+    elements.
+    """
     lane_columns: int
-    """Columns that one vector holds."""
+    """Columns that fit in one vector."""
     register_row: int
-    """Elements of a row up to which costly values stay in registers, or in the stack."""
+    """Up to this many elements per row, costly values stay in registers or on the stack."""
     cache_ways: int
-    """Rows at the same place of a page that the first-level cache holds."""
+    """Associativity of the L1 cache: rows that it holds at the same page offset."""
     page: int
-    """Elements of a page: rows that are so many apart share a set of the cache."""
+    """Elements of a page: rows at this distance map to the same cache set."""
     lane_block: int
     """Lanes per unit of work."""
     lane_sums: int
-    """Sums of one lane that are folded side by side: each waits for the latency of an addition."""
+    """Independent partial sums per lane, which hide the latency of additions."""

@@ -1,5 +1,5 @@
-"""Nodes of a region that move elements. None of them is computed: loads and stores of their neighbours have
-other addresses.
+"""Nodes of a region that move elements. They compute nothing: they change the addresses of neighbouring loads
+and stores.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from graphwright.loop_nests.rolls import roll
 
 
 def is_move(node: Node) -> bool:
-    """Whether ``node`` only moves elements, beyond showing them under another shape."""
+    """Whether ``node`` moves elements, and is not just a view."""
     return isinstance(node.op, MovesAxes | JoinsOperands)
 
 
 def show(nest: Nest, node: Node) -> None:
-    """Note that the output of ``node`` shows its operand in another shape or order."""
+    """Note that the output of ``node`` is its operand with another shape or axis order."""
     value = node.operand(0)
     nest.show(node.output, value)
     if value in nest.phases:
@@ -30,7 +30,7 @@ def show(nest: Nest, node: Node) -> None:
 
 
 def move(nest: Nest, node: Node) -> None:
-    """Add a permutation, a cut or a roll. Raises NotOneNest."""
+    """Add a permutation, a slice or a roll. Raises NotOneNest."""
     assert isinstance(node.op, MovesAxes)
     along = node.op.moved_axes(node)
     if isinstance(along, str):
@@ -50,7 +50,7 @@ def _is_whole(node: Node, axis: int, along: Along) -> bool:
 
 
 def _cut(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> None:
-    """The output is a part of an operand from outside: the axes that are cut are new ones."""
+    """The output is a slice of an outer operand: sliced axes become new ones."""
     value = node.operand(0)
     operand, terms = _seen(nest, value)
     made: list[tuple[Axis, ...]] = []
@@ -60,7 +60,7 @@ def _cut(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> None:
             made.append(run)
             continue
         if any(set(nest.axes.resolve(p.axes)) & set(run) for p in nest.phases.get(value, ())):
-            raise NotOneNest(Code.MOVED, "it cuts an axis that was rolled")
+            raise NotOneNest(Code.MOVED, "it slices a rolled axis")
         fresh = () if size == 1 else (nest.axes.new(size),)
         terms = with_run(nest, terms, run, Term(fresh, 1, each.start, each.step))
         made.append(fresh)
@@ -72,10 +72,10 @@ def _cut(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> None:
 
 
 def _seen(nest: Nest, value: Value) -> tuple[Value, tuple[Term, ...]]:
-    """The operand from outside that ``value`` shows, and where its elements are."""
+    """The outer operand that ``value`` is a view of, and the address of its elements."""
     source = nest.source_of(value)
     if source is None:
-        raise NotOneNest(Code.MOVED, "it cuts a value that the region computes")
+        raise NotOneNest(Code.MOVED, "it slices a value that the region computes")
     if source in nest.windows:
         return nest.windows[source].operand, nest.windows[source].terms
     return source, (Term(nest.axes_of(nest.reads[source]), 1),)

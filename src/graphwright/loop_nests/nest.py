@@ -1,8 +1,8 @@
-"""What the loop analysis finds of a region: how the dims of each value lie on one system of axes.
+"""The result of the loop analysis of a region: how the dims of each value map to common axes.
 
-Operands may be read in part (:class:`Window`), and values may be rolled along an axis (:class:`Phase`). A
-region is one loop nest exactly if this succeeds: every dim of every value is then a product of axes of one
-common domain.
+Operands can be read in part (:class:`Window`), and values can be rolled along an axis (:class:`Phase`). A
+region is one loop nest exactly if the analysis succeeds: every dim of every value is then a product of axes
+of one domain.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class Phase:
-    """Where a value is rolled along an axis: at index ``i`` of ``axes``, taken as one, the loops are at its
-    element ``i + start``, modulo ``size``."""
+    """A value that is rolled along an axis: at index ``i`` of ``axes``, taken as one axis, the loops access
+    its element ``i + start``, modulo ``size``.
+    """
 
     axes: tuple[Axis, ...]
     start: int
@@ -28,7 +29,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Window:
-    """A value that is part of ``operand``, an operand from outside: the addresses of its elements."""
+    """A value that is a part of the outer operand ``operand``: the addresses of its elements."""
 
     operand: Value
     terms: tuple[Term, ...]
@@ -38,12 +39,12 @@ class Window:
 class Nest:
     """The analysis of a set of nodes.
 
-    ``places``: where each value made by the nodes lies. ``reads``: where each operand from outside lies.
-    ``windows``: values that are parts of operands. ``sources``: the operand or window that a view shows.
-    ``direct``: those of operands and windows that something computes with. ``partial``: values that may lack
-    axes, since they are loaded, or cheap to compute again. ``phases``: of the values that are rolled.
-    ``parts``: axes that count the operands of a concatenation. ``folded``: the axes that each reduction
-    folds; none where they are all of size 1. ``reduced``: those of all that fold any.
+    ``places``: the axes of each value that the nodes compute. ``reads``: the axes of each outer operand.
+    ``windows``: values that are parts of operands. ``sources``: the operand or window that a view refers to.
+    ``direct``: operands and windows that a node computes with. ``partial``: values that may lack axes, as
+    they are loaded or cheap to recompute. ``phases``: rolls of values. ``parts``: axes that number the
+    operands of a concatenation. ``folded``: the axes that each reduction reduces, empty if all have size 1.
+    ``reduced``: the common reduced axes.
     """
 
     axes: AxisSystem = field(default_factory=AxisSystem)
@@ -61,11 +62,13 @@ class Nest:
 
     @property
     def walked(self) -> dict[Value, Place]:
-        """Where values lie that the loops walk: those made here, and operands that are read directly."""
+        """The axes of all values that the loops access: computed ones, and operands that are
+        read directly.
+        """
         return {**self.places, **{v: self.reads[v] for v in self.direct if v in self.reads}}
 
     def copy(self) -> Nest:
-        """The same, to be extended apart."""
+        """An independent copy."""
         return Nest(
             self.axes.copy(), self.places.copy(), self.reads.copy(), self.direct.copy(), self.windows.copy(),
             self.sources.copy(), self.partial.copy(), self.phases.copy(), self.parts.copy(),
@@ -73,25 +76,25 @@ class Nest:
         )  # fmt: skip
 
     def source_of(self, value: Value) -> Value | None:
-        """The operand or window that ``value`` shows; None where the region computes it."""
+        """The operand or window that ``value`` refers to; None if the region computes it."""
         source = self.sources.get(value, value)
         return source if source in self.reads or source in self.windows else None
 
     def show(self, output: Value, value: Value) -> None:
-        """Note that ``output`` shows ``value`` in another shape or order."""
+        """Note that ``output`` is ``value`` with another shape or axis order."""
         source = self.source_of(value)
         if source is not None:
             self.sources[output] = source
             self.partial[output] = None
 
     def read_directly(self, value: Value) -> None:
-        """Note that something computes with ``value``: what it shows is loaded."""
+        """Note that a node computes with ``value``, so that its source is loaded."""
         source = self.source_of(value)
         if source is not None:
             self.direct[source] = None
 
     def place_of(self, value: Value) -> Place:
-        """Where ``value`` lies, on axes of its own if it was not known before."""
+        """The axes of ``value``; new ones if it is an operand that is seen for the first time."""
         if value in self.places:
             return self.places[value]
         if value not in self.reads:

@@ -1,4 +1,4 @@
-"""Values that are rolled along an axis: loads and stores of their neighbours wrap around its end."""
+"""Rolled values: neighbouring loads and stores wrap around the end of an axis."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphwright.loop_nests.nest import Nest, Phase
 
 
 def roll(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> Place:
-    """The place of a value that is rolled. The loops are at its own elements from then on, and all values
-    that were there before are rolled the other way; unless these lie in memory in another order.
+    """The axes of a rolled value. From then on the loops iterate over its elements, and earlier values are
+    rolled in the opposite direction, unless their elements have another order in memory.
     """
     value, output = node.operand(0), node.output
     made, phases = list(place), list(nest.phases.get(value, ()))
@@ -25,7 +25,7 @@ def roll(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> Place:
             continue
         run, start, made[k] = _rolled_run(nest, output.type.dims[k], each.start, place[k])
         if set(run) & set(nest.axes.resolve(tuple(nest.parts))):
-            raise NotOneNest(Code.MOVED, "it rolls an axis along which values are joined")
+            raise NotOneNest(Code.MOVED, "it rolls an axis along which values are concatenated")
         old, size = _phase(nest, value, run), nest.axes.extent(run)
         phases = [p for p in phases if nest.axes.resolve(p.axes) != run]
         if _lies_in_order(nest, value, run):
@@ -39,7 +39,7 @@ def roll(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> Place:
 
 
 def _lies_in_order(nest: Nest, value: Value, run: tuple[Axis, ...]) -> bool:
-    """Whether elements along ``run`` lie at one step, where ``value`` shows an operand."""
+    """Whether elements along ``run`` have a constant stride, if ``value`` refers to an operand."""
     source = nest.source_of(value)
     if source is None:
         return True
@@ -55,7 +55,9 @@ def _wrapped(start: int, size: Dim) -> int:
 def _rolled_run(
     nest: Nest, size: Dim, start: int, place: tuple[Axis, ...]
 ) -> tuple[tuple[Axis, ...], int, tuple[Axis, ...]]:
-    """The axes that are rolled, by how much, and the axes of the dim: blocks that move together stay one."""
+    """The axes that are rolled, by how much, and the axes of the dim. Blocks that move together stay one
+    axis.
+    """
     step = math.gcd(size, start) if isinstance(size, int) else 1
     if step == 1 or not isinstance(size, int):
         run = nest.axes.resolve(place)
@@ -65,14 +67,14 @@ def _rolled_run(
 
 
 def _phase(nest: Nest, value: Value, run: Sequence[Axis]) -> int:
-    """By how much ``value`` is rolled along ``run``. Raises NotOneNest if it is so around a part of it."""
+    """The roll of ``value`` along ``run``. Raises NotOneNest if only a part of it is rolled."""
     start = 0
     for phase in nest.phases.get(value, ()):
         axes = nest.axes.resolve(phase.axes)
         if axes == tuple(run):
             start = phase.start
         elif set(axes) & set(run):
-            raise NotOneNest(Code.MOVED, "it rolls part of an axis that was rolled")
+            raise NotOneNest(Code.MOVED, "it rolls a part of a rolled axis")
     return start
 
 
@@ -83,7 +85,7 @@ def _roll_all(nest: Nest, run: tuple[Axis, ...], start: int) -> None:
         if not set(flat) & set(run):
             continue
         if not set(run) <= set(flat):
-            raise NotOneNest(Code.MOVED, "it rolls an axis of which another value has a part")
+            raise NotOneNest(Code.MOVED, "it rolls an axis that another value has in part")
         old = _phase(nest, value, run)
         others = [p for p in nest.phases.get(value, ()) if nest.axes.resolve(p.axes) != run]
         new = _wrapped(old + start, size)
@@ -91,8 +93,9 @@ def _roll_all(nest: Nest, run: tuple[Axis, ...], start: int) -> None:
 
 
 def unify_phases(nest: Nest, node: Node, fresh: Collection[Value]) -> None:
-    """Give the output of an elementwise node, and operands that are ``fresh``, the rolls of the others.
-    Raises NotOneNest if these differ."""
+    """Give the output of an elementwise node, and its ``fresh`` operands, the rolls of the other operands.
+    Raises NotOneNest if these differ.
+    """
     values = [value for value in node.inputs if value is not None]
     union = {nest.axes.resolve(phase.axes): phase for value in values for phase in nest.phases.get(value, ())}
     for value in (*values, node.output):
@@ -100,10 +103,10 @@ def unify_phases(nest: Nest, node: Node, fresh: Collection[Value]) -> None:
         found = [phase for run, phase in union.items() if flat & set(run)]
         if value is node.output or value in fresh:
             if any(not set(nest.axes.resolve(p.axes)) <= flat for p in found):
-                raise NotOneNest(Code.MOVED, "an operand has a part of an axis that was rolled")
+                raise NotOneNest(Code.MOVED, "an operand has only a part of a rolled axis")
             nest.phases[value] = tuple(found)
         elif _rolls(nest, found) != _rolls(nest, nest.phases.get(value, ())):
-            raise NotOneNest(Code.MOVED, "two operands are rolled differently along one axis")
+            raise NotOneNest(Code.MOVED, "two operands are rolled differently along an axis")
 
 
 def _rolls(nest: Nest, phases: Sequence[Phase]) -> set[tuple[tuple[Axis, ...], int]]:
@@ -111,9 +114,11 @@ def _rolls(nest: Nest, phases: Sequence[Phase]) -> set[tuple[tuple[Axis, ...], i
 
 
 def keep_phases(nest: Nest, node: Node, folded: Collection[Axis]) -> None:
-    """Give the result of a reduction the rolls of its operand. Raises NotOneNest if it folds one."""
+    """Give the result of a reduction the rolls of its operand. Raises NotOneNest if it reduces
+    a rolled axis.
+    """
     phases = nest.phases.get(node.operand(0), ())
     if any(set(nest.axes.resolve(phase.axes)) & set(folded) for phase in phases):
-        raise NotOneNest(Code.MOVED, "it reduces over an axis that was rolled")
+        raise NotOneNest(Code.MOVED, "it reduces a rolled axis")
     if phases:
         nest.phases[node.output] = phases

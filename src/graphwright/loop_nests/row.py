@@ -1,8 +1,8 @@
-"""A region as a kernel of its own: a grid over the outer axes, and stages between the reductions of a row.
+"""Row kernels: a grid over the outer axes, and stages between the reductions of a row.
 
-Reductions cut the work into stages: a stage computes what the reductions so far allow, in one pass over the
-reduced axes. Values that are costly to compute and needed again in a later stage are kept in a row buffer;
-cheap ones are computed again, for the row is in the first-level cache by then.
+Reductions split the work into stages: a stage computes all that the previous reductions allow, in one pass
+over the reduced axes. Costly values that a later stage needs are kept in a row buffer; cheap ones are
+recomputed, as the row is in the L1 cache by then.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from graphwright.records import replace
 
 
 class Row(NestBuilder):
-    """A kernel of its own: grid over the outer axes, stages between reductions."""
+    """A kernel with a grid over the outer axes, and stages between reductions."""
 
     def build(self) -> RegionKernel:
-        """The kernel: for each stage what varies with rows alone, then a pass over the row."""
+        """The kernel: for each stage, what varies only with rows, then a pass over the row."""
         schedule = self.schedule
         self.loops.extents = [self.size(extent) for extent in schedule.axes]
         self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]
@@ -60,14 +60,15 @@ class Row(NestBuilder):
         for stage in range(self.stages.count):
             body += self._rows(stage)
             body += self._pass(stage)
-        rereads = bool(schedule.reduced)  # a later pass walks the row again
+        rereads = bool(schedule.reduced)  # a later pass reads the row again
         return replace(self.finish(self._grid(body)), rereads=rereads)
 
     # -- axes -----------------------------------------------------------------------------------------------
 
     def _name_axes(self) -> None:
-        """Index expressions of the joined axes; columns under a reduction, and short rows, are walked in
-        blocks."""
+        """Name the index of each joined axis. Columns under a reduction, and short rows, are processed in
+        blocks.
+        """
         last = len(self.loops.extents) - 1
         self.axis_names = [
             self.names.take("r" if reduced else "i" if k < last else "v")
@@ -87,7 +88,7 @@ class Row(NestBuilder):
         self.lane_extent: Dim = self.inner_extents[last] if self.inner_extents else 1
 
     def _grid(self, body: Sequence[Statement]) -> list[Statement]:
-        """Wrap the parallel loops around ``body``."""
+        """Wrap ``body`` in the parallel loops."""
         last = len(self.loops.extents) - 1
         kept = [
             k for k, reduced in enumerate(self.is_reduced) if not reduced and k not in (last, self.blocked)
@@ -104,7 +105,7 @@ class Row(NestBuilder):
         return statements
 
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
-        """One pass over the reduced axes (and the lanes)."""
+        """One pass over the reduced axes and the vector axis."""
         statements = list(body)
         last = len(self.loops.extents) - 1
         if self.short:
@@ -120,7 +121,7 @@ class Row(NestBuilder):
         return statements
 
     def read(self, value: Value) -> Scalar:
-        """An operand; bound before the loop over short rows where these do not matter to it."""
+        """An operand; read before the loop over short rows if it does not depend on them."""
         scalar = super().read(value)
         if not self.short or isinstance(scalar, Const) or self.blocked in self.walks[value]:
             return scalar
@@ -131,7 +132,7 @@ class Row(NestBuilder):
     # -- stages ---------------------------------------------------------------------------------------------
 
     def _rows(self, stage: int) -> list[Statement]:
-        """Values of this stage that do not vary along the reduced axes."""
+        """Statements for values of this stage that do not vary along the reduced axes."""
         nodes = [
             n
             for n in self.stages.nodes
@@ -148,7 +149,7 @@ class Row(NestBuilder):
         allocations = [s for s in statements if isinstance(s, Alloc)]
         rest = tuple(s for s in statements if not isinstance(s, Alloc))
         last = len(self.loops.extents) - 1
-        self.bound = {}  # lets end with their loop; the rows are kept
+        self.bound = {}  # variables end with their loop; row buffers stay
         return [*allocations, Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, rest)]
 
     def _row_value(self, node: Node) -> list[Statement]:
@@ -175,7 +176,7 @@ class Row(NestBuilder):
         return (symbol(self.axis_names[-1]),) if self.columns else ()
 
     def _pass(self, stage: int) -> list[Statement]:
-        """One pass over the row: fold this stage's reductions, keep and store this stage's values."""
+        """One pass over the row: accumulate the reductions of this stage, keep and store its values."""
         reductions = [
             n for n in self.stages.nodes if self.stages.folds(n) and self.stages.pass_of(n) == stage
         ]
@@ -219,8 +220,9 @@ class Row(NestBuilder):
         return Alloc(buffer, folding(node.op).identity(dtype))
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
-        """Where ``value`` waits for its later use: in a result's own place where that fits, which is then in
-        the cache when the result is stored."""
+        """The buffer of ``value`` until its later use: the memory of a result if possible, which is then in
+        the cache when the result is stored.
+        """
         lent = next((v for v in self.region.outputs if self._may_hold(v, value, dtype)), None)
         if lent is None:
             buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
@@ -230,7 +232,7 @@ class Row(NestBuilder):
         return buffer
 
     def _may_hold(self, output: Value, value: Value, dtype: DType) -> bool:
-        """Whether ``value`` may lie in the memory of ``output`` until that is stored."""
+        """Whether ``value`` can use the memory of ``output`` until that is stored."""
         last = self.stages.of.get(output, 0)
         return (
             output.type.dtype == dtype
@@ -264,20 +266,20 @@ class Row(NestBuilder):
     def _operand(self, node: Node, position: int) -> Scalar:
         value = node.inputs[position]
         if value is None:
-            raise ValueError(f"{node.place}: an absent operand in a fused region")
+            raise ValueError(f"{node.place}: a node of a fused region has an absent operand")
         if value not in self.stages.of:
             return self.read(value)
         return self._value(value)
 
     def _value(self, value: Value) -> Scalar:
-        """A value of the region in the current loops: bound already, kept from before, or computed here."""
+        """A value of the region in the current loops: already bound, kept in a buffer, or computed here."""
         if value in self.bound:
             return self.bound[value]
         if value in self.kept:
             return Load(self.kept[value], self._kept_index(value))
         node = value.producer
         if node is None:
-            raise ValueError(f"{value!r} is not made in the region")
+            raise ValueError(f"{value!r} is not computed in the region")
         if self.is_loaded(value):
             return self.read(value)
         scalar = self.scalar(node, [self._operand(node, p) for p in range(len(node.inputs))])

@@ -1,4 +1,4 @@
-"""Chooses how the loops of a region are arranged, within the limits of a target."""
+"""Chooses the loop structure of a region, within the limits of a target."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from graphwright.records import replace
 
 
 def schedule_of(region: Graph, limits: Limits) -> Schedule:
-    """The schedule of ``region``, as its values lie in memory. Raises NotOneNest.
+    """The schedule of ``region`` for the layouts of its values. Raises NotOneNest.
 
-    That of an epilogue has all axes that the analysis found: the contraction's kernel says which it joins.
+    The schedule of an epilogue has all axes that the analysis found: the kernel of the contraction determines
+    which it joins.
     """
     body = [n for n in region if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits]
     nest = analyse(body)
@@ -37,7 +38,7 @@ def schedule_of(region: Graph, limits: Limits) -> Schedule:
 
 
 def _joined(region: Graph, nest: Nest) -> list[tuple[Axis, ...]]:
-    """The axes of ``nest``, those that every value walks together as one."""
+    """The axes of ``nest``, with those joined that every value accesses together."""
     reduced = set(nest.reduced)
     walks = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
     if nest.windows or nest.phases:
@@ -62,14 +63,14 @@ def _over(region: Graph, nest: Nest, groups: Sequence[tuple[Axis, ...]]) -> Sche
 
 
 def _positions(axes: Sequence[Axis], position: Mapping[Axis, int]) -> tuple[int, ...]:
-    """Each joined axis once. Those of an operand of which only parts are read are not all walked."""
+    """The joined axes, each once. Axes of an operand that is only read in part may be missing."""
     return tuple(dict.fromkeys(position[axis] for axis in axes if axis in position))
 
 
 def _accesses(
     region: Graph, nest: Nest, values: Sequence[Value], position: Mapping[Axis, int]
 ) -> tuple[Access, ...]:
-    """Where windows are loaded, and rolled values loaded or stored."""
+    """The addresses of windows that are loaded, and of rolled values that are loaded or stored."""
     made = []
     for number, value in enumerate(values):
         lies = value in nest.direct or value in region.outputs
@@ -82,7 +83,7 @@ def _accesses(
 
 
 def _rows(whole: Schedule, limits: Limits) -> Schedule:
-    """Lanes along the innermost axis."""
+    """A schedule vectorized along the innermost axis."""
     if not whole.axes or not whole.reduced:
         short = len(whole.axes) > 1 and _at_most(whole.axes[-1], limits.short_axis)
         if short:
@@ -97,7 +98,9 @@ def _rows(whole: Schedule, limits: Limits) -> Schedule:
 
 
 def _may_jam(whole: Schedule, limits: Limits) -> bool:
-    """Whether rows go some at a time: each is short, and they divide the innermost axis of the grid."""
+    """Whether rows can be unrolled and jammed: they are short, and their number divides the innermost grid
+    axis.
+    """
     grid = [extent for k, extent in enumerate(whole.axes) if k not in whole.reduced]
     return bool(grid) and grid[-1] % limits.jam == 0 and _at_most(_length(whole), limits.jam_row)
 
@@ -112,7 +115,7 @@ def _column_block(columns: Dim, limits: Limits) -> int:
 
 
 def _lanes(whole: Schedule, limits: Limits) -> Schedule:
-    """A row a lane."""
+    """A schedule with one row per lane."""
     last = whole.axes[whole.reduced[-1]]
     return replace(
         whole,
@@ -138,13 +141,13 @@ def _fits_lanes(whole: Schedule, is_wide: bool, limits: Limits) -> bool:
 
 
 def _streams(length: Dim, columns: Dim, limits: Limits) -> bool:
-    """Whether all rows of a block may be read at a time: they share no set of the cache, or are few."""
+    """Whether all rows of a block can be read at a time: they map to different cache sets, or are few."""
     apart = isinstance(columns, int) and columns % limits.page != 0
     return _at_most(length, limits.cache_ways) or apart
 
 
 def _is_wide(region: Graph) -> bool:
-    """Whether some value has elements of 8 bytes, which would halve the vectors of the others."""
+    """Whether a value has 8-byte elements, which halves the vector length of the others."""
     return any(value.type.dtype.bits == 64 for value in region_values(region))
 
 

@@ -1,4 +1,4 @@
-"""Passes over a row: when each value of a region can be had, and what is kept from one pass for the next."""
+"""Passes over a row: in which pass each value of a region is available, and what is kept for later passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from graphwright.loop_nests.builder import weight_of_node
 
 
 class Stages:
-    """The stages of a region: a reduction's result can be had one stage after the pass that folds it."""
+    """The stages of a region. The result of a reduction is available one stage after the pass that computes
+    it.
+    """
 
     def __init__(
         self,
@@ -23,7 +25,7 @@ class Stages:
     ) -> None:
         self.nodes = _needed(region, is_loaded)
         self.of: dict[Value, int] = {}
-        """The pass in which each value can be had."""
+        """The stage in which each value is available."""
         self._walks, self._reduced = walks, set(schedule.reduced)
         for node in self.nodes:
             stage = max((self.of.get(v, 0) for v in node.inputs if v is not None), default=0)
@@ -31,11 +33,11 @@ class Stages:
 
     @property
     def count(self) -> int:
-        """How many stages there are."""
+        """Number of stages."""
         return 1 + max(self.of.values(), default=0)
 
     def folds(self, node: Node) -> bool:
-        """Whether ``node`` is a reduction over axes of the loop."""
+        """Whether ``node`` reduces axes of the loops."""
         is_reduction = Trait.REDUCTION in node.op.traits
         return is_reduction and self._walks[node.operand(0)] != self._walks[node.output]
 
@@ -44,11 +46,11 @@ class Stages:
         return bool(self._reduced) and not self._reduced & set(self._walks[value])
 
     def pass_of(self, node: Node) -> int:
-        """The pass in which ``node`` itself is computed."""
+        """The pass in which ``node`` is computed."""
         return self.of[node.output] - self.folds(node)
 
     def kept(self) -> set[Value]:
-        """Values that vary along the row, cost more than a load, and are wanted in a later pass."""
+        """Values that vary along the row, cost more than a load, and are needed in a later pass."""
         kept = set()
         for node in self.nodes:
             value = node.output
@@ -59,7 +61,7 @@ class Stages:
         return kept
 
     def users(self, value: Value, kept: Collection[Value]) -> list[Node]:
-        """Nodes that need ``value``, also through cheap ones that are computed again: those not ``kept``."""
+        """Nodes that need ``value``, also through recomputed values, which are not in ``kept``."""
         users = self._users(value)
         again = [n for n in users if n.output not in kept and not self.is_row(n.output)]
         return [*users, *(user for node in again for user in self.users(node.output, kept))]
@@ -69,7 +71,9 @@ class Stages:
 
 
 def _needed(region: Graph, is_loaded: Callable[[Value], bool]) -> list[Node]:
-    """The nodes whose results are computed or loaded, not those that these are cut out of."""
+    """The nodes whose results are computed or loaded, without those that only loaded parts are
+    sliced from.
+    """
     wanted, found = set(region.outputs), []
     for node in reversed(list(region)):
         if isinstance(node.op, Constant) or not wanted & {*node.outputs}:
@@ -81,7 +85,7 @@ def _needed(region: Graph, is_loaded: Callable[[Value], bool]) -> list[Node]:
 
 
 def _is_costly(node: Node) -> bool:
-    """Whether the expression of ``node`` holds a function worth keeping the result of."""
+    """Whether the expression of ``node`` contains a costly function."""
     if Trait.VIEW in node.op.traits or Trait.REDUCTION in node.op.traits:
         return False
     return weight_of_node(node) >= 50

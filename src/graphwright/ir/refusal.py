@@ -93,7 +93,7 @@ class Code(enum.StrEnum):
     )  # fmt: skip
     EPILOGUE_DTYPE = "FUSE_EPILOGUE_DTYPE", "contractions of this element type have no epilogue"
     EPILOGUE_REDUCTION = (
-        "FUSE_EPILOGUE_REDUCTION", "a reduction needs whole rows, but the contraction writes tiles",
+        "FUSE_EPILOGUE_REDUCTION", "a reduction needs whole rows, but the contraction stores tiles",
     )  # fmt: skip
     EPILOGUE_UNREAD = "FUSE_EPILOGUE_UNREAD", "the epilogue does not read the contraction's result"
     EPILOGUE_SHAPE = (
@@ -179,8 +179,9 @@ class Code(enum.StrEnum):
     )
     ATTENTION_HINT = "FUSE_ATTENTION_HINT", *_KEPT_APART
     ATTENTION_LAYOUT = (
-        "FUSE_ATTENTION_LAYOUT", "the attention kernel can read no operand in its current layout",
-    )  # fmt: skip
+        "FUSE_ATTENTION_LAYOUT",
+        "no operand of the attention has a transpose, scale or repeat that the kernel absorbs",
+    )
 
     # ---- a scale per channel before a convolution
     SCALE_WINDOW = (

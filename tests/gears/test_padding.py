@@ -220,9 +220,9 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "backwards": (one("Slice", ["N", 3], ints(-1), ints(-(2**62)), ints(0), ints(-1)), "Slice: it counts"),
     "merged": (
         chain([2, "N"], node("Reshape", ["x", "s"], ["y"], name="it"), s=ints(-1)),
-        "[2, N] becomes [2*N]",
+        "it reshapes a padded axis: [2, N] to [2*N]",
     ),
-    "flattened": (one("Flatten", ["N", 3, "M"], axis=1), "[N, 3, M] becomes"),
+    "flattened": (one("Flatten", ["N", 3, "M"], axis=1), "[N, 3, M] to"),
     "indices along": (one("Gather", ["N", 3], (INT64, [2]), axis=0), "Gather: its indices may count"),
     "padded at the end": (one("Pad", ["N", 3], ints(0, 0, 1, 0)), "Pad: it pads the end of axis 0"),
     "sums from the end": (one("CumSum", ["N", 3], np.array(0), reverse=1), "CumSum: it runs from the end"),
@@ -242,7 +242,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
             node("Cast", ["s"], ["f"], to=FLOAT),
             node("Mul", ["x", "f"], ["y"], name="it"),
         ),
-        "Shape: there is no rule",
+        "Shape: there is no padding rule",
     ),
     "sizes of elements": (
         one("NonZero", ["N", 2]),
@@ -254,7 +254,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
             {"x": (FLOAT, ["N", 2]), "i": (INT64, [])},
             {"y": (FLOAT, None)},
         ),
-        "SequenceConstruct: there is no rule",
+        "SequenceConstruct: there is no padding rule",
     ),
     "a loop that mixes rows": (
         repeated(node("CumSum", ["c", "axis"], ["d"], reverse=1), axis=np.array(0)),

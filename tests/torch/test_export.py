@@ -98,8 +98,8 @@ print(list(made), type(made["pair"]).__name__, int(calls), nothing, three, model
     "arguments, named, message",
     [
         ((IDS,), {"mask": MASK}, "cache is missing"),
-        ((IDS, {"k": 1}), {"mask": MASK}, r"cache.k is a list of 1, not int"),
-        ((IDS, {"k": []}), {"mask": MASK}, r"cache.k is a list of 1, not of 0"),
+        ((IDS, {"k": 1}), {"mask": MASK}, r"cache.k must be a list of 1, not int"),
+        ((IDS, {"k": []}), {"mask": MASK}, r"cache.k must be a list of 1, not of 0"),
         ((IDS, {"q": [1]}), {"mask": MASK}, r"cache.k is missing"),
         ((IDS, CACHE, 2.0, MASK), {}, "4 arguments by position, at most 3"),
         ((IDS, CACHE, 3.0), {"mask": MASK}, "scale was 2.0 when the model was exported"),
@@ -156,7 +156,7 @@ def test_numbers_objects_and_arguments_without_names_of_their_own() -> None:
     made = model(x, x, count=7, z=np.zeros(2, np.float32))
     assert made["rows"] == 5 and type(made["rows"]) is int and made["extra"] is None
     close(made["sums"], x * 8)
-    with pytest.raises(gw.FeedError, match="count is a number"):
+    with pytest.raises(gw.FeedError, match="count must be a number"):
         model(x, x, count=1.5, z=torch.ones(2))
     with pytest.raises(gw.FeedError, match="9"):
         model(torch.ones(10, 2), torch.ones(10, 2), count=7, z=torch.ones(2))
@@ -199,7 +199,7 @@ def test_chosen_outputs_and_constants_change_what_a_call_takes_and_gives() -> No
     module = Containers().eval()
     model = gw.compile(module, (IDS, CACHE), {"mask": MASK}, constants={"mask": MASK.numpy()})
     close(model(IDS, CACHE), module(IDS, CACHE, mask=MASK))
-    with pytest.raises(gw.FeedError, match="mask is a constant of this model"):
+    with pytest.raises(gw.FeedError, match="mask is a constant in this model"):
         model(IDS, CACHE, mask=MASK)
     chosen = gw.compile(module, (IDS, CACHE), {"mask": MASK}, outputs=["logits"])
     (logits,) = chosen(IDS, torch.ones(4), MASK)
@@ -349,7 +349,7 @@ def test_files_of_programs_are_compiled_run_and_checked(tmp_path: Path) -> None:
     model = gw.compile(file)
     x = torch.randn(5, 4)
     close(model(x, {"scale": scale}), module(x, {"scale": scale}))
-    with pytest.raises(gw.PackageError, match="made from this file"):
+    with pytest.raises(gw.PackageError, match="overwrite the file that the model was made from"):
         model.save(file)
     shapes = ["--shape", "x:3,4"]
     assert run_command("compile", str(file), "-o", str(tmp_path / "m.om")).startswith("wrote")

@@ -35,7 +35,7 @@ class Gears:
     in order (``combine="zip"``) or combined in all ways ("product"). ``batch``: sizes of dynamic first axes.
     ``image``: heights and widths of images, inputs of rank 4. Options given together are combined in all
     ways. ``between``: other shapes are an error, are padded to the next larger gear ("pad"; rejected if
-    padding would change results), or run on a program with dynamic sizes ("dynamic").
+    padding would change results), or run on a program with dynamic dimensions ("dynamic").
 
     Raises OptionError for unknown values of ``combine`` and ``between``.
     """

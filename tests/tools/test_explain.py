@@ -71,8 +71,8 @@ def test_the_summary(folder: Path) -> None:
         "bytes edits rule or code the largest",
         "saved 1.0 KiB 1 rule epilogue product -> relu, 1.0 KiB",
         "saved 576 B 1 rule row sum -> div, 576 B",
-        "missed 1.5 KiB 2 FUSE_EPILOGUE_REDUCTION relu -> div, 1.0 KiB: a reduction needs whole rows, but the "
-        "contraction stores tiles",
+        "missed 1.5 KiB 2 FUSE_EPILOGUE_REDUCTION relu -> div, 1.0 KiB: a reduction needs whole rows, but "
+        "the contraction stores tiles",
         "missed 1.0 KiB 1 FUSE_PROLOGUE div -> last, 1.0 KiB: MatMul computes no operand",
     ]
     assert said(folder / "m.onnx") == text

@@ -34,7 +34,7 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
     shapes of a gear or cannot be padded.
     """
     if module.updates():
-        hint = "use dynamic sizes: one program runs them all"
+        hint = "use dynamic dimensions: one program runs them all"
         raise OptionError(Diagnostic("gears", "a model with states does not support gears", hint=hint))
     rows = gears.rows(module.main)
     _set_ranks(module, rows[0])

@@ -25,7 +25,7 @@ SIZE_FORMS: Final = (
 
 @dataclass(frozen=True)
 class Dim:
-    """A dynamic size: its name, inclusive bounds, and divisor.
+    """A dynamic dimension: its name, inclusive bounds, and divisor.
 
     Sizes with the same name are equal; without a name, the size keeps the name from the model. ``high`` None
     is unbounded. Raises FeedError if no size satisfies the bounds.
@@ -93,7 +93,7 @@ def span_text(low: int, high: int | None, multiple: int = 1) -> str:
 
 
 def read_size(given: Size) -> int | Dim | None:
-    """A number, a dynamic size, or None for the size of the model. Raises FeedError."""
+    """A number, a dynamic dimension, or None for the size of the model. Raises FeedError."""
     if given is None or isinstance(given, Dim):
         return given
     if isinstance(given, str):

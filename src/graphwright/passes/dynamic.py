@@ -22,7 +22,7 @@ MOST_LINES = 100
 
 
 def what_stays_dynamic(module: Module) -> list[str]:
-    """One line per dynamic size, rank or shape operand, those of inputs first. Empty for a static module."""
+    """One line per dynamic dimension, rank or shape operand, inputs first. Empty for a static module."""
     lines = list(open_inputs(module.main))
     if _has_data_dependence(module):
         facts = _Facts()

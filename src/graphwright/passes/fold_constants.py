@@ -156,7 +156,7 @@ class _Folding:
     def _over_budget(self, node: Node, arrays: Sequence[Array | None], facts: Sequence[Fact]) -> str | None:
         """Why evaluating ``node`` would cost too much; None, after counting its cost, if it does not."""
         if not all(fact.type.is_static for fact in facts):
-            return "an output has a dynamic size"
+            return "an output has a dynamic dimension"
         given = sum(array.nbytes for array in arrays if array is not None)
         made = sum(_bytes(fact.type) for fact in facts)
         if made > self.limits.max_bytes and made > given:

@@ -96,7 +96,7 @@ PRODUCT = (
     ("nodes", "code", "why"),
     [
         ("ab", Code.PROLOGUE, "MatMul computes no operand"),
-        ("bc", Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, but the contraction stores tiles"),
+        ("bc", Code.EPILOGUE_REDUCTION, "a reduction needs whole rows; the contraction stores tiles"),
         ("bd", Code.PROLOGUE, "MatMul computes no operand"),
         ("ae", Code.NOT_NEIGHBOURS, "neither reads the other's result"),
     ],

@@ -71,8 +71,8 @@ def test_the_summary(folder: Path) -> None:
         "bytes edits rule or code the largest",
         "saved 1.0 KiB 1 rule epilogue product -> relu, 1.0 KiB",
         "saved 576 B 1 rule row sum -> div, 576 B",
-        "missed 1.5 KiB 2 FUSE_EPILOGUE_REDUCTION relu -> div, 1.0 KiB: a reduction needs whole rows, but "
-        "the contraction stores tiles",
+        "missed 1.5 KiB 2 FUSE_EPILOGUE_REDUCTION relu -> div, 1.0 KiB: a reduction needs whole rows; the "
+        "contraction stores tiles",
         "missed 1.0 KiB 1 FUSE_PROLOGUE div -> last, 1.0 KiB: MatMul computes no operand",
     ]
     assert said(folder / "m.onnx") == text
@@ -83,9 +83,8 @@ def test_why_not(folder: Path) -> None:
     assert said(package, "--why-not", "product", "relu") == "one kernel computes both: product + relu\n"
     reduction = said(package, "--why-not", "relu", "sum")
     assert reduction.splitlines() == [
-        "relu -> sum: a reduction needs whole rows, but the contraction stores tiles "
-        "[FUSE_EPILOGUE_REDUCTION]",
-        "  a reduction needs whole rows, but the contraction stores tiles",
+        "relu -> sum: a reduction needs whole rows; the contraction stores tiles [FUSE_EPILOGUE_REDUCTION]",
+        "  a reduction needs whole rows; the contraction stores tiles",
         "  a merge would save 512 B in a run",
     ]
     assert said(package, "--why-not", "sum", "relu") == reduction

@@ -18,9 +18,7 @@ def epilogue_refusal(anchor: Node, rest: Sequence[Node], nest: Nest) -> Refusal 
         why = "only contractions of f32 or 8-bit integers support epilogues"
         return Refusal(Code.EPILOGUE_DTYPE, why)
     if any(Trait.REDUCTION in n.op.traits for n in rest):
-        return Refusal(
-            Code.EPILOGUE_REDUCTION, "a reduction needs whole rows, but the contraction stores tiles"
-        )
+        return Refusal(Code.EPILOGUE_REDUCTION, "a reduction needs whole rows; the contraction stores tiles")
     if value not in nest.reads:
         return Refusal(Code.EPILOGUE_UNREAD, "the epilogue does not read the contraction's result")
     if nest.axes_of(nest.reads[value]) != nest.domain:

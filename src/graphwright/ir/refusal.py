@@ -93,7 +93,7 @@ class Code(enum.StrEnum):
     )  # fmt: skip
     EPILOGUE_DTYPE = "FUSE_EPILOGUE_DTYPE", "contractions of this element type have no epilogue"
     EPILOGUE_REDUCTION = (
-        "FUSE_EPILOGUE_REDUCTION", "a reduction needs whole rows, but the contraction stores tiles",
+        "FUSE_EPILOGUE_REDUCTION", "a reduction needs whole rows; the contraction stores tiles",
     )  # fmt: skip
     EPILOGUE_UNREAD = "FUSE_EPILOGUE_UNREAD", "the epilogue does not read the contraction's result"
     EPILOGUE_SHAPE = (

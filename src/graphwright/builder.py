@@ -110,7 +110,7 @@ class GraphBuilder:
         graph = self.module.main
         with located(f"{kind} {name!r}"):
             if not isinstance(name, str):
-                raise fault("input-name", f"a name is a text, not {type(name).__name__}")
+                raise fault("input-name", f"a name must be a str, not {type(name).__name__}")
             if not name or any(value.name == name for value in graph.inputs):
                 raise fault("input-name", f"{name!r} is empty or already taken")
             if isinstance(shape, str) or not isinstance(shape, Sequence):
@@ -394,7 +394,7 @@ def _size(given: Any, shape: Sequence[Any]) -> Dim:
         except SymbolError as error:
             raise fault("input-size", message + str(error), hint) from error
     if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        raise fault("input-size", f"{message}{given!r} is no size", hint)
+        raise fault("input-size", f"{message}{given!r} is not a size", hint)
     if given < 0:
         raise fault("input-size", f"{message}{given} is less than 0", hint)
     return int(given)

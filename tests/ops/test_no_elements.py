@@ -56,3 +56,23 @@ def test_rows_of_no_tokens() -> None:
     }  # fmt: skip
     for tokens in (np.zeros((3, 0), np.int64), np.array([[5, 6, 2]])):
         compare("TfIdfVectorizer", [tokens], attributes, opset=9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_means_of_no_elements_do_not_warn(device: str) -> None:
+    """As under ``python -W error``, where a warning ends the run."""
+    x, rows = np.zeros((2, 3, 0, 4), np.float32), np.zeros((3, 0), np.float32)
+    for op, given in (("GlobalAveragePool", x), ("MeanVarianceNormalization", x), ("LpNormalization", rows)):
+        dims = [f"n{axis}" for axis in range(given.ndim)]
+        (found,) = gw.compile(model(op, dims), options=Options(device=device))(given)
+        if op == "GlobalAveragePool":
+            assert found.shape == (2, 3, 1, 1)
+            assert np.isnan(found).all()
+        else:
+            np.testing.assert_array_equal(found, given)
+    b = gw.GraphBuilder()
+    y = b.layer_normalization(b.input("x", "f32", ("N", "M")), b.input("scale", "f32", ("M",)))
+    b.output("y", y[0] if isinstance(y, tuple) else y)
+    (found,) = b.compile(options=Options(device=device))(rows, np.zeros(0, np.float32))
+    assert found.shape == (3, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial, wraps
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -255,6 +256,12 @@ def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*arguments)
 
     return silent
+
+
+def mean_over(array: Array, axes: tuple[int, ...]) -> Array:
+    """The mean along ``axes``, which are kept; NaN of no elements, without the warning of NumPy's mean."""
+    total = array.sum(axis=axes, keepdims=True, dtype=array.dtype)
+    return np.asarray(total / array.dtype.type(prod(array.shape[axis] for axis in axes)))
 
 
 def widened(array: Array) -> Array:

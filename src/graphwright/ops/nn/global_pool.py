@@ -13,7 +13,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, In
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Pow
-from graphwright.ops.core.common import FLOATS, need_dtype, rank_of, simple
+from graphwright.ops.core.common import FLOATS, mean_over, need_dtype, quiet, rank_of, simple
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
 from graphwright.ops.core.unary import Abs
 from graphwright.ops.nn.interpolate import Interpolate
@@ -38,9 +38,9 @@ class GlobalAveragePool(Op):
     def infer(self, at: Inference, x: Fact) -> TensorType:
         return _infer(at, x)
 
+    @quiet
     def reference(self, x: Array) -> Array:
-        mean = np.mean(x, _spatial(x.ndim), dtype=accumulator(x), keepdims=True)
-        return np.asarray(mean).astype(x.dtype)
+        return mean_over(x.astype(accumulator(x), copy=False), _spatial(x.ndim)).astype(x.dtype)
 
     def decompose(self, b: Builder, x: Value) -> Any:
         return b(ReduceMean(_spatial(rank_of(x))), x)

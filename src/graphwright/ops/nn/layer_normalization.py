@@ -25,7 +25,16 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
-from graphwright.ops.core.common import FLOATS, like, need_broadcast, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.common import (
+    FLOATS,
+    like,
+    mean_over,
+    need_broadcast,
+    need_dtype,
+    quiet,
+    rank_of,
+    widened,
+)
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Reciprocal, Sqrt
@@ -98,7 +107,7 @@ class RMSNormalization(Op):
     @quiet
     def reference(self, x: Array, scale: Array) -> Array:
         wide = widened(x)
-        square = (wide * wide).mean(axis=_trailing(self.axis, x.ndim), keepdims=True, dtype=wide.dtype)
+        square = mean_over(wide * wide, _trailing(self.axis, x.ndim))
         normal = wide / np.sqrt(square + wide.dtype.type(self.epsilon))
         return like(like(like(normal, x), scale) * scale, scale)
 

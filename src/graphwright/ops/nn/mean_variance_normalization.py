@@ -16,6 +16,7 @@ from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import (
     FLOATS,
     like,
+    mean_over,
     need_dtype,
     positive_axes,
     quiet,
@@ -45,8 +46,8 @@ class MeanVarianceNormalization(Op):
     @quiet
     def reference(self, x: Array) -> Array:
         wide, axes = widened(x), positive_axes(self.axes, x.ndim)
-        centred = wide - wide.mean(axis=axes, keepdims=True)
-        deviation = np.sqrt((centred * centred).mean(axis=axes, keepdims=True))
+        centred = wide - mean_over(wide, axes)
+        deviation = np.sqrt(mean_over(centred * centred, axes))
         return like(centred / (deviation + wide.dtype.type(EPSILON)), x)
 
     def decompose(self, b: Builder, x: Value) -> Value:

@@ -10,7 +10,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference
 from graphwright.ops.core.binary import Add, Mul, Sub
-from graphwright.ops.core.common import FLOATS, need_dtype, widened
+from graphwright.ops.core.common import FLOATS, mean_over, need_dtype, widened
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.core.unsqueeze import Unsqueeze
@@ -58,8 +58,8 @@ def standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> t
 def standardize(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array, Array]:
     """:func:`standardized` in NumPy."""
     over = tuple(axes)
-    mean = x.mean(axis=over, keepdims=True, dtype=x.dtype)
+    mean = mean_over(x, over)
     centred = x - mean
-    variance = (centred * centred).mean(axis=over, keepdims=True, dtype=x.dtype)
+    variance = mean_over(centred * centred, over)
     inverse = np.asarray(1 / np.sqrt(variance + x.dtype.type(epsilon)), x.dtype)
     return centred * inverse, mean, inverse

@@ -369,3 +369,17 @@ class TestOut:
         assert (memory == 1).all()
         results = model.run({"x": x}, out={"y": memory[10:20], "z": memory[20:]})
         assert (results["y"] == -1).all() and (memory[10:20] == -1).all() and (memory[20:] == 1).all()
+
+
+def test_strings_are_read_from_each_of_numpy_s_types(options: Options, doubler: gw.Model) -> None:
+    """NumPy's strings of any length have no byte order to compare."""
+    spec = (TensorProto.STRING, ["N"])
+    copied = gw.compile(
+        onnx_model([helper.make_node("Identity", ["x"], ["y"])], {"x": spec}, {"y": spec}), options=options
+    )
+    for dtype in (object, "U3", ">U5", np.dtypes.StringDType()):
+        (found,) = copied(np.array(["abc", "", "é"], dtype))
+        assert found.dtype == object
+        assert found.tolist() == ["abc", "", "é"]
+    with pytest.raises(gw.GraphwrightError, match="input 'x' takes f32, not StringDType"):
+        doubler(np.array([["1"]], np.dtypes.StringDType()))

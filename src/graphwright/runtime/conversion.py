@@ -31,8 +31,9 @@ def read_array(given: Any, dtype: DType, what: str, hint: str = "") -> Array:
     except _FAULTS as error:
         message = f"{what} cannot be read as an array: {error}"
         raise FeedError(Diagnostic("feed-dtype", message, hint=hint)) from error
-    wanted = dtype.numpy
-    if array.dtype.newbyteorder("=") == wanted or (dtype is STRING and array.dtype.kind == "U"):
+    wanted, kind = dtype.numpy, array.dtype.kind
+    texts = dtype is STRING and kind in "TU"  # T: NumPy's strings of any length, which have no byte order
+    if texts or (kind != "T" and array.dtype.newbyteorder("=") == wanted):
         return array.astype(wanted, copy=False)
     if array.dtype.kind in "OSU" and not hasattr(given, "dtype"):  # no array: NumPy takes any object for one
         message = f"{what} takes {dtype}, not {type(given).__name__}"

@@ -325,6 +325,20 @@ def test_likely_sizes_run_as_one_program_and_others_as_several(tmp_path: Path) -
             run.run(None, {"x": x[:2], "z": z[:3], "m": weight})
 
 
+def test_a_model_has_one_form_where_a_second_one_does_not_pay() -> None:
+    """One operator makes no program, and one that is slower is left to ONNX Runtime."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[h] x, float[w] z) => (float[r] y) { y = Add (x, z) }"""
+    library = autofuse(SIZES, library=True).operator_library
+    assert library is not None
+    for fused in (
+        autofuse(onnx.parser.parse_model(text), library=True),
+        autofuse(SIZES, library=True, left={each.name: "slower" for each in library.operators}),
+    ):
+        assert fused.likely_sizes == []
+        assert not any(node.op_type == "If" for node in fused.model.proto.graph.node)
+
+
 def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None:
     """ONNX Runtime runs If, Loop and NonZero, the library the other nodes of their bodies, with weights."""
     weight = RNG.normal(size=(8, 8)).astype(np.float32)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from graphwright import plugins
 from graphwright.autofusion.onnxruntime.build import build_library
 from graphwright.autofusion.onnxruntime.likely_sizes import (
-    join_forms,
+    joined_forms,
     likely_form,
     mark_choice,
     without_choice,
@@ -126,14 +127,15 @@ def autofuse(
         nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
         after = traffic(module)
         noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
+        write = functools.partial(write_model, metadata=noted, version=version, inline=inline)
+        made = None
         if likely is not None:
             fuse_model(likely, target, options)
-            join_forms(module, likely)
-        programs = outline_programs(module) if library else None
-        model = write_model(module, metadata=noted, version=version, inline=inline)
-        if likely is not None:
-            mark_choice(model.proto)
-        built = build_library(module, model, programs.made, wanted, left or {}) if programs else None
+            made = _with_library(joined_forms(module, likely), write, wanted, left or {})
+            mark_choice(made.model.proto)
+        if library and (made is None or not made.built.whole):
+            likely, made = None, _with_library(module, write, wanted, left or {})
+        model = write(module) if made is None else made.model
     foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
     open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]
     benefit = _benefit_ms(before, after, target.machine)
@@ -150,11 +152,30 @@ def autofuse(
         foreign=foreign,
         open_sizes=open_sizes,
         benefit_ms=benefit,
-        operator_library=built,
+        operator_library=None if made is None else made.built,
         read=frozenset(opened.folder.files),
         likely_sizes=[] if likely is None else list(map(str, likely.symbols.guards)),
-        outside={node.op.source_name: why for node, why in programs.outside.items()} if programs else {},
+        outside={} if made is None else made.outside,
     )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A model with its library; ``outside``: by the op's name, why no operator holds it."""
+
+    model: OnnxModel
+    built: Library
+    outside: Mapping[str, str]
+
+
+def _with_library(
+    module: Module, write: Callable[[Module], OnnxModel], options: Options, left: Mapping[str, str]
+) -> _Made:
+    """``module`` with programs as functions. Raises ModelError, ToolchainError."""
+    programs = outline_programs(module)
+    model = write(module)
+    built = build_library(module, model, programs.made, options, left)
+    return _Made(model, built, {node.op.source_name: why for node, why in programs.outside.items()})
 
 
 def _is_quantized(node: Node) -> bool:

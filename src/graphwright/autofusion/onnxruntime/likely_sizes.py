@@ -12,7 +12,7 @@ from typing import Final
 
 import onnx
 
-from graphwright.autofusion.onnxruntime.programs import partition_programs
+from graphwright.autofusion.onnxruntime.programs import LEAST_LAUNCHES, count_launches, partition_programs
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, clone_module
 from graphwright.ir.free_symbols import symbols_in
@@ -37,12 +37,14 @@ def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Mo
     likely.symbols.undecided = False
     likely.symbols.assume_of(frozenset(symbols_in(value.type for value in module.main.inputs)))
     PassManager(passes, verify).run(likely)
-    is_one = bool(likely.symbols.guards) and partition_programs(likely.main).is_whole
+    pays = count_launches(likely.main) >= LEAST_LAUNCHES and bool(likely.symbols.guards)
+    is_one = pays and partition_programs(likely.main).is_whole
     return likely if is_one and not likely.symbols.undecided else None
 
 
-def join_forms(module: Module, likely: Module) -> None:
-    """Let the entry of ``module`` choose between its own graph and that of ``likely``."""
+def joined_forms(general: Module, likely: Module) -> Module:
+    """A copy of ``general`` whose entry chooses between its graph and that of ``likely``."""
+    module = clone_module(general)
     source = module.main
     module.constants.merge(likely.constants)
     made = Graph(source.name)
@@ -52,13 +54,14 @@ def join_forms(module: Module, likely: Module) -> None:
     shaped = [value for value in inputs if value.type.shape]
     axes = tuple(tuple(_axis_name(dim) for dim in value.type.dims) for value in shaped)
     holds = builder(SizesHold(tuple(map(str, likely.symbols.guards)), axes), *shaped)
-    regions = [clone_graph(likely.main, "likely_sizes"), clone_graph(source, "other_sizes")]
+    regions = [clone_graph(likely.main, "likely_sizes"), clone_graph(source, "all_sizes")]
     choice = builder.node(If(len(source.outputs)), holds, *inputs, regions=regions)
     for value, wanted in zip(choice.outputs, source.outputs, strict=True):
         value.type = wanted.type
     module.symbols.ranges = known  # without those made for what regions give
     made.set_outputs(choice.outputs, source.output_names)
     module.graphs[source.name] = made
+    return module
 
 
 def _axis_name(dim: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from graphwright.compiler.partition import Kind, Partition, bound_by, partition
 from graphwright.fusion.outline import outline
@@ -58,7 +58,7 @@ def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> 
     for group in found.groups:
         if group.kind is not Kind.PROGRAM:
             continue
-        if _launches(group.nodes) < LEAST_LAUNCHES:
+        if count_launches(group.nodes) < LEAST_LAUNCHES:
             outside |= dict.fromkeys(group.nodes, "a program of its own would not pay")
             continue
         number = len(made)
@@ -83,7 +83,8 @@ def _chooses_by_sizes(node: Node) -> bool:
     return isinstance(node.op, SizesHold) or isinstance(asked, SizesHold)
 
 
-def _launches(nodes: Sequence[Node]) -> int:
+def count_launches(nodes: Iterable[Node]) -> int:
+    """Nodes that do more than to give memory another shape, those of fused ones each."""
     inner = [n for node in nodes for n in (region_of(node) if isinstance(node.op, Fused) else (node,))]
     return sum(Trait.VIEW not in node.op.traits and not isinstance(node.op, Constant) for node in inner)
 

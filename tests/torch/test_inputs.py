@@ -264,6 +264,19 @@ def test_special_values_of_floats() -> None:
         torch.testing.assert_close(compiled(call)(a, b), call(a, b), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.int64])
+def test_bits_of_integers(dtype: torch.dtype) -> None:
+    def call(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        nibbles = torch.stack([a & 15, a >> 4], -1)
+        return a << b, a >> b, 3 << b, a << 1, 7 & a, 100 % (b + 1), torch.bitwise_left_shift(a, 2), nibbles
+
+    info = torch.iinfo(dtype)
+    values = torch.tensor([info.min, info.max, 0, 1, 5, info.max // 3], dtype=dtype)
+    a, b = values.repeat_interleave(7), torch.arange(7, dtype=dtype).repeat(6)
+    run = compiled(call, options={"strict": True})
+    torch.testing.assert_close(run(a, b), call(a, b), rtol=0, atol=0)
+
+
 def test_inference_mode() -> None:
     model, x = nn.Linear(4, 4), torch.randn(2, 4)
     run = compiled(model)

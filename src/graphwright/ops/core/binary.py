@@ -556,6 +556,7 @@ def _power_of_two(i: AtenImporter) -> Any:
 
 
 _OVERLOADS = ("Tensor", "Scalar")
+_BOTH_WAYS = (*_OVERLOADS, "Scalar_Tensor")
 _POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
 Add.aten = by_overload("add", _sum, *_OVERLOADS)
 Sub.aten = by_overload("sub", _difference, *_OVERLOADS) | by_overload(
@@ -578,15 +579,15 @@ Min.aten = {"minimum": elementwise(Min(), 2), "fmin": _ignoring_nan(Min())}
 Max.aten = {"maximum": elementwise(Max(), 2), "fmax": _ignoring_nan(Max())}
 And.aten = {
     "logical_and": _logical(And()),
-    **by_overload("bitwise_and", _by_kind(BitwiseAnd(), And()), *_OVERLOADS),
+    **by_overload("bitwise_and", _by_kind(BitwiseAnd(), And()), *_BOTH_WAYS),
 }
 Or.aten = {
     "logical_or": _logical(Or()),
-    **by_overload("bitwise_or", _by_kind(BitwiseOr(), Or()), *_OVERLOADS),
+    **by_overload("bitwise_or", _by_kind(BitwiseOr(), Or()), *_BOTH_WAYS),
 }
 Xor.aten = {
     "logical_xor": _logical(Xor()),
-    **by_overload("bitwise_xor", _by_kind(BitwiseXor(), Xor()), *_OVERLOADS),
+    **by_overload("bitwise_xor", _by_kind(BitwiseXor(), Xor()), *_BOTH_WAYS),
 }
 for _cls, _name in {Less: "lt", LessOrEqual: "le", Greater: "gt", GreaterOrEqual: "ge"}.items():
     _cls.aten = by_overload(_name, elementwise(_cls(), 2), *_OVERLOADS)
@@ -596,7 +597,15 @@ Equal.aten = {
     "logical_not": _logical(Not(), 1),
 }
 Mod.aten = {
-    **by_overload("remainder", elementwise(Mod(), 2), *_OVERLOADS),
+    **by_overload("remainder", elementwise(Mod(), 2), *_BOTH_WAYS),
     **by_overload("fmod", elementwise(Mod(True), 2), *_OVERLOADS),
+}
+BitShift.aten = {
+    name: elementwise(BitShift(direction), 2)
+    for direction, side, operator in (("LEFT", "left", "lshift"), ("RIGHT", "right", "rshift"))
+    for name in (
+        *(f"bitwise_{side}_shift.{overload}" for overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
+        *(f"__{operator}__.{overload}" for overload in _OVERLOADS),
+    )
 }
 Where.aten = by_overload("where", _selected, "self", "ScalarOther", "ScalarSelf", "Scalar")

@@ -277,6 +277,15 @@ def test_bits_of_integers(dtype: torch.dtype) -> None:
     torch.testing.assert_close(run(a, b), call(a, b), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("rows", [1, 17, 40])
+def test_products_of_i8(rows: int) -> None:
+    a = torch.randint(-128, 128, (rows, 64), dtype=torch.int8)
+    b = torch.randint(-128, 128, (48, 64), dtype=torch.int8).t()
+    scale = torch.rand(48)
+    run = compiled(lambda a, b: torch._int_mm(a, b) * scale, options={"strict": True})
+    torch.testing.assert_close(run(a, b), (a.int() @ b.int()) * scale)
+
+
 def test_inference_mode() -> None:
     model, x = nn.Linear(4, 4), torch.randn(2, 4)
     run = compiled(model)

@@ -140,6 +140,7 @@ def per_column_value(b: Builder, parameter: Value) -> Value:
 
 MatMulInteger.onnx = {("MatMulInteger", 10): simple(MatMulInteger)}
 MatMulInteger.to_onnx = as_onnx("MatMulInteger")
+MatMulInteger.aten = {"_int_mm": lambda i: i.emit(MatMulInteger(), i.input(0), i.input(1))}
 _N, _K = symbol("N"), symbol("K")
 MatMulInteger.samples = (
     *(Sample(MatMulInteger(), (arg(s, 3, 4), arg(t, 4, 5))) for s in (U8, I8) for t in (U8, I8)),

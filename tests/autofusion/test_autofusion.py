@@ -269,7 +269,7 @@ def test_hints_are_obeyed() -> None:
     ],
 )
 def test_hints_that_cannot_be_obeyed_are_one_error_that_names_the_nodes(hints: dict[str, str]) -> None:
-    with pytest.raises(ModelError, match=r"product0 and .* the group 'g' asks"):
+    with pytest.raises(ModelError, match=r"product0 and .*the hinted group 'g'"):
         autofuse(hinted(**hints))
 
 

@@ -59,6 +59,7 @@ def test_each_function_of_a_chain_has_a_loop() -> None:
         "y[v] = sin(x[v]) * r[v] + cos(x[v])",
         "y[v] = sqrt(exp(x[v]) / r[v])",
         "t = x[v] + r[v]\ny[v] = t * tanh(t)",
+        "y[v] = tanh(exp(y[v]))",  # what is stored is loaded
     ],
 )
 def test_functions_side_by_side_stay_in_one_loop(body: str) -> None:

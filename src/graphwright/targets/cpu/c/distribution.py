@@ -41,21 +41,17 @@ def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
     may overwrite an operand.
     """
     simple = [s for s in body if isinstance(s, Let | Store)]
-    if len(simple) < len(body):
+    stored = {s.buffer.name for s in simple if isinstance(s, Store)}
+    if len(simple) < len(body) or not stored.isdisjoint(_loaded(simple)):
         return ()
     bound = _Bound()
     statements = [each for statement in simple for each in bound.statements(statement)]
     last = max(bound.depth.values(), default=0)
     if last < 2:
         return ()
-    lets = {s.name: s for s in statements if isinstance(s, Let)}
-    parts = []
-    for number in range(1, last + 1):
-        needed = _needed(statements, lets, bound.depth, number, last)
-        reads = {n for s in needed for n in _names(s) if 0 < bound.depth.get(n, 0) < number}
-        parts.append(Part(tuple(s for s in statements if s in needed), tuple(sorted(reads))))
+    parts = [_part(statements, bound.depth, number, last) for number in range(1, last + 1)]
     read = {name for part in parts for name in part.reads}
-    if any(lets[name].value.dtype != F32 for name in read):
+    if any(s.value.dtype != F32 for s in statements if isinstance(s, Let) and s.name in read):
         return ()
     return tuple(
         replace(part, keeps=tuple(sorted(n for n in read if bound.depth[n] == number)))
@@ -63,22 +59,22 @@ def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
     )
 
 
-def _needed(
-    statements: Sequence[Let | Store],
-    lets: Mapping[str, Let],
-    depth: Mapping[str, int],
-    number: int,
-    last: int,
-) -> list[Let | Store]:
-    """What loop ``number`` computes: functions of that depth, and of depth 0 what these read."""
-    needed = [s for s in statements if (depth[s.name] if isinstance(s, Let) else last) == number]
-    waiting = [*needed]
-    while waiting:
-        for name in _names(waiting.pop()):
-            if name in lets and depth[name] == 0 and lets[name] not in needed:
-                needed.append(lets[name])
-                waiting.append(lets[name])
-    return needed
+def _part(statements: Sequence[Let | Store], depth: Mapping[str, int], number: int, last: int) -> Part:
+    """Loop ``number`` of ``last``: what has this depth, and what of depth 0 it needs."""
+    chosen: list[Let | Store] = []
+    needed: set[str] = set()
+    for statement in reversed(statements):
+        own = depth[statement.name] if isinstance(statement, Let) else last
+        if own == number or (own == 0 and isinstance(statement, Let) and statement.name in needed):
+            chosen.append(statement)
+            needed |= _names(statement)
+    reads = sorted(name for name in needed if 0 < depth.get(name, 0) < number)
+    return Part(tuple(reversed(chosen)), tuple(reads))
+
+
+def _loaded(statements: Sequence[Statement]) -> set[str]:
+    """Names of the buffers that ``statements`` read."""
+    return {v.buffer.name for s in statements for v in all_values(s) if isinstance(v, Load)}
 
 
 def _names(statement: Statement) -> set[str]:

@@ -100,7 +100,7 @@ Compress.samples = (
     Sample(Compress(), (arg(STRING, 2, 3), _MASK)),
     Sample(Compress(), (arg(F32, 4), arg(BOOL, 0))),
     Sample(Compress(0), (arg(F32, 2, 4), _MASK), "2 elements less a condition of 3"),
-    Sample(Compress(2), (arg(F32, 2, 4), _MASK), "axis 2 is outside"),
+    Sample(Compress(2), (arg(F32, 2, 4), _MASK), "axis 2 is out of range"),
     Sample(Compress(), (arg(F32), _MASK), "the latter must be a vector"),
     Sample(Compress(0), (arg(F32, 4), arg(I64, 3)), "the condition is i64"),
 )

@@ -93,7 +93,7 @@ Concat.samples = (
     Sample(Concat(0), (arg(F32, 2, 3), arg(F32, 2, 4)), "sizes of axis 1: 3 and 4 differ"),
     Sample(Concat(0), (arg(F32, 2), arg(I32, 2)), "operands of f32 and i32"),
     Sample(Concat(0), (arg(F32, 2), arg(F32, 2, 1)), "ranks [1, 2]"),
-    Sample(Concat(2), (arg(F32, 2), arg(F32, 2)), "axis 2 is outside"),
+    Sample(Concat(2), (arg(F32, 2), arg(F32, 2)), "axis 2 is out of range"),
 )
 
 

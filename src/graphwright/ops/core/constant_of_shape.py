@@ -105,7 +105,7 @@ ConstantOfShape.samples = (
     Sample(ConstantOfShape(0.5, F32, (2, 0)), ()),
     Sample(ConstantOfShape(1.5, F32, ()), ()),
     Sample(ConstantOfShape(), (arg(I64, 1, values=(-2,)),), "negative size"),
-    Sample(ConstantOfShape(), (arg(I64, 2, values=(2**62, 0)),), "larger than any memory"),
+    Sample(ConstantOfShape(), (arg(I64, 2, values=(2**62, 0)),), "exceeds the addressable memory"),
 )
 
 

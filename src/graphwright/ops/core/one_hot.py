@@ -90,7 +90,7 @@ OneHot.samples = (
     Sample(OneHot(), (arg(I64, 2, fill="index"), arg(I64, values=(3,)), _PAIR)),
     Sample(OneHot(), (arg(I64, 2, fill="index"), arg(F32, 1, values=(3.0,)), _PAIR)),
     Sample(OneHot(0), (arg(I64, 2, fill="index"), arg(I64, fill="positive"), arg(I64, 2))),
-    Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is outside"),
+    Sample(OneHot(2, 3), (arg(I64, 4, fill="index"), _PAIR), "axis 2 is out of range"),
     Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR)),
     Sample(OneHot(depth=-1), (arg(I64, 4, fill="index"), _PAIR), "the depth: -1 is less than 0"),
     Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be two"),

@@ -65,5 +65,5 @@ Roll.samples = (
     Sample(Roll(0, 1), (arg(F32, symbol("N"), 2),)),
     Sample(Roll(0, 4), (arg(F32, 3),), "it starts at element 4 of an axis of 3"),
     Sample(Roll(0, 0), (arg(F32),), "a scalar has no axis"),
-    Sample(Roll(2, 0), (arg(F32, 3),), "axis 2 is outside"),
+    Sample(Roll(2, 0), (arg(F32, 3),), "axis 2 is out of range"),
 )

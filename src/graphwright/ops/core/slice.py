@@ -204,7 +204,7 @@ Slice.samples = (
         Slice(),
         (arg(I64, 4, values=(5, 6, 7, 8)), _ONE, arg(I64, 1, values=(3,)), None, _ONE),
     ),
-    Sample(Slice((0,), (1,), (2,), (1,)), (arg(F32, 4, 5),), "axis 2 is outside"),
+    Sample(Slice((0,), (1,), (2,), (1,)), (arg(F32, 4, 5),), "axis 2 is out of range"),
     Sample(Slice((0,), (1,), (0,), (0,)), (arg(F32, 4, 5),), "the step along axis 0 is 0"),
     Sample(Slice((0, 0), (1, 1), (0, -2), (1, 1)), (arg(F32, 4, 5),), "sliced twice"),
     Sample(Slice((0, 0), (1,), (0,), (1,)), (arg(F32, 4, 5),), "2 starts, 1 ends"),

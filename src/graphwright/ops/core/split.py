@@ -139,7 +139,7 @@ Split.samples = (
     Sample(Split(2, 0, (1, 2)), (arg(F32, 4),), "3 and 4 differ"),
     Sample(Split(2, 0), (arg(F32, 5),), "4 and 5 differ"),
     Sample(Split(3, 0, (2, 2)), (arg(F32, 4),), "2 sizes for 3 outputs"),
-    Sample(Split(2, 2), (arg(F32, 4),), "axis 2 is outside"),
+    Sample(Split(2, 2), (arg(F32, 4),), "axis 2 is out of range"),
     *(Sample(Split(parts), (arg(F32, 4),), f"{parts} parts") for parts in (0, 2**62)),
 )
 

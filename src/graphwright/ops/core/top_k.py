@@ -105,7 +105,7 @@ TopK.samples = (
     Sample(TopK(0, k=0), (arg(F32, 4),)),
     Sample(TopK(), (arg(F32, 2, 5), arg(I64, 1, values=(2,)))),
     Sample(TopK(k=6), (arg(F32, 2, 5),), "less k = 6"),
-    Sample(TopK(2, k=1), (arg(F32, 2, 5),), "axis 2 is outside"),
+    Sample(TopK(2, k=1), (arg(F32, 2, 5),), "axis 2 is out of range"),
     Sample(TopK(0, k=1), (arg(F32),), "a scalar has no axis"),
 )
 

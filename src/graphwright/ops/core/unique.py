@@ -150,6 +150,6 @@ Unique.samples = (
     Sample(Unique(), (arg(F32),)),
     Sample(Unique(), (arg(F32, 0, 3),)),
     Sample(Unique(0), (arg(F32, 3, 0),)),
-    Sample(Unique(1), (arg(F32, 3),), "axis 1 is outside"),
+    Sample(Unique(1), (arg(F32, 3),), "axis 1 is out of range"),
     Sample(Unique(0), (arg(F32),), "a scalar has no axis"),
 )

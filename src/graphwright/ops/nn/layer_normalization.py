@@ -184,7 +184,7 @@ LayerNormalization.samples = (
     Sample(LayerNormalization(), (arg(F32, 0, 4), arg(F32, 4))),
     Sample(LayerNormalization(), (arg(F32, 2, 4), arg(F32, 3)), "a size of the scale: 3 and 4 differ"),
     Sample(LayerNormalization(), (arg(F32, 4), arg(F32, 2, 4)), "the scale has 2 axes"),
-    Sample(LayerNormalization(2), (arg(F32, 2, 4), arg(F32, 4)), "axis 2 is outside"),
+    Sample(LayerNormalization(2), (arg(F32, 2, 4), arg(F32, 4)), "axis 2 is out of range"),
     Sample(LayerNormalization(), (arg(F32, 2, 4), arg(F32, 4), arg(F64, 4)), "the bias is f64"),
     Sample(LayerNormalization(), (arg(I32, 2, 4), arg(I32, 4)), "the input is i32"),
 )

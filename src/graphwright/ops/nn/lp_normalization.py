@@ -65,6 +65,6 @@ LpNormalization.samples = (
     Sample(LpNormalization(0), (arg(F32, 3, 2, values=(3, 0, 4, 0, 0, 0)),)),
     Sample(LpNormalization(1), (arg(F32, 2, symbol("N"), 3),)),
     Sample(LpNormalization(p=3), (arg(F32, 2),), "must be 1 or 2"),
-    Sample(LpNormalization(1), (arg(F32, 2),), "axis 1 is outside"),
+    Sample(LpNormalization(1), (arg(F32, 2),), "axis 1 is out of range"),
     Sample(LpNormalization(), (arg(I32, 2),), "the input is i32"),
 )

@@ -165,5 +165,5 @@ QuantizeLinear.samples = (
     Sample(QuantizeLinear(U8, 1, -2), (_X, _ONE), "blocks of -2"),
     Sample(QuantizeLinear(precision=I8), (_X, _ONE), "i8 is not a precision"),
     Sample(QuantizeLinear(), (arg(F64, 3), _ONE), "the input is f64"),
-    Sample(QuantizeLinear(), (arg(F32, 3), arg(F32, 3)), "axis 1 is outside"),
+    Sample(QuantizeLinear(), (arg(F32, 3), arg(F32, 3)), "axis 1 is out of range"),
 )

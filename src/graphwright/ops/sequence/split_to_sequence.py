@@ -108,7 +108,7 @@ SplitToSequence.samples = (
     Sample(SplitToSequence(), (arg(F32, 0, 2),)),
     Sample(SplitToSequence(), (_X, arg(I64, values=(0,))), "sizes are positive"),
     Sample(SplitToSequence(), (_X, arg(I64, 2, values=(1, 2))), "the sum of the split: 4 and 3 differ"),
-    Sample(SplitToSequence(2), (_X,), "axis 2 is outside"),
+    Sample(SplitToSequence(2), (_X,), "axis 2 is out of range"),
     Sample(SplitToSequence(), (arg(F32),), "a scalar cannot be split"),
     Sample(SplitToSequence(), (_X, arg(F32)), "the split is f32"),
 )

@@ -1,4 +1,4 @@
-"""The native runtime: thread pool, executor, planner, loader. See ``runtime/native/``."""
+"""The native runtime (``runtime/native/``): thread pool, executor, memory planner and loader."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, final
@@ -12,16 +12,18 @@ class ProgramError(NativeError):
     """The encoded program is malformed: ``args`` are (text,)."""
 
 class FeedError(NativeError):
-    """Arrays do not fit the ports: ``args`` are (text, input or output or -1, axis or -1)."""
+    """Arrays do not fit the inputs or outputs: ``args`` are (text, index or -1, axis or -1)."""
 
 class CheckError(NativeError):
     """A check of the shape program failed: ``args`` are (instruction, a, b)."""
 
 class PlanError(NativeError):
-    """Sizes overflow, or an operand leaves its buffer: ``args`` are (text,)."""
+    """Sizes overflow, or an operand exceeds its buffer: ``args`` are (text,)."""
 
 class KernelError(NativeError):
-    """A kernel failed: ``args`` are (task, code), and of data out of range (..., number, least, most)."""
+    """A kernel failed: ``args`` are (task, code), and for data out of range (..., value, minimum,
+    maximum).
+    """
 
 class LoadError(NativeError):
     """A shared object cannot be loaded: ``args`` are (text,)."""
@@ -30,43 +32,46 @@ def isa() -> str:
     """``"v4"``, ``"v3"`` or ``"baseline"``: the best x86-64 level of this CPU and operating system."""
 
 def has_bf16() -> bool:
-    """Whether this CPU has instructions that multiply bf16, beside those of ``"v4"``."""
+    """Whether this CPU has AVX512-BF16 in addition to ``"v4"``."""
 
 def cpu_count() -> int:
-    """CPUs that this process may use, by affinity and cgroup quota."""
+    """The number of CPUs that this process may use, by affinity and cgroup quota."""
 
 def threads() -> int:
-    """Threads of a run that does not say how many."""
+    """The default number of threads of a run."""
 
 def set_threads(threads: int) -> None:
-    """Run models of this process on ``threads`` threads; 0, as at first: one for each usable core."""
+    """Set the default number of threads of a run; 0, the initial value: one for each usable core."""
 
 def workers() -> int:
-    """Worker threads that the process has started."""
+    """The number of worker threads that the process has started."""
 
-def plan_memory(
-    sizes: list[int], conflicts: list[list[int]], often: bool = False
-) -> tuple[list[int], int]: ...
+def plan_memory(sizes: list[int], conflicts: list[list[int]], often: bool = False) -> tuple[list[int], int]:
+    """The offsets of buffers in an arena, and the size of the arena, in bytes. Buffers that conflict do not
+    overlap; ``conflicts[i]`` lists buffers before ``i``. ``often`` shortens the search for better offsets.
+    """
+
 def condense_all(data: Sequence[Buffer], mapped: bool = False) -> list[bytes]:
-    """A 256th of each of ``data`` to hash in its place, made at memory's speed, the GIL released: contents
-    that differ give other bytes but with a chance of 2^-64. No protection where someone wants two contents to
-    be alike. ``mapped``: all of them map files to be read; their pages are given back behind the reader (of
-    other memory, its content would be lost)."""
+    """Condense each of ``data`` to 1/256 of its size, as input of a hash, at memory bandwidth and without the
+    GIL. Different contents collide with a probability of 2^-64, but not for an adversary. ``mapped``: all
+    data is in mapped files, whose pages are released after they are read (other memory would lose its
+    content).
+    """
 
 def dlpack_bits(tensor: object) -> tuple[NDArray[Any], int]:
-    """The elements of an object with ``__dlpack__``, in the CPU's memory, as unsigned integers of their 8 or
-    16 bits, without a copy; DLPack's code of their type. Raises TypeError for other objects.
+    """A view of an object with ``__dlpack__`` in CPU memory as unsigned integers of 8 or 16 bits, and the
+    DLPack code of its element type. Raises TypeError for other objects.
     """
 
 @final
 class Library:
-    """A loaded shared object; unloaded with its last reference."""
+    """A loaded shared object. It is unloaded with its last reference."""
 
     def symbol(self, name: str) -> int:
-        """The address; raises KeyError."""
+        """The address of a symbol. Raises KeyError."""
 
     def text(self, name: str) -> str:
-        """The text that the library holds under ``name``; raises KeyError."""
+        """The C string at the symbol ``name``. Raises KeyError."""
 
 def load_library(data: bytes) -> Library:
     """Load a shared object from memory. Raises LoadError."""
@@ -78,80 +83,87 @@ class PlanInfo(TypedDict):
     registers: list[int]
     arena: int
     arena_held: int
-    """What such an arena takes of the system, which gives whole pages."""
+    """Bytes that the arena takes from the system, in whole pages."""
     bytes: int
-    """Of the plan itself."""
+    """Size of the plan itself."""
     threads: int
     sizes: list[int]
     offsets: list[int]
-    """In the arena; -1 for a buffer that is not planned."""
+    """Of the buffers in the arena; -1 for buffers outside it."""
     chunks: list[int]
-    """Of each task, as those that follow."""
+    """Of each task, like the lists below."""
     grids: list[int]
-    """Units: pieces of a task are ranges of them."""
+    """Numbers of units; a chunk of a task is a range of units."""
     read: list[int]
-    """Bytes: how far the task reaches in what it reads."""
+    """Bytes that the task reads."""
     written: list[int]
     outputs: list[tuple[int, ...]]
 
 def is_recording() -> bool:
-    """Whether somebody reads events."""
+    """Whether a recording is active."""
 
 def can_count(counter: int) -> bool:
-    """Whether this thread can count by counter number ``counter``. Raises ValueError."""
+    """Whether counter number ``counter`` is available to this thread. Raises ValueError."""
 
 def now() -> int:
-    """Nanoseconds on the clock of events, as ``time.monotonic_ns``."""
+    """The time in nanoseconds on the clock of events, that of ``time.monotonic_ns``."""
 
 def record(kind: int, text: str, start: int, end: int, a: int = 0, b: int = 0) -> None:
-    """Add an event of this thread; nothing unless somebody records. Raises ValueError for a kind of the
-    runtime's own."""
+    """Record an event of this thread, if a recording is active. Raises ValueError for kinds that are reserved
+    for the runtime.
+    """
 
 @final
 class Recording:
-    """Events of the process from its making on until ``stop``; several at once share the buffers."""
+    """Records the events of the process until ``stop``. Simultaneous recordings share buffers."""
 
     plans: dict[int, tuple[Any, PlanInfo]]
-    """By serial: what the program is about, and the numbers of the plan."""
+    """By serial: the ``about`` of the program, and the plan."""
     texts: dict[str, int]
-    """Numbers of the texts of events from Python."""
+    """The numbers by which events from Python refer to texts."""
     lost: int
-    """Events of threads that had no memory for a buffer."""
+    """The number of events of threads that could not allocate a buffer."""
 
     def __init__(
         self, capacity: int = 1048576, processor: bool = False, counters: Sequence[int] = ()
     ) -> None:
-        """A thread keeps ``capacity`` events; with ``processor``, tasks have processor times, and with
-        ``counters``, at most 4, what these count. Raises ValueError, also where another recording has other
-        counters."""
+        """Keep up to ``capacity`` events of each thread. ``processor`` adds the CPU times of tasks,
+        ``counters`` the values of up to 4 counters. Raises ValueError, also if another recording uses other
+        counters.
+        """
 
     def threads(self) -> list[tuple[int, str, bytes, int]]:
-        """Of each thread that has a buffer: its number, its name, its events so far (``gw_event``), and how
-        many were lost; nothing after ``stop``."""
+        """The number and name of each thread with a buffer, its events so far (``gw_event``), and the number
+        of lost events. Empty after ``stop``.
+        """
 
     def stop(self) -> None: ...
 
 HostOperand = tuple[memoryview, tuple[int, ...]]
 HostFunction = Callable[[list[HostOperand | None], list[HostOperand]], object]
-"""Gets (bytes, shape) of each input and output; fills the outputs. The memory is valid in the call only."""
+"""Takes (bytes, shape) of each input and output, and fills the outputs. The memory is valid only in
+the call.
+"""
 
 @final
 class Arenas:
-    """Memory of runs that programs share: as much as the largest needs, where one runs at a time."""
+    """Arenas shared by programs: if one program runs at a time, there is one arena, of the largest
+    program.
+    """
 
     bytes: int
-    """Of all that exist."""
+    """Size of all arenas."""
 
     def __init__(self) -> None: ...
 
 @final
 class CrashRun:
-    """A block in which a crash in a kernel that this thread's runs launch writes a folder."""
+    """A context in which a crash in a kernel of a run of this thread writes a folder."""
 
     def __init__(self, folder: str, model: str, advice: str, files: list[tuple[str, bytes, Buffer]]) -> None:
-        """``folder``, an absolute path, is where the folders are made, ``model`` a package by its path there.
-        ``advice`` ends the report. ``files``: names, and what they hold: the bytes, and the memory behind
-        them as it is then.
+        """``folder``, an absolute path, contains the folders of all crashes; ``model`` is the path of the
+        package relative to it. ``advice`` is the end of the report. ``files`` are names and contents: the
+        bytes, then the content of the memory at the time of the crash.
         """
 
     def __enter__(self) -> None: ...
@@ -173,19 +185,18 @@ class Program:
         sites: Sequence[str] = (),
         about: object = None,
     ) -> None:
-        """``weights``, ``libraries`` and ``arenas`` are kept alive; without ``arenas`` it has its own.
-        ``extents``: of each kernel the address of what says how far it reaches, 0 where there is none.
-        ``sites``: of each task the lines that a crash in its kernel prints; none: crashes are not watched.
-        ``about``: what readers of events get with the plans of this program.
-        ``dtypes``: those of outputs, asked for at the first run, at which NumPy is imported; None: unsigned
-        of that size.
+        """Keeps ``weights``, ``libraries`` and ``arenas`` alive; without ``arenas``, the program has its own.
+        ``extents``: the address of the extent function of each kernel, 0 for none. ``sites``: for each task,
+        the lines that a crash in its kernel prints; empty: crashes are not reported. ``about``: passed to
+        readers of events with the plans of this program. ``dtypes``: returns those of the outputs, called at
+        the first run, which imports NumPy; None: unsigned integers of the size of the elements.
 
         Raises ProgramError for malformed words.
         """
 
     @property
     def states(self) -> list[int]:
-        """The inputs that its tasks may write."""
+        """The indices of inputs that the tasks update."""
 
     def plan(self, input_shapes: Sequence[Sequence[int]], threads: int = 1) -> PlanInfo: ...
     def run(
@@ -195,22 +206,25 @@ class Program:
         threads: int = 0,
         poison: bool = False,
     ) -> list[NDArray[Any]]:
-        """One run, the GIL released; outputs not given are fresh. ``threads`` 0: see ``set_threads``.
+        """Run once, without the GIL. Outputs that are None are new arrays. ``threads`` 0: see
+        ``set_threads``.
 
         ``poison`` fills planned memory that no task may read with NaN bytes. Raises FeedError, CheckError,
-        PlanError, KernelError, MemoryError, and what a host function raised.
+        PlanError, KernelError, MemoryError, and the exceptions of host functions.
         """
 
     def stats(self) -> dict[str, int]:
-        """``runs``, ``host_calls``, ``plan_hits``, ``plan_misses`` and ``plan_evictions`` so far; ``plans``,
-        ``contexts`` and ``arena_bytes`` that are kept."""
+        """``runs``, ``host_calls``, ``plan_hits``, ``plan_misses`` and ``plan_evictions`` so far; the kept
+        ``plans``, ``contexts`` and ``arena_bytes``."""
 
     def trim(self) -> int:
-        """Drop all plans and the memory that no run uses, and give it back to the system: bytes of arenas."""
+        """Drop all plans and unused memory, which returns to the system. Returns the bytes of dropped
+        arenas.
+        """
 
 @final
 class Entry:
-    """What a run costs besides its kernels: serves arrays just as a program takes them, None for others."""
+    """The fast path of runs: takes arrays that need no conversion, and returns None for all others."""
 
     threads: int
 
@@ -222,23 +236,25 @@ class Entry:
         outputs: tuple[str, ...],
         threads: int = 0,
     ) -> None:
-        """Names and dtypes of the inputs, names of the outputs. Raises TypeError, ValueError."""
+        """Takes the names and dtypes of the inputs and the names of the outputs. Raises TypeError,
+        ValueError.
+        """
 
     def __call__(self, *arrays: object) -> tuple[NDArray[Any], ...] | None:
-        """A run on arrays in the order of the inputs. None where something is not plain, or fails."""
+        """Run on arrays in the order of the inputs. None if one needs conversion or the run fails."""
 
     def named(self, feeds: object, names: object, out: object = None, /) -> dict[str, NDArray[Any]] | None:
-        """As a call, of a dict: the outputs called ``names``, or all; those in the dict ``out`` are written
-        there.
+        """Run on a dict of arrays. Returns the outputs called ``names``, or all; writes those in the dict
+        ``out`` to its arrays.
         """
 
     def listed(self, feeds: object, names: object, /) -> list[NDArray[Any]] | None:
-        """As :meth:`named`, in the order of ``names``."""
+        """Like :meth:`named`, as a list in the order of ``names``."""
 
 @final
 class TensorEntry:
-    """As :class:`Entry`, for tensors of a library that has DLPack's functions for C: it reads them, and makes
-    those of the outputs, by these.
+    """Like :class:`Entry`, for tensors of a library with the C functions of DLPack, which read the inputs and
+    make the outputs.
     """
 
     def __init__(
@@ -251,21 +267,21 @@ class TensorEntry:
         arguments: tuple[object, ...],
         threads: int = 0,
     ) -> None:
-        """``type``: of the tensors. ``inputs``: the position of each among the arguments of a call, DLPack's
-        code and bits of its elements, and its axes from the outermost in memory, or None for a number, which
-        is the first size of an input without elements. ``outputs``: code and bits of each. ``watched``:
-        arguments that must be those in ``arguments``, where they are, and of the same version, each with the
-        bytes of its elements, of which a sample must be the same.
+        """``type``: the type of the tensors. ``inputs``: for each one its position among the arguments of a
+        call, the DLPack code and the bits of its elements, and its axes from the outermost in memory; None
+        for an integer argument, passed as the first size of an empty input. ``outputs``: code and bits of
+        each one. ``watched``: (position, bytes of elements) of arguments that must be the objects in
+        ``arguments``, with the same version and the same sample of their content.
 
-        Raises ValueError for what does not fit the program.
+        Raises ValueError if they do not fit the program.
         """
 
 def sample_memory(data: int, bytes: int) -> int:
-    """A number that tells most contents of ``bytes`` of memory at the address ``data`` from each other."""
+    """A hash of a sample of ``bytes`` of memory at the address ``data``."""
 
 @final
 class TensorDispatch:
-    """Runs the first of its entries that serves the arguments, or else ``otherwise``, which is called with a
+    """Runs the first of its entries that accepts the arguments; if none does, calls ``otherwise`` with a
     tuple of them. It can have attributes.
     """
 
@@ -273,52 +289,58 @@ class TensorDispatch:
 
     def __init__(self, otherwise: Callable[[tuple[Any, ...]], list[Any]]) -> None: ...
     def set_entries(self, entries: list[TensorEntry]) -> None:
-        """Serve these from now on, in any order. Raises TypeError."""
+        """Replace the entries; their order does not matter. Raises TypeError."""
 
     def watch(self, names: dict[str, Any], flag: str, frame: Callable[[tuple[Any, ...]], list[Any]]) -> None:
-        """While ``names[flag]`` is True, calls go to ``frame`` with a tuple of the arguments; it is to call
-        :meth:`run`."""
+        """While ``names[flag]`` is True, pass calls to ``frame`` with a tuple of the arguments, which must
+        call :meth:`run`.
+        """
 
     def run(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """As a call that nobody watches."""
+        """Run as a call does, but never through the ``frame`` of :meth:`watch`."""
 
     def __call__(self, *arguments: Any) -> list[Any]:
-        """The outputs for ``arguments``, or for the one list of them, which is empty afterwards."""
+        """The outputs for ``arguments``, or for a single list of arguments, which is emptied."""
 
 @final
-class Repeat:
-    """A loop whose body is one program: what a run gives goes to the next, and rows of results pile up."""
+class NativeLoop:
+    """A loop whose body is one program: passes the carried values from one iteration to the next and
+    accumulates the rows of scan outputs.
+    """
 
     def __init__(
         self,
         entry: Callable[..., tuple[NDArray[Any], ...] | None],
         reads: Sequence[int],
-        makes: Sequence[int],
-        gives: Sequence[int],
+        writes: Sequence[int],
+        results: Sequence[int],
         values: Sequence[object],
         carried: int,
         conditional: bool,
-        most: int,
+        limit: int,
         goes_on: bool,
     ) -> None:
-        """``values`` of the body are numbered: that of the run, those ``carried``, and all others. ``entry``
-        makes ``makes`` of ``reads``; the body gives ``gives``: a condition where it is ``conditional``, what
-        is carried, and rows. It runs ``most`` times at most, and not at all unless it ``goes_on``.
+        """``values`` of the body: the iteration number, ``carried`` carried values, and all others; the other
+        lists are indices of values. ``entry`` computes ``writes`` from ``reads``. ``results`` of the body: a
+        condition if it is ``conditional``, the carried values, and rows. The loop runs at most ``limit``
+        iterations, and none unless ``goes_on``.
 
         Raises ValueError.
         """
 
     def run(self) -> bool:
-        """Repeat the body to the end. False where the entry does not serve the next run: someone else has to
-        run the body on :meth:`received`, and :meth:`take` what it gives. Raises what the entry raises, and
-        what handlers of signals do.
+        """Run the remaining iterations. Returns False if the entry cannot run the next one: the caller then
+        runs the body on :meth:`received` and passes its results to :meth:`take`. Raises the exceptions of the
+        entry and of signal handlers.
         """
 
     def received(self) -> list[Any]:
-        """What the next run receives: its number, and what is carried."""
+        """The inputs of the next iteration: its number and the carried values."""
 
     def take(self, results: Sequence[object]) -> None:
-        """What the body gave in a run. Raises ValueError where rows differ in shape."""
+        """Continue with the results of the body in an iteration. Raises ValueError if rows differ in
+        shape.
+        """
 
     def results(self) -> tuple[list[Any], list[Any] | None]:
-        """What the last run handed on, and the rows of each scan output: None if there was no run."""
+        """The final carried values, and the rows of each scan output, or None if there was no iteration."""

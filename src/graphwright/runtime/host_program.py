@@ -167,7 +167,7 @@ class _Graph:
 
     def native_loop(
         self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
-    ) -> _native.Repeat | None:
+    ) -> _native.NativeLoop | None:
         """A native loop over this body that starts from ``arrays``; None if the body has no native
         fast path.
         """

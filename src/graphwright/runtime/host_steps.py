@@ -79,7 +79,7 @@ class CallProgramRunner(Step):
 
     def native_loop(
         self, gives: Sequence[int], where: LoopCarried, limits: tuple[int, bool], run: Run
-    ) -> _native.Repeat | None:
+    ) -> _native.NativeLoop | None:
         """A native loop over this call, which starts from the values of ``run``; None if the executor has no
         native fast path.
         """
@@ -90,7 +90,9 @@ class CallProgramRunner(Step):
         reads = [*self._inputs, *range(len(values), len(values) + len(self._sizes))]
         values += self._bound_sizes(run)
         conditional = where.result > 0
-        return _native.Repeat(path, reads, self._outputs, gives, values, where.count, conditional, *limits)
+        return _native.NativeLoop(
+            path, reads, self._outputs, gives, values, where.count, conditional, *limits
+        )
 
     def _bound_sizes(self, run: Run) -> list[Array]:
         """The inputs that pass sizes to the program: empty arrays, whose first axis has that size."""
@@ -118,7 +120,7 @@ class Body(Protocol):
 
     def native_loop(
         self, arrays: Sequence[Any], where: LoopCarried, limits: tuple[int, bool], outer: Run
-    ) -> _native.Repeat | None:
+    ) -> _native.NativeLoop | None:
         """A native loop over this body that starts from ``arrays``; None if the body has no native
         fast path.
         """

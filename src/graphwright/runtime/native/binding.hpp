@@ -166,4 +166,4 @@ void define_tensor_entry(nb::module_ &m);
 
 /* ---- loops ---- */
 
-void define_repeat(nb::module_ &m);
+void define_native_loop(nb::module_ &m);

@@ -268,6 +268,6 @@ NB_MODULE(_native, m) {
     define_entry(m);
     define_events(m);
     define_tensor_entry(m);
-    define_repeat(m);
+    define_native_loop(m);
     watch_interpreter();
 }

@@ -11,7 +11,7 @@ extern "C" {
 namespace {
 
 enum { FIRST_ROWS = 16 };
-constexpr int64_t BREATH_NS = 1'000'000;
+constexpr int64_t GIL_NS = 1'000'000;
 
 PyArrayObject *as_array(nb::handle object) { return (PyArrayObject *)object.ptr(); }
 
@@ -63,63 +63,64 @@ struct Rows {
     }
 };
 
-struct Repeat {
+struct NativeLoop {
     nb::object entry;
-    std::vector<int64_t> reads, makes, gives;
+    std::vector<int64_t> reads, writes, result_values;
     std::vector<nb::object>
         values; /* inputs of the body: the iteration number, the carried values, the others */
     std::vector<PyObject *> arguments;
     std::vector<nb::object> given; /* outputs of the last iteration */
     std::vector<Rows> rows;
-    int64_t carried, most, number = 0, breath = 0;
+    int64_t carried, limit, number = 0, yielded_at = 0;
     bool conditional, goes_on;
 
-    Repeat(nb::object entry_, std::vector<int64_t> reads_, std::vector<int64_t> makes_,
-           std::vector<int64_t> gives_, nb::handle start, int64_t carried_, bool conditional_, int64_t most_,
-           bool goes_on_)
-        : entry(std::move(entry_)), reads(std::move(reads_)), makes(std::move(makes_)),
-          gives(std::move(gives_)), arguments(reads.size()), carried(carried_), most(most_),
+    NativeLoop(nb::object entry_, std::vector<int64_t> reads_, std::vector<int64_t> writes_,
+               std::vector<int64_t> results_, nb::handle start, int64_t carried_, bool conditional_,
+               int64_t limit_, bool goes_on_)
+        : entry(std::move(entry_)), reads(std::move(reads_)), writes(std::move(writes_)),
+          result_values(std::move(results_)), arguments(reads.size()), carried(carried_), limit(limit_),
           conditional(conditional_), goes_on(goes_on_) {
         need_numpy();
         for (nb::handle value : sequence(start, "values must be a sequence"))
             values.push_back(nb::borrow(value));
-        int64_t steering = carried + conditional;
-        if (carried < 0 || (int64_t)values.size() <= carried || (int64_t)gives.size() < steering)
-            throw nb::value_error("there are fewer values than a run hands to the next");
-        for (const auto *numbers : {&reads, &makes, &gives})
+        int64_t carried_results = carried + conditional;
+        if (carried < 0 || (int64_t)values.size() <= carried ||
+            (int64_t)result_values.size() < carried_results)
+            throw nb::value_error("too few values for those that the loop carries");
+        for (const auto *numbers : {&reads, &writes, &result_values})
             for (int64_t value : *numbers)
                 if (value < 0 || value >= (int64_t)values.size())
-                    throw nb::value_error("the number of a value is out of range");
-        rows.resize(gives.size() - (size_t)steering);
+                    throw nb::value_error("the index of a value is out of range");
+        rows.resize(result_values.size() - (size_t)carried_results);
     }
 
     bool run() {
-        breath = gw_now();
-        while (goes_on && number < most) {
-            if (!run_once())
+        yielded_at = gw_now();
+        while (goes_on && number < limit) {
+            if (!run_iteration())
                 return false;
-            breathe();
+            yield_gil();
         }
         return true;
     }
 
     /* Returns false, without any change, if the fast path cannot run these values. */
-    bool run_once() {
-        receive_number();
+    bool run_iteration() {
+        set_number();
         for (size_t i = 0; i < reads.size(); i++)
             arguments[i] = values[(size_t)reads[i]].ptr();
         nb::object made = owned(PyObject_Vectorcall(entry.ptr(), arguments.data(), reads.size(), nullptr));
-        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != makes.size())
+        if (made.is_none() || (size_t)PyTuple_GET_SIZE(made.ptr()) != writes.size())
             return false;
-        for (size_t i = 0; i < makes.size(); i++)
-            values[(size_t)makes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
+        for (size_t i = 0; i < writes.size(); i++)
+            values[(size_t)writes[i]] = nb::borrow(PyTuple_GET_ITEM(made.ptr(), i));
         given.clear();
-        for (int64_t value : gives)
+        for (int64_t value : result_values)
             given.push_back(values[(size_t)value]);
         return accept();
     }
 
-    void receive_number() {
+    void set_number() {
         values[0] = owned(PyArray_SimpleNew(0, nullptr, NPY_INT64));
         memcpy(PyArray_DATA(as_array(values[0])), &number, sizeof number);
     }
@@ -143,17 +144,17 @@ struct Repeat {
     }
 
     /* Periodically lets other threads take the GIL and handles signals. */
-    void breathe() {
-        if (gw_now() - breath < BREATH_NS)
+    void yield_gil() {
+        if (gw_now() - yielded_at < GIL_NS)
             return;
         enter_python(PyEval_SaveThread());
         if (PyErr_CheckSignals() != 0)
             throw nb::python_error();
-        breath = gw_now();
+        yielded_at = gw_now();
     }
 
     nb::list received() {
-        receive_number();
+        set_number();
         nb::list list;
         for (size_t k = 0; k <= (size_t)carried; k++)
             list.append(values[k]);
@@ -164,7 +165,7 @@ struct Repeat {
         given.clear();
         for (nb::handle result : sequence(results, "results must be a sequence"))
             given.push_back(nb::borrow(result));
-        if (given.size() != gives.size() || !accept())
+        if (given.size() != result_values.size() || !accept())
             throw nb::value_error("rows of a scan output differ in shape");
     }
 
@@ -184,14 +185,14 @@ struct Repeat {
 
 } // namespace
 
-void define_repeat(nb::module_ &m) {
-    nb::class_<Repeat>(m, "Repeat")
+void define_native_loop(nb::module_ &m) {
+    nb::class_<NativeLoop>(m, "NativeLoop")
         .def(nb::init<nb::object, std::vector<int64_t>, std::vector<int64_t>, std::vector<int64_t>,
                       nb::handle, int64_t, bool, int64_t, bool>(),
-             nb::arg("entry"), nb::arg("reads"), nb::arg("makes"), nb::arg("gives"), nb::arg("values"),
-             nb::arg("carried"), nb::arg("conditional"), nb::arg("most"), nb::arg("goes_on"))
-        .def("run", &Repeat::run)
-        .def("received", &Repeat::received)
-        .def("take", &Repeat::take, nb::arg("results"))
-        .def("results", &Repeat::results);
+             nb::arg("entry"), nb::arg("reads"), nb::arg("writes"), nb::arg("results"), nb::arg("values"),
+             nb::arg("carried"), nb::arg("conditional"), nb::arg("limit"), nb::arg("goes_on"))
+        .def("run", &NativeLoop::run)
+        .def("received", &NativeLoop::received)
+        .def("take", &NativeLoop::take, nb::arg("results"))
+        .def("results", &NativeLoop::results);
 }

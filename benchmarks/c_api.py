@@ -8,8 +8,8 @@ the median and the quartiles, in two ways:
 - processes: the example and a script in Python open the package, and print the median time of their runs.
   They take turns of some runs, in which the other is stopped, so that what else the machine does meets both
   alike. A ratio is that of one round.
-- runs: one process calls the library and Python in turns, run by run. A ratio is that of two runs; on one thread
-  times are those of the processor, so that other work on the machine does not count.
+- runs: one process calls the library and Python in turns, run by run. A ratio is that of two runs; on one
+  thread times are those of the processor, so that other work on the machine does not count.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ NOT_COUNTED: Final = (
 """What :attr:`Memory.process` does not count."""
 _COPIES_OF_WORDS: Final = 2
 """How many times the words of tasks are held: in Python, and in the form that the native runtime decodes."""
-_PARSED: Final = 8
-"""Bytes of Python lists and integers per byte of the JSON text of tasks, which is parsed when a program is
-loaded. The process keeps the memory; one program after the other uses it.
+_PARSED: Final = 9
+"""Bytes per byte of the JSON text of tasks while it is parsed, when a program is loaded: decoded text, lists
+and integers of Python. The process keeps the memory; one program after the other uses it.
 """
 _TASK: Final = 600
 """Bytes per task: the names of its source nodes, and what a crash in its kernel reports."""

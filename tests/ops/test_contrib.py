@@ -548,3 +548,12 @@ def test_a_model_that_onnx_runtime_optimised(tmp_path: Path) -> None:
     results = gw.compile(optimised, options=COMPILED).run(feeds).values()
     for a, e in zip(results, session.run(None, feeds), strict=True):
         np.testing.assert_allclose(a, e, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_the_last_row_of_causal_attention_sees_keys_of_another_length(rows: int, masked: bool) -> None:
+    """As a decoder's does that joins its cache to the keys itself, and asks for one row."""
+    q, k, v = (normal(2, length, 8) for length in (rows, 6, 6))
+    feeds = [q, k, v, *([None, np.array([6, 3], np.int32)] if masked else [])]
+    compare("MultiHeadAttention", feeds, num_heads=2, unidirectional=1)

@@ -12,7 +12,7 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, Where
+from graphwright.ops.core.binary import Add, And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
@@ -122,6 +122,17 @@ def _settings(i: Importer, past: Dim) -> ScaledDotProductAttention:
     return ScaledDotProductAttention(float(i.attr("scale", 0.0)), causal=causal, offset=past if causal else 0)
 
 
+def _limits(i: Importer, rows: Dim, past: Dim, keys: Dim) -> Value:
+    """What hides keys from rows of another length [rows, keys]: row k sees keys up to ``past + k``, the last
+    row all of them, as in ONNX Runtime.
+    """
+    numbers = i.emit(Range((0, rows, 1)))
+    last, end, before = (i.emit(Range((dim, dim + 1, 1))) for dim in (rows - 1, keys - 1, past))
+    seen = i.emit(Where(), i.emit(Equal(), numbers, last), end, i.emit(Add(), numbers, before))
+    visible = i.emit(LessOrEqual(), i.emit(Range((0, keys, 1))), i.emit(Unsqueeze((1,)), seen))
+    return hidden(i, visible, float(np.finfo(np.float32).min))
+
+
 def _after(i: Importer, past: Value | None, x: Heads) -> Heads:
     """``x`` behind the rows of a cache [B, N, P, H]."""
     return x if past is None else Heads(i.emit(Concat(2), past, x.canonical(i)), CANONICAL)
@@ -162,9 +173,13 @@ def _import_multi_head(i: OnnxImporter) -> Any:
     q, k, v = _unpacked(i, heads)
     q, k, v = _biased(i, (q, k, v), heads)
     past_rows: Dim = 0 if past_key is None else past_key.type.dims[2]
+    settings, as_long = _settings(i, past_rows), q.rows == k.rows
     k, v = _after(i, past_key, k), _after(i, past_value, v)
     bias = _bias(i, i.optional(4), i.optional(5), q.value.type.dims[0], k.rows)
-    y = attended(i, q, k, v, bias, _settings(i, past_rows))
+    if settings.causal and not as_long:
+        settings, limits = replace(settings, causal=False, offset=0), _limits(i, q.rows, past_rows, k.rows)
+        bias = limits if bias is None else i.emit(Add(), bias, limits)
+    y = attended(i, q, k, v, bias, settings)
     return (y, k.canonical(i), v.canonical(i)) if i.output_count > 1 else y
 
 

@@ -114,5 +114,8 @@ class Lanes(Row):
         self.kept[value] = Buffer(name, dtype, self._reduced_extents(), Level.REGISTER)
         return self.kept[value]
 
+    def _is_read_back(self, value: Value) -> bool:
+        return False  # the rows of lanes are strided in memory
+
     def _kept_index(self, value: Value) -> tuple[Index, ...]:
         return self._reduced_index()

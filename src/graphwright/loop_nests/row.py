@@ -209,7 +209,21 @@ class Row(NestBuilder):
             self.inner.append(Accumulate(accumulator.buffer, self._lane_index(), fold.combiner, operand))
         statements = [*allocations, *self._over_reduced(self.inner)]
         self.bound = outer_bound
+        self.kept |= {v: self.buffer(v, self._everywhere()) for v in wanted if self._is_read_back(v)}
         return statements
+
+    def _is_read_back(self, value: Value) -> bool:
+        """Whether later passes load ``value``, a result, from where this pass stored it: one load instead of
+        those of its operands.
+        """
+        return (
+            value in self.region.outputs
+            and value not in self.kept
+            and not self.columns
+            and value.type.dtype == value.type.dtype.computed
+            and self.walks[value] == self._everywhere()
+            and value not in self.accesses
+        )
 
     def _accumulator(self, node: Node) -> Alloc:
         dtype = node.output.type.dtype.computed

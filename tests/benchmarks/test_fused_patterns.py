@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import graphwright as gw
-from benchmarks.fused_patterns import PATTERNS, apart
+from benchmarks.fusion.fused_graphs import PATTERNS, apart
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Verdict
 

@@ -144,7 +144,7 @@ def test_saving_does_not_replace_the_model_nor_its_data(tmp_path: Path, options:
     model = gw.compile(path, options=options)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     for target in (*names_of(path), *names_of(tmp_path / "weights.bin")):
-        with pytest.raises(gw.PackageError, match=r"(?s)made from this file.*another name"):
+        with pytest.raises(gw.PackageError, match=r"(?s)file that the model was made from.*another name"):
             model.save(target)
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_saving_does_not_replace_the_package_that_was_loaded(
     stranger = replace(options, key_dir=tmp_path / "no key")
     model = gw.load(path, trust=trust, options=stranger)
     for target in names_of(path):
-        with pytest.raises(gw.PackageError, match="made from this file"):
+        with pytest.raises(gw.PackageError, match="overwrite the file that the model was made from"):
             model.save(target)
     model.save(tmp_path / "other.om")
 

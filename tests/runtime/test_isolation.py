@@ -29,8 +29,8 @@ import sys
 ALLOWED = (
     "graphwright._native graphwright.config graphwright.errors graphwright.loading graphwright.compiling "
     "graphwright.executable graphwright.package graphwright.runtime graphwright.ir.arrays "
-    "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.conversion graphwright.ir.mapped "
-    "graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.log "
+    "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.names graphwright.ir.conversion "
+    "graphwright.ir.mapped graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.support.gc_pause graphwright.support.spelling "
     "graphwright.support.file_kinds graphwright.support.fork_lock graphwright.support.event_sink"
 ).split()

@@ -94,8 +94,8 @@ def test_outputs_are_chosen_beside_states(outputs: Any) -> None:
     [
         ({"hh": "h_next"}, "no input 'hh'.*did you mean 'h'"),
         ({"h": "h_nex"}, "no output 'h_nex'.*did you mean 'h_next'"),
-        ({"h": "h_next", "x": "h_next"}, "'h_next' is the next value of 2 states"),
-        ({"x": "h_next"}, r"state 'x' is f32\[T, 1, 8\], and 'h_next', its next value, f32\[1, 1, 5\]"),
+        ({"h": "h_next", "x": "h_next"}, "output 'h_next' is used for 2 states"),
+        ({"x": "h_next"}, r"state 'x' is f32\[T, 1, 8\], but its next value 'h_next' is f32\[1, 1, 5\]"),
     ],
 )
 def test_what_is_no_state_is_named(states: dict[str, str], said: str) -> None:

@@ -126,7 +126,7 @@ def test_regions_stay_within_its_limits() -> None:
         return value
 
     module, reasons = selected(chain)
-    assert "more than 6 nodes" in reasons
+    assert "the kernel would have more than 6 nodes" in reasons
     assert max(len(region_of(node)) for _, node, _ in nodes_of(module, Fused)) == 6
 
 

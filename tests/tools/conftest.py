@@ -20,6 +20,7 @@ def _own_folders(user_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GRAPHWRIGHT_CACHE_DIR", str(user_folder / "cache"))
     monkeypatch.setenv("GRAPHWRIGHT_KEY_DIR", str(user_folder / "key"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)  # tables fit a terminal, and take what they need elsewhere
 
 
 @pytest.fixture

@@ -205,7 +205,9 @@ def test_decisions_about_bands_have_their_measured_time(tmp_path: Path) -> None:
 
 def test_open_sizes_have_to_be_given(tmp_path: Path) -> None:
     here = {"cache_dir": tmp_path / "cache"}
-    with pytest.raises(ModelError, match=r"(?s)input 'x' is f32\[N, M, 4\].*tune_sizes='M=\.\.\.,N=\.\.\.'"):
+    with pytest.raises(
+        ModelError, match=r"(?s)input 'x' has type f32\[N, M, 4\].*tune_sizes='M=\.\.\.,N=\.\.\.'"
+    ):
         gw.compile(rows("N", "M", 4), tune=5, options=here)
     tuned = gw.compile(rows("N", "M", 4), tune=20, options={**here, "tune_sizes": "N=3,M=16"})
     assert "measured: " in tuned.report()

@@ -29,6 +29,7 @@ X, ROWS, COUNTS = torch.randn(3, 5), torch.randn(2, 4, 6), torch.arange(15).resh
 IMAGE, CUBE = torch.randn(2, 4, 6, 6), torch.randn(2, 4, 5, 5, 5)
 HEADS = torch.randn(2, 4, 8, 16)
 PER_CHANNEL = torch.rand(4)
+BYTES = torch.ones(32, 32, dtype=torch.int8)
 STATE = torch.randn(1, 4, 5)
 GATES = {count: (torch.randn(count * 5, 6), torch.randn(count * 5, 5)) for count in (1, 3, 4)}
 """Weights of recurrent cells of 5 elements for inputs of 6."""
@@ -46,6 +47,21 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     *((getattr(aten, name).default, (X,)) for name in ("hardsigmoid", "any", "all", "sum", "mean", "prod")),
     *((getattr(aten, name).dim, (X, 1)) for name in ("any", "all")),
     *((getattr(aten, name).default, (X, 1, False)) for name in ("_softmax", "_log_softmax")),
+    *(
+        (getattr(aten, name).Scalar_Tensor, (2, COUNTS))
+        for name in ("remainder", "bitwise_and", "bitwise_or", "bitwise_xor")
+    ),
+    *(
+        (getattr(getattr(aten, f"bitwise_{side}_shift"), overload), arguments)
+        for side in ("left", "right")
+        for overload, arguments in (("Tensor_Scalar", (COUNTS, 2)), ("Scalar_Tensor", (2, COUNTS)))
+    ),
+    *(
+        (getattr(getattr(aten, name), overload), (COUNTS, other))
+        for name in ("__lshift__", "__rshift__")
+        for overload, other in (("Tensor", COUNTS), ("Scalar", 2))
+    ),
+    (aten._int_mm.default, (BYTES, BYTES.T)),
     (aten.copysign.Tensor, (X, X)),
     (aten.copy.default, (X, X)),
     (aten.slice_scatter.default, (X, X[:2], 0, 1, 3, 1)),

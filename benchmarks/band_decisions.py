@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,7 +30,8 @@ from benchmarks.bands import RESULTS
 from benchmarks.chains import Layer, chain
 from benchmarks.fusion.edits import Compiled
 from benchmarks.fusion.measure import compare
-from benchmarks.fusion.paired import TIE, Estimate
+from benchmarks.fusion.paired import Estimate
+from benchmarks.fusion.score import HEAD, score
 from graphwright.executable.nodes import Program
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
@@ -141,20 +141,16 @@ def summary(rows: Sequence[Row]) -> str:
     """How often decisions are right, by the compiler and by two trivial rules."""
     known = [row for row in rows if row.estimate.verdict != "undecided"]
     lines = [f"{len(rows)} chains of {len({row.case.kind for row in rows})} kinds, {len(known)} decided"]
+    if not known:
+        return lines[0]
+    ratios = [row.estimate.median for row in known]
     ways = {
         "compiler": [row.is_chosen for row in known],
         "always": [True] * len(known),
         "never": [False] * len(known),
     }
-    for name, chosen in ways.items():
-        ratios = [row.estimate.median for row in known]
-        lost = [(r if c else 0.0) - min(r, 0.0) for r, c in zip(ratios, chosen, strict=True)]
-        right = sum(each <= TIE for each in lost) / max(1, len(lost))
-        regret = math.exp(statistics.fmean(lost)) - 1 if lost else 0.0
-        lines.append(
-            f"{name:10} right {right:6.1%}  regret {regret:6.2%}  worst {math.exp(max(lost)) - 1:6.1%}"
-        )
-    return "\n".join(lines)
+    scores = [f"{name:10} {score(ratios, chosen)}" for name, chosen in ways.items()]
+    return "\n".join([*lines, f"{'decision':10} {HEAD}", *scores])
 
 
 def main() -> None:

@@ -28,9 +28,9 @@ from benchmarks.fusion.model import (
     held_out,
     rules,
     samples,
-    score,
 )
 from benchmarks.fusion.results import FILE, read
+from benchmarks.fusion.score import HEAD, score
 
 
 def table(
@@ -43,10 +43,10 @@ def table(
     predicted = held_out(found, ridge, group)
     chosen = [k for k, sample in enumerate(found) if shown(sample)]
     found, predicted = [found[k] for k in chosen], predicted[chosen]
-    lines = [f"{'rule':26} {'edits':>6} {'right':>7} {'regret':>8} {'worst':>8}"]
+    ratios = [sample.ratio for sample in found]
+    lines = [f"{'rule':26} {HEAD}"]
     for name, merges in rules(found, predicted).items():
-        made = score(found, merges)
-        lines.append(f"{name:26} {made.count:6} {made.right:7.1%} {made.regret:8.2%} {made.worst:8.1%}")
+        lines.append(f"{name:26} {score(ratios, merges)}")
     return "\n".join([*lines, f"median error of predicted times: {error(found, predicted):.1%}"])
 
 
@@ -58,8 +58,8 @@ def groups(
     lines = []
     for name in sorted({by(sample) for sample in found}):
         chosen = [k for k, sample in enumerate(found) if by(sample) == name]
-        made = score([found[k] for k in chosen], [bool(predicted[k] < 0) for k in chosen])
-        lines.append(f"{name:26} {made.count:6} {made.right:7.1%} {made.regret:8.2%} {made.worst:8.1%}")
+        made = score([found[k].ratio for k in chosen], [bool(predicted[k] < 0) for k in chosen])
+        lines.append(f"{name:26} {made}")
     return "\n".join(lines)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from benchmarks.fusion.edit_model import FEATURES, KINDS, EditModel, Task, fits_store, kind_of
 from benchmarks.fusion.edits import Edit, Partition, Stage, partition_of
-from benchmarks.fusion.paired import TIE
 from benchmarks.fusion.patterns import PATTERNS, Size
 from benchmarks.fusion.results import Measured
 from graphwright.config import Options
@@ -148,25 +147,6 @@ def held_out(found: Sequence[Sample], ridge: float, group: Callable[[Sample], st
             if fold[group(sample)] == number:
                 predicted[k] = coefficients[sample.kind] @ np.array(sample.features)
     return predicted
-
-
-@dataclass(frozen=True)
-class Score:
-    """``right``: the share of decisions that are right, or of ties. ``regret``: how many times the time after
-    them is longer than after the best ones, less one, as a geometric mean. ``worst``: the largest.
-    """
-
-    count: int
-    right: float
-    regret: float
-    worst: float
-
-
-def score(found: Sequence[Sample], merges: Sequence[bool]) -> Score:
-    """Of decisions whether to merge."""
-    lost = [(s.ratio if merge else 0.0) - min(s.ratio, 0.0) for s, merge in zip(found, merges, strict=True)]
-    right = sum(each <= TIE for each in lost) / len(lost)
-    return Score(len(lost), right, math.exp(statistics.fmean(lost)) - 1, math.exp(max(lost)) - 1)
 
 
 def rules(found: Sequence[Sample], predicted: Array) -> Mapping[str, Sequence[bool]]:

@@ -1,0 +1,37 @@
+"""How good decisions are whose other way was measured as well."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.fusion.paired import TIE
+
+
+@dataclass(frozen=True)
+class Score:
+    """``right``: the share of decisions that are right, or of ties. ``regret``: how many times the time after
+    them is longer than after the best ones, less one, as a geometric mean. ``worst``: the largest.
+    """
+
+    count: int
+    right: float
+    regret: float
+    worst: float
+
+    def __str__(self) -> str:
+        return f"{self.count:6} {self.right:7.1%} {self.regret:8.2%} {self.worst:8.1%}"
+
+
+HEAD: Final = f"{'count':>6} {'right':>7} {'regret':>8} {'worst':>8}"
+"""Names of the columns of a printed score."""
+
+
+def score(ratios: Sequence[float], taken: Sequence[bool]) -> Score:
+    """Of decisions whether to make changes; ``ratios``: of each, log(time with it / time without it)."""
+    lost = [(r if is_taken else 0.0) - min(r, 0.0) for r, is_taken in zip(ratios, taken, strict=True)]
+    right = sum(each <= TIE for each in lost) / len(lost)
+    return Score(len(lost), right, math.exp(statistics.fmean(lost)) - 1, math.exp(max(lost)) - 1)

@@ -27,7 +27,7 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Apply, Bits, Cast, Ref, Scalar
-from graphwright.ir.op import Op, Trait, folding
+from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim, evaluate
 from graphwright.ir.types import DType
@@ -254,7 +254,7 @@ class EditModel:
             if node not in whole:  # of one element a row
                 steps = self.size(node.output.type.elements) * _operations(node)
                 parts["row_scalar"] += steps * OPERATION_CYCLES * self._cycle
-        folded = folding(reductions[0].op).resolved(len(value.type.dims))
+        folded = reduction_op(reductions[0].op).resolved(len(value.type.dims))
         length = math.prod(self.size(value.type.dims[axis]) for axis in folded)
         again, kept = _stages(task, value.type.elements)
         walked = {"walk": sum(map(self._vectors, again)), "kept": sum(map(self._vectors, kept))}

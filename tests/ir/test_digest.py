@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphwright._native import condense_all
-from graphwright.ir.graph import ConstantPool
+from graphwright.ir.constant_pool import ConstantPool
 
 CHUNK = 4096
 MASK = 2**64 - 1
@@ -60,6 +60,6 @@ def test_contents_hashed_ahead_have_the_names_that_they_have_else() -> None:
     arrays = [np.frombuffer(content, np.int32) for content in contents]
     arrays += [arrays[0].reshape(64, -1), arrays[1][:-1], arrays[2].astype(">i4"), arrays[0] + 1]
     ahead, plain = ConstantPool(), ConstantPool()
-    ahead.hash_ahead(contents)
+    ahead.hash_in_background(contents)
     assert [ahead.add(array) for array in arrays] == [plain.add(array) for array in arrays]
     assert len(ahead) == len(arrays) - 1  # byte order is not content

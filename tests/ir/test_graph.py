@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from graphwright.ir.build import Builder
 from graphwright.ir.clone import clone_graph, inline_region
+from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.deferred import Deferred
-from graphwright.ir.graph import ConstantPool, Graph, Module, Node
+from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.text import structurally_equal
 from graphwright.ir.types import F32, tensor
 from graphwright.ir.verify import verify
@@ -173,20 +174,20 @@ def test_pool_makes_what_is_derived_when_it_is_read() -> None:
     def jobs(out: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> list[Callable[[], object]]:
         return [partial(fill, out)]
 
-    derived = pool.derive(source, "sevens", Deferred(F32, (2, 2), jobs))
-    assert pool.derive(source, "sevens", Deferred(F32, (2, 2), jobs)) == derived
-    assert pool.derive(source, "eights", Deferred(F32, (2, 2), jobs)) != derived
-    assert isinstance(pool.held(derived), Deferred) and not made
+    derived = pool.add_derived(source, "sevens", Deferred(F32, (2, 2), jobs))
+    assert pool.add_derived(source, "sevens", Deferred(F32, (2, 2), jobs)) == derived
+    assert pool.add_derived(source, "eights", Deferred(F32, (2, 2), jobs)) != derived
+    assert isinstance(pool.stored(derived), Deferred) and not made
     assert pool[derived].tolist() == [[7, 7], [7, 7]]
-    assert pool[derived] is pool.held(derived) and made == [(2, 2)]
+    assert pool[derived] is pool.stored(derived) and made == [(2, 2)]
     assert pool[derived].flags.writeable is False
 
 
 def test_pool_adopts_under_digests_alone() -> None:
     pool = ConstantPool()
     name = pool.add(np.zeros(2, np.float32)).digest
-    pool.adopt(name, np.ones(2, np.float32))
+    pool.restore(name, np.ones(2, np.float32))
     assert [array.tolist() for array in map(pool.__getitem__, pool)] == [[1, 1]]
     for wrong in ("", "a" * 19, "A" * 20, "a" * 20 + "\n", "../../etc/passwd    "):
         with pytest.raises(ValueError, match="not a digest"):
-            pool.adopt(wrong, np.ones(2, np.float32))
+            pool.restore(wrong, np.ones(2, np.float32))

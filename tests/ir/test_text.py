@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from graphwright.errors import ModelError
-from graphwright.ir.graph import ConstantPool, Module, Role, Signature
+from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.graph import Module, Role, Signature
 from graphwright.ir.printer import quote, unquote
 from graphwright.ir.symbols import Range, floordiv, symbol
 from graphwright.ir.text import parse_module, print_graph, print_module, print_node, structurally_equal

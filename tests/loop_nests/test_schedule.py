@@ -122,7 +122,7 @@ def test_an_analysis_goes_on_with_another_node(first: int) -> None:
                 larger = extended(grown, each)
                 assert vars(grown) == before
                 grown, whole = larger, analyse(body[:position])
-                assert grown.places == whole.places and grown.reads == whole.reads
+                assert grown.axis_maps == whole.axis_maps and grown.operand_maps == whole.operand_maps
                 assert grown.axes.extents == whole.axes.extents
                 assert (grown.domain, grown.reduced) == (whole.domain, whole.reduced)
                 compared += 1

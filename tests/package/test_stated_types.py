@@ -141,7 +141,7 @@ def test_no_stated_type_is_used(cut_package: gw.Model) -> None:
 def parse_constants(model: gw.Model) -> Module:
     module = Module()
     for digest, array in model.package.constants().items():
-        module.constants.adopt(digest, array)
+        module.constants.restore(digest, array)
     return module
 
 

@@ -62,7 +62,7 @@ def test_what_makes_the_constants_grow_too_much_in_all_stays_computed() -> None:
     module = builder.build()
     given = 40 * 100 * KIB
     record, _ = run_passes(module, FoldConstants(max_bytes=4 * MIB), DeadCode())
-    held = sum(module.constants.held(ref).nbytes for ref in module.constants)
+    held = sum(module.constants.stored(ref).nbytes for ref in module.constants)
     left = op_names(module).count("Tile")
     assert 0 < left < 40
     assert held <= 4 * given

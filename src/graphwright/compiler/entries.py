@@ -20,7 +20,8 @@ from graphwright.executable.nodes import COMPILE, Dispatch, Executable
 from graphwright.executable.specs import TensorSpec
 from graphwright.fusion.decision_text import encode_decisions
 from graphwright.ir.deferred import Deferred
-from graphwright.ir.graph import Array, Module
+from graphwright.ir.graph import Module
+from graphwright.ir.op import Array
 from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_module
 from graphwright.package.package import Entry, Package
@@ -154,7 +155,7 @@ def compile_entries(
 def _missing_constants(module: Module, weights: Weights) -> Constants:
     """The constants of ``module`` that ``weights`` lack."""
     refs = (ref for ref in module.constants if ref.digest not in weights.tensors)
-    return {ref.digest: module.constants.held(ref) for ref in refs}
+    return {ref.digest: module.constants.stored(ref) for ref in refs}
 
 
 def _require_same_states(entries: Mapping[str, Entry]) -> None:

@@ -115,7 +115,7 @@ def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], 
     weights = pack_weights(constants)
     for module in modules:  # the reference device reads the packed arrays: the originals can be freed
         for ref in module.constants:
-            module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+            module.constants.restore(ref.digest, weights.arrays[ref.digest])
     return compiled, weights
 
 

@@ -24,7 +24,8 @@ from graphwright.errors import (
 from graphwright.executable.nodes import Dispatch, accepts
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import ConstantPool, Module, Value
+from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.graph import Module, Value
 from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import ConstRef
 from graphwright.ir.sizes import scaled_symbol
@@ -143,7 +144,7 @@ def compiled_module(package: Package) -> Module:
 def _constants(package: Package) -> ConstantPool:
     constants = ConstantPool()
     for digest, array in package.constants().items():
-        constants.adopt(digest, array)
+        constants.restore(digest, array)
     return constants
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from graphwright.ir.constant import constant_of
 from graphwright.ir.deferred import Deferred
-from graphwright.ir.graph import Array, Graph, Module, Value
-from graphwright.ir.op import ConstRef
+from graphwright.ir.graph import Graph, Module, Value
+from graphwright.ir.op import Array, ConstRef
 from graphwright.kernels.launch import Step
 from graphwright.kernels.select import Selection
 from graphwright.memory.steps import all_steps, step_values
@@ -46,7 +46,7 @@ def _take_constants(
     there = shared.tensors if shared else {}
     for module, refs in zip(modules, used, strict=True):
         for ref in dict.fromkeys(refs.values()):
-            held = module.constants.hand_over(ref)
+            held = module.constants.take(ref)
             if ref.digest not in there:
                 taken.setdefault(ref.digest, held)
         DeadCode().run(module, Record("dead_code"))
@@ -58,7 +58,7 @@ def _adopt_packed(module: Module, used: Mapping[Value, ConstRef], weights: Weigh
     """Let the pool of ``module`` refer to the packed arrays, and return where its ``used`` constants lie."""
     for ref in module.constants:
         if ref.digest in weights.tensors:
-            module.constants.adopt(ref.digest, weights.arrays[ref.digest])
+            module.constants.restore(ref.digest, weights.arrays[ref.digest])
     tensors = {value: weights.tensors[ref.digest] for value, ref in used.items()}
     return {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
 

@@ -33,7 +33,7 @@ def row_refusal(nest: Nest, machine: Machine) -> Refusal | None:
     row = nest.axes.extent(nest.reduced)
     inner_is_reduced = nest.domain[-1] in nest.reduced
     room = machine.l2.bytes * ROW_SHARE // 100
-    if isinstance(row, int) and inner_is_reduced and 4 * row * (1 + len(nest.reads)) > room:
+    if isinstance(row, int) and inner_is_reduced and 4 * row * (1 + len(nest.operand_maps)) > room:
         why = f"rows of {row} elements do not stay in the cache between passes"
         return Refusal(Code.ROW_BEYOND_CACHE, why)
     return None
@@ -48,17 +48,17 @@ def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
     return Refusal(Code.NARROW_OPERAND, why)
 
 
-def folded_operands_stay(candidate: Candidate) -> Refusal | None:
+def reduction_operands_stay(candidate: Candidate) -> Refusal | None:
     """A node that only a reduction reads joins that reduction, which no epilogue holds, where its operand is
     stored anyway: the squares of a norm behind a residual."""
     first, *more = candidate.consumer.nodes
-    if more or not candidate.producer.anchors or not _is_folded(first):
+    if more or not candidate.producer.anchors or not _is_read_by_reduction(first):
         return None
     read = {v for v in first.inputs if v is not None and not is_constant(v)}
     if any(not candidate.is_kept(value) for value in read):
         return None
     why = "a reduction computes it as it reads, and its operand is stored anyway"
-    return Refusal(Code.FOLDED_OPERAND, why)
+    return Refusal(Code.REDUCTION_OPERAND, why)
 
 
 def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
@@ -72,7 +72,7 @@ def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
     if is_few or any(user.output.type.elements != values for user in first.output.users):
         return None
     if nest.domain[-1:] != nest.reduced[-1:] or not set(nest.reduced).isdisjoint(
-        nest.axes_of(nest.place_of(first.output))
+        nest.axes_of(nest.axis_map_of(first.output))
     ):
         return None
     row = nest.axes.extent(nest.reduced)
@@ -81,7 +81,7 @@ def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
     return Refusal(Code.ROW_FUNCTION, Code.ROW_FUNCTION.means)
 
 
-def _is_folded(node: Node) -> bool:
+def _is_read_by_reduction(node: Node) -> bool:
     """Whether a reduction alone reads ``node``, through elements computed one by one."""
     while node.op.has_expression() and len(node.output.users) == 1:
         (reader,) = node.output.users

@@ -35,7 +35,7 @@ class Candidate:
 
     @property
     def has_reduction(self) -> bool:
-        """Whether a node of either side folds axes."""
+        """Whether either side contains a reduction."""
         return self.producer.has_reduction or self.consumer.has_reduction
 
     @cached_property

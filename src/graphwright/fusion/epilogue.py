@@ -19,9 +19,9 @@ def epilogue_refusal(anchor: Node, rest: Sequence[Node], nest: Nest) -> Refusal 
         return Refusal(Code.EPILOGUE_DTYPE, why)
     if any(Trait.REDUCTION in n.op.traits for n in rest):
         return Refusal(Code.EPILOGUE_REDUCTION, "a reduction needs whole rows; the contraction stores tiles")
-    if value not in nest.reads:
+    if value not in nest.operand_maps:
         return Refusal(Code.EPILOGUE_UNREAD, "the epilogue does not read the contraction's result")
-    if nest.axes_of(nest.reads[value]) != nest.domain:
+    if nest.axes_of(nest.operand_maps[value]) != nest.domain:
         why = "the epilogue is larger than the contraction's output, or reads it in another order"
         return Refusal(Code.EPILOGUE_SHAPE, why)
     return None

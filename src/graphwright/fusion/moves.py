@@ -9,7 +9,7 @@ from typing import Final
 
 from graphwright.ir.graph import Value
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.loop_nests.addresses import terms_of
+from graphwright.loop_nests.addresses import address_terms
 from graphwright.loop_nests.axes import Axis
 from graphwright.loop_nests.nest import Nest
 
@@ -27,10 +27,10 @@ def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
     """
     whole = {frozenset(nest.domain), frozenset(nest.domain) - frozenset(nest.reduced)}
     for value in stored:
-        is_part = value in nest.windows or frozenset(nest.axes_of(nest.places[value])) not in whole
+        is_part = value in nest.slices or frozenset(nest.axes_of(nest.axis_maps[value])) not in whole
         if value in nest.partial and is_part:
             return Refusal(Code.PART_STORED, Code.PART_STORED.means)
-    for run in _runs(nest, dict.fromkeys((*nest.direct, *stored))):
+    for run in _runs(nest, dict.fromkeys((*nest.loaded, *stored))):
         elements = nest.axes.extent(run)
         if not isinstance(elements, int) or elements < SHORTEST_RUN:
             why = f"moved elements are contiguous in runs of only {elements} along the innermost loop"
@@ -43,9 +43,9 @@ def _runs(nest: Nest, values: Iterable[Value]) -> Iterator[Sequence[Axis]]:
     which it is contiguous.
     """
     for value in values:
-        found = terms_of(nest, value)
+        found = address_terms(nest, value)
         if found is None:
-            walk = nest.axes_of(nest.place_of(value))
+            walk = nest.axes_of(nest.axis_map_of(value))
             if not _is_in_order(walk, nest.domain):
                 yield _common_end(walk, nest.domain)
             continue

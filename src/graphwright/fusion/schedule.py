@@ -28,8 +28,8 @@ class ScheduleRegions(Pass):
             region = region_of(node)
             key = region_key(region)
             if key not in chosen:
-                walked = physical_region(region) if has_layouts(region) else region
-                chosen[key] = schedule_of(walked, self.target.limits)
+                physical = physical_region(region) if has_layouts(region) else region
+                chosen[key] = schedule_of(physical, self.target.limits)
             node.op = replace(fused, schedule=chosen[key])
             record.did("regions")
         return record.counts["regions"] > before

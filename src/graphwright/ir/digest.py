@@ -1,6 +1,7 @@
-"""What tensors are called by: a hash of their type and content.
+"""Digests of tensors: a hash of dtype, shape and content.
 
-Large contents are condensed first, at memory's speed (see ``_native.condense_all``).
+Large contents are first condensed to a short hash by a function that is as fast as memory
+(``_native.condense_all``).
 """
 
 from __future__ import annotations
@@ -18,44 +19,44 @@ from graphwright.ir.mapped import mapped_file
 from graphwright.support.background import BackgroundTask
 
 _WHOLE = 1 << 16
-"""Bytes of content that are hashed as they are; more are condensed first."""
+"""The most bytes of content that are hashed without condensing."""
 
 
-class Ahead:
-    """Contents that are condensed in another thread, while the caller does something else."""
+class BackgroundHashes:
+    """Condenses contents in another thread, while the caller does something else."""
 
     def __init__(self, contents: Sequence[memoryview]) -> None:
-        self._contents = contents  # which stay where they are
-        self._places = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
+        self._contents = contents  # kept alive, so that addresses stay valid
+        self._numbers = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
         mapped = all(mapped_file(content) is not None for content in contents)
-        self._made = BackgroundTask(partial(condense_all, contents, mapped))
+        self._condensed = BackgroundTask(partial(condense_all, contents, mapped))
 
     def find(self, data: np.ndarray[Any, Any]) -> bytes | None:
-        """What stands for ``data``, if it is all of one of the contents."""
-        place = self._places.get(_address(data))
-        if place is None or self._contents[place].nbytes != data.size:
+        """The condensed form of ``data`` if it is exactly one of the contents, else None."""
+        number = self._numbers.get(_address(data))
+        if number is None or self._contents[number].nbytes != data.size:
             return None
-        return self._made.result()[place]
+        return self._condensed.result()[number]
 
 
-def digest(array: np.ndarray[Any, Any], ahead: Ahead | None = None) -> str:
-    """The name of an array that is contiguous or repeated by dtype, shape and content."""
+def digest(array: np.ndarray[Any, Any], background: BackgroundHashes | None = None) -> str:
+    """The digest of ``array``, which is contiguous or repeats one element."""
     kind = f"{array.dtype.name}{array.shape}".encode()
     if is_repeated(array):
-        return name_of(b"repeated ", kind, array[(0,) * array.ndim].tobytes())
+        return hash_of(b"repeated ", kind, array[(0,) * array.ndim].tobytes())
     if array.dtype == object:
-        return name_of(kind, repr(array.tolist()).encode())
+        return hash_of(kind, repr(array.tolist()).encode())
     data = array.reshape(-1).view(np.uint8)
     if data.size <= _WHOLE:
-        return name_of(kind, data.data)
-    found = None if ahead is None else ahead.find(data)
+        return hash_of(kind, data.data)
+    found = None if background is None else background.find(data)
     if found is None:
         (found,) = condense_all([data.data], mapped_file(data) is not None)
-    return name_of(kind, found)
+    return hash_of(kind, found)
 
 
-def name_of(*texts: bytes | memoryview) -> str:
-    """A name of 20 hexadecimal digits."""
+def hash_of(*texts: bytes | memoryview) -> str:
+    """A hash of ``texts`` as 20 hexadecimal digits."""
     state = hashlib.blake2b(digest_size=10)
     for text in texts:
         state.update(text)
@@ -63,5 +64,5 @@ def name_of(*texts: bytes | memoryview) -> str:
 
 
 def _address(data: np.ndarray[Any, Any]) -> int:
-    place: int = data.__array_interface__["data"][0]
-    return place
+    address: int = data.__array_interface__["data"][0]
+    return address

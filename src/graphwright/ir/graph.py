@@ -7,20 +7,14 @@ maintain use lists. Regions capture nothing: outer values are passed to them as 
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-import numpy as np
-
-from graphwright.ir.arrays import is_repeated
-from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.digest import Ahead, digest, name_of
-from graphwright.ir.mapped import equal_bytes, release
+from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.origin import Origin
 from graphwright.ir.symbols import Dim, SymbolTable, product
-from graphwright.ir.types import DTYPES, Layout, Shape, TensorType, dtype_of
+from graphwright.ir.types import Layout, Shape, TensorType
 from graphwright.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -29,8 +23,6 @@ if TYPE_CHECKING:
     OpT = TypeVarWithDefault("OpT", bound=Op, default=Op, covariant=True)
 else:
     OpT = TypeVar("OpT")
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False)
@@ -363,150 +355,6 @@ class Signature:
     roles: tuple[Role, ...]
     aliases: tuple[tuple[int, int], ...] = ()
     starts: tuple[tuple[int, ConstRef], ...] = ()
-
-
-_REPEATED = 1 << 20
-"""Larger arrays that repeat one element are stored as a broadcast."""
-
-
-class ConstantPool:
-    """Tensors by content: equal arrays are stored once. Arrays are read-only, and contiguous except repeated
-    single elements and :meth:`transposed` ones.
-    """
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, Array | Deferred] = {}
-        self._ahead: Ahead | None = None
-        self.packings: dict[str, Packing] = {}
-        """How tensors were packed, by name."""
-
-    def hash_ahead(self, contents: Sequence[memoryview]) -> None:
-        """Start to hash ``contents`` in another thread; arrays with exactly these bytes will be added."""
-        self._ahead = Ahead(contents)
-
-    def add(self, array: Array) -> ConstRef:
-        """Store ``array`` (without a copy if it is contiguous and in native byte order), and return its
-        reference.
-
-        A large array that repeats one element (:func:`is_repeated`) is stored as a broadcast, and takes no
-        memory.
-        """
-        dtype = dtype_of(array).numpy
-        if is_repeated(array) and array.nbytes > _REPEATED and not array.dtype.hasobject:
-            array = np.broadcast_to(array[(0,) * array.ndim].astype(dtype), array.shape)
-        else:
-            array = np.ascontiguousarray(array, dtype).reshape(array.shape)
-        name = digest(array, self._ahead)
-        while not _same_content(self._arrays.setdefault(name, array), array):
-            name = name_of(name.encode())  # a hash collision
-        if self._arrays[name] is array:
-            self._arrays[name] = _read_only(array)
-        return ConstRef(name)
-
-    def derive(
-        self,
-        source: ConstRef,
-        how: str,
-        made: Deferred,
-        *,
-        packing: Packing | None = None,
-    ) -> ConstRef:
-        """Store the deferred tensor that ``how`` makes of ``source``; this text and the source identify its
-        content.
-
-        ``packing``: set if ``how`` is a layout from which the source, or a view of it, can be
-        unpacked.
-        """
-        name = name_of(f"{how}#{source.digest}".encode())
-        self._arrays.setdefault(name, made)
-        if packing is not None:
-            self.packings[name] = packing
-        return ConstRef(name)
-
-    def transposed(self, source: ConstRef, axes: Sequence[int]) -> ConstRef:
-        """Store a transposed view of ``source``."""
-        name = name_of(f"axes {tuple(axes)}#{source.digest}".encode())
-        self._arrays.setdefault(name, self[source].transpose(axes))
-        return ConstRef(name)
-
-    def adopt(self, name: str, array: Array) -> None:
-        """Store ``array`` as the tensor ``name``, which a pool has held before.
-
-        Raises ValueError if ``name`` is not a digest.
-        """
-        if not _DIGEST.fullmatch(name):
-            raise ValueError(f"{name!r} is not a digest")
-        self._arrays[name] = _read_only(array)
-
-    def merge(self, other: ConstantPool) -> None:
-        """Add the tensors of ``other``."""
-        self._arrays |= other._arrays
-        self.packings |= other.packings
-
-    def copy(self) -> ConstantPool:
-        """Another pool with the same arrays."""
-        made = ConstantPool()
-        made._arrays = dict(self._arrays)
-        made.packings = dict(self.packings)
-        return made
-
-    def held(self, ref: ConstRef) -> Array | Deferred:
-        """The tensor, or how to compute it."""
-        return self._arrays[ref.digest]
-
-    def hand_over(self, ref: ConstRef) -> Array | Deferred:
-        """The tensor, or how to compute it. The pool does not hold it until it is adopted again."""
-        held, self._arrays[ref.digest] = self._arrays[ref.digest], _ELSEWHERE
-        return held
-
-    def release(self) -> None:
-        """Release pages of mapped files that hold tensors; a later read loads them again."""
-        for held in self._arrays.values():
-            if not isinstance(held, Deferred):
-                release(held)
-
-    def __getitem__(self, ref: ConstRef) -> Array:
-        held = self._arrays[ref.digest]
-        if isinstance(held, Deferred):
-            held = self._arrays[ref.digest] = _read_only(held.make())
-        return held
-
-    def __contains__(self, ref: ConstRef) -> bool:
-        return ref.digest in self._arrays
-
-    def __iter__(self) -> Iterator[ConstRef]:
-        return map(ConstRef, list(self._arrays))
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-    def keep(self, refs: set[ConstRef]) -> None:
-        """Drop every tensor that is not in ``refs``."""
-        self._arrays = {d: a for d, a in self._arrays.items() if ConstRef(d) in refs}
-
-
-def _same_content(held: Array | Deferred, array: Array) -> bool:
-    """Whether two arrays with equal hashes are equal bit by bit. A deferred array counts as equal."""
-    if held is array or isinstance(held, Deferred) or array.dtype.hasobject:
-        return True
-    if (held.dtype, held.shape) != (array.dtype, array.shape):
-        return False
-    if is_repeated(array) and is_repeated(held):
-        place = (0,) * array.ndim
-        return bool(held[place].tobytes() == array[place].tobytes())
-    return equal_bytes(*(np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (held, array)))
-
-
-_ELSEWHERE = Deferred(DTYPES["u8"], (0,), lambda array: ())
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-_DIGEST = re.compile("[0-9a-f]{20}")
 
 
 class Module:

@@ -1,4 +1,6 @@
-"""Interface of ops that only move axes: fused loops absorb them into the addresses of loads and stores."""
+"""Interfaces of ops that only move elements. Fused loops express them as addresses of loads and stores, and
+need no copy.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ from graphwright.records import dataclass
 
 
 @dataclass(frozen=True)
-class Along:
-    """An axis of the result: its element ``i`` is element ``start + step * i`` of ``axis`` of operand 0,
-    modulo the size of that axis if it ``wraps`` (then both sizes are equal).
+class AxisSlice:
+    """One axis of a result as a slice of ``axis`` of operand 0: index ``i`` of the result is index
+    ``start + step * i`` of the operand.
+
+    If the slice ``wraps``, the index is taken modulo the size of the axis; both sizes are then equal.
     """
 
     axis: int
@@ -18,23 +22,25 @@ class Along:
     wraps: bool = False
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it is the whole axis of the operand in order."""
+    def is_identity(self) -> bool:
+        """Whether every index of the result is the same index of the operand. The result can be shorter."""
         return self.start == 0 and self.step == 1
 
 
 class MovesAxes:
-    """Interface of ops whose axes are those of operand 0, permuted, sliced or rolled."""
+    """Interface of ops that permute, slice or roll the axes of operand 0."""
 
     __slots__ = ()
 
-    def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
-        """What each axis of the only output of ``node`` is, or why that is not known."""
+    def moved_axes(self, node: Node) -> tuple[AxisSlice, ...] | str:
+        """One slice of operand 0 for each axis of the only output of ``node``, or the reason why the slices
+        are not known.
+        """
         raise NotImplementedError(f"{type(self).__name__} implements MovesAxes without moved_axes")
 
 
-class JoinsOperands:
-    """Interface of ops whose only output is the concatenation of the operands along ``axis``."""
+class Concatenates:
+    """Interface of ops that concatenate their operands along ``axis`` into one output."""
 
     __slots__ = ()
 

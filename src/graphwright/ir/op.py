@@ -62,7 +62,6 @@ __all__ = [
     "AtenImporter",
     "ConstRef",
     "Fact",
-    "Folding",
     "Import",
     "Importer",
     "InferError",
@@ -70,6 +69,7 @@ __all__ = [
     "OnnxImporter",
     "Op",
     "OpType",
+    "ReductionOp",
     "Sample",
     "Trait",
     "UnknownRank",
@@ -77,10 +77,10 @@ __all__ = [
     "dtype_field",
     "facts_elements",
     "family",
-    "folding",
     "is_known",
     "op",
     "op_class",
+    "reduction_op",
     "registered_ops",
 ]
 
@@ -128,9 +128,11 @@ class ConstRef:
         return f"#{self.digest}"
 
 
-class Folding(Protocol):
-    """What an op with :attr:`Trait.REDUCTION` provides: it computes ``finish(combine(prepare(x), ...),
-    count)``.
+class ReductionOp(Protocol):
+    """The interface of ops with :attr:`Trait.REDUCTION`.
+
+    A reduction applies ``prepare`` to each element, combines the results with ``combiner``, and applies
+    ``finish`` to the accumulator.
     """
 
     @property
@@ -139,7 +141,7 @@ class Folding(Protocol):
 
     @property
     def keepdims(self) -> bool:
-        """Whether reduced axes stay, with size 1."""
+        """Whether the result keeps reduced axes, with size 1."""
 
     def resolved(self, rank: int) -> tuple[int, ...]:
         """The reduced axes of an operand of rank ``rank``, non-negative and sorted."""
@@ -148,16 +150,16 @@ class Folding(Protocol):
         """The initial value of the accumulator."""
 
     def prepare(self, x: Scalar) -> Scalar:
-        """The value that is combined, computed from one element."""
+        """Compute the value to combine from one element."""
 
     def finish(self, acc: Scalar, count: Dim) -> Scalar:
-        """The result, computed from the accumulator of ``count`` elements."""
+        """Compute the result from the accumulator of ``count`` elements."""
 
 
-def folding(op: Op) -> Folding:
-    """``op``, which has the trait REDUCTION, as a :class:`Folding`."""
+def reduction_op(op: Op) -> ReductionOp:
+    """``op`` typed as a :class:`ReductionOp`. It must have the trait REDUCTION."""
     assert Trait.REDUCTION in op.traits
-    return cast(Folding, op)
+    return cast(ReductionOp, op)
 
 
 def dtype_field(value: DType | str) -> DType:

@@ -18,8 +18,9 @@ import numpy as np
 
 from graphwright.errors import Diagnostic, ModelError, UnknownOpError
 from graphwright.ir.constant import Constant
+from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.dtypes import CONTAINERS
-from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Role, Signature, Value
+from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
 from graphwright.ir.names import terminal
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.op import Array, ConstRef, Op, op_class

@@ -13,7 +13,8 @@ import numpy as np
 
 from graphwright.ir.arrays import is_repeated
 from graphwright.ir.constant import Constant
-from graphwright.ir.graph import ConstantPool, Graph, Module, Node, Signature, Value
+from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.graph import Graph, Module, Node, Signature, Value
 from graphwright.ir.op import Array, ConstRef, Op
 from graphwright.ir.symbols import Expr, Range
 from graphwright.ir.types import DTYPES, STRING, DType, TensorType, dtype_of, type_of

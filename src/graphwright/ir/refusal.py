@@ -115,7 +115,7 @@ class Code(enum.StrEnum):
         "FUSE_NARROW_OPERAND",
         "the operand is stored anyway and has fewer bytes than the result: each reader converts it itself",
     )
-    FOLDED_OPERAND = (
+    REDUCTION_OPERAND = (
         "FUSE_FOLDED_OPERAND",
         "the operand is stored anyway, and the only reader, a reduction, computes the result itself",
     )

@@ -20,7 +20,7 @@ from graphwright.ir.channels_last import to_first, to_last
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.match import constant_array
-from graphwright.ir.op import Trait, folding
+from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.layout.choose import LayoutChoice
@@ -154,7 +154,7 @@ def _to_last(b: Builder, value: Value, rank: int) -> Value:
 
 def _reduction(node: Node) -> ChannelsLast | str:
     """A reduction over the same axes, at their new positions."""
-    x, fold = node.operand(0), folding(node.op)
+    x, fold = node.operand(0), reduction_op(node.op)
     if not is_image(x) or any(v is not None for v in node.inputs[1:]):
         return "the operand is not an image, or the axes are not constant"
     rank = len(x.type.dims)

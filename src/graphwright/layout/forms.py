@@ -31,7 +31,7 @@ from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_b
 from graphwright.ir.constant import Constant, is_constant
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Op, Trait, folding
+from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.symbols import Dim, SymbolTable, evaluate, product
 from graphwright.layout.choose import LayoutChoice
 from graphwright.layout.cut import INFINITE
@@ -293,7 +293,7 @@ def _moves(node: Node) -> str | None:
     if isinstance(node.op, Constant) or Trait.CONTRACTION in node.op.traits:
         return None
     if Trait.REDUCTION in node.op.traits:
-        fold = folding(node.op)
+        fold = reduction_op(node.op)
         folded = fold.resolved(len(node.operand(0).type.dims))
         stays = fold.keepdims and min(folded, default=0) > CHANNELS
         return None if stays else f"{node.op.name} reduces over or merges channels"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.ir.op import Op, Trait, folding
+from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.types import TensorType
 from graphwright.records import replace
 
@@ -45,5 +45,5 @@ def _physical_op(node: Node) -> Op:
     """Reduced axes keep their positions, counted from the front."""
     if Trait.REDUCTION not in node.op.traits:
         return node.op
-    axes = folding(node.op).resolved(len(node.operand(0).type.dims))
+    axes = reduction_op(node.op).resolved(len(node.operand(0).type.dims))
     return replace(node.op, axes=axes)  # type: ignore[call-arg]  # a reduction has them

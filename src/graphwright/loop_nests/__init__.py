@@ -1,8 +1,10 @@
 """Generates loop IR for a region.
 
-``analysis`` maps the nodes of a region to common ``axes``, or says why they do not form one loop nest;
-``moves`` handles nodes that only move elements, which become addresses of loads and stores; ``schedule``
-chooses the loop structure within the ``limits`` of a target; ``row``, ``lanes`` and ``hook`` build the loops.
+- ``analysis`` maps the dims of all values of a region to common ``axes``, or reports why the nodes do not
+  form one loop nest. ``moves``, ``rolls`` and ``concats`` handle nodes that only move elements: they become
+  addresses of loads and stores.
+- ``schedule`` chooses the loop structure within the ``limits`` of a target.
+- ``row``, ``lanes`` and ``hook`` build the loops.
 """
 
 from graphwright.loop_nests.builder import FLAT, RegionKernel

@@ -1,4 +1,4 @@
-"""Addresses of values that are not contiguous along the loop axes: slices of operands, and rolled values."""
+"""Addresses of slices of operands and of rolled values, which are not contiguous along the loop axes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from graphwright.loop_nests.axes import Axis, NotOneNest
 from graphwright.loop_nests.nest import Nest
 
 
-def terms_of(nest: Nest, value: Value) -> tuple[Value, tuple[Term, ...]] | None:
-    """The value in whose memory ``value`` lies, and its address; None if it is accessed along its own axes.
-    Raises NotOneNest.
+def address_terms(nest: Nest, value: Value) -> tuple[Value, tuple[Term, ...]] | None:
+    """The value whose memory holds ``value``, and the address of an element in it; None if ``value`` has its
+    own memory and no roll. Raises NotOneNest.
     """
-    phases = nest.phases.get(value, ())
-    if value not in nest.windows and not phases:
+    rolls = nest.rolls.get(value, ())
+    if value not in nest.slices and not rolls:
         return None
-    window = nest.windows.get(value)
-    terms = window.terms if window else (Term(nest.axes_of(nest.place_of(value)), 1),)
-    for phase in phases:
-        run = nest.axes.resolve(phase.axes)
-        terms = with_run(nest, terms, run, Term(run, 1, phase.start, modulus=phase.size))
-    return window.operand if window else value, terms
+    part = nest.slices.get(value)
+    terms = part.terms if part else (Term(nest.axes_of(nest.axis_map_of(value)), 1),)
+    for roll in rolls:
+        run = nest.axes.resolve(roll.axes)
+        terms = with_run(nest, terms, run, Term(run, 1, roll.start, modulus=roll.size))
+    return part.operand if part else value, terms
 
 
 def with_run(nest: Nest, terms: Sequence[Term], run: tuple[Axis, ...], by: Term) -> tuple[Term, ...]:
-    """``terms`` with the position along ``run`` replaced by that of ``by``, whose stride is ignored."""
+    """``terms`` with the index along the axes ``run`` computed as in ``by``. The stride of ``by`` is
+    ignored.
+    """
     if not run:
         return tuple(terms)
     made: list[Term] = []
@@ -43,7 +45,7 @@ def with_run(nest: Nest, terms: Sequence[Term], run: tuple[Axis, ...], by: Term)
 
 
 def find_run(axes: Sequence[Axis], run: Sequence[Axis]) -> int | None:
-    """The position of ``run`` as a contiguous part of ``axes``; None if it is not."""
+    """The position in ``axes`` at which ``run`` starts; None if ``run`` is not contiguous in ``axes``."""
     starts = range(len(axes) - len(run) + 1)
     return next((k for k in starts if tuple(axes[k : k + len(run)]) == tuple(run)), None)
 
@@ -51,7 +53,9 @@ def find_run(axes: Sequence[Axis], run: Sequence[Axis]) -> int | None:
 def _replaced(
     nest: Nest, term: Term, axes: Sequence[Axis], at: int, run: Sequence[Axis], by: Term
 ) -> Iterator[Term]:
-    """The terms before the run, the run addressed by ``by``, and the terms after it."""
+    """The terms that replace ``term``: the axes before the run, the run addressed by ``by``, and the axes
+    after it.
+    """
     before, after = tuple(axes[:at]), tuple(axes[at + len(run) :])
     if term.start == 0 and term.step == 1 and term.modulus == 0:
         stride = term.stride * nest.axes.extent(after)

@@ -1,22 +1,22 @@
-"""Loop analysis: maps a set of nodes to common axes, or says why they do not form one loop nest."""
+"""Loop analysis: maps a set of nodes to common axes, or reports why they do not form one loop nest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from graphwright.ir.graph import Node
-from graphwright.ir.moved_axes import JoinsOperands, MovesAxes
-from graphwright.ir.op import Trait, folding
+from graphwright.ir.moved_axes import Concatenates, MovesAxes
+from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.refusal import Code
 from graphwright.loop_nests.axes import Axis, NotOneNest
-from graphwright.loop_nests.concats import join
-from graphwright.loop_nests.moves import move, show
+from graphwright.loop_nests.concats import add_concat
+from graphwright.loop_nests.moves import add_move, add_view
 from graphwright.loop_nests.nest import Nest
-from graphwright.loop_nests.rolls import keep_phases, unify_phases
+from graphwright.loop_nests.rolls import keep_rolls, unify_rolls
 
 
 def analyse(nodes: Sequence[Node]) -> Nest:
-    """Map ``nodes``, in graph order, to common axes. Raises NotOneNest."""
+    """Map ``nodes``, which are in graph order, to common axes. Raises NotOneNest."""
     nest = Nest()
     for node in nodes:
         _add(nest, node)
@@ -25,7 +25,7 @@ def analyse(nodes: Sequence[Node]) -> Nest:
 
 
 def extended(nest: Nest, node: Node) -> Nest:
-    """The analysis of the nodes of ``nest`` and ``node``. Raises NotOneNest."""
+    """The analysis of the nodes of ``nest`` and one more node. Raises NotOneNest."""
     made = nest.copy()
     _add(made, node)
     _finish(made)
@@ -34,13 +34,13 @@ def extended(nest: Nest, node: Node) -> Nest:
 
 def _add(nest: Nest, node: Node) -> None:
     if Trait.REDUCTION in node.op.traits:
-        nest.folded[node] = _reduce(nest, node)
+        nest.reductions[node] = _reduce(nest, node)
     elif Trait.VIEW in node.op.traits:
         _view(nest, node)
     elif isinstance(node.op, MovesAxes):
-        move(nest, node)
-    elif isinstance(node.op, JoinsOperands):
-        join(nest, node)
+        add_move(nest, node)
+    elif isinstance(node.op, Concatenates):
+        add_concat(nest, node)
     else:
         _elementwise(nest, node)
 
@@ -52,46 +52,46 @@ def _finish(nest: Nest) -> None:
 
 def _elementwise(nest: Nest, node: Node) -> None:
     shape = node.output.type.dims
-    place: list[tuple[Axis, ...]] = [() for _ in shape]
+    axis_map: list[tuple[Axis, ...]] = [() for _ in shape]
     operands = [value for value in node.inputs if value is not None]
     for value in operands:
-        known = nest.places.get(value) or nest.reads.get(value) or ()
+        known = nest.axis_maps.get(value) or nest.operand_maps.get(value) or ()
         for dim, axes in enumerate(known, start=len(shape) - len(known)):
             if axes:
-                place[dim] = nest.axes.unify(place[dim], axes) if place[dim] else axes
+                axis_map[dim] = nest.axes.unify(axis_map[dim], axes) if axis_map[dim] else axes
     for dim, size in enumerate(shape):
-        if not place[dim] and size != 1:
-            place[dim] = (nest.axes.new(size),)
-    fresh = [value for value in operands if value not in nest.places and value not in nest.reads]
+        if not axis_map[dim] and size != 1:
+            axis_map[dim] = (nest.axes.new(size),)
+    fresh = [value for value in operands if value not in nest.axis_maps and value not in nest.operand_maps]
     for value in operands:
-        if value not in nest.places and value not in nest.reads:
+        if value not in nest.axis_maps and value not in nest.operand_maps:
             dims = value.type.dims
             aligned = enumerate(dims, start=len(shape) - len(dims))
-            nest.reads[value] = tuple(() if size == 1 else place[d] for d, size in aligned)
-        nest.read_directly(value)
-    nest.places[node.output] = tuple(place)
-    if nest.phases:
-        unify_phases(nest, node, fresh)
+            nest.operand_maps[value] = tuple(() if size == 1 else axis_map[d] for d, size in aligned)
+        nest.mark_loaded(value)
+    nest.axis_maps[node.output] = tuple(axis_map)
+    if nest.rolls:
+        unify_rolls(nest, node, fresh)
 
 
 def _view(nest: Nest, node: Node) -> None:
-    flat = [axis for dim in nest.place_of(node.operand(0)) for axis in dim]
-    nest.places[node.output] = nest.axes.cut(tuple(flat), node.output.type.dims)
-    show(nest, node)
+    flat = [axis for dim in nest.axis_map_of(node.operand(0)) for axis in dim]
+    nest.axis_maps[node.output] = nest.axes.regroup(tuple(flat), node.output.type.dims)
+    add_view(nest, node)
 
 
 def _reduce(nest: Nest, node: Node) -> tuple[Axis, ...]:
-    place = nest.place_of(node.operand(0))
-    nest.read_directly(node.operand(0))
-    fold = folding(node.op)
-    folded = set(fold.resolved(len(place)))
-    if fold.keepdims:
-        nest.places[node.output] = tuple(() if d in folded else dim for d, dim in enumerate(place))
+    axis_map = nest.axis_map_of(node.operand(0))
+    nest.mark_loaded(node.operand(0))
+    reduction = reduction_op(node.op)
+    reduced = set(reduction.resolved(len(axis_map)))
+    if reduction.keepdims:
+        nest.axis_maps[node.output] = tuple(() if d in reduced else dim for d, dim in enumerate(axis_map))
     else:
-        nest.places[node.output] = tuple(dim for d, dim in enumerate(place) if d not in folded)
-    axes = tuple(axis for d, dim in enumerate(place) if d in folded for axis in dim)
-    if nest.phases:
-        keep_phases(nest, node, axes)
+        nest.axis_maps[node.output] = tuple(dim for d, dim in enumerate(axis_map) if d not in reduced)
+    axes = tuple(axis for d, dim in enumerate(axis_map) if d in reduced for axis in dim)
+    if nest.rolls:
+        keep_rolls(nest, node, axes)
     return axes
 
 
@@ -99,20 +99,20 @@ def _resolve_all(nest: Nest) -> None:
     if not nest.axes.are_refined:
         return
     resolve = nest.axes.resolve
-    nest.places = {value: tuple(resolve(dim) for dim in place) for value, place in nest.places.items()}
-    nest.reads = {value: tuple(resolve(dim) for dim in place) for value, place in nest.reads.items()}
-    nest.folded = {node: resolve(axes) for node, axes in nest.folded.items()}
+    nest.axis_maps = {value: tuple(map(resolve, dims)) for value, dims in nest.axis_maps.items()}
+    nest.operand_maps = {value: tuple(map(resolve, dims)) for value, dims in nest.operand_maps.items()}
+    nest.reductions = {node: resolve(axes) for node, axes in nest.reductions.items()}
 
 
 def _set_domain(nest: Nest) -> None:
-    reductions = [axes for axes in nest.folded.values() if axes]
+    reductions = [axes for axes in nest.reductions.values() if axes]
     if len({frozenset(axes) for axes in reductions}) > 1:
         raise NotOneNest(Code.REDUCED_AXES, "the nodes reduce over different axes")
     nest.reduced = reductions[0] if reductions else ()
-    whole = (place for value, place in nest.places.items() if value not in nest.partial)
+    whole = (axis_map for value, axis_map in nest.axis_maps.items() if value not in nest.partial)
     made = dict.fromkeys(map(nest.axes_of, whole))  # most values have the same axes
-    read = dict.fromkeys(nest.axes_of(nest.place_of(value)) for value in nest.direct)
-    part = map(nest.axes_of, map(nest.places.__getitem__, nest.partial))
+    read = dict.fromkeys(nest.axes_of(nest.axis_map_of(value)) for value in nest.loaded)
+    part = map(nest.axes_of, map(nest.axis_maps.__getitem__, nest.partial))
     nest.domain = max((*made, *read) or tuple(part), key=len, default=())
     if any(len(set(axes)) < len(axes) for axes in (*made, *read)):
         raise NotOneNest(Code.TWO_ORDERS, "one value is read in two different axis orders")

@@ -1,5 +1,7 @@
-"""Common axes for all values of a loop nest: elementwise ops unify the axes of their operands, views split or
-merge axes, permutations reorder them, and reductions remove them.
+"""Axes that are common to all values of a loop nest.
+
+Elementwise ops unify the axes of their operands, views split or merge axes, permutations reorder them, and
+reductions remove them.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim, product
 
 Axis = int
-Place = tuple[tuple[Axis, ...], ...]
-"""For each dim of a value, outermost first, the axes whose product it is; () if it is 1 or broadcast."""
+AxisMap = tuple[tuple[Axis, ...], ...]
+"""For each dim of a value, the axes whose product is its size, outermost first; empty if the size is 1 or the
+dim is broadcast.
+"""
 
 
 class NotOneNest(Exception):
-    """The nodes do not form one loop nest: ``refusal`` says why."""
+    """Raised if nodes do not form one loop nest. ``refusal`` gives the reason."""
 
     def __init__(self, code: Code, why: str) -> None:
         super().__init__(why)
@@ -23,7 +27,7 @@ class NotOneNest(Exception):
 
 
 class AxisSystem:
-    """Axes with extents. Views split axes, and elementwise ops unify them."""
+    """A set of axes with extents, in which axes can be split and unified."""
 
     def __init__(self) -> None:
         self.extents: list[Dim] = []
@@ -36,7 +40,7 @@ class AxisSystem:
         return made
 
     def new(self, extent: Dim) -> Axis:
-        """A new axis."""
+        """Add an axis and return it."""
         self.extents.append(extent)
         return len(self.extents) - 1
 
@@ -50,7 +54,7 @@ class AxisSystem:
         return bool(self._parts)
 
     def resolve(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
-        """The current axes that ``axes`` have been split or unified into."""
+        """The axes that replace ``axes`` after all splits and unifications."""
         if self._parts.keys().isdisjoint(axes):  # the common case
             return tuple(axes)
         result: list[Axis] = []
@@ -60,7 +64,9 @@ class AxisSystem:
         return tuple(result)
 
     def unify(self, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        """Unify two products of axes. Raises NotOneNest if their factors do not divide each other."""
+        """Unify two products of axes, and return the unified axes. Raises NotOneNest if the extents do not
+        divide each other.
+        """
         left, right = self.resolve(a), self.resolve(b)
         joined: list[Axis] = []
         while left and right:
@@ -88,10 +94,13 @@ class AxisSystem:
         else:
             raise NotOneNest(Code.INTERLEAVED_SIZES, f"sizes {first} and {second} do not divide each other")
 
-    def cut(self, axes: tuple[Axis, ...], sizes: Sequence[Dim]) -> Place:
-        """Regroup ``axes`` into dims of ``sizes``, whose product is the same, and split axes where needed."""
+    def regroup(self, axes: tuple[Axis, ...], sizes: Sequence[Dim]) -> AxisMap:
+        """Regroup ``axes`` into dims of ``sizes``, and split axes where a dim needs a part of one.
+
+        The product of ``sizes`` must equal the product of the extents. Raises NotOneNest.
+        """
         left = list(self.resolve(axes))
-        place: list[tuple[Axis, ...]] = []
+        axis_map: list[tuple[Axis, ...]] = []
         for size in sizes:
             group: list[Axis] = []
             while self.extent(group) != size:
@@ -112,10 +121,10 @@ class AxisSystem:
                     head = parts[0]
                     left.insert(0, parts[1])
                 group.append(head)
-            place.append(tuple(group))
+            axis_map.append(tuple(group))
         if left:
             raise NotOneNest(Code.REGROUPING_VIEW, "the shape of a view does not match the loops")
-        return tuple(place)
+        return tuple(axis_map)
 
     def _split(self, axis: Axis, outer: Dim) -> tuple[Axis, Axis] | None:
         inner = _quotient(self.extents[axis], outer)
@@ -135,23 +144,25 @@ def _quotient(a: Dim, b: Dim) -> Dim | None:
 
 
 def join_axes(
-    domain: Sequence[Axis], walks: Sequence[Sequence[Axis]], borders: Callable[[Axis, Axis], bool]
+    domain: Sequence[Axis], accesses: Sequence[Sequence[Axis]], borders: Callable[[Axis, Axis], bool]
 ) -> list[tuple[Axis, ...]]:
-    """Groups of neighbouring axes in ``domain`` that each of ``walks`` contains contiguously in this order,
-    or not at all, and that ``borders`` does not separate.
+    """Join neighbouring axes of ``domain`` that every access uses as if they were one axis.
+
+    ``accesses``: the axes of each access, in memory order. Two axes are joined if each access has both, one
+    directly after the other, or neither. ``borders``: whether two axes must stay separate.
     """
     groups: list[tuple[Axis, ...]] = []
     for axis in domain:
         last = groups[-1][-1] if groups else None
-        if last is None or borders(last, axis) or not all(_together(w, last, axis) for w in walks):
+        if last is None or borders(last, axis) or not all(_together(a, last, axis) for a in accesses):
             groups.append((axis,))
         else:
             groups[-1] = (*groups[-1], axis)
     return groups
 
 
-def _together(walk: Sequence[Axis], a: Axis, b: Axis) -> bool:
-    """Whether ``walk`` contains ``b`` directly after ``a``, or neither."""
-    if a not in walk and b not in walk:
+def _together(access: Sequence[Axis], a: Axis, b: Axis) -> bool:
+    """Whether ``access`` contains ``b`` directly after ``a``, or contains neither."""
+    if a not in access and b not in access:
         return True
-    return a in walk and b in walk and walk.index(b) == walk.index(a) + 1
+    return a in access and b in access and access.index(b) == access.index(a) + 1

@@ -1,5 +1,5 @@
-"""Common parts of the kernels of regions: joined axes, named sizes, parameters, and scalar expressions of
-nodes.
+"""The common part of all kernels that are generated for regions: axes, sizes, parameters and scalar
+expressions.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Final
 
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import constant_of
+from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.fused import Schedule, Term, region_values
-from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
     Apply,
@@ -31,9 +32,9 @@ from graphwright.ir.loops.nodes import (
     select,
 )
 from graphwright.ir.loops.text import RESERVED
-from graphwright.ir.moved_axes import JoinsOperands, MovesAxes
+from graphwright.ir.moved_axes import Concatenates, MovesAxes
 from graphwright.ir.names import UniqueNames, identifier
-from graphwright.ir.op import Op, Trait, folding
+from graphwright.ir.op import Op, Trait, reduction_op
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
@@ -47,29 +48,29 @@ COSTLY = frozenset(
         "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "pow",
     )
 )  # fmt: skip
-"""Functions whose results are kept instead of recomputed."""
+"""Functions that take so long that a kernel keeps their results instead of recomputing them."""
 
 FLAT: Final = (-1,)
-"""Marks a buffer whose elements are addressed individually."""
+"""The axes of a buffer that the kernel indexes with one linear address instead of along axes."""
 
 SLOW = frozenset(("div", "share", "sqrt", "rem", "mod"))
-"""Functions of one instruction with low throughput."""
+"""Functions that are one instruction with low throughput."""
 
 
 @dataclass(frozen=True)
 class RegionKernel:
-    """A kernel, the region value for each parameter (inputs, then outputs), and the dims for its size
-    arguments.
-    """
+    """A kernel that computes a region."""
 
     kernel: Kernel
     parameters: tuple[Value, ...]
+    """The value of the region for each parameter of the kernel: inputs, then outputs."""
     output_count: int
     sizes: tuple[Dim, ...]
-    walks: tuple[tuple[int, ...], ...] = ()
-    """The axes along which each parameter is accessed, in memory order, or FLAT."""
+    """The dim for each size argument of the kernel."""
+    parameter_axes: tuple[tuple[int, ...], ...] = ()
+    """The axes along which the kernel accesses each parameter, in memory order, or FLAT."""
     rereads: bool = False
-    """Whether operands are read again after the first result was stored."""
+    """Whether the kernel reads operands again after it stored the first result."""
 
 
 @dataclass
@@ -84,52 +85,51 @@ class NestBuilder:
     """Base class for kernels of regions: maps the axes of a schedule to loops."""
 
     symbolic = False
-    """Whether numbers become size arguments too, so that layers of other sizes share the kernel."""
+    """Whether static sizes become arguments too, so that layers of different sizes share one kernel."""
 
     def __init__(self, region: Graph, schedule: Schedule, constants: ConstantPool, name: str) -> None:
         self.region, self.schedule, self.constants, self.name = region, schedule, constants, name
         values = region_values(region)
-        self.walks = dict(zip(values, schedule.walks, strict=True))
+        self.axes_of = dict(zip(values, schedule.walks, strict=True))
+        """The axes along which the loops access each value, in memory order."""
         self.accesses = {values[a.value]: (values[a.memory], a.terms) for a in schedule.accesses}
-        """For values that are not accessed along their own axes: whose memory they are in, and
-        the address.
-        """
+        """The memory and the address of values that are slices of an operand, or rolled."""
         self.outputs = set(region.outputs)
         self.names = UniqueNames()
-        for taken in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
-            self.names.take(taken)
+        for reserved in ("tile", *HOOK_SIZES, *sorted(RESERVED)):
+            self.names.take(reserved)
         self.size_names: dict[Dim, str] = {}
         self.buffers: dict[tuple[Value, tuple[int, ...]], Buffer] = {}
         self.order: list[tuple[Value, Buffer]] = []
         self.loops = _Loops([])
 
     def size(self, dim: Dim) -> Dim:
-        """``dim`` in the kernel: a number, or a size argument."""
+        """``dim`` as the kernel uses it: a number, or a size argument."""
         if isinstance(dim, int) and not self.symbolic:
             return dim
         if dim not in self.size_names:
             self.size_names[dim] = self.names.take(f"n{len(self.size_names)}")
         return symbol(self.size_names[dim])
 
-    def buffer(self, value: Value, walked: tuple[int, ...]) -> Buffer:
-        """The parameter for ``value``, accessed along these joined axes."""
-        key = (value, walked)
+    def buffer(self, value: Value, axes: tuple[int, ...]) -> Buffer:
+        """The parameter through which the kernel accesses ``value`` along ``axes``."""
+        key = (value, axes)
         if key not in self.buffers:
             name = self.names.take("y" if value in self.outputs else "x")
-            made = Buffer(name, value.type.dtype, tuple(self.loops.extents[i] for i in walked))
+            made = Buffer(name, value.type.dtype, tuple(self.loops.extents[i] for i in axes))
             self.buffers[key] = made
             self.order.append((value, made))
         return self.buffers[key]
 
     def is_loaded(self, value: Value) -> bool:
-        """Whether ``value``, the result of a node in the region, is loaded as a part of an operand."""
+        """Whether the kernel loads ``value``, the result of a node, as a slice of an operand."""
         return value in self.accesses and self.accesses[value][0] is not value
 
     def _location(self, value: Value) -> tuple[Buffer, tuple[Index, ...]]:
-        """The buffer of ``value``, and the index of its element in the current loops."""
+        """The buffer of ``value``, and the index of the element that the current iteration accesses."""
         if value not in self.accesses:
-            walked = self.walks[value]
-            return self.buffer(value, walked), self.at(walked)
+            axes = self.axes_of[value]
+            return self.buffer(value, axes), self.index_along(axes)
         memory, terms = self.accesses[value]
         if (memory, FLAT) not in self.buffers:
             name = self.names.take("y" if memory in self.outputs else "x")
@@ -150,12 +150,14 @@ class NestBuilder:
             address = address + position * self.size(term.stride)
         return address
 
-    def at(self, walked: Iterable[int]) -> tuple[Index, ...]:
-        """The index of an element along these joined axes."""
-        return tuple(self.loops.index[i] for i in walked)
+    def index_along(self, axes: Iterable[int]) -> tuple[Index, ...]:
+        """The index of the current iteration along each of ``axes``."""
+        return tuple(self.loops.index[i] for i in axes)
 
     def read(self, value: Value) -> Scalar:
-        """An operand from outside: a literal for a constant inside the region, otherwise a load."""
+        """The element of an operand: a literal if a constant inside the region produces it, otherwise a
+        load.
+        """
         constant = constant_of(value)
         if constant is not None:
             dtype = value.type.dtype.computed
@@ -169,33 +171,33 @@ class NestBuilder:
         return Store(buffer, index, cast(scalar, value.type.dtype))
 
     def scalar(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
-        """The expression of a node that reduces nothing."""
+        """The expression of a node that reduces no axis of the loops."""
         if Trait.VIEW in node.op.traits or isinstance(node.op, MovesAxes):
             return operands[0]
-        if isinstance(node.op, JoinsOperands):
-            return self._chosen(node, operands)
+        if isinstance(node.op, Concatenates):
+            return self._concat_element(node, operands)
         if Trait.REDUCTION in node.op.traits:  # over axes of size 1 only
-            fold = folding(node.op)
-            result = fold.finish(fold.prepare(operands[0]), 1)
+            reduction = reduction_op(node.op)
+            result = reduction.finish(reduction.prepare(operands[0]), 1)
         else:
             result = cast(expression_of(node.op, operands), node.output.type.dtype.computed)
         return result
 
-    def _chosen(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
-        """Select the operand of a concatenation that the loops are at; one axis numbers the operands."""
-        (part,) = set(self.walks[node.output]) - set(self.walks[node.operand(0)])
-        *others, chosen = operands
+    def _concat_element(self, node: Node, operands: Sequence[Scalar]) -> Scalar:
+        """The element of a concatenation: one axis of the loops is the number of the operand that has it."""
+        (axis,) = set(self.axes_of[node.output]) - set(self.axes_of[node.operand(0)])
+        *others, selected = operands
         for number, operand in reversed(list(enumerate(others))):
-            is_here = apply("eq", Position(self.loops.index[part]), Const(number, I64))
-            chosen = select(is_here, operand, chosen)
-        return chosen
+            has_element = apply("eq", Position(self.loops.index[axis]), Const(number, I64))
+            selected = select(has_element, operand, selected)
+        return selected
 
     def temporary(self, node: Node) -> str:
         """A variable name for the value of ``node``."""
         return self.names.take(identifier(node.op.name.lower(), "t"))
 
     def finish(self, body: Sequence[Statement]) -> RegionKernel:
-        """The kernel with ``body``; its parameters are inputs, then outputs."""
+        """The kernel with ``body``. Its parameters are the inputs, then the outputs."""
         order = sorted(self.order, key=lambda item: item[0] in self.outputs)
         kernel = Kernel(
             self.name,
@@ -203,13 +205,13 @@ class NestBuilder:
             tuple(self.size_names.values()),
             tuple(body),
         )
-        walked = {buffer.name: walk for (_, walk), buffer in self.buffers.items()}
+        axes_of = {buffer.name: axes for (_, axes), buffer in self.buffers.items()}
         return RegionKernel(
             kernel,
             tuple(value for value, _ in order),
             sum(value in self.outputs for value, _ in order),
             tuple(self.size_names),
-            tuple(walked[buffer.name] for _, buffer in order),
+            tuple(axes_of[buffer.name] for _, buffer in order),
         )
 
 
@@ -226,8 +228,8 @@ def expression_of(op: Op, operands: Sequence[Scalar]) -> Scalar:
 
 
 def weight_of(scalar: Scalar) -> int:
-    """The approximate cost of an expression: 50 for a costly function, 20 for a slow one, 3 for others, 2 for
-    a load.
+    """The approximate cost of an expression: 50 for each costly function, 20 for each slow one, 3 for each
+    other function, and 2 for each load.
     """
     if isinstance(scalar, Apply):
         own = 50 if scalar.function in COSTLY else 20 if scalar.function in SLOW else 3
@@ -236,7 +238,7 @@ def weight_of(scalar: Scalar) -> int:
 
 
 def weight_of_node(node: Node) -> int:
-    """As :func:`weight_of`, for what ``node`` computes per element."""
+    """The approximate cost of one element of ``node``; see :func:`weight_of`."""
     if not node.op.has_expression():
         return 0
     dummies = [Ref(f"x{p}", v.type.dtype.computed) for p, v in enumerate(node.inputs) if v is not None]

@@ -1,7 +1,8 @@
 """Unroll-and-jam: unrolls a loop over rows and fuses the copies of its inner loops.
 
-After Allen and Cocke, "A Catalogue of Optimizing Transformations", 1971. A short row with reductions is bound
-by the latency of each sum and maximum; those of two rows overlap. Each row is reduced in its own order.
+See Allen and Cocke, "A Catalogue of Optimizing Transformations", 1971. The latency of each sum and maximum
+bounds the time of a short row with reductions; after unroll-and-jam, the reductions of several rows overlap.
+The order of the elements within each reduction stays the same.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from graphwright.records import dataclass, field, replace
 
 
 def jam(loop: Loop, count: int, take: Callable[[str], str]) -> Loop:
-    """``loop`` with ``count`` iterations, which divides its extent, merged into one. ``take`` returns new
-    names.
+    """Unroll ``loop`` by ``count``, which divides its extent, and fuse the copies of its inner loops.
+    ``take`` returns new names.
 
-    The body must not contain microkernel calls, and the extents of its loops must not depend
-    on the axis.
+    The body must not contain microkernel calls, and the extents of inner loops must not depend on the axis of
+    ``loop``.
     """
     copies = [_Copy({loop.axis: count * symbol(loop.axis) + k}, take, k == 0) for k in range(count)]
     return replace(loop, extent=loop.extent // count, body=_jammed(loop.body, copies))
@@ -53,10 +54,10 @@ def _jammed(body: tuple[Statement, ...], copies: list[_Copy]) -> tuple[Statement
 
 
 def unrolled(loop: Loop, buffers: Sequence[Mapping[str, Buffer]], take: Callable[[str], str]) -> Loop:
-    """``loop`` unrolled by the length of ``buffers``, which maps the private buffers of each
-    copy.
+    """Unroll ``loop`` by the number of ``buffers``. Each entry maps the names of private buffers to the
+    buffers of one copy.
 
-    The remainder iterations are left out.
+    The result does not contain the remainder iterations.
     """
     count = len(buffers)
     copies = [
@@ -73,14 +74,14 @@ def copy_of(
     buffers: Mapping[str, Buffer],
     take: Callable[[str], str],
 ) -> tuple[Statement, ...]:
-    """A copy of ``body`` at other positions of ``axes``, with new names."""
+    """A copy of ``body`` with the indices ``axes`` replaced by the given expressions, with new names."""
     copy = _Copy(dict(axes), take, False, buffers=dict(buffers))
     return tuple(map(copy.statement, body))
 
 
 @dataclass
 class _Copy:
-    """One unrolled iteration: the replacement of the axis, and new names unless it is the first."""
+    """One unrolled iteration: replaces the axis, and renames variables unless it is the first."""
 
     axes: dict[str, Dim]
     take: Callable[[str], str]
@@ -88,7 +89,9 @@ class _Copy:
     lets: dict[str, str] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     values: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
-    """Copies of values, by identity, as expressions share parts. The value is kept alive."""
+    """Copies of expressions by identity, because expressions share subexpressions. Each entry also holds the
+    original, so that its identity stays unique.
+    """
 
     def statement(self, statement: Statement) -> Statement:
         match statement:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.fused import Schedule, Strategy
-from graphwright.ir.graph import ConstantPool, Graph
+from graphwright.ir.graph import Graph
 from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.lanes import Lanes
 from graphwright.loop_nests.row import Row

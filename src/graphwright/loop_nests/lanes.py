@@ -1,7 +1,7 @@
-"""Reductions with one row per vector lane, whose sums stay in a register.
+"""Reductions with one row per vector lane. The accumulators of all lanes stay in one register.
 
-Used for rows shorter than a vector, for so few columns that one vector holds them, and for short columns:
-vectorizing along a short row would leave lanes idle and wait for horizontal sums.
+Used for rows that are shorter than a vector, for columns that are short or fit in one vector: vectorization
+along a short row would leave lanes idle and need horizontal sums.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lanes(Row):
     """A kernel with grid and lanes over the outer axes, and all passes over a row in one vector loop."""
 
     def build(self) -> RegionKernel:
-        self.starts: dict[str, Alloc] = {}
+        self.initial: dict[str, Alloc] = {}
         return super().build()
 
     def _name_axes(self) -> None:
@@ -70,28 +70,28 @@ class Lanes(Row):
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
         *outer, last = [k for k, reduced in enumerate(self.is_reduced) if reduced]
         loop = Loop(self.axis_names[last], Kind.REDUCE, self.loops.extents[last], tuple(body))
-        before, inside, after = self._side_by_side(loop)
+        before, inside, after = self._partial_sums(loop)
         for k in reversed(outer):
             inside = [Loop(self.axis_names[k], Kind.REDUCE, self.loops.extents[k], tuple(inside))]
         return [*before, *inside, *after]
 
-    def _side_by_side(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
-        """A long reduction loop split into several independent sums: the statements before it, the loops, and
-        those after it.
+    def _partial_sums(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
+        """Split a long reduction loop into several independent partial sums, which hides the latency of
+        additions. Returns the statements before the loops, the loops, and the statements after them.
         """
-        folds = [s for s in loop.body if isinstance(s, Accumulate)]
+        accumulates = [s for s in loop.body if isinstance(s, Accumulate)]
         if self.schedule.sums == 1 or any(not isinstance(s, Let | Accumulate) for s in loop.body):
             return [], [loop], []
-        sums = [{s.buffer.name: s.buffer for s in folds}]
+        sums = [{s.buffer.name: s.buffer for s in accumulates}]
         while len(sums) < self.schedule.sums:
-            sums.append({s.buffer.name: replace(s.buffer, name=self.names.take("acc")) for s in folds})
+            sums.append({s.buffer.name: replace(s.buffer, name=self.names.take("acc")) for s in accumulates})
         before: list[Statement] = [
-            replace(self.starts[name], buffer=buffer) for own in sums[1:] for name, buffer in own.items()
+            replace(self.initial[name], buffer=buffer) for own in sums[1:] for name, buffer in own.items()
         ]
         after: list[Statement] = [
             Accumulate(s.buffer, (), s.combiner, Load(own[s.buffer.name], ()))
             for own in sums[1:]
-            for s in folds
+            for s in accumulates
         ]
         whole = unrolled(loop, sums, self.names.take)
         axis = self.names.take("r")
@@ -106,7 +106,7 @@ class Lanes(Row):
 
     def _accumulator(self, node: Node) -> Alloc:
         made = super()._accumulator(node)
-        self.starts[made.buffer.name] = made
+        self.initial[made.buffer.name] = made
         return made
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:

@@ -8,46 +8,45 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits beyond which a schedule would not pay, or not fit.
-
-    For regions: ``nodes`` (larger kernels gain nothing) and ``operands`` (each is a pointer in a register or
-    on the stack). ``memory``: the memory levels that buffers can use.
+    """Limits of a target for regions and their schedules. The names of strategies are those of
+    :class:`~graphwright.ir.fused.Strategy`.
     """
 
     memory: frozenset[Level]
+    """The memory levels that buffers can use."""
     nodes: int
+    """The most nodes of a region; larger kernels are not faster."""
     operands: int
+    """The most operands of a region; each needs a pointer in a register or on the stack."""
 
     column_block: int
-    """Columns whose accumulators stay in the cache. Shorter rows are read whole, as contiguous reads are
-    fastest.
-    """
+    """COLUMNS: the most columns per block, so that their accumulators stay in the cache."""
     column_step: int
-    """Longer rows are split into blocks of nearly equal size, multiples of this."""
+    """COLUMNS: wider rows are split into blocks of nearly equal size, multiples of this."""
     jam: int
-    """Short rows with reductions that are computed together (unroll-and-jam)."""
+    """ROWS: the number of short rows that are computed together (unroll-and-jam)."""
     jam_row: int
-    """Rows up to this many elements are short: the latency of their sums dominates."""
+    """ROWS: the most elements of a short row, in which the latency of sums dominates."""
     short_axis: int
-    """Up to this size of the innermost axis, the row loop is inside the vector loop: values that are equal
-    for all rows, such as a scale per channel, stay in registers.
+    """SHORT_ROWS: the largest innermost axis for which the row loop is inside the vector loop. Values that
+    are the same for all rows, such as a scale per channel, then stay in registers.
     """
     row_block: int
-    """Such rows per unit of work."""
+    """SHORT_ROWS: rows per unit of work."""
 
     lane_row: int
-    """Up to this many elements per row, strided loads cost less than horizontal sums; half as many for 8-byte
-    elements.
+    """LANES: the most elements per row for which strided loads cost less than horizontal sums; half as many
+    for 8-byte elements.
     """
     lane_columns: int
-    """Columns that fit in one vector."""
+    """LANES: columns that fit in one vector."""
     register_row: int
-    """Up to this many elements per row, costly values stay in registers or on the stack."""
+    """LANES: the most elements per row for which costly values stay in registers or on the stack."""
     cache_ways: int
-    """Associativity of the L1 cache: rows that it holds at the same page offset."""
+    """The associativity of the L1 cache: the number of rows that it holds at the same page offset."""
     page: int
     """Elements of a page: rows at this distance map to the same cache set."""
     lane_block: int
-    """Lanes per unit of work."""
+    """LANES: lanes per unit of work."""
     lane_sums: int
-    """Independent partial sums per lane, which hide the latency of additions."""
+    """LANES: independent partial sums per lane, which hide the latency of additions."""

@@ -1,4 +1,4 @@
-"""Rolled values: neighbouring loads and stores wrap around the end of an axis."""
+"""Rolls inside a region: neighbouring loads and stores wrap around at the end of an axis."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ import math
 from collections.abc import Collection, Sequence
 
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import Along
+from graphwright.ir.moved_axes import AxisSlice
 from graphwright.ir.refusal import Code
 from graphwright.ir.symbols import Dim
 from graphwright.loop_nests.addresses import find_run
-from graphwright.loop_nests.axes import Axis, NotOneNest, Place
-from graphwright.loop_nests.nest import Nest, Phase
+from graphwright.loop_nests.axes import Axis, AxisMap, NotOneNest
+from graphwright.loop_nests.nest import Nest, Roll
 
 
-def roll(nest: Nest, node: Node, along: Sequence[Along], place: Place) -> Place:
-    """The axes of a rolled value. From then on the loops iterate over its elements, and earlier values are
-    rolled in the opposite direction, unless their elements have another order in memory.
+def add_roll(nest: Nest, node: Node, slices: Sequence[AxisSlice], axis_map: AxisMap) -> AxisMap:
+    """Add a roll, and return the axes of its result.
+
+    The loops then iterate over the elements of the result, and access earlier values with the opposite roll.
+    If the operand is not contiguous along the rolled axis, the result itself gets the roll instead.
     """
     value, output = node.operand(0), node.output
-    made, phases = list(place), list(nest.phases.get(value, ()))
-    for k, each in enumerate(along):
-        if each.start == 0 or not place[each.axis]:
+    made, rolls = list(axis_map), list(nest.rolls.get(value, ()))
+    for k, each in enumerate(slices):
+        if each.start == 0 or not axis_map[each.axis]:
             continue
-        run, start, made[k] = _rolled_run(nest, output.type.dims[k], each.start, place[k])
-        if set(run) & set(nest.axes.resolve(tuple(nest.parts))):
+        run, start, made[k] = _rolled_run(nest, output.type.dims[k], each.start, axis_map[k])
+        if set(run) & set(nest.axes.resolve(tuple(nest.concat_axes))):
             raise NotOneNest(Code.MOVED, "it rolls an axis along which values are concatenated")
-        old, size = _phase(nest, value, run), nest.axes.extent(run)
-        phases = [p for p in phases if nest.axes.resolve(p.axes) != run]
-        if _lies_in_order(nest, value, run):
+        old, size = _roll_along(nest, value, run), nest.axes.extent(run)
+        rolls = [r for r in rolls if nest.axes.resolve(r.axes) != run]
+        if _has_constant_stride(nest, value, run):
             _roll_all(nest, run, start - old)
         else:
-            phases.append(Phase(run, _wrapped(old - start, size), size))
-    nest.show(output, value)
-    if phases:
-        nest.phases[output] = tuple(phases)
+            rolls.append(Roll(run, _wrapped(old - start, size), size))
+    nest.alias(output, value)
+    if rolls:
+        nest.rolls[output] = tuple(rolls)
     return tuple(made)
 
 
-def _lies_in_order(nest: Nest, value: Value, run: tuple[Axis, ...]) -> bool:
-    """Whether elements along ``run`` have a constant stride, if ``value`` refers to an operand."""
+def _has_constant_stride(nest: Nest, value: Value, run: tuple[Axis, ...]) -> bool:
+    """Whether elements along ``run`` have a constant stride in memory. Computed values always have one."""
     source = nest.source_of(value)
     if source is None:
         return True
-    if source in nest.windows:
-        return any(find_run(nest.axes.resolve(t.axes), run) is not None for t in nest.windows[source].terms)
-    return find_run(nest.axes_of(nest.reads[source]), run) is not None
+    if source in nest.slices:
+        return any(find_run(nest.axes.resolve(t.axes), run) is not None for t in nest.slices[source].terms)
+    return find_run(nest.axes_of(nest.operand_maps[source]), run) is not None
 
 
 def _wrapped(start: int, size: Dim) -> int:
@@ -53,72 +55,77 @@ def _wrapped(start: int, size: Dim) -> int:
 
 
 def _rolled_run(
-    nest: Nest, size: Dim, start: int, place: tuple[Axis, ...]
+    nest: Nest, size: Dim, start: int, axes: tuple[Axis, ...]
 ) -> tuple[tuple[Axis, ...], int, tuple[Axis, ...]]:
-    """The axes that are rolled, by how much, and the axes of the dim. Blocks that move together stay one
-    axis.
+    """The axes that a roll of a dim by ``start`` rolls, the distance along them, and all axes of the dim.
+
+    If ``start`` and the size have a common divisor, blocks of that size move together: only the axis over the
+    blocks is rolled.
     """
     step = math.gcd(size, start) if isinstance(size, int) else 1
     if step == 1 or not isinstance(size, int):
-        run = nest.axes.resolve(place)
+        run = nest.axes.resolve(axes)
         return run, start, run
-    outer, inner = nest.axes.cut(place, (size // step, step))
+    outer, inner = nest.axes.regroup(axes, (size // step, step))
     return outer, start // step, (*outer, *inner)
 
 
-def _phase(nest: Nest, value: Value, run: Sequence[Axis]) -> int:
-    """The roll of ``value`` along ``run``. Raises NotOneNest if only a part of it is rolled."""
+def _roll_along(nest: Nest, value: Value, run: Sequence[Axis]) -> int:
+    """The start of the roll of ``value`` along ``run``. Raises NotOneNest if only a part of ``run`` is
+    rolled.
+    """
     start = 0
-    for phase in nest.phases.get(value, ()):
-        axes = nest.axes.resolve(phase.axes)
+    for roll in nest.rolls.get(value, ()):
+        axes = nest.axes.resolve(roll.axes)
         if axes == tuple(run):
-            start = phase.start
+            start = roll.start
         elif set(axes) & set(run):
             raise NotOneNest(Code.MOVED, "it rolls a part of a rolled axis")
     return start
 
 
 def _roll_all(nest: Nest, run: tuple[Axis, ...], start: int) -> None:
+    """Roll all values along ``run`` by ``start``."""
     size = nest.axes.extent(run)
-    for value, place in ({**nest.reads, **nest.places}).items():
-        flat = nest.axes.resolve([axis for dim in place for axis in dim])
+    for value, axis_map in ({**nest.operand_maps, **nest.axis_maps}).items():
+        flat = nest.axes.resolve([axis for dim in axis_map for axis in dim])
         if not set(flat) & set(run):
             continue
         if not set(run) <= set(flat):
             raise NotOneNest(Code.MOVED, "it rolls an axis that another value has in part")
-        old = _phase(nest, value, run)
-        others = [p for p in nest.phases.get(value, ()) if nest.axes.resolve(p.axes) != run]
+        old = _roll_along(nest, value, run)
+        others = [r for r in nest.rolls.get(value, ()) if nest.axes.resolve(r.axes) != run]
         new = _wrapped(old + start, size)
-        nest.phases[value] = (*others, Phase(run, new, size)) if new else tuple(others)
+        nest.rolls[value] = (*others, Roll(run, new, size)) if new else tuple(others)
 
 
-def unify_phases(nest: Nest, node: Node, fresh: Collection[Value]) -> None:
-    """Give the output of an elementwise node, and its ``fresh`` operands, the rolls of the other operands.
-    Raises NotOneNest if these differ.
+def unify_rolls(nest: Nest, node: Node, fresh: Collection[Value]) -> None:
+    """Give the output of an elementwise node, and its ``fresh`` operands, which are read for the first time,
+    the rolls of the other operands. Raises NotOneNest if the rolls differ.
     """
     values = [value for value in node.inputs if value is not None]
-    union = {nest.axes.resolve(phase.axes): phase for value in values for phase in nest.phases.get(value, ())}
+    union = {nest.axes.resolve(roll.axes): roll for value in values for roll in nest.rolls.get(value, ())}
     for value in (*values, node.output):
-        flat = set(nest.axes_of(nest.place_of(value)))
-        found = [phase for run, phase in union.items() if flat & set(run)]
+        flat = set(nest.axes_of(nest.axis_map_of(value)))
+        found = [roll for run, roll in union.items() if flat & set(run)]
         if value is node.output or value in fresh:
-            if any(not set(nest.axes.resolve(p.axes)) <= flat for p in found):
+            if any(not set(nest.axes.resolve(roll.axes)) <= flat for roll in found):
                 raise NotOneNest(Code.MOVED, "an operand has only a part of a rolled axis")
-            nest.phases[value] = tuple(found)
-        elif _rolls(nest, found) != _rolls(nest, nest.phases.get(value, ())):
+            nest.rolls[value] = tuple(found)
+        elif _rolls(nest, found) != _rolls(nest, nest.rolls.get(value, ())):
             raise NotOneNest(Code.MOVED, "two operands are rolled differently along an axis")
 
 
-def _rolls(nest: Nest, phases: Sequence[Phase]) -> set[tuple[tuple[Axis, ...], int]]:
-    return {(nest.axes.resolve(phase.axes), phase.start) for phase in phases}
+def _rolls(nest: Nest, rolls: Sequence[Roll]) -> set[tuple[tuple[Axis, ...], int]]:
+    return {(nest.axes.resolve(roll.axes), roll.start) for roll in rolls}
 
 
-def keep_phases(nest: Nest, node: Node, folded: Collection[Axis]) -> None:
+def keep_rolls(nest: Nest, node: Node, reduced: Collection[Axis]) -> None:
     """Give the result of a reduction the rolls of its operand. Raises NotOneNest if it reduces
     a rolled axis.
     """
-    phases = nest.phases.get(node.operand(0), ())
-    if any(set(nest.axes.resolve(phase.axes)) & set(folded) for phase in phases):
+    rolls = nest.rolls.get(node.operand(0), ())
+    if any(set(nest.axes.resolve(roll.axes)) & set(reduced) for roll in rolls):
         raise NotOneNest(Code.MOVED, "it reduces a rolled axis")
-    if phases:
-        nest.phases[node.output] = phases
+    if rolls:
+        nest.rolls[node.output] = rolls

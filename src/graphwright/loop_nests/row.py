@@ -1,8 +1,8 @@
-"""Row kernels: a grid over the outer axes, and stages between the reductions of a row.
+"""Row kernels: a grid over the outer axes, and passes over each row.
 
-Reductions split the work into stages: a stage computes all that the previous reductions allow, in one pass
-over the reduced axes. Costly values that a later stage needs are kept in a row buffer; cheap ones are
-recomputed, as the row is in the L1 cache by then.
+Reductions split the work on a row into stages. A stage is one pass over the reduced axes: it computes every
+value that does not depend on later reductions. If a later stage needs a costly value, the kernel keeps it in
+a row buffer; it recomputes cheap values, whose operands are in the L1 cache by then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from graphwright.ir.loops.nodes import (
     Store,
 )
 from graphwright.ir.moved_axes import MovesAxes
-from graphwright.ir.op import Trait, folding
+from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
 from graphwright.ir.types import DType
 from graphwright.loop_nests.builder import NestBuilder, RegionKernel
@@ -42,18 +42,20 @@ class Row(NestBuilder):
     """A kernel with a grid over the outer axes, and stages between reductions."""
 
     def build(self) -> RegionKernel:
-        """The kernel: for each stage, what varies only with rows, then a pass over the row."""
+        """Build the kernel: for each stage, the values that are the same for a whole row, then a pass over
+        the row.
+        """
         schedule = self.schedule
         self.loops.extents = [self.size(extent) for extent in schedule.axes]
         self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]
         self.columns = schedule.strategy is Strategy.COLUMNS
         self.short = schedule.strategy is Strategy.SHORT_ROWS
-        self.stages = Stages(self.region, self.walks, schedule, self.is_loaded)
+        self.stages = Stages(self.region, self.axes_of, schedule, self.is_loaded)
         self.bound: dict[Value, Scalar] = {}
         self.kept: dict[Value, Buffer] = {}
         self.accumulators: dict[Value, Buffer] = {}
         self.inner: list[Statement] = []
-        self.fixed: dict[Value, Let] = {}
+        self.invariants: dict[Value, Let] = {}
         self.keep = self.stages.kept() if schedule.keeps_rows else set[Value]()
         self._name_axes()
         body: list[Statement] = []
@@ -66,8 +68,8 @@ class Row(NestBuilder):
     # -- axes -----------------------------------------------------------------------------------------------
 
     def _name_axes(self) -> None:
-        """Name the index of each joined axis. Columns under a reduction, and short rows, are processed in
-        blocks.
+        """Name the index of each axis. The kernel processes the columns of a reduction over outer axes, and
+        short rows, in blocks.
         """
         last = len(self.loops.extents) - 1
         self.axis_names = [
@@ -105,14 +107,14 @@ class Row(NestBuilder):
         return statements
 
     def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
-        """One pass over the reduced axes and the vector axis."""
+        """Wrap ``body`` in the loops of one pass: the reduced axes and the vector axis."""
         statements = list(body)
         last = len(self.loops.extents) - 1
         if self.short:
             rows = Loop(
                 self.axis_names[self.blocked], Kind.SERIAL, self.inner_extents[self.blocked], tuple(body)
             )
-            statements = [*self.fixed.values(), rows]
+            statements = [*self.invariants.values(), rows]
         if last >= 0 and not self.is_reduced[last]:
             statements = [Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, tuple(statements))]
         for k in reversed([k for k, reduced in enumerate(self.is_reduced) if reduced]):
@@ -121,28 +123,26 @@ class Row(NestBuilder):
         return statements
 
     def read(self, value: Value) -> Scalar:
-        """An operand; read before the loop over short rows if it does not depend on them."""
+        """The element of an operand. An operand that is the same for all short rows is read before the loop
+        over these rows.
+        """
         scalar = super().read(value)
-        if not self.short or isinstance(scalar, Const) or self.blocked in self.walks[value]:
+        if not self.short or isinstance(scalar, Const) or self.blocked in self.axes_of[value]:
             return scalar
-        if value not in self.fixed:
-            self.fixed[value] = Let(self.names.take("fixed"), scalar)
-        return Ref(self.fixed[value].name, scalar.dtype)
+        if value not in self.invariants:
+            self.invariants[value] = Let(self.names.take("fixed"), scalar)
+        return Ref(self.invariants[value].name, scalar.dtype)
 
     # -- stages ---------------------------------------------------------------------------------------------
 
     def _rows(self, stage: int) -> list[Statement]:
-        """Statements for values of this stage that do not vary along the reduced axes."""
-        nodes = [
-            n
-            for n in self.stages.nodes
-            if self.stages.is_row(n.output) and not self.stages.folds(n) and self.stages.of[n.output] == stage
-        ]
-        finished = [
-            n for n in self.stages.nodes if self.stages.folds(n) and self.stages.of[n.output] == stage
-        ]
+        """The statements for values of ``stage`` that do not vary along the reduced axes."""
+        stages = self.stages
+        available = [n for n in stages.nodes if stages.stage_of[n.output] == stage]
+        reductions = [n for n in available if stages.reduces(n)]
+        others = [n for n in available if stages.is_row(n.output) and not stages.reduces(n)]
         statements: list[Statement] = []
-        for node in (*finished, *nodes):
+        for node in (*reductions, *others):
             statements += self._row_value(node)
         if not self.columns or not statements:
             return statements
@@ -154,10 +154,10 @@ class Row(NestBuilder):
 
     def _row_value(self, node: Node) -> list[Statement]:
         value, name = node.output, self.temporary(node)
-        if self.stages.folds(node):
-            folded = Load(self.accumulators[value], self._lane_index())
+        if self.stages.reduces(node):
+            accumulator = Load(self.accumulators[value], self._lane_index())
             count = product(self._reduced_extents())
-            scalar = folding(node.op).finish(folded, count)
+            scalar = reduction_op(node.op).finish(accumulator, count)
         elif self.is_loaded(value):
             scalar = self.read(value)
         else:
@@ -176,15 +176,15 @@ class Row(NestBuilder):
         return (symbol(self.axis_names[-1]),) if self.columns else ()
 
     def _pass(self, stage: int) -> list[Statement]:
-        """One pass over the row: accumulate the reductions of this stage, keep and store its values."""
+        """One pass over the row: accumulates the reductions of ``stage``, and keeps or stores its values."""
         reductions = [
-            n for n in self.stages.nodes if self.stages.folds(n) and self.stages.pass_of(n) == stage
+            n for n in self.stages.nodes if self.stages.reduces(n) and self.stages.pass_of(n) == stage
         ]
         wanted = [
             n.output
             for n in self.stages.nodes
             if not self.stages.is_row(n.output)
-            and self.stages.of[n.output] == stage
+            and self.stages.stage_of[n.output] == stage
             and (n.output in self.region.outputs or n.output in self.keep)
         ]
         if not reductions and not wanted:
@@ -204,24 +204,25 @@ class Row(NestBuilder):
         for node in reductions:
             accumulator = self._accumulator(node)
             allocations.append(accumulator)
-            fold = folding(node.op)
-            operand = fold.prepare(self._operand(node, 0))
-            self.inner.append(Accumulate(accumulator.buffer, self._lane_index(), fold.combiner, operand))
+            reduction = reduction_op(node.op)
+            operand = reduction.prepare(self._operand(node, 0))
+            index = self._lane_index()
+            self.inner.append(Accumulate(accumulator.buffer, index, reduction.combiner, operand))
         statements = [*allocations, *self._over_reduced(self.inner)]
         self.bound = outer_bound
-        self.kept |= {v: self.buffer(v, self._everywhere()) for v in wanted if self._is_read_back(v)}
+        self.kept |= {v: self.buffer(v, self._all_axes()) for v in wanted if self._is_read_back(v)}
         return statements
 
     def _is_read_back(self, value: Value) -> bool:
-        """Whether later passes load ``value``, a result, from where this pass stored it: one load instead of
-        those of its operands.
+        """Whether later passes load the stored output ``value`` instead of recomputing it from several
+        operands.
         """
         return (
             value in self.region.outputs
             and value not in self.kept
             and not self.columns
             and value.type.dtype == value.type.dtype.computed
-            and self.walks[value] == self._everywhere()
+            and self.axes_of[value] == self._all_axes()
             and value not in self.accesses
         )
 
@@ -231,43 +232,44 @@ class Row(NestBuilder):
         level = Level.CACHE if self.columns else Level.REGISTER
         buffer = Buffer(self.names.take("acc"), dtype, shape, level)
         self.accumulators[node.output] = buffer
-        return Alloc(buffer, folding(node.op).identity(dtype))
+        return Alloc(buffer, reduction_op(node.op).identity(dtype))
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
-        """The buffer of ``value`` until its later use: the memory of a result if possible, which is then in
-        the cache when the result is stored.
+        """The buffer that keeps ``value`` for later passes.
+
+        If possible, this is the memory of an output: it is then in the cache when the output is stored.
         """
-        lent = next((v for v in self.region.outputs if self._may_hold(v, value, dtype)), None)
-        if lent is None:
+        output = next((v for v in self.region.outputs if self._may_hold(v, value, dtype)), None)
+        if output is None:
             buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
         else:
-            buffer = self.buffer(lent, self._everywhere())
+            buffer = self.buffer(output, self._all_axes())
         self.kept[value] = buffer
         return buffer
 
     def _may_hold(self, output: Value, value: Value, dtype: DType) -> bool:
-        """Whether ``value`` can use the memory of ``output`` until that is stored."""
-        last = self.stages.of.get(output, 0)
+        """Whether the memory of ``output`` can hold ``value`` until ``output`` is stored."""
+        last = self.stages.stage_of.get(output, 0)
         return (
             output.type.dtype == dtype
-            and last > self.stages.of[value]
-            and self.walks[output] == self._everywhere()
+            and last > self.stages.stage_of[value]
+            and self.axes_of[output] == self._all_axes()
             and output not in self.accesses
             and all(
                 n.output is output or self.stages.pass_of(n) < last
                 for n in self.stages.users(value, self.keep)
             )
-            and self.buffers.get((output, self._everywhere())) not in self.kept.values()
+            and self.buffers.get((output, self._all_axes())) not in self.kept.values()
         )
 
-    def _everywhere(self) -> tuple[int, ...]:
+    def _all_axes(self) -> tuple[int, ...]:
         return tuple(range(len(self.loops.extents)))
 
     def _kept_index(self, value: Value) -> tuple[Index, ...]:
         if self.columns:
             return self._lane_index()
         whole = self.kept[value].level is not Level.CACHE
-        return self.at(self._everywhere()) if whole else self._reduced_index()
+        return self.index_along(self._all_axes()) if whole else self._reduced_index()
 
     def _reduced_extents(self) -> tuple[Dim, ...]:
         return tuple(compress(self.loops.extents, self.is_reduced))
@@ -281,12 +283,12 @@ class Row(NestBuilder):
         value = node.inputs[position]
         if value is None:
             raise ValueError(f"{node.place}: a node of a fused region has an absent operand")
-        if value not in self.stages.of:
+        if value not in self.stages.stage_of:
             return self.read(value)
         return self._value(value)
 
     def _value(self, value: Value) -> Scalar:
-        """A value of the region in the current loops: already bound, kept in a buffer, or computed here."""
+        """The element of a value of the region: a variable, a load from a row buffer, or a new expression."""
         if value in self.bound:
             return self.bound[value]
         if value in self.kept:

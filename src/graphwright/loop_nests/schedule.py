@@ -11,7 +11,7 @@ from graphwright.ir.graph import Graph, Value
 from graphwright.ir.loops.nodes import Level
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, product
-from graphwright.loop_nests.addresses import terms_of
+from graphwright.loop_nests.addresses import address_terms
 from graphwright.loop_nests.analysis import analyse
 from graphwright.loop_nests.axes import Axis, join_axes
 from graphwright.loop_nests.limits import Limits
@@ -22,14 +22,14 @@ from graphwright.records import replace
 def schedule_of(region: Graph, limits: Limits) -> Schedule:
     """The schedule of ``region`` for the layouts of its values. Raises NotOneNest.
 
-    The schedule of an epilogue has all axes that the analysis found: the kernel of the contraction determines
-    which it joins.
+    The schedule of an epilogue has all axes that the analysis found, because only the kernel of the
+    contraction determines which of them it can join.
     """
     body = [n for n in region if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits]
     nest = analyse(body)
     anchor = next((node for node in region if Trait.CONTRACTION in node.op.traits), None)
     if anchor is not None:
-        dims = tuple(map(len, nest.reads[anchor.outputs[0]]))
+        dims = tuple(map(len, nest.operand_maps[anchor.outputs[0]]))
         return replace(_over(region, nest, [(axis,) for axis in nest.domain]), dims=dims)
     whole = _over(region, nest, _joined(region, nest))
     if _fits_lanes(whole, _is_wide(region), limits):
@@ -38,47 +38,51 @@ def schedule_of(region: Graph, limits: Limits) -> Schedule:
 
 
 def _joined(region: Graph, nest: Nest) -> list[tuple[Axis, ...]]:
-    """The axes of ``nest``, with those joined that every value accesses together."""
+    """The axes of ``nest``; axes that every value accesses together are joined to one group."""
     reduced = set(nest.reduced)
-    walks = [nest.axes_of(place) for place in (*nest.places.values(), *nest.reads.values())]
-    if nest.windows or nest.phases:
-        accessed = (terms_of(nest, value) for value in (*nest.direct, *region.outputs))
-        walks += [nest.axes.resolve(t.axes) for each in accessed if each is not None for t in each[1]]
-    walks += [(axis,) for axis in nest.parts]
-    return join_axes(nest.domain, walks, lambda a, b: (a in reduced) != (b in reduced))
+    accesses = [
+        nest.axes_of(axis_map) for axis_map in (*nest.axis_maps.values(), *nest.operand_maps.values())
+    ]
+    if nest.slices or nest.rolls:
+        found = (address_terms(nest, value) for value in (*nest.loaded, *region.outputs))
+        accesses += [nest.axes.resolve(t.axes) for each in found if each is not None for t in each[1]]
+    accesses += [(axis,) for axis in nest.concat_axes]
+    return join_axes(nest.domain, accesses, lambda a, b: (a in reduced) != (b in reduced))
 
 
 def _over(region: Graph, nest: Nest, groups: Sequence[tuple[Axis, ...]]) -> Schedule:
     """The schedule of an epilogue over ``groups`` of axes."""
     position = {axis: k for k, group in enumerate(groups) for axis in group}
     values = region_values(region)
-    places = [nest.places.get(v, nest.reads.get(v, ())) for v in values]
+    axis_maps = [nest.axis_maps.get(v, nest.operand_maps.get(v, ())) for v in values]
     return Schedule(
         Strategy.EPILOGUE,
         tuple(nest.axes.extent(group) for group in groups),
         tuple(sorted({position[axis] for axis in nest.reduced})),
-        tuple(_positions(nest.axes_of(place), position) for place in places),
-        accesses=_accesses(region, nest, values, position) if nest.windows or nest.phases else (),
+        tuple(_positions(nest.axes_of(axis_map), position) for axis_map in axis_maps),
+        accesses=_accesses(region, nest, values, position) if nest.slices or nest.rolls else (),
     )
 
 
 def _positions(axes: Sequence[Axis], position: Mapping[Axis, int]) -> tuple[int, ...]:
-    """The joined axes, each once. Axes of an operand that is only read in part may be missing."""
+    """The positions of the groups that contain ``axes``, each once. Axes of an operand of which the loops
+    only read a slice may be in no group.
+    """
     return tuple(dict.fromkeys(position[axis] for axis in axes if axis in position))
 
 
 def _accesses(
     region: Graph, nest: Nest, values: Sequence[Value], position: Mapping[Axis, int]
 ) -> tuple[Access, ...]:
-    """The addresses of windows that are loaded, and of rolled values that are loaded or stored."""
+    """The addresses of slices that are loaded, and of rolled values that are loaded or stored."""
     made = []
     for number, value in enumerate(values):
-        lies = value in nest.direct or value in region.outputs
-        found = terms_of(nest, value) if lies else None
+        is_accessed = value in nest.loaded or value in region.outputs
+        found = address_terms(nest, value) if is_accessed else None
         if found is not None:
             memory, terms = found
-            walked = (replace(t, axes=_positions(nest.axes.resolve(t.axes), position)) for t in terms)
-            made.append(Access(number, values.index(memory), tuple(walked)))
+            joined = (replace(t, axes=_positions(nest.axes.resolve(t.axes), position)) for t in terms)
+            made.append(Access(number, values.index(memory), tuple(joined)))
     return tuple(made)
 
 
@@ -98,9 +102,7 @@ def _rows(whole: Schedule, limits: Limits) -> Schedule:
 
 
 def _may_jam(whole: Schedule, limits: Limits) -> bool:
-    """Whether rows can be unrolled and jammed: they are short, and their number divides the innermost grid
-    axis.
-    """
+    """Whether unroll-and-jam applies: rows are short, and the jam count divides the innermost grid axis."""
     grid = [extent for k, extent in enumerate(whole.axes) if k not in whole.reduced]
     return bool(grid) and grid[-1] % limits.jam == 0 and _at_most(_length(whole), limits.jam_row)
 
@@ -127,7 +129,7 @@ def _lanes(whole: Schedule, limits: Limits) -> Schedule:
 
 
 def _fits_lanes(whole: Schedule, is_wide: bool, limits: Limits) -> bool:
-    """Whether rows are short, or columns few."""
+    """Whether the LANES strategy is faster: rows are short, or there are few columns."""
     if not whole.reduced or len(whole.reduced) == len(whole.axes):
         return False
     length = _length(whole)
@@ -141,13 +143,13 @@ def _fits_lanes(whole: Schedule, is_wide: bool, limits: Limits) -> bool:
 
 
 def _streams(length: Dim, columns: Dim, limits: Limits) -> bool:
-    """Whether all rows of a block can be read at a time: they map to different cache sets, or are few."""
+    """Whether the cache holds all rows of a block at a time: they map to different sets, or are few."""
     apart = isinstance(columns, int) and columns % limits.page != 0
     return _at_most(length, limits.cache_ways) or apart
 
 
 def _is_wide(region: Graph) -> bool:
-    """Whether a value has 8-byte elements, which halves the vector length of the others."""
+    """Whether a value has 8-byte elements, which halves the number of lanes of all values."""
     return any(value.type.dtype.bits == 64 for value in region_values(region))
 
 

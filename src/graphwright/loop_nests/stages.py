@@ -1,4 +1,6 @@
-"""Passes over a row: in which pass each value of a region is available, and what is kept for later passes."""
+"""Assigns each value of a region to a pass over the row, and decides which values are kept for later
+passes.
+"""
 
 from __future__ import annotations
 
@@ -19,60 +21,62 @@ class Stages:
     def __init__(
         self,
         region: Graph,
-        walks: Mapping[Value, tuple[int, ...]],
+        axes_of: Mapping[Value, tuple[int, ...]],
         schedule: Schedule,
         is_loaded: Callable[[Value], bool],
     ) -> None:
         self.nodes = _needed(region, is_loaded)
-        self.of: dict[Value, int] = {}
-        """The stage in which each value is available."""
-        self._walks, self._reduced = walks, set(schedule.reduced)
+        self.stage_of: dict[Value, int] = {}
+        """The stage from which on each value is available."""
+        self._axes_of, self._reduced = axes_of, set(schedule.reduced)
         for node in self.nodes:
-            stage = max((self.of.get(v, 0) for v in node.inputs if v is not None), default=0)
-            self.of[node.output] = stage + self.folds(node)
+            stage = max((self.stage_of.get(v, 0) for v in node.inputs if v is not None), default=0)
+            self.stage_of[node.output] = stage + self.reduces(node)
 
     @property
     def count(self) -> int:
         """Number of stages."""
-        return 1 + max(self.of.values(), default=0)
+        return 1 + max(self.stage_of.values(), default=0)
 
-    def folds(self, node: Node) -> bool:
-        """Whether ``node`` reduces axes of the loops."""
+    def reduces(self, node: Node) -> bool:
+        """Whether ``node`` reduces axes of the loops. A reduction over axes of size 1 does not."""
         is_reduction = Trait.REDUCTION in node.op.traits
-        return is_reduction and self._walks[node.operand(0)] != self._walks[node.output]
+        return is_reduction and self._axes_of[node.operand(0)] != self._axes_of[node.output]
 
     def is_row(self, value: Value) -> bool:
         """Whether ``value`` does not vary along the reduced axes."""
-        return bool(self._reduced) and not self._reduced & set(self._walks[value])
+        return bool(self._reduced) and not self._reduced & set(self._axes_of[value])
 
     def pass_of(self, node: Node) -> int:
         """The pass in which ``node`` is computed."""
-        return self.of[node.output] - self.folds(node)
+        return self.stage_of[node.output] - self.reduces(node)
 
     def kept(self) -> set[Value]:
-        """Values that vary along the row, cost more than a load, and are needed in a later pass."""
+        """The values that vary along the row, cost more than a load, and are read in a later pass."""
         kept = set()
         for node in self.nodes:
             value = node.output
             if self.is_row(value) or not _is_costly(node):
                 continue
-            if any(self.pass_of(user) > self.of[value] for user in self._users(value)):
+            if any(self.pass_of(user) > self.stage_of[value] for user in self._users(value)):
                 kept.add(value)
         return kept
 
     def users(self, value: Value, kept: Collection[Value]) -> list[Node]:
-        """Nodes that need ``value``, also through recomputed values, which are not in ``kept``."""
+        """The nodes that read ``value``, directly or through values outside ``kept``, which are
+        recomputed.
+        """
         users = self._users(value)
         again = [n for n in users if n.output not in kept and not self.is_row(n.output)]
         return [*users, *(user for node in again for user in self.users(node.output, kept))]
 
     def _users(self, value: Value) -> list[Node]:
-        return [node for node in value.users if node.output in self.of]
+        return [node for node in value.users if node.output in self.stage_of]
 
 
 def _needed(region: Graph, is_loaded: Callable[[Value], bool]) -> list[Node]:
-    """The nodes whose results are computed or loaded, without those that only loaded parts are
-    sliced from.
+    """The nodes whose results the kernel computes or loads. A node is left out if the kernel only loads
+    slices of its result.
     """
     wanted, found = set(region.outputs), []
     for node in reversed(list(region)):

@@ -9,7 +9,7 @@ from typing import Any
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.match import Match, P, Rest, Rule
-from graphwright.ir.moved_axes import Along
+from graphwright.ir.moved_axes import AxisSlice
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice
@@ -26,20 +26,20 @@ class _Part:
     """The part of ``whole`` that a chain of slices takes: each of its axes in terms of those of ``whole``."""
 
     whole: Value
-    along: tuple[Along, ...]
+    along: tuple[AxisSlice, ...]
 
 
 def _part(value: Value) -> _Part | None:
     """``value`` as a slice of its origin; None if a bound is not known."""
     if value.type.rank is None:
         return None
-    along = tuple(map(Along, range(value.type.rank)))
+    along = tuple(map(AxisSlice, range(value.type.rank)))
     while (node := value.producer) is not None and isinstance(node.op, Slice):
         cut = node.op.moved_axes(node)
         if isinstance(cut, str):
             return None
         along = tuple(
-            Along(c.axis, c.start + c.step * a.start, c.step * a.step)
+            AxisSlice(c.axis, c.start + c.step * a.start, c.step * a.step)
             for c, a in zip(cut, along, strict=True)
         )
         value = node.operand(0)
@@ -104,7 +104,7 @@ def _order(node: Node) -> tuple[Value, list[tuple[int, int]]] | str:
         return parts
     whole, axis = parts[0].whole, _axis(node)
     dims = whole.type.dims
-    cut = [k for k in range(len(dims)) if any(not part.along[k].is_whole for part in parts)]
+    cut = [k for k in range(len(dims)) if any(not part.along[k].is_identity for part in parts)]
     steps = {k: parts[0].along[k].step for k in cut}
     if axis in cut or any(part.along[k].step != steps[k] for part in parts for k in cut):
         return "the operands are not slices with equal steps along other axes"

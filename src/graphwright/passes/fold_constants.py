@@ -49,7 +49,7 @@ class FoldConstants(Pass):
     ensures: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
-        held = sum(module.constants.held(ref).nbytes for ref in module.constants)
+        held = sum(module.constants.stored(ref).nbytes for ref in module.constants)
         folding = _Folding(self, record, max(self.max_bytes, (self.growth - 1) * held))
         return infer_module(module, record, folding.visit)
 
@@ -115,7 +115,7 @@ class _Folding:
             return False
         assert isinstance(node.op, Transpose)
         axes = node.op.perm or range(len(constant.type.dims))[::-1]
-        ref = walk.module.constants.transposed(constant.value, axes)
+        ref = walk.module.constants.add_transposed(constant.value, axes)
         _use_constant(walk, node.output, Constant(ref, node.output.type))
         prune(node)
         self.record.did("weights transposed in place")

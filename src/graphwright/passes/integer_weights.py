@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Array, Value
+from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var
+from graphwright.ir.op import Array
 from graphwright.ir.types import I8
 from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import Cast

@@ -15,7 +15,7 @@ from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Module, Node, Value
-from graphwright.ir.op import Trait, folding
+from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.region_op import LoopOp
 from graphwright.ir.symbols import Dim, names_in
@@ -94,7 +94,7 @@ def _leak(node: Node, padded: Padded) -> str:
     if Trait.VIEW in node.op.traits:
         return _view(node, padded)
     if Trait.REDUCTION in node.op.traits:
-        folded = folding(node.op).resolved(len(node.operand(0).type.dims))
+        folded = reduction_op(node.op).resolved(len(node.operand(0).type.dims))
         return "it reduces over a padded axis" if padded.among(node.operand(0), folded) else ""
     return f"there is no padding rule for {'its body' if node.regions else 'this op'}"
 

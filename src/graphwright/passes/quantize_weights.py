@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Array, Value
+from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var
+from graphwright.ir.op import Array
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.quantized.matmul_nbits import LEAST_BLOCK, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import SCALES

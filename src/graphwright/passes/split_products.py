@@ -74,7 +74,7 @@ def _columns(node: Node) -> list[_Columns] | None:
         return None
     *rows, last = along
     dims, count = node.operand(0).type.dims, node.output.type.dims[-1]
-    has_all_rows = node.output.type.dims[:-1] == dims[:-1] and all(axis.is_whole for axis in rows)
+    has_all_rows = node.output.type.dims[:-1] == dims[:-1] and all(axis.is_identity for axis in rows)
     return [(last.start, count)] if has_all_rows and last.step == 1 and isinstance(count, int) else None
 
 

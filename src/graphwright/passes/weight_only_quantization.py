@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphwright.ir.build import Builder
-from graphwright.ir.graph import Array, Value
+from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
+from graphwright.ir.op import Array
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.gemm import Gemm

@@ -10,7 +10,7 @@ from graphwright.cost.machine import Machine
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Call, Kernel, Level, walk
 from graphwright.ir.loops.text import print_kernel
-from graphwright.ir.op import Trait, folding
+from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType
@@ -58,7 +58,7 @@ class AbacusTarget:
 
     def node_refusal(self, node: Node) -> Refusal | None:
         if Trait.REDUCTION in node.op.traits:
-            axes = folding(node.op).resolved(len(node.operand(0).type.dims))
+            axes = reduction_op(node.op).resolved(len(node.operand(0).type.dims))
             return None if len(axes) == 1 else Refusal(Code.TARGET, f"a reduction over {len(axes)} axes")
         return None
 

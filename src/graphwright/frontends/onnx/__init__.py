@@ -62,7 +62,7 @@ def open_model(source: Source, external_data: Path | None = None) -> Opened:
     model, folder = read(source, external_data)
     module = Module()
     if contents := mapped_contents(model.graph.initializer, folder):
-        module.constants.hash_ahead(contents)
+        module.constants.hash_in_background(contents)
     return Opened(model, folder, module)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from graphwright.fusion.benefit import (
-    folded_operands_stay,
     narrow_operands_stay,
+    reduction_operands_stay,
     row_functions_stay_apart,
     rows_stay_in_cache,
 )
@@ -28,7 +28,7 @@ Check = Callable[[Candidate], Refusal | str | None]
 """Why a legal candidate is not to be merged; None where it may be."""
 COMMON: Final[tuple[Check, ...]] = (
     narrow_operands_stay,
-    folded_operands_stay,
+    reduction_operands_stay,
     rows_stay_in_cache,
     row_functions_stay_apart,
 )

@@ -1,4 +1,4 @@
-"""Operands of reductions: what a reduction folds is computed as it is read."""
+"""Fuses the computation of an operand into the reduction that reads it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.rules.base import FusionRule
 
 
-def _folds_what_is_computed(candidate: Candidate) -> bool:
+def _consumer_reduces(candidate: Candidate) -> bool:
     return candidate.consumer.has_reduction and not candidate.producer.has_reduction
 
 
 REDUCTION_INPUT = FusionRule(
     "reduction_input",
     "computes the input of a reduction while the reduction reads it",
-    _folds_what_is_computed,
+    _consumer_reduces,
 )

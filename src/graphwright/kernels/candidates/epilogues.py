@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from graphwright.ir.constant import Constant, constant_of
-from graphwright.ir.graph import ConstantPool, Graph, Node, Value
+from graphwright.ir.constant_pool import ConstantPool
+from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.types import F32
 from graphwright.kernels.library.bits import single_bits

@@ -33,13 +33,13 @@ def fused(node: Node[Fused], context: Context) -> Run | str:
     """
     region = region_of(node)
     _lay_out_constants(node, region, context)
-    walked = physical_region(region) if has_layouts(region) else region
+    physical = physical_region(region) if has_layouts(region) else region
     anchors = anchors_of(region)
     if not anchors:
-        return Run((_generated(node, walked, _schedule(node), context),))
-    made = _with_epilogue(node, region, walked, anchors, context)
+        return Run((_generated(node, physical, _schedule(node), context),))
+    made = _with_epilogue(node, region, physical, anchors, context)
     if isinstance(made, str):
-        return _in_turn(node, region, walked, anchors, context)
+        return _in_turn(node, region, physical, anchors, context)
     return Run((made,)) if isinstance(made, Launch) else made
 
 
@@ -53,7 +53,7 @@ def _lay_out_constants(node: Node, region: Graph, context: Context) -> None:
 
 
 def _in_turn(
-    node: Node, region: Graph, walked: Graph, anchors: Sequence[Node], context: Context
+    node: Node, region: Graph, physical: Graph, anchors: Sequence[Node], context: Context
 ) -> Run | str:
     """Contractions without an epilogue, then a generated kernel for the rest of the region."""
     runs: list[Run] = []
@@ -66,9 +66,9 @@ def _in_turn(
         context.weighed += choice.others
         runs.append(choice.made)
         results.append(alone.output)
-    inside = anchors_of(walked)
-    rest, inner = _without(walked, inside)
-    places = {inner[v]: value for v, value in _outer(node, walked).items() if v in inner}
+    inside = anchors_of(physical)
+    rest, inner = _without(physical, inside)
+    places = {inner[v]: value for v, value in _outer(node, physical).items() if v in inner}
     places |= {inner[anchor.output]: value for anchor, value in zip(inside, results, strict=True)}
     epilogue = _generated(node, rest, schedule_of(rest, context.target.limits), context, places)
     launches = chain.from_iterable(run.launches for run in runs)
@@ -147,7 +147,7 @@ def _kernel_of(region: Graph, schedule: Schedule, context: Context) -> RegionKer
 
 
 def _with_epilogue(
-    node: Node[Fused], region: Graph, walked: Graph, anchors: Sequence[Node], context: Context
+    node: Node[Fused], region: Graph, physical: Graph, anchors: Sequence[Node], context: Context
 ) -> Launch | Run | str:
     anchor, *others = anchors
     found = contraction_of(anchor.op)
@@ -167,9 +167,9 @@ def _with_epilogue(
         if not isinstance(made, str):
             return made
     name = f"{_name(region)}_hook"
-    results = [each.output for each in anchors_of(walked)]
-    tail = hook_kernel(walked, _schedule(node), results, groups(anchor), context.constants, name)
-    operands, writes = _operands(_outer(node, walked), tail)
+    results = [each.output for each in anchors_of(physical)]
+    tail = hook_kernel(physical, _schedule(node), results, groups(anchor), context.constants, name)
+    operands, writes = _operands(_outer(node, physical), tail)
     hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
     second = outer[others[0].operand(1)] if others else None
     return launch(Contraction(anchor, inputs, None, hook, _tiles(node, anchor), second), context)
@@ -217,7 +217,7 @@ def _in_place(
         for r in range(len(operands))
         if r not in writes
         and parameters[r].shape == parameters[w].shape
-        and made.walks[r] == made.walks[w] != FLAT
+        and made.parameter_axes[r] == made.parameter_axes[w] != FLAT
         and parameters[r].dtype.bytes == parameters[w].dtype.bytes
         and operands.count(operands[r]) == 1
     )

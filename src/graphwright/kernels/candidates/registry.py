@@ -13,11 +13,12 @@ import graphwright.kernels as kernels
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.constant import Constant, constant_of
+from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.graph import Array, ConstantPool, Graph, Node, OpT, Value
+from graphwright.ir.graph import Graph, Node, OpT, Value
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.mapped import release
-from graphwright.ir.op import ConstRef, Op
+from graphwright.ir.op import Array, ConstRef, Op
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import DType, Layout, TensorType, dtype_of
@@ -199,7 +200,7 @@ class Context:
                 lambda out: pack_jobs(out, source, layout),
             )
             how, packing = f"{viewed} {layout}", Packing(ref.digest, source.shape, layout)
-            ref = self.constants.derive(ref, how, deferred, packing=packing)
+            ref = self.constants.add_derived(ref, how, deferred, packing=packing)
             made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
             node.graph.insert(made, node)
             made.output.layout = layout
@@ -224,7 +225,7 @@ class Context:
             array, ref = self._source(value)
             type = TensorType(dtype or value.type.dtype, shape)
             deferred = Deferred(type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
-            made = self.constants.derive(ref, f"{kind} {self.isa.name}", deferred)
+            made = self.constants.add_derived(ref, f"{kind} {self.isa.name}", deferred)
             self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
         return self._derived[value, kind]
 

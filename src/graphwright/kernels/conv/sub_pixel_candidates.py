@@ -11,7 +11,8 @@ from math import prod
 
 import numpy as np
 
-from graphwright.ir.graph import Array, Node, Value
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import F32, TensorType
 from graphwright.kernels.candidates.choose import choose

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graphwright.ir.graph import Array, Node, Value
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I8, U8, TensorType
 from graphwright.kernels.candidates.contractions import alone

@@ -11,7 +11,7 @@ from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_b
 from graphwright.ir.copied_elements import CopiesElements, are_vectors
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import JoinsOperands
+from graphwright.ir.moved_axes import Concatenates
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
@@ -21,7 +21,7 @@ from graphwright.ops.core.shaping import carried
 
 
 @op("Concat")
-class Concat(JoinsOperands, CopiesElements, BlockedForm, PaddingRule, Op):
+class Concat(Concatenates, CopiesElements, BlockedForm, PaddingRule, Op):
     """The inputs one after the other along ``axis``; the other sizes agree."""
 
     axis: int

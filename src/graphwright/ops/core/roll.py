@@ -8,7 +8,7 @@ import numpy as np
 
 from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import Along, MovesAxes
+from graphwright.ir.moved_axes import AxisSlice, MovesAxes
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
@@ -39,10 +39,10 @@ class Roll(MovesAxes, PaddingRule, Op):
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return "it moves the end of a padded axis" if padded.among(node.operand(0), [self.axis]) else ""
 
-    def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
+    def moved_axes(self, node: Node) -> tuple[AxisSlice, ...] | str:
         rank = len(node.output.type.dims)
-        rolled = Along(self.axis % rank, self.start, wraps=True)
-        return tuple(rolled if k == rolled.axis else Along(k) for k in range(rank))
+        rolled = AxisSlice(self.axis % rank, self.start, wraps=True)
+        return tuple(rolled if k == rolled.axis else AxisSlice(k) for k in range(rank))
 
     def reference(self, x: Array) -> Array:
         return np.roll(x, -self.start, self.axis)

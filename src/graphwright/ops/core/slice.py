@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import Along, MovesAxes
+from graphwright.ir.moved_axes import AxisSlice, MovesAxes
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, ceildiv, maximum, minimum, symbol
@@ -93,17 +93,17 @@ class Slice(MovesAxes, PaddingRule, Op):
                 return "it starts at a padded size"
         return ""
 
-    def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
+    def moved_axes(self, node: Node) -> tuple[AxisSlice, ...] | str:
         if self.starts is None:
             return "its bounds are computed at run time"
         shape = node.operand(0).type.dims
-        made = [Along(k) for k in range(len(shape))]
+        made = [AxisSlice(k) for k in range(len(shape))]
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
             size = shape[axis % len(shape)]
             if not isinstance(size, int) or not isinstance(start, int) or not isinstance(end, int):
                 return "it cuts an axis whose size or bounds are not known"
             first, _ = placed(size, start, end, step)
-            made[axis % len(shape)] = Along(axis % len(shape), first, step)
+            made[axis % len(shape)] = AxisSlice(axis % len(shape), first, step)
         return tuple(made)
 
     def reference(self, x: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.ir.blocked_form import CHANNELS, Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
-from graphwright.ir.moved_axes import Along, MovesAxes
+from graphwright.ir.moved_axes import AxisSlice, MovesAxes
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, Trait, arg, op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import symbol
@@ -38,9 +38,9 @@ class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return ""  # elements behind the true ones stay behind them
 
-    def moved_axes(self, node: Node) -> tuple[Along, ...] | str:
+    def moved_axes(self, node: Node) -> tuple[AxisSlice, ...] | str:
         rank = len(node.output.type.dims)
-        return tuple(map(Along, reversed(range(rank)) if self.perm is None else self.perm))
+        return tuple(map(AxisSlice, reversed(range(rank)) if self.perm is None else self.perm))
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
         """Between images and rows of channels: it reads or writes the images in blocks."""

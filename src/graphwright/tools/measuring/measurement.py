@@ -15,8 +15,9 @@ from graphwright.fusion.traffic import NodeTraffic, node_traffic
 from graphwright.ir.clone import clone_graph
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.fused import Fused, region_of
-from graphwright.ir.graph import Array, Module, Node
+from graphwright.ir.graph import Module, Node
 from graphwright.ir.nesting import regions_of
+from graphwright.ir.op import Array
 from graphwright.loading import made
 from graphwright.package.package import Package
 from graphwright.passes.bind_sizes import shape_all_inputs

@@ -12,7 +12,9 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module
 from graphwright.ir.symbols import Range, SymbolTable, floordiv, maximum, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.layout.forms import Blocks, LayoutChoice, form_of, transfer_ns
+from graphwright.layout.choose import LayoutChoice
+from graphwright.layout.costs import LayoutCosts
+from graphwright.layout.forms import form_of
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.max_pool import MaxPool
@@ -49,7 +51,7 @@ def saved(pixels: int) -> float:
     b = Builder(module, graph)
     y = b(Conv((1,), (0, 0), (1,)), x, b.const(np.ones((64, 64, 1), np.float32)))
     assert y.producer is not None
-    form = form_of(y.producer, Blocks(16, MACHINES["v4"]))
+    form = form_of(y.producer, LayoutCosts(16, MACHINES["v4"]))
     assert isinstance(form, LayoutChoice)
     return form.saves / pixels
 
@@ -67,10 +69,10 @@ def pooled(op: Pool, channels: int, size: int) -> tuple[float, int]:
     x = graph.add_input(tensor(F32, 1, channels, size, size), "x")
     y = Builder(module, graph)(op, x)
     assert y.producer is not None
-    blocks = Blocks(16, MACHINES["v4"])
-    form = form_of(y.producer, blocks)
+    costs = LayoutCosts(16, MACHINES["v4"])
+    form = form_of(y.producer, costs)
     assert isinstance(form, LayoutChoice)
-    return form.saves, transfer_ns(x, blocks) + transfer_ns(y, blocks)
+    return form.saves, costs.transfer_ns(x) + costs.transfer_ns(y)
 
 
 @pytest.mark.parametrize(

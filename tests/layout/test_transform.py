@@ -37,7 +37,7 @@ def test_each_element_lies_where_the_layout_says(
     array, layout = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transform, "_READ_BYTES", piece)
-        patch.setattr(transform, "_PART_BYTES", piece)
+        patch.setattr(transform, "_JOB_BYTES", piece)
         packed = pack(array, layout)
     assert packed.flags.c_contiguous and np.count_nonzero(packed) == array.size
     sizes = dict(layout.blocks)

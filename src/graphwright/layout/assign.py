@@ -1,29 +1,21 @@
 """The layout pass: assigns blocked layouts to nodes on images, and inserts TransData between blocked and
 row-major values.
 
-The choice is a minimum cut (:mod:`graphwright.layout.choose`). Graph inputs and outputs are
-row-major.
+A minimum cut chooses the nodes (:mod:`graphwright.layout.choose`). Graph inputs and outputs are row-major.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from graphwright.cost.machine import Machine
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.types import Layout
-from graphwright.layout.blocks import blocks_name, channel_blocks, is_blocked, lies_alike
+from graphwright.layout.blocks import blocks_name, channel_blocks, is_blocked, is_same_memory
 from graphwright.layout.choose import LayoutChoice, choose_nodes
-from graphwright.layout.forms import (
-    Blocks,
-    channel_axis,
-    form_of,
-    has_channels,
-    transfer_ns,
-    walked_values,
-)
+from graphwright.layout.costs import LayoutCosts
+from graphwright.layout.forms import channel_axis, form_of, has_channels, loop_values
 from graphwright.layout.remarks import ROWS, CopyReasons, LayoutCopy, requests, value_name
 from graphwright.layout.trans_data import TransData
 from graphwright.passes.base import Known, Pass, Record
@@ -44,12 +36,12 @@ class AssignLayouts(Pass):
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["nodes on channel blocks"]
-        for graph in [g for top in module.graphs.values() for g in _graphs_of_kernels(top)]:
+        for graph in [g for entry in module.graphs.values() for g in _graphs_of_kernels(entry)]:
             if any(isinstance(node.op, TransData) for node in graph):
                 continue  # already assigned
-            blocks = Blocks(self.lanes, self.machine, module.symbols)
-            forms, refused = _forms(graph, blocks, record)
-            nodes = choose_nodes(graph, forms, partial(transfer_ns, blocks=blocks))
+            costs = LayoutCosts(self.lanes, self.machine, module.symbols)
+            forms, refused = _forms(graph, costs, record)
+            nodes = choose_nodes(graph, forms, costs.transfer_ns)
             chosen = {node: form for node, form in forms.items() if node in nodes}
             reasons = CopyReasons(forms, chosen, refused)
             _Rewrite(graph, self.lanes, record, reasons).run(chosen)
@@ -58,7 +50,7 @@ class AssignLayouts(Pass):
 
 
 def forget_layouts(module: Module) -> None:
-    """Make every value row-major. Remaining TransData nodes do nothing."""
+    """Make every value row-major. TransData nodes that remain become identities."""
     for node in list(module.walk()):
         if isinstance(node.op, TransData):
             node.op = TransData()
@@ -67,7 +59,7 @@ def forget_layouts(module: Module) -> None:
 
 
 def _graphs_of_kernels(graph: Graph) -> Iterator[Graph]:
-    """``graph`` and the bodies of its control flow. A fused region counts as one kernel."""
+    """``graph`` and the graphs of its control flow, but not the regions of fused nodes."""
     yield graph
     for node in graph:
         if not isinstance(node.op, Fused):
@@ -75,12 +67,14 @@ def _graphs_of_kernels(graph: Graph) -> Iterator[Graph]:
                 yield from _graphs_of_kernels(region)
 
 
-def _forms(graph: Graph, blocks: Blocks, record: Record) -> tuple[dict[Node, LayoutChoice], dict[Node, str]]:
+def _forms(
+    graph: Graph, costs: LayoutCosts, record: Record
+) -> tuple[dict[Node, LayoutChoice], dict[Node, str]]:
     """The nodes of ``graph`` that can be blocked, and the reasons why others cannot."""
     forms: dict[Node, LayoutChoice] = {}
     refused: dict[Node, str] = {}
     for node in graph:
-        form = form_of(node, blocks)
+        form = form_of(node, costs)
         if isinstance(form, LayoutChoice):
             forms[node] = form
         elif node.inputs:
@@ -117,7 +111,7 @@ class _Rewrite:
         return channel_blocks(len(value.type.dims), self.lanes)
 
     def _other(self, value: Value, before: Node | None) -> Value:
-        """``value`` converted to the other layout, before its first reader."""
+        """``value`` in the other layout. The conversion is inserted before the first node that reads it."""
         if value not in self.others:
             layout = None if is_blocked(value) else self._blocks(value)
             sources = value.producer.sources if value.producer is not None else ()
@@ -125,7 +119,7 @@ class _Rewrite:
             node.output.layout = layout
             self.others[value] = self.graph.insert(node, before).output
             self.record.did(TransData.name)
-            moved = 0 if lies_alike(value, self.lanes) else value.bytes + node.output.bytes
+            moved = 0 if is_same_memory(value, self.lanes) else value.bytes + node.output.bytes
             self.record.notes.append(
                 LayoutCopy(
                     value_name(value),
@@ -139,11 +133,11 @@ class _Rewrite:
 
 
 def _lay_out_region(node: Node, form: LayoutChoice, lanes: int) -> None:
-    """Set the layouts inside a region: operands, results, and all values with channels between them."""
+    """Set the layouts of all values with channels inside a region, and of its blocked operands."""
     body = region_of(node)
-    walked = walked_values(body)
-    rank = max(len(v.type.dims) for v in walked)
-    for value in walked:
+    values = loop_values(body)
+    rank = max(len(v.type.dims) for v in values)
+    for value in values:
         if has_channels(value, rank):
             axis, dims = channel_axis(value, rank), value.type.dims
             value.layout = Layout(tuple(range(len(dims))), ((axis, lanes),))

@@ -14,7 +14,9 @@ from graphwright.ir.types import Layout
 
 @cache
 def channel_blocks(rank: int, lanes: int) -> Layout:
-    """The blocked layout of values of rank ``rank``. Lanes after the last channel are undefined."""
+    """The layout of images of ``rank`` in blocks of ``lanes`` channels. Lanes after the last channel are
+    undefined.
+    """
     return Layout(tuple(range(rank)), ((CHANNELS, lanes),))
 
 
@@ -31,12 +33,12 @@ def lanes_of(layout: Layout) -> int:
 
 def stored_shape(value: Value) -> tuple[Dim, ...]:
     """The shape of ``value`` in memory: [N, C / lanes, ..., lanes] if it is blocked."""
-    return value.type.dims if value.layout is None else value.layout.physical_shape(value.type.dims)
+    return value.memory_shape
 
 
-def lies_alike(value: Value, lanes: int) -> bool:
-    """Whether row-major and blocked layouts of an image are the same bytes: one pixel, and
-    only whole blocks.
+def is_same_memory(value: Value, lanes: int) -> bool:
+    """Whether the row-major and the blocked layout of an image are the same bytes, because it has one pixel
+    and whole blocks of channels.
     """
     _, channels, *pixels = value.type.dims
     return product(tuple(pixels)) == 1 and channels % lanes == 0

@@ -1,15 +1,13 @@
 """Converts images to channels-last, [N, D..., C], where that saves transposes.
 
-Models that mix convolutions with layers over channels (Linear, LayerNorm) transpose between them. The choice
-is a minimum cut (:mod:`graphwright.layout.choose`): transposes saved against time lost in convolutions. The
-pass runs before fusion, which treats these values like any others, so that ops after a Linear become its
-epilogue.
+Models that mix convolutions with layers over channels (Linear, LayerNorm) transpose between them. A minimum
+cut (:mod:`graphwright.layout.choose`) weighs the transposes saved against the time lost in convolutions. The
+pass runs before fusion, so that elementwise ops after a Linear can become its epilogue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from graphwright.cost.machine import Machine
@@ -18,7 +16,7 @@ from graphwright.ir.channels_last import to_first, to_last
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.layout.channels_last_forms import ChannelsLast, channels_last_form
 from graphwright.layout.choose import choose_nodes
-from graphwright.layout.forms import Blocks, transfer_ns
+from graphwright.layout.costs import LayoutCosts
 from graphwright.layout.remarks import ROWS, CopyReasons, LayoutCopy, requests, value_name
 from graphwright.ops.core.transpose import Transpose
 from graphwright.passes.base import Pass, Record, graphs
@@ -40,11 +38,11 @@ class AssignChannelsLast(Pass):
     name: str = "assign_channels_last"
 
     def run(self, module: Module, record: Record) -> bool:
-        blocks = Blocks(self.lanes, self.machine, module.symbols)
+        costs = LayoutCosts(self.lanes, self.machine, module.symbols)
         for graph in list(graphs(module)):
-            forms, refused = _forms(graph, blocks)
+            forms, refused = _forms(graph, costs)
             choices = {node: form.choice for node, form in forms.items()}
-            chosen = choose_nodes(graph, choices, partial(transfer_ns, blocks=blocks))
+            chosen = choose_nodes(graph, choices, costs.transfer_ns)
             if chosen:
                 made = {node: choices[node] for node in graph if node in chosen}
                 record.notes += requests(made, CHANNELS_LAST)
@@ -53,12 +51,12 @@ class AssignChannelsLast(Pass):
         return bool(record.counts)
 
 
-def _forms(graph: Graph, blocks: Blocks) -> tuple[dict[Node, ChannelsLast], dict[Node, str]]:
+def _forms(graph: Graph, costs: LayoutCosts) -> tuple[dict[Node, ChannelsLast], dict[Node, str]]:
     """The nodes of ``graph`` that can use channels-last, and the reasons why others cannot."""
     forms: dict[Node, ChannelsLast] = {}
     refused: dict[Node, str] = {}
     for node in graph:
-        form = channels_last_form(node, blocks)
+        form = channels_last_form(node, costs)
         if isinstance(form, ChannelsLast):
             forms[node] = form
         else:
@@ -79,7 +77,7 @@ class _Rewrite:
     made: set[Value] = field(default_factory=set)
     """Images that are computed in channels-last."""
     planes: dict[Value, Value] = field(default_factory=dict)
-    """Copies of these that were transposed back."""
+    """The channels-first copies of images that are computed in channels-last."""
 
     def run(self, forms: Mapping[Node, ChannelsLast]) -> None:
         for node in list(self.graph):
@@ -100,9 +98,8 @@ class _Rewrite:
                 self.graph.replace_input(node, position, self._planes(value, node))
 
     def _replace(self, node: Node, form: ChannelsLast) -> None:
-        taken = form.choice.operands
         operands = [
-            (self._channels_last if k in taken else self._planes)(value, node)
+            (self._channels_last if k in form.choice.operands else self._planes)(value, node)
             for k, value in enumerate(node.inputs)
             if value is not None
         ]
@@ -121,7 +118,7 @@ class _Rewrite:
         return self.last[value]
 
     def _planes(self, value: Value, before: Node | None) -> Value:
-        """``value`` in channels-first order, as other nodes read it."""
+        """``value`` in channels-first order, which all other nodes read."""
         if value not in self.made:
             return value
         if value not in self.planes:

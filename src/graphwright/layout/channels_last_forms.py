@@ -1,8 +1,8 @@
-"""How nodes work on channels-last images: what that saves, and the node that replaces each.
+"""How nodes are rewritten for channels-last images, and how much time that saves.
 
-A channels-first image is a value [N, C, D...], a channels-last one is [N, D..., C]. The type says so, and
-later passes need no special case. Transposes between the two vanish, and 1x1 convolutions become matrix
-products.
+A channels-first image has type [N, C, D...], a channels-last image has type [N, D..., C]: the order of axes
+is part of the type, so later passes need no special case. Transposes between the two vanish, and 1x1
+convolutions become matrix products.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.layout.choose import LayoutChoice
-from graphwright.layout.forms import Blocks, convolution_ns, is_depthwise, transfer_ns
+from graphwright.layout.costs import LayoutCosts, convolution_ns, is_depthwise
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.transpose import Transpose
@@ -35,7 +35,9 @@ from graphwright.passes.canonicalize_transposes import permutation
 from graphwright.records import dataclass, replace
 
 Rewrite = Callable[[Builder, Node, Sequence[Value]], Value]
-"""Builds the replacement of a node from its present operands; the chosen ones are channels-last."""
+"""Builds the replacement of a node from the operands that are present. The chosen operands are
+channels-last.
+"""
 IMAGE = frozenset({0})
 NONE: frozenset[int] = frozenset()
 
@@ -55,14 +57,14 @@ def is_image(value: Value | None) -> bool:
     return isinstance(value.type.dims[CHANNELS], int)
 
 
-def channels_last_form(node: Node, blocks: Blocks) -> ChannelsLast | str:
-    """How ``node`` works in channels-last, or why it does not."""
+def channels_last_form(node: Node, costs: LayoutCosts) -> ChannelsLast | str:
+    """How ``node`` is rewritten for channels-last, or the reason why it cannot be."""
     if len(node.outputs) != 1 or any(v.type.shape is None for v in (*node.inputs, *node.outputs) if v):
         return "the rank of a value is not known"
     if isinstance(node.op, Transpose):
-        return _transpose(node, blocks)
+        return _transpose(node, costs)
     if isinstance(node.op, Conv):
-        return _convolution(node, node.op, blocks)
+        return _convolution(node, node.op, costs)
     if Trait.ELEMENTWISE in node.op.traits:
         return _elementwise(node)
     if Trait.VIEW in node.op.traits:
@@ -75,7 +77,7 @@ def channels_last_form(node: Node, blocks: Blocks) -> ChannelsLast | str:
 # ---- transposes
 
 
-def _transpose(node: Node, blocks: Blocks) -> ChannelsLast | str:
+def _transpose(node: Node, costs: LayoutCosts) -> ChannelsLast | str:
     """A Transpose from or to channels-last vanishes: its operand or result becomes channels-last."""
     x, y, perm = node.operand(0), node.output, permutation(node)
     rank = len(y.type.dims)
@@ -85,13 +87,13 @@ def _transpose(node: Node, blocks: Blocks) -> ChannelsLast | str:
         reads_image, makes_image = _joins_pixels(x), _is_split(y)
     if reads_image == makes_image:
         return "it does not move the channel axis of an image"
-    saves = transfer_ns(x if reads_image else y, blocks)
+    saves = costs.transfer_ns(x if reads_image else y)
     choice = LayoutChoice(IMAGE, NONE, saves) if reads_image else LayoutChoice(NONE, IMAGE, saves)
     return ChannelsLast(choice, lambda _b, _node, operands: operands[0])
 
 
 def _joins_pixels(value: Value) -> bool:
-    """Whether ``value`` is an image with two spatial axes, viewed with one."""
+    """Whether ``value`` is a view with one spatial axis of an image with two."""
     node = value.producer
     return node is not None and Trait.VIEW in node.op.traits and len(node.operand(0).type.shape or ()) == 4
 
@@ -118,7 +120,9 @@ def _viewed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
 
 
 def _elementwise(node: Node) -> ChannelsLast | str:
-    """An elementwise op, each of whose operands is a constant, one element, or has the axes of the result."""
+    """An elementwise op. Each operand must be a constant, a single element, or an image of the result's
+    rank.
+    """
     y = node.output
     if not is_image(y):
         return "the result is not an image"
@@ -144,7 +148,7 @@ def _computed(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
 
 
 def _to_last(b: Builder, value: Value, rank: int) -> Value:
-    """A constant permuted to channels-last; other values as they are."""
+    """``value`` permuted to channels-last if it is a constant. Other values are already in that order."""
     array = constant_array(value, b.module)
     if array is None or array.ndim == 0 or array.shape == (1,):
         return value
@@ -154,21 +158,21 @@ def _to_last(b: Builder, value: Value, rank: int) -> Value:
 
 def _reduction(node: Node) -> ChannelsLast | str:
     """A reduction over the same axes, at their new positions."""
-    x, fold = node.operand(0), reduction_op(node.op)
+    x, reduction = node.operand(0), reduction_op(node.op)
     if not is_image(x) or any(v is not None for v in node.inputs[1:]):
         return "the operand is not an image, or the axes are not constant"
     rank = len(x.type.dims)
-    axes = fold.resolved(rank)
-    if fold.keepdims:
-        return ChannelsLast(LayoutChoice(IMAGE, IMAGE), partial(_folded, axes=axes))
+    axes = reduction.resolved(rank)
+    if reduction.keepdims:
+        return ChannelsLast(LayoutChoice(IMAGE, IMAGE), partial(_reduced, axes=axes))
     if CHANNELS not in axes and len(axes) < rank - CHANNELS - 1:
         return "channels and some spatial axes remain, but the result is not an image"
-    return ChannelsLast(LayoutChoice(IMAGE, NONE), partial(_folded, axes=axes))
+    return ChannelsLast(LayoutChoice(IMAGE, NONE), partial(_reduced, axes=axes))
 
 
-def _folded(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[int]) -> Value:
-    places = to_last(len(node.operand(0).type.dims))
-    op = replace(node.op, axes=tuple(sorted(places.index(axis) for axis in axes)))  # type: ignore[call-arg]  # a reduction has them
+def _reduced(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[int]) -> Value:
+    order = to_last(len(node.operand(0).type.dims))
+    op = replace(node.op, axes=tuple(sorted(order.index(axis) for axis in axes)))  # type: ignore[call-arg]  # a reduction has them
     made: Value = b(op, *operands[:1])
     return made
 
@@ -176,29 +180,29 @@ def _folded(b: Builder, node: Node, operands: Sequence[Value], axes: Sequence[in
 # ---- convolutions
 
 
-def _convolution(node: Node, op: Conv, blocks: Blocks) -> ChannelsLast | str:
+def _convolution(node: Node, op: Conv, costs: LayoutCosts) -> ChannelsLast | str:
     x, w, y = node.operand(0), node.operand(1), node.output
     if not is_image(x) or not is_image(y) or x.type.dtype != F32 or op.precision is not None or op.auto_pad:
         return f"no channels-last convolution for {x.type}"
     if not all(is_constant(v) for v in node.inputs[1:] if v is not None):
         return "its weights are not constant"
     if is_product(op, w):
-        return ChannelsLast(LayoutChoice(IMAGE, IMAGE, _saves_ns(op, x, w, y, blocks)), _product)
+        return ChannelsLast(LayoutChoice(IMAGE, IMAGE, _saves_ns(op, x, w, y, costs)), _product)
     planes = reads_planes(op, w)
     made = ChannelsLastConv(op.strides, op.pads, op.dilations, op.group, planes)
     if not made.fills_blocks(x, w):
         return "its channels do not fill whole blocks"
-    choice = LayoutChoice(NONE if planes else IMAGE, IMAGE, _saves_ns(op, x, w, y, blocks))
+    choice = LayoutChoice(NONE if planes else IMAGE, IMAGE, _saves_ns(op, x, w, y, costs))
     return ChannelsLast(choice, lambda b, _node, operands: b(made, *operands))
 
 
 def reads_planes(op: Conv, w: Value) -> bool:
-    """Whether there are too few input channels to fill a vector, as in pictures."""
+    """Whether the convolution has too few input channels to fill a vector, such as the three of a picture."""
     return op.group == 1 and w.type.sizes[1] <= MAX_PLANAR_CHANNELS
 
 
 def is_product(op: Conv, w: Value) -> bool:
-    """Whether it is a 1x1 convolution with stride 1: a matrix product per pixel."""
+    """Whether the convolution is a matrix product: 1x1 with stride 1, without padding or groups."""
     return (
         op.group == 1
         and set(w.type.dims[CHANNELS + 1 :]) == {1}
@@ -216,16 +220,16 @@ def _product(b: Builder, node: Node, operands: Sequence[Value]) -> Value:
     return result
 
 
-def _saves_ns(op: Conv, x: Value, w: Value, y: Value, blocks: Blocks) -> float:
-    """The negative of the time that the convolution loses in channels-last against its fastest other form."""
+def _saves_ns(op: Conv, x: Value, w: Value, y: Value, costs: LayoutCosts) -> float:
+    """The time that channels-last saves: 0, or negative if another layout is faster."""
     (cout, cin, *kernel), planes = w.type.sizes, reads_planes(op, w)
-    row_major, blocked = convolution_ns(op, w, y, blocks, planes=planes)
-    read, made = (blocks.nominal(v.type.elements) // blocks.lanes for v in (x, y))
-    moved = blocks.ns(channels_last_work(0 if planes else read, made))
+    row_major, blocked = convolution_ns(op, w, y, costs, planes=planes)
+    read, made = (costs.nominal(v.type.elements) // costs.lanes for v in (x, y))
+    moved = costs.ns(channels_last_work(0 if planes else read, made))
     if is_depthwise(op, w):
         return min(0, row_major - blocked - moved, -moved)
-    pixels = blocks.nominal(y.type.dims[0]) * blocks.nominal(product(y.type.dims[CHANNELS + 1 :]))
+    pixels = costs.nominal(y.type.dims[0]) * costs.nominal(product(y.type.dims[CHANNELS + 1 :]))
     reached = PLANAR if planes else DIRECT
-    work = direct_work(blocks.lanes, pixels, cout // op.group, cin * prod(kernel), reached)
-    last = op.group * blocks.ns(work) + (0 if is_product(op, w) else moved)
+    work = direct_work(costs.lanes, pixels, cout // op.group, cin * prod(kernel), reached)
+    last = op.group * costs.ns(work) + (0 if is_product(op, w) else moved)
     return min(0, min(row_major, blocked) - last)

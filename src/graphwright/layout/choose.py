@@ -1,9 +1,8 @@
-"""Chooses which nodes of a graph use another layout than row-major, at least total cost: a
-minimum cut.
+"""Chooses the nodes of a graph that use another layout than row-major, so that the total time is least.
 
-A node costs the time that its slower form loses; a value costs a conversion if its producer and a reader
-differ (binary labelling of Greig, Porteous and Seheult, 1989). A value is converted once, however many nodes
-read it in the other layout. Graph inputs and outputs are row-major.
+This is a binary labelling problem, solved by a minimum cut (Greig, Porteous and Seheult, 1989). A node costs
+the time that it loses in the label it gets; a value costs one conversion if its producer and any of its
+readers have different labels. Graph inputs and outputs are row-major.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from graphwright.ir.graph import Graph, Node, Value
-from graphwright.layout.cut import INFINITE, SINK, SOURCE, Network
+from graphwright.layout.min_cut import INFINITE, SINK, SOURCE, Network
 from graphwright.records import dataclass
 
-_PLAIN: Final = "plain"
+_ROWS: Final = "row-major"
 _OTHER: Final = "other"
 
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """The ``operands`` and ``results`` in the other layout, by position; ``saves``: nanoseconds saved against
-    row-major.
+    """The positions of ``operands`` and ``results`` in the other layout, and the nanoseconds that this
+    ``saves`` against row-major.
     """
 
     operands: frozenset[int]
@@ -33,7 +32,9 @@ class LayoutChoice:
 def choose_nodes(
     graph: Graph, forms: Mapping[Node, LayoutChoice], transfer_ns: Callable[[Value], float]
 ) -> set[Node]:
-    """The nodes of ``forms`` that use the other layout. ``transfer_ns``: the cost of converting a value."""
+    """The nodes of ``forms`` that use the other layout. ``transfer_ns`` gives the cost of converting a
+    value.
+    """
     if all(form.saves <= 0 for form in forms.values()):
         return set()
     network = Network()
@@ -42,20 +43,20 @@ def choose_nodes(
         network.edge(node, SINK, max(-form.saves, 0))
     for value in _images(forms):
         producer = value.producer
-        maker = None if producer is None else forms.get(producer)
-        made = producer if maker is not None and value.index in maker.results else SINK
-        network.edge((_PLAIN, value), SINK, 0)
+        form = None if producer is None else forms.get(producer)
+        source = producer if form is not None and value.index in form.results else SINK
+        network.edge((_ROWS, value), SINK, 0)
         network.edge(SOURCE, (_OTHER, value), 0)
         transfer = transfer_ns(value)
-        network.edge(made, (_PLAIN, value), transfer)
-        network.edge((_OTHER, value), made, transfer)
+        network.edge(source, (_ROWS, value), transfer)
+        network.edge((_OTHER, value), source, transfer)
         for node, position in value.uses:
-            takes = node in forms and position in forms[node].operands
-            network.edge((_PLAIN, value), node if takes else SINK, INFINITE)
-            if takes:
+            can_read = node in forms and position in forms[node].operands
+            network.edge((_ROWS, value), node if can_read else SINK, INFINITE)
+            if can_read:
                 network.edge(node, (_OTHER, value), INFINITE)
         if value in graph.outputs:
-            network.edge((_PLAIN, value), SINK, INFINITE)
+            network.edge((_ROWS, value), SINK, INFINITE)
     side = network.source_side()
     return {node for node in forms if node in side}
 

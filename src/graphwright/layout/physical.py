@@ -1,8 +1,7 @@
-"""A blocked region as a row-major region: each value gets the shape that it has in memory.
+"""Rewrites a blocked region as a row-major region, in which each value has the shape that it has in memory.
 
-Elementwise ops do not depend on the layout, as long as all operands have the same one: over [N, C / lanes, H,
-W, lanes] they do the same work. A value without channels is broadcast over the lanes: it gains an axis of
-size 1.
+Elementwise ops do not depend on the layout if all operands have the same one: they can work on [N, C / lanes,
+H, W, lanes]. A value without channels gets an additional axis of size 1, to be broadcast over the lanes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,9 @@ def has_layouts(region: Graph) -> bool:
 
 
 def physical_region(region: Graph) -> Graph:
-    """``region`` with physical shapes; inputs, outputs and nodes stay in the same order."""
+    """A copy of ``region`` with the shapes of values in memory. Inputs, outputs and nodes keep their
+    order.
+    """
     made = Graph(region.name)
     seen: dict[Value, Value] = {v: made.add_input(_physical(v), v.name) for v in region.inputs}
     for node in region:
@@ -42,7 +43,7 @@ def _physical(value: Value) -> TensorType:
 
 
 def _physical_op(node: Node) -> Op:
-    """Reduced axes keep their positions, counted from the front."""
+    """The op for physical shapes. A reduction keeps its axes, counted from the front."""
     if Trait.REDUCTION not in node.op.traits:
         return node.op
     axes = reduction_op(node.op).resolved(len(node.operand(0).type.dims))

@@ -17,8 +17,8 @@ ROWS: Final = "rows"
 
 @dataclass(frozen=True)
 class LayoutRequest:
-    """A node whose kernel is faster in ``layout``, by ``saves`` nanoseconds; None if it has no kernel for
-    another layout.
+    """A node whose kernel saves ``saves`` nanoseconds in ``layout``; None if it has no kernel for any other
+    layout.
     """
 
     place: str
@@ -28,11 +28,10 @@ class LayoutRequest:
 
 @dataclass(frozen=True)
 class LayoutCopy:
-    """A conversion of ``value`` to ``layout`` for its first ``reader``, and the reason why the
-    two differ.
+    """A conversion of ``value`` to ``layout`` for its first ``reader``, and the reason for it.
 
-    ``value`` is the name of its producer, or of the input. ``moved``: bytes read and written per run; 0 if
-    both layouts are the same bytes.
+    ``value`` is the name of the producer, or of the input. ``moved``: bytes that a run reads and writes for
+    it; 0 if both layouts are the same bytes.
     """
 
     value: str
@@ -44,22 +43,23 @@ class LayoutCopy:
 
 @dataclass(frozen=True)
 class CopyReasons:
-    """The decision about each node of a graph: ``forms`` could use the other layout, ``chosen`` do,
-    ``refused`` cannot.
-    """
+    """The decisions about the nodes of a graph, as reasons for conversions."""
 
     forms: Mapping[Node, LayoutChoice]
+    """The nodes that could use the other layout."""
     chosen: Mapping[Node, LayoutChoice]
+    """The nodes that use it."""
     refused: Mapping[Node, str]
+    """The nodes that cannot use it, and why."""
 
     def into_rows(self, reader: Node | None) -> str:
-        """Why ``reader`` needs a value row-major; None is an output of the graph."""
+        """Why ``reader`` needs a value row-major. None stands for an output of the graph."""
         if reader is None:
             return "outputs of graphs are row-major"
         return self._why(reader, "reads this operand row-major")
 
     def into_other(self, value: Value) -> str:
-        """Why a value that a reader needs in the other layout is row-major."""
+        """Why the producer of ``value`` does not write the other layout, which a reader needs."""
         if value.producer is None:
             return "inputs of graphs are row-major"
         return self._why(value.producer, "writes this result row-major")
@@ -73,7 +73,7 @@ class CopyReasons:
 
 
 def requests(chosen: Mapping[Node, LayoutChoice], layout: str) -> Iterator[LayoutRequest]:
-    """The nodes whose savings decided the choice; other nodes follow their neighbours."""
+    """The chosen nodes that save time themselves. Other nodes use the layout of their neighbours."""
     for node, form in chosen.items():
         if form.saves > 0:
             yield LayoutRequest(node.place, layout, None if math.isinf(form.saves) else round(form.saves))

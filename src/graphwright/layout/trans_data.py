@@ -8,7 +8,7 @@ from graphwright.ir.types import Layout, TensorType
 
 @op("TransData")
 class TransData(Op):
-    """Its input in ``layout`` (None: row-major). Shape and elements stay the same."""
+    """Converts its input to ``layout`` (None: row-major). Shape and elements stay the same."""
 
     layout: Layout | None = None
 

@@ -1,4 +1,4 @@
-"""Conversion of NumPy arrays to a layout and back; defines the meaning of
+"""Converts NumPy arrays to a layout and back. This defines the meaning of
 :class:`~graphwright.ir.types.Layout`.
 """
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def pack(array: Array, layout: Layout) -> Array:
-    """The array that stores ``array`` in ``layout``; padding lanes are zero."""
+    """A new array that stores ``array`` in ``layout``; padding lanes are zero."""
     packed = np.empty(packed_shape(array.shape, layout), array.dtype)
     pack_into(packed, array, layout)
     return packed
@@ -30,9 +30,9 @@ def packed_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
 
 
 _READ_BYTES = 1 << 17
-"""Bytes of a source that are read contiguously at a time."""
-_PART_BYTES = 16 << 20
-"""Bytes of a source per job."""
+"""Bytes of the source that are copied at a time, contiguously."""
+_JOB_BYTES = 16 << 20
+"""Bytes of the source per job."""
 _Span = tuple[int, int]
 
 
@@ -62,12 +62,12 @@ def _split_view(packed: Array, rank: int, layout: Layout) -> Array:
     lanes.
     """
     inner = {axis: rank + k for k, (axis, _) in enumerate(layout.blocks)}
-    places = {axis: k for k, axis in enumerate(layout.order)}
-    return packed.transpose([k for a in range(rank) for k in (places[a], inner.get(a)) if k is not None])
+    outer = {axis: k for k, axis in enumerate(layout.order)}
+    return packed.transpose([k for a in range(rank) for k in (outer[a], inner.get(a)) if k is not None])
 
 
 def _spans(size: int, block: int) -> Iterator[_Span]:
-    """The part of an axis that fills whole blocks, and the rest in the last block."""
+    """The range of an axis that fills whole blocks, and the range in the last, partial block."""
     whole = size - size % block
     if whole or not size:
         yield 0, whole
@@ -86,60 +86,58 @@ def _cut(corner: tuple[_Span, ...], axis: int, block: int, size: int) -> Iterato
         yield corner
         return
     start, stop = corner[axis]
-    count = max(1, min(size // _PART_BYTES, (stop - start) // block))
+    count = max(1, min(size // _JOB_BYTES, (stop - start) // block))
     bounds = [start + (stop - start) // block * k // count * block for k in range(count)] + [stop]
     for span in pairwise(bounds):
         yield (*corner[:axis], span, *corner[axis + 1 :])
 
 
 def _clear_pads(target: Array, shape: tuple[int, ...], sizes: Mapping[int, int]) -> None:
-    place = 0
+    outer = 0
     for axis, size in enumerate(shape):
         if axis in sizes and size % sizes[axis]:
             index: list[slice | int] = [slice(None)] * target.ndim
-            index[place : place + 2] = [-1, slice(size % sizes[axis], None)]
+            index[outer : outer + 2] = [-1, slice(size % sizes[axis], None)]
             target[tuple(index)] = 0
-        place += 1 + (axis in sizes)
+        outer += 1 + (axis in sizes)
 
 
 def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Mapping[int, int]) -> None:
-    """Copy the part within ``spans``, which are whole blocks or a part of one along each axis."""
-    places: list[slice] = []
+    """Copy the part of ``array`` within ``spans``. Along each axis, a span is whole blocks or a part of
+    one.
+    """
+    index: list[slice] = []
     split: list[int] = []
     for axis, (start, stop) in enumerate(spans):
         block = sizes.get(axis)
         lanes = () if block is None else (min(block, stop - start),)
         size = block or 1
         first, count = start // size, -(-(stop - start) // size)
-        places += [slice(first, first + count), *(slice(n) for n in lanes)]
+        index += [slice(first, first + count), *(slice(n) for n in lanes)]
         split += [count, *lanes]
     part = array[tuple(slice(*span) for span in spans)]
-    _copy_slices(target[tuple(places)], part.reshape(split))
+    _copy_slices(target[tuple(index)], part.reshape(split))
     release(part)
 
 
 def _copy_slices(target: Array, source: Array) -> None:
-    """Copy in pieces that are contiguous in the source."""
+    """Copy ``source`` to ``target`` in slices that are contiguous in the source."""
     axis = _slowest(source)
     slices = source.shape[axis] if source.ndim else 0
     step = max(1, _READ_BYTES * slices // max(1, source.nbytes))
     if step >= slices:
         target[...] = source
         return
-    to, given = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
+    outer_target, outer_source = np.moveaxis(target, axis, 0), np.moveaxis(source, axis, 0)
     for first in range(0, slices, step):
-        to[first : first + step] = given[first : first + step]
+        outer_target[first : first + step] = outer_source[first : first + step]
 
 
 def unpack(packed: Array, layout: Layout, shape: tuple[int, ...]) -> Array:
-    """The array of ``shape`` that :func:`pack` was applied to."""
+    """The array of ``shape`` that ``packed`` stores in ``layout``: the inverse of :func:`pack`."""
     rank = len(shape)
     outer = {axis: k for k, axis in enumerate(layout.order)}
-    inner = {axis: rank + k for k, (axis, _) in enumerate(layout.blocks)}
     sizes = dict(layout.blocks)
-    order = [
-        k for axis in range(rank) for k in ((outer[axis], inner[axis]) if axis in inner else (outer[axis],))
-    ]
     padded_shape = [packed.shape[outer[axis]] * sizes.get(axis, 1) for axis in range(rank)]
-    padded = packed.transpose(order).reshape(padded_shape)
+    padded = _split_view(packed, rank, layout).reshape(padded_shape)
     return np.ascontiguousarray(padded[tuple(slice(size) for size in shape)])

@@ -8,7 +8,7 @@ from graphwright.kernels.candidates.registry import Context, candidate, row_majo
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.movement import reblock
 from graphwright.kernels.ref import KernelRef
-from graphwright.layout.blocks import is_blocked, lies_alike
+from graphwright.layout.blocks import is_blocked, is_same_memory
 from graphwright.layout.trans_data import TransData
 
 
@@ -20,7 +20,7 @@ def trans_data(node: Node, context: Context) -> Run | Alias | str:
     if is_blocked(x) == is_blocked(y):
         return f"no kernel between {x.layout} and {y.layout}"
     blocked, plain = (x, y) if is_blocked(x) else (y, x)
-    if lies_alike(plain, lanes):
+    if is_same_memory(plain, lanes):
         return Alias(x)
     images, channels, *_ = plain.type.dims
     h, w = image_size(plain)

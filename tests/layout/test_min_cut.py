@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphwright.layout.cut import INFINITE, SINK, SOURCE, Network
+from graphwright.layout.min_cut import INFINITE, SINK, SOURCE, Network
 
 INNER = ("a", "b", "c", "d")
 VERTICES = (SOURCE, *INNER, SINK)

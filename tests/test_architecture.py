@@ -48,7 +48,7 @@ RULES_BY_OP = {
     "fusion/siblings.py": "products of one left factor",
     "layout/channels_last.py": "the Transposes that it makes",
     "layout/channels_last_forms.py": "Transpose, convolutions and products",
-    "layout/forms.py": "what blocks save, by kernel",
+    "layout/costs.py": "what blocks save, by kernel",
     "passes/algebraic.py": "identities of arithmetic",
     "passes/buckets.py": "the Case over buckets that it makes",
     "passes/canonicalize_gathers.py": "Gather of an order",

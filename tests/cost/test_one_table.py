@@ -20,7 +20,7 @@ WORK = {
     "kernels/movement/rows.py:_SHARE_BYTES": "bytes that a unit of the grid moves",
     "fusion/decision_text.py:_MOST_BYTES": "the end of the numbers that are read",
     "layout/transform.py:_READ_BYTES": "bytes of weights that are packed at a time",
-    "layout/transform.py:_PART_BYTES": "bytes of weights that a thread packs",
+    "layout/transform.py:_JOB_BYTES": "bytes of weights that a thread packs",
     "kernels/ml/candidates.py:NODE_BYTES": "the size of a record",
     "memory/checker.py:NUMBER_BYTES": "the size of an integer",
 }

@@ -273,7 +273,7 @@ class GraphBuilder:
         """The module. Later additions to the builder change it too."""
         if not self._outputs and not self._nexts:
             raise fault("outputs", "the graph has no outputs", "call output(name, value)")
-        self.module.set_results(self._outputs, self._nexts, self._starts)
+        self.module.set_outputs(self._outputs, self._nexts, self._starts)
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:

@@ -183,7 +183,7 @@ GRAPH = "module {{ graph main(%x: f32[2]) {{ {} return %x }} }}"
         (GRAPH.format("%y = ToyBag[a=#w](%x): f32[]"), "no constant is called #w"),
         (GRAPH.format("%y = ToyBag[a=" + "(" * 5000 + "](%x): f32[]"), "nested too deeply"),
         ("module { } }", "after the module's end"),
-        ("module { \x00 }", "no place here"),
+        ("module { \x00 }", "not allowed here"),
     ],
 )
 def test_bad_text_is_refused_with_its_place(text: str, message: str) -> None:

@@ -66,12 +66,12 @@ def test_inferred_types_are_those_of_the_reference(sample: Sample) -> None:
         if value.type.dtype.element is not None:
             assert_of_type(result, value.type.dtype)
             fact = b.fact(value)
-            if fact is not None and fact.held is not None and value.type.dtype.kind == "sequence":
-                known = zip(fact.held, result, strict=True)
+            if fact is not None and fact.item_types is not None and value.type.dtype.kind == "sequence":
+                known = zip(fact.item_types, result, strict=True)
                 assert all(held.dtype == type_of(item).dtype for held, item in known)
                 assert all(
                     bound(held, sizes) == type_of(item)
-                    for held, item in zip(fact.held, result, strict=True)
+                    for held, item in zip(fact.item_types, result, strict=True)
                     if held.shape is not None
                 )
             continue

@@ -192,7 +192,7 @@ def check(fact: Fact, array: Array, sizes: dict[str, int]) -> int:
     """Compare what is known with the array; the number of elements that were."""
     shape = tuple(number(dim, sizes) for dim in fact.type.dims)
     assert shape == array.shape
-    known = fact.elements if fact.elements is not None else fact.partly
+    known = fact.elements if fact.elements is not None else fact.partial_elements
     if known is None:
         return 0
     assert len(known) == array.size
@@ -283,7 +283,7 @@ def test_choices_by_known_elements_know_what_they_choose() -> None:
     ones = b(ConstantOfShape(1, I64), b.const(np.array([2])))
     chosen = b(Where(), b(Equal(), target, b.const(np.array([-1]))), ones, target)
     fact = _output(module, b, chosen)
-    assert fact.partly == (1, None) and fact.elements is None
+    assert fact.partial_elements == (1, None) and fact.elements is None
     both = b(And(), b.const(np.array([True])), b(Or(), b.const(np.array([True])), b(Equal(), k, k)))
     assert _output(module, b, both).type == TensorType(BOOL, (1,))
 
@@ -310,4 +310,4 @@ def test_branches_share_the_elements_that_are_the_same_in_all() -> None:
         regions.append(inner.graph)
     sizes = b(If(1), c, x, regions=regions, known=(tensor(I64, 3),))
     fact = _output(module, b, sizes)
-    assert fact.partly == (N, 3, None) and fact.elements is None and fact.data is None
+    assert fact.partial_elements == (N, 3, None) and fact.elements is None and fact.data is None

@@ -33,7 +33,7 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
     Raises OptionError if gears contradict each other or the inputs, ModelError if the graph rejects the
     shapes of a gear or cannot be padded.
     """
-    if module.updates():
+    if module.state_updates():
         hint = "use dynamic dimensions: one program runs them all"
         raise OptionError(Diagnostic("gears", "a model with states does not support gears", hint=hint))
     rows = gears.rows(module.main)

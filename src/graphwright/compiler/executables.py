@@ -56,7 +56,9 @@ def compile_executables(
     for call in calls:
         observe(PARTITION, call.module)
     read = {digest: draft.module.constants[ref] for draft in hosts for digest, ref in draft.read.items()}
-    read |= {ref.digest: module.constants[ref] for module in modules for ref in module.starts().values()}
+    read |= {
+        ref.digest: module.constants[ref] for module in modules for ref in module.initial_states().values()
+    }
     before = pack_weights(read, shared) if read else shared
     compiled, weights = _compile([*whole, *calls], options, observe, before)
     programs, called = iter(compiled[: len(whole)]), iter(compiled[len(whole) :])

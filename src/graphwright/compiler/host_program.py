@@ -130,7 +130,7 @@ class Draft:
         self.read: dict[str, ConstRef] = {}
         """Constants that the host reads, by digest."""
         self._numbers = numbers
-        self._program = self._graph(module.main, found, (), module.updates())
+        self._program = self._graph(module.main, found, (), module.state_updates())
 
     def device(self, number: int) -> str:
         """The device of subgraph ``number``; empty for the default."""

@@ -70,7 +70,7 @@ def lower_within(
     which duplicates their nodes in ``module``. A program that still exceeds it becomes one of the budget's
     faults.
     """
-    graph, updates = module.main, module.updates()
+    graph, updates = module.main, module.state_updates()
     program = lower(graph, steps, module.symbols, weights, machine, streams, updates)
     if budget.most is None:
         return program
@@ -96,7 +96,7 @@ def _tighter(
     module: Module, steps: Sequence[Step], weights: Weights, machine: Machine, largest: Mapping[str, int]
 ) -> Iterator[Lowered]:
     """Lowerings with less and less peak memory: reordered, then with one more rematerialized value each."""
-    graph, updates = module.main, module.updates()
+    graph, updates = module.main, module.state_updates()
 
     def bytes_of(size: Dim) -> int:
         return max(0, evaluate(size, largest))

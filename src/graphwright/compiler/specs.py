@@ -23,7 +23,7 @@ def program_of(
 
 def states(module: Module) -> tuple[int, ...]:
     """Indices of the inputs of the entry graph that a run updates in place."""
-    return tuple(module.updates().values())
+    return tuple(module.state_updates().values())
 
 
 def starts(module: Module) -> dict[str, str]:
@@ -31,7 +31,7 @@ def starts(module: Module) -> dict[str, str]:
     zeros.
     """
     inputs = module.main.inputs
-    return {inputs[number].name: ref.digest for number, ref in module.starts().items()}
+    return {inputs[number].name: ref.digest for number, ref in module.initial_states().items()}
 
 
 def input_specs(module: Module) -> tuple[TensorSpec, ...]:
@@ -43,7 +43,7 @@ def input_specs(module: Module) -> tuple[TensorSpec, ...]:
 
 def output_specs(module: Module) -> tuple[TensorSpec, ...]:
     """The outputs of the entry graph that users receive; next values of states are left out."""
-    specs, updates = map(spec_of, module.main.outputs, module.main.output_names), module.updates()
+    specs, updates = map(spec_of, module.main.outputs, module.main.output_names), module.state_updates()
     return tuple(spec for position, spec in enumerate(specs) if position not in updates)
 
 

@@ -1,6 +1,6 @@
-"""NumPy for the modules that loading and running a model imports: itself imported when one of them uses it.
+"""Imports NumPy at first use, for modules that are imported to load and run a model.
 
-Its import takes longer than all of graphwright's. Who runs a model has done it already, to make an array.
+The import of NumPy takes longer than that of these modules. A caller with arrays has already imported it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class _Numpy:
-    """Has what the module has; each name is looked up there once."""
+    """Stands for the module ``numpy``, and imports it at the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module("numpy"), name)
@@ -29,7 +29,7 @@ else:
 
 
 def is_repeated(array: Array) -> bool:
-    """Whether ``array`` is one element seen several times: a view that takes no memory of its size."""
+    """Whether ``array`` is a broadcast of one element, which takes the memory of that element only."""
     return array.size > 1 and not any(
         stride for stride, size in zip(array.strides, array.shape, strict=True) if size > 1
     )

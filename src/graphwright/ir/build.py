@@ -40,7 +40,7 @@ class Builder:
         self.sources = tuple(sources)
         self.origin = origin
         self.facts: dict[Value, Fact] = {}
-        """What is known of values beyond their types, for shape arithmetic."""
+        """Known elements of values, for shape arithmetic."""
 
     def __call__(
         self,
@@ -76,7 +76,7 @@ class Builder:
         if type(op).fold_operands is Op.fold_operands and before == state_of(self.module.symbols):
             cache_facts(node, given, facts)
         for value, fact in zip(node.outputs, facts, strict=True):
-            if any(part is not None for part in (fact.elements, fact.data, fact.held, fact.partly)):
+            if fact.knows_elements:
                 self.facts[value] = fact
         return node
 
@@ -88,7 +88,7 @@ class Builder:
         return self.graph.insert(Node(op, (), [type], sources=self.sources), self.before).output
 
     def fact(self, value: Value | None) -> Fact | None:
-        """What is known of ``value``."""
+        """The known facts about ``value``."""
         if value is None:
             return None
         known = self.facts.get(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from graphwright.ir.graph import Graph, Module, Node, Value
@@ -9,27 +10,36 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 
 def clone_module(module: Module) -> Module:
     """A deep copy of ``module``; the arrays of constants, which are immutable, are shared."""
-    copy = Module()
-    copy.constants = module.constants.copy()
-    copy.symbols = module.symbols.copy()
-    copy.signatures, copy.metadata = dict(module.signatures), dict(module.metadata)
-    copy.hints = dict(module.hints)
-    copy.scopes = dict(module.scopes)
+    made = Module()
+    made.constants = module.constants.copy()
+    made.symbols = module.symbols.copy()
+    made.signatures, made.metadata = dict(module.signatures), dict(module.metadata)
+    made.hints = dict(module.hints)
+    made.scopes = dict(module.scopes)
     for graph in module.graphs.values():
-        copy.add_graph(clone_graph(graph))
-    return copy
+        made.add_graph(clone_graph(graph))
+    return made
+
+
+def with_own_symbols(module: Module) -> Module:
+    """A shallow copy of ``module`` with its own symbol table, so that inference on it does not change
+    ``module``.
+    """
+    scratch = copy.copy(module)
+    scratch.symbols = module.symbols.copy()
+    return scratch
 
 
 def clone_graph(graph: Graph, name: str = "") -> Graph:
     """A copy of ``graph`` with its own nodes and values, including regions."""
-    copy = Graph(name or graph.name)
+    result = Graph(name or graph.name)
     inputs: list[Value] = []
     for value in graph.inputs:
-        made = copy.add_input(value.type, value.name)
+        made = result.add_input(value.type, value.name)
         made.layout, made.device = value.layout, value.device
         inputs.append(made)
-    copy.set_outputs(copy_nodes(graph, inputs, copy, None), graph.output_names)
-    return copy
+    result.set_outputs(copy_nodes(graph, inputs, result, None), graph.output_names)
+    return result
 
 
 def copy_nodes(

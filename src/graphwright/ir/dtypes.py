@@ -1,4 +1,4 @@
-"""Element types, and NumPy's types that hold them."""
+"""Element types, and the NumPy types that represent them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. ``kind``: ``bool int uint float complex string``; ``bits`` is 0 for strings.
+    """An element type.
 
-    ``sequence`` and ``optional`` hold ``element``: one value of such a type is a scalar, which NumPy land
-    has as a Python list of arrays, or as None where an optional is empty. A ``map`` has a ``key`` as well:
-    it is a dict of Python's own numbers and texts.
+    ``kind`` is ``bool``, ``int``, ``uint``, ``float``, ``complex``, ``string``, ``sequence``, ``optional`` or
+    ``map``; ``bits`` is 0 for strings and containers. A value of a container type has rank 0. In Python, a
+    sequence of ``element`` is a list of arrays, an empty optional is None, and a map from ``key`` to
+    ``element`` is a dict of Python numbers and strings.
     """
 
     name: str
@@ -30,7 +31,7 @@ class DType:
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type that holds it."""
+        """The NumPy dtype of its arrays."""
         if self.name in _ML_DTYPES:
             made: np.dtype[Any] = np.dtype(
                 getattr(importlib.import_module("ml_dtypes"), _ML_DTYPES[self.name])
@@ -40,7 +41,7 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """As :attr:`numpy`: by this name ``numpy.dtype(spec.dtype)`` finds it."""
+        """The same as :attr:`numpy`. NumPy looks for this name, so that ``numpy.dtype(F32)`` works."""
         return self.numpy
 
     @property
@@ -50,7 +51,7 @@ class DType:
 
     @property
     def computed(self) -> DType:
-        """What its values are computed in: floats below 32 bits in f32, integers below 8 in a byte."""
+        """The type in which arithmetic is done: f32 for smaller floats, a byte for integers below 8 bits."""
         if self.kind == "float" and self.bits < F32.bits:
             return F32
         if self.is_integer and self.bits < U8.bits:
@@ -77,14 +78,14 @@ _NUMPY = {
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
     "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
-"""NumPy's own types, by the names that it has for them."""
+"""The names of the types that NumPy has itself."""
 
 _ML_DTYPES = {
     "bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
     "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
     "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
 }  # fmt: skip
-"""Types of the ml_dtypes package, which is imported when one of them is met: most models need none."""
+"""The names of types from the ml_dtypes package. It is imported at first use, as most models need none."""
 
 BOOL = DType("bool", "bool", 8)
 I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
@@ -105,29 +106,29 @@ DTYPES: dict[str, DType] = {
 }  # fmt: skip
 
 CONTAINERS = {"seq": "sequence", "optional": "optional", "map": "map"}
-"""Kinds of types that hold others, by how they are written: ``optional(seq(f32))``."""
+"""The kind of each container type, by its name in texts such as ``optional(seq(f32))``."""
 
 
 @cache
 def sequence_of(element: DType) -> DType:
-    """The type of lists of tensors of ``element``."""
+    """The type of a sequence of tensors of ``element``."""
     return DType(f"seq({element})", "sequence", 0, element)
 
 
 @cache
 def optional_of(element: DType) -> DType:
-    """The type of what is a value of ``element`` or nothing."""
+    """The type of an optional value of ``element``."""
     return DType(f"optional({element})", "optional", 0, element)
 
 
 @cache
 def map_of(key: DType, element: DType) -> DType:
-    """The type of dicts from ``key``, an integer or a text, to ``element``."""
+    """The type of a map from ``key``, an integer or string type, to ``element``."""
     return DType(f"map({key}:{element})", "map", 0, element, key)
 
 
 def dtype_named(name: str) -> DType:
-    """The element type that is written so; raises KeyError where there is none."""
+    """The element type with this name. Raises KeyError if there is none."""
     if name in DTYPES:
         return DTYPES[name]
     container, _, rest = name.partition("(")
@@ -143,10 +144,10 @@ _BY_NUMPY_NAME = {theirs: DTYPES[ours] for ours, theirs in (_NUMPY | _ML_DTYPES)
 
 
 def dtype_of(array: Array) -> DType:
-    """The element type of a NumPy array; text arrays of any kind are strings.
+    """The element type of a NumPy array. All kinds of text arrays are strings.
 
-    That of a list is a sequence: one of f32 where it is empty, and so says nothing. So it is with a
-    dict, whose numbers do not tell f32 from f64.
+    A list is a sequence, and a dict is a map. An empty list counts as a sequence of f32, and the float values
+    of a dict count as f32, because Python does not tell which type they have.
     """
     if isinstance(array, list):
         return sequence_of(dtype_of(array[0]) if array else F32)

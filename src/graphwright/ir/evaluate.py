@@ -1,5 +1,5 @@
-"""Running graphs on the ops' NumPy references, node by node: the meaning of a module, on any device the
-yardstick.
+"""Evaluates graphs node by node with the NumPy references of the ops. This defines the meaning of a module;
+results of every device are compared with it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from graphwright.ir.symbols import evaluate as number_of
 from graphwright.ir.types import F32, F64, TensorType
 
 Observer = Callable[[Value, Array], None]
-"""Called with every value that a node makes."""
+"""Called with every value that a node computes."""
 
 
 def evaluate_module(
     module: Module, arrays: Sequence[Array], *, wide: bool = False, observe: Observer | None = None
 ) -> tuple[Array, ...]:
-    """The outputs of the entry for ``arrays``, in the order of its inputs.
+    """The outputs of the entry for ``arrays``, which are in the order of its inputs.
 
-    ``wide`` computes in f64 whatever is f32: inputs, constants and casts. Raises SymbolError where a size
-    that an op needs depends on elements, and what an op's reference raises, with a note of the node.
+    With ``wide``, f32 inputs, constants and casts become f64. Raises SymbolError if an op needs a size that
+    is not known. Exceptions of a reference get a note with the name of the node.
     """
     arrays = [widened(a) for a in arrays] if wide else list(arrays)
     sizes = input_sizes(module.main, arrays)
@@ -38,17 +38,17 @@ def evaluate_module(
 
 
 def widened(array: Array) -> Array:
-    """``array`` in f64 where it is f32, items of lists as well."""
-    if array is None or isinstance(array, dict):  # an optional's, a map's
+    """``array`` in f64 if it is f32; for a list, each item."""
+    if array is None or isinstance(array, dict):  # an empty optional, or a map
         return array
     if isinstance(array, list):
-        held: Any = array and [widened(item) for item in array]
-        return cast("Array", held)
+        items: Any = [widened(item) for item in array]
+        return cast("Array", items)
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
 def input_sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
-    """Symbols that a dim of an input decides, with their numbers."""
+    """The values of the symbols that a dim of an input determines."""
     sizes: dict[str, int] = {}
     for value, array in zip(graph.inputs, arrays, strict=True):
         if value.type.dtype.element is not None:
@@ -62,7 +62,7 @@ def input_sizes(graph: Graph, arrays: Sequence[Array]) -> dict[str, int]:
 
 
 class Evaluator:
-    """Runs graphs and nodes of ``module``. ``sizes`` are those that inputs decide, by symbol."""
+    """Runs graphs and nodes of ``module``. ``sizes``: the values of symbols that the inputs determine."""
 
     def __init__(
         self,
@@ -86,10 +86,10 @@ class Evaluator:
                 raise
             for value, array in zip(node.outputs, results, strict=True):
                 known[value] = array
-                self.learn(value, array)
+                self.bind_sizes(value, array)
                 if self.observe is not None:
                     self.observe(value, array)
-            for operand in node.inputs:  # so that memory stays that of the live values
+            for operand in node.inputs:  # free arrays after their last use
                 if operand is not None and last_use[operand] is node and operand not in graph.outputs:
                     known[operand] = None
         return tuple(_present(known[value], value.type) for value in graph.outputs)
@@ -105,24 +105,24 @@ class Evaluator:
             return op.repeat(lambda k, given: self._region(node.regions[k], given), arrays, types)
         if node.regions:
             chooser = region_op(node.op)
-            taken = chooser.selected_region(*map(fact_of, arrays))
-            if taken is None:
+            selected = chooser.selected_region(*map(fact_of, arrays))
+            if selected is None:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
             captured = chooser.captured_operands(len(arrays))
-            return self._region(node.regions[taken], arrays[len(arrays) - captured :])
+            return self._region(node.regions[selected], arrays[len(arrays) - captured :])
         results = evaluate(node.op.with_attributes(self._attribute), arrays, node.place)
         if is_plugin_op(type(node.op)) and not self.wide:
             check_results(node.op, results, [value.type for value in node.outputs])
         return results
 
     def _region(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
-        """A region's own sizes are other numbers in each run."""
+        """Run a region. The sizes of its inputs can have other values in each run."""
         for value, array in zip(graph.inputs, arrays, strict=True):
-            self.learn(value, array)
+            self.bind_sizes(value, array)
         return self.graph(graph, arrays)
 
-    def learn(self, value: Value, array: Array | None) -> None:
-        """Note the sizes that only the run decides: ``value`` is ``array``."""
+    def bind_sizes(self, value: Value, array: Array | None) -> None:
+        """Bind the symbols in the shape of ``value`` to the sizes of ``array``."""
         if isinstance(array, np.ndarray) and value.type.shape is not None and not value.type.is_static:
             for dim, size in zip(value.type.shape, array.shape, strict=True):
                 scaled = scaled_symbol(dim)
@@ -130,13 +130,13 @@ class Evaluator:
                     self.sizes[scaled[0]] = size // scaled[1]
 
     def _bound(self, type: TensorType) -> TensorType:
-        """``type`` with numbers for the sizes that are known."""
+        """``type`` with numbers in place of the symbols that are bound."""
         if type.shape is None:
             return type
         return TensorType(type.dtype, tuple(substitute(dim, self.sizes) for dim in type.shape))
 
     def _attribute(self, value: Any) -> Any:
-        """Symbols as their numbers, and f32 as f64 where wide."""
+        """An attribute with numbers in place of symbols and, if ``wide``, with f64 in place of f32."""
         if isinstance(value, Expr):
             return number_of(value, self.sizes)
         if isinstance(value, tuple) and any(isinstance(item, Expr) for item in value):

@@ -1,4 +1,4 @@
-"""A closed region that becomes one kernel, and the schedule of its loops."""
+"""The Fused op, a region that one kernel computes, and the schedule of the loops of the kernel."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from graphwright.ir.symbols import Dim
 from graphwright.records import dataclass
 
 UNNAMED: Final = "region"
-"""What a region is called until :mod:`graphwright.fusion.region_names` names it."""
+"""The name of a region before :mod:`graphwright.fusion.region_names` gives it one."""
 
 
 class Strategy(enum.Enum):
-    """How the loops of a region are arranged."""
+    """How the loops of a region are arranged. The value of a member describes it."""
 
-    ROWS = "lanes along the innermost axis, the grid over the axes that are not reduced"
-    SHORT_ROWS = "lanes along a short innermost axis, a loop over rows inside them"
-    COLUMNS = "lanes along the innermost axis, and reductions over the axes around it in the cache"
-    LANES = "each lane folds a row of its own, whose sums stay in a register"
-    EPILOGUE = "on each finished tile of a contraction, by the kernel that computes it"
+    ROWS = "vectorized along the innermost axis, with a grid over the axes that are not reduced"
+    SHORT_ROWS = "vectorized along a short innermost axis, with a loop over rows inside the vector loop"
+    COLUMNS = (
+        "vectorized along the innermost axis, with reductions over outer axes that accumulate in the cache"
+    )
+    LANES = "each vector lane reduces a row of its own and accumulates in a register"
+    EPILOGUE = "called by the kernel of a contraction on each finished tile"
 
 
 @dataclass(frozen=True)
 class Term:
-    """What the position along ``axes`` of a schedule, taken as one, adds to an address in elements:
-    ``stride * (start + step * position)``, where that in parentheses is modulo ``modulus`` unless it is 0.
+    """One term of an address in elements: ``stride * (start + step * position)``.
+
+    ``position`` is the index along ``axes`` of the schedule, which are treated as one axis. If ``modulus`` is
+    not 0, the expression in parentheses is taken modulo ``modulus``.
     """
 
     axes: tuple[int, ...]
@@ -41,10 +45,11 @@ class Term:
 
 @dataclass(frozen=True)
 class Access:
-    """Where elements of a value of a region lie if not one after the other along the axes that it walks.
+    """The address of a value whose elements are not contiguous along the axes of the loops: a slice of an
+    operand, or a rolled value.
 
-    ``value`` is loaded from, or stored to, the memory of ``memory``; both are numbered as in
-    :attr:`Schedule.walks`.
+    The kernel loads ``value`` from, or stores it to, the memory of the value ``memory``. Both are positions
+    in :func:`region_values`.
     """
 
     value: int
@@ -54,34 +59,39 @@ class Access:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The loops of a region: their axes, and how a kernel walks them.
-
-    ``axes``: extents, outermost first. ``reduced``: positions of those that reductions fold. ``walks``: for
-    each value of the region, inputs first, then those of its nodes, the positions of the axes that it varies
-    along, in the order in which it lies in memory; the operands of a contraction vary along none. ``block``:
-    iterations of the blocked axis (the columns, the rows of short ones, the lanes) per unit of work, 0 where
-    none is blocked. ``jam``: rows that
-    are computed side by side. ``sums``: partial sums of a lane that are folded side by side.
-    ``keeps_rows``: whether costly values wait in memory for a later pass over their row. ``dims``: of an
-    epilogue, how many axes each dim of the contraction's result has. ``accesses``: of values that are cut out
-    of an operand, or rolled along an axis.
-    """
+    """The loops of a region: their axes, and how a kernel executes them."""
 
     strategy: Strategy
     axes: tuple[Dim, ...]
+    """The extents of the loops, outermost first."""
     reduced: tuple[int, ...] = ()
+    """The positions of the axes that reductions reduce."""
     walks: tuple[tuple[int, ...], ...] = ()
+    """The indexing map of each value in :func:`region_values`: the positions of the axes along which the
+    value varies, in memory order. The operands of a contraction vary along none.
+    """
     block: int = 0
+    """Iterations per unit of work of the axis that is split into blocks (columns, short rows or lanes); 0 if
+    no axis is.
+    """
     jam: int = 1
+    """Rows that are computed together (unroll-and-jam)."""
     sums: int = 1
+    """Independent partial sums per lane."""
     keeps_rows: bool = False
+    """Whether costly values are kept in memory for a later pass over their row."""
     dims: tuple[int, ...] = ()
+    """In an epilogue: the number of axes of each dim of the contraction's result."""
     accesses: tuple[Access, ...] = ()
+    """The addresses of slices of operands and of rolled values."""
 
 
 @op("Fused")
 class Fused(CallOp):
-    """Computes its region in one kernel. Inlining it unfuses. Without a ``schedule`` until one is chosen."""
+    """Computes its region in one kernel. Inlining the region undoes the fusion.
+
+    ``schedule`` is None until the scheduling pass has run.
+    """
 
     results: int = 1
     schedule: Schedule | None = None
@@ -94,12 +104,14 @@ def region_of(node: Node) -> Graph:
 
 
 def region_values(region: Graph) -> list[Value]:
-    """The values of a region in the order of :attr:`Schedule.walks`."""
+    """The values of a region: its inputs, then the outputs of its nodes."""
     return [*region.inputs, *(value for node in region for value in node.outputs)]
 
 
 def op_names(node: Node) -> list[str]:
-    """The ops that ``node`` computes: its own, of a fused region those of its nodes but constants."""
+    """The names of the ops that ``node`` computes; for a fused region, those of its nodes except
+    constants.
+    """
     if not isinstance(node.op, Fused):
         return [node.op.name]
     return [inner.op.name for inner in region_of(node) if not isinstance(inner.op, Constant)]

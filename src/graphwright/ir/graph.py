@@ -27,7 +27,7 @@ else:
 
 @dataclass(eq=False)
 class Value:
-    """One tensor: output ``index`` of ``producer``, or input ``index`` of the graph ``owner``."""
+    """A value of a graph: output ``index`` of ``producer``, or input ``index`` of the graph ``owner``."""
 
     type: TensorType
     name: str = ""
@@ -43,28 +43,28 @@ class Value:
 
     @property
     def graph(self) -> Graph | None:
-        """The graph that contains it."""
+        """The graph that contains the value."""
         return self.producer.graph if self.producer else self.owner
 
     @property
     def users(self) -> list[Node]:
-        """Reading nodes, each once."""
+        """The nodes that read the value, each once."""
         return list(dict.fromkeys(node for node, _ in self.uses))
 
     @property
     def is_output(self) -> bool:
-        """Whether it is an output of its graph."""
+        """Whether the value is an output of its graph."""
         graph = self.graph
         return graph is not None and self in graph.outputs
 
     @property
     def is_used(self) -> bool:
-        """Whether a node reads it, or it is an output of its graph."""
+        """Whether a node reads the value, or it is an output of its graph."""
         return bool(self.uses) or self.is_output
 
     @property
     def memory_shape(self) -> Shape:
-        """The shape of its array in memory, which follows from shape and layout."""
+        """The shape of the array in memory, which follows from shape and layout."""
         return self.type.dims if self.layout is None else self.layout.physical_shape(self.type.dims)
 
     @property
@@ -105,7 +105,7 @@ class Node(Generic[OpT]):
         self.sources: tuple[str, ...] = tuple(dict.fromkeys(sources))
         """Names of the nodes of the source model that this node came from."""
         self.origin = origin
-        """What it was decomposed from. The text of a graph does not hold it."""
+        """The op that the node was decomposed from. Not part of the text format."""
         self.graph: Graph | None = None
         self.previous: Node | None = None
         self.next: Node | None = None
@@ -167,15 +167,13 @@ class Graph:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """The names of the outputs for callers: set by :meth:`set_outputs`, whatever values replace the
-        outputs.
-        """
+        """The names of the outputs for callers. They stay the same if other values replace the outputs."""
         return tuple(
             name or value.name for name, value in zip(self._output_names, self._outputs, strict=True)
         )
 
     def set_outputs(self, values: Sequence[Value], names: Sequence[str] = ()) -> None:
-        """Replace the outputs. They are called ``names``, or get the current names of the values."""
+        """Replace the outputs. Their names are ``names``, or the current names of the values."""
         if names and len(names) != len(values):
             raise ValueError(f"{len(names)} names for {len(values)} outputs")
         self._outputs = list(values)
@@ -204,7 +202,7 @@ class Graph:
         return self.insert(node, None)
 
     def insert(self, node: Node, before: Node | None) -> Node:
-        """Add ``node`` before ``before``, at the end if None. Its operands gain a use."""
+        """Add ``node`` before the node ``before``, or at the end. Adds a use to each operand."""
         if node.graph is not None:
             raise ValueError(f"{node!r} is already in a graph")
         self._link(node, before)
@@ -214,7 +212,7 @@ class Graph:
         return node
 
     def erase(self, node: Node) -> None:
-        """Remove a node whose outputs have no uses. Its operands lose a use."""
+        """Remove a node whose outputs have no uses. Removes its use of each operand."""
         for output in node.outputs:
             if output.uses or output in self._outputs:
                 raise ValueError(f"{output!r} of {node!r} is in use")
@@ -224,14 +222,14 @@ class Graph:
                 value.uses.pop((node, position), None)
 
     def move(self, node: Node, before: Node | None) -> None:
-        """Move ``node`` before ``before``, to the end if None."""
+        """Move ``node`` before the node ``before``, or to the end."""
         if node is before:
             return
         self._unlink(node)
         self._link(node, before)
 
     def replace_input(self, node: Node, index: int, value: Value | None) -> None:
-        """Make ``value`` input ``index`` of ``node``."""
+        """Replace input ``index`` of ``node`` by ``value``."""
         old = node.inputs[index]
         if old is not None:
             old.uses.pop((node, index), None)
@@ -347,14 +345,13 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Signature:
-    """The roles of the inputs of an entry. ``aliases``: outputs that are the next value of a state, with the
-    input of that state, by position. ``starts``: initial values of states, by input position; other states
-    start as zeros.
-    """
+    """The roles of the inputs of an entry, and its states."""
 
     roles: tuple[Role, ...]
     aliases: tuple[tuple[int, int], ...] = ()
-    starts: tuple[tuple[int, ConstRef], ...] = ()
+    """Pairs of output and input positions: the output is the next value of the state that the input is."""
+    initial_values: tuple[tuple[int, ConstRef], ...] = ()
+    """The initial values of states, by input position. Other states are zero at first."""
 
 
 class Module:
@@ -366,7 +363,7 @@ class Module:
         self.symbols = SymbolTable()
         self.signatures: dict[str, Signature] = {}
         self.metadata: dict[str, str] = {}
-        """Key-value texts of the source model (an alphabet, a version)."""
+        """Metadata of the source model, such as a version."""
         self.hints: dict[str, str] = {}
         """Fusion hints by source node; see ``ir/hints.py``."""
         self.scopes: dict[str, tuple[str, ...]] = {}
@@ -386,33 +383,35 @@ class Module:
         """The entry called ``main``."""
         return self.graphs["main"]
 
-    def updates(self) -> dict[int, int]:
-        """The outputs of the entry that are the next value of a state, with the input of that state, by
+    def state_updates(self) -> dict[int, int]:
+        """For each output of the entry that is the next value of a state, the input that is the state, by
         position.
         """
         signature = self.signatures.get("main")
         return dict(signature.aliases) if signature is not None else {}
 
-    def starts(self) -> dict[int, ConstRef]:
-        """The initial values of states, by input position; other states start as zeros."""
+    def initial_states(self) -> dict[int, ConstRef]:
+        """The initial values of states, by input position. Other states are zero at first."""
         signature = self.signatures.get("main")
-        return dict(signature.starts) if signature is not None else {}
+        return dict(signature.initial_values) if signature is not None else {}
 
-    def set_results(
+    def set_outputs(
         self,
         outputs: Mapping[str, Value],
         nexts: Mapping[Value, Value],
-        starts: Mapping[Value, ConstRef] | None = None,
+        initial_values: Mapping[Value, ConstRef] | None = None,
     ) -> None:
-        """Set the outputs of the entry, by name. ``nexts`` maps inputs that are states to their next values;
-        ``starts`` maps states to initial values other than zeros.
+        """Set the outputs of the entry, by name, and its states.
+
+        ``nexts`` maps inputs that are states to their next values. ``initial_values`` maps states to initial
+        values other than zero.
         """
         names = [*outputs, *(f"next {state.name}" for state in nexts)]
         self.main.set_outputs([*outputs.values(), *nexts.values()], names)
         roles = tuple(Role.STATE if value in nexts else Role.DATA for value in self.main.inputs)
         aliases = tuple((len(outputs) + k, state.index) for k, state in enumerate(nexts))
-        first = tuple((state.index, ref) for state, ref in (starts or {}).items())
-        self.signatures["main"] = Signature(roles, aliases, first)
+        initial = tuple((state.index, ref) for state, ref in (initial_values or {}).items())
+        self.signatures["main"] = Signature(roles, aliases, initial)
 
     def walk(self) -> Iterator[Node]:
         """All nodes of all graphs."""

@@ -1,4 +1,6 @@
-"""What import functions may ask of a source node: what all formats have, and what one has alone."""
+"""The interfaces through which import functions read a source node: common to all formats, and for each
+one.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """One source node, whichever format it comes from."""
+    """One node of a source model, in any format."""
 
     op_type: str
 
     def input(self, index: int) -> Value:
-        """Input ``index``; a diagnostic if it is absent."""
+        """Input ``index``. Reports an error if it is absent."""
 
     def optional(self, index: int) -> Value | None:
         """Input ``index``, or None if it is absent or empty."""
@@ -32,7 +34,7 @@ class Importer(Protocol):
         """An attribute as int, float, str, tuple, array (tensors) or Graph; ``default`` if absent."""
 
     def required_attr(self, name: str) -> Any:
-        """An attribute; a diagnostic if it is absent."""
+        """An attribute. Reports an error if it is absent."""
 
     def constant(self, index: int) -> Array | None:
         """Input ``index`` as an array if it is a constant of the source; None if absent or computed."""
@@ -41,24 +43,26 @@ class Importer(Protocol):
         """A constant."""
 
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+        """Append a node. Returns its Value, or a tuple of Values if the op has several outputs."""
 
     @property
     def builder(self) -> Builder:
-        """At the end of the graph that is being read: for what :meth:`emit` does not do."""
+        """A builder at the end of the graph that is being read."""
 
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
-        """A graph attribute as a closed region, and the outer values that became its last inputs.
+        """A graph attribute as a closed region, and the outer values that are its last inputs (captures).
 
-        ``receives``: the types of its own inputs, instead of what the graph declares.
+        ``receives``: types for the inputs of the graph that replace the declared ones.
         """
 
     def fail(self, message: str, hint: str = "") -> Exception:
-        """``raise i.fail("...")``: a diagnostic for this source node; import goes on with the next one."""
+        """The exception for ``raise i.fail("...")``: an error at this source node. Import continues after
+        it.
+        """
 
 
 class OnnxImporter(Importer, Protocol):
-    """A node of ONNX."""
+    """A node of an ONNX model."""
 
     version: int
     """The opset version that the model declares for the node's domain."""
@@ -66,60 +70,62 @@ class OnnxImporter(Importer, Protocol):
 
     @property
     def output_count(self) -> int:
-        """Number of outputs that the node declares, trailing unused ones included."""
+        """Number of outputs that the node declares, including trailing unused ones."""
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """All attributes but graphs by name, each as :meth:`attr` gives it."""
+        """All attributes except graphs, by name, as :meth:`attr` returns them."""
 
     def declared_ranks(self, name: str) -> list[int | None]:
-        """Ranks that a graph attribute declares for its inputs, None where it does not."""
+        """The ranks that a graph attribute declares for its inputs; None if it declares none."""
 
     def inline(self, name: str) -> list[Value]:
-        """A graph attribute without inputs added in place: its outputs. For a branch that is known to be
-        taken.
-        """
+        """Inline a graph attribute without inputs, for a branch that is known to run. Returns its outputs."""
 
 
 class AtenImporter(Importer, Protocol):
-    """A call of an operator of PyTorch's. Inputs are arguments by their position in the operator's schema,
-    attributes are arguments by name: numbers, dtypes, texts, tuples of these; open sizes are dims.
+    """A call of a PyTorch operator.
+
+    Inputs are arguments by position in the schema of the operator. Attributes are arguments by name: numbers,
+    dtypes, strings, tuples of these, and symbolic dims.
     """
 
     @property
     def results(self) -> Sequence[TensorType]:
-        """The types of its results, as PyTorch infers them."""
+        """The types of the results, as PyTorch infers them."""
 
     def is_used(self, index: int) -> bool:
-        """Whether a node reads result ``index``; those that none reads may be None."""
+        """Whether a node reads result ``index``. An import function can return None for other results."""
 
     def owns_memory(self, index: int) -> bool:
-        """Whether the elements of an argument are all of its memory, in the order of its axes."""
+        """Whether an argument is contiguous and the only tensor in its storage."""
 
     def promoted(self, *positions: int, floats: bool = False) -> tuple[Value, ...]:
-        """Arguments, tensors or numbers, in the one dtype that PyTorch computes them in; ``floats``: which is
-        a float, of integers the default one.
+        """Arguments, which are tensors or numbers, converted to their common dtype by PyTorch's type
+        promotion.
+
+        With ``floats``, integers are promoted to the default float dtype.
         """
 
     def ignore(self, *names: str) -> None:
-        """Note that these arguments, of those that there are, do not change the results."""
+        """Declare that these arguments do not change the results."""
 
     def listed(self, index: int) -> list[Value | None]:
-        """The tensors of an argument that is a list of them."""
+        """The tensors of an argument that is a list of tensors."""
 
     def number(self, name: str) -> Any:
-        """An argument that is a number; where sizes or elements decide it, a scalar."""
+        """An argument that is a number. If it depends on sizes or elements, the result is a scalar tensor."""
 
     def operands(self, name: str) -> list[Any]:
-        """An argument that is a list of tensors, numbers and dims, such as what a graph is called with."""
+        """An argument that is a list of tensors, numbers and dims, such as the arguments of a graph."""
 
     def inline(self, name: str, arguments: Sequence[Any], at: Builder | None = None) -> list[Any]:
-        """An argument that is a graph of ``arguments`` added in place, or where ``at`` stands: its results,
-        which are tensors or dims.
+        """Inline an argument that is a graph, applied to ``arguments``, at the end of the graph or at ``at``.
+        Returns its results, which are tensors or dims.
         """
 
     def result(self, value: Value) -> Value:
-        """``value`` in the dtype of the first result."""
+        """``value`` converted to the dtype of the first result."""
 
 
 Import: TypeAlias = Callable[[OnnxImporter], Any]

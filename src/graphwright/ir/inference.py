@@ -1,4 +1,6 @@
-"""What ops know of values when they infer types, and what they can ask, require and assume about sizes."""
+"""The facts about values from which ops infer types, and the requirements and assumptions that they can
+make.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,33 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Fact:
-    """What inference knows of a value: its type and, for small integer tensors, its elements (ints or
-    symbolic sizes).
-
-    A float tensor has elements only if all of them are integers >= 0: sizes that are about to
-    be scaled.
-
-    ``elements`` is row-major and complete; ``data`` is the array of a constant of any dtype and size;
-    ``held`` has the types of the tensors in a sequence, in order; ``partly`` has the elements if only some
-    are known, with None for the others.
-    """
+    """What inference knows about a value: its type and, if known, its elements."""
 
     type: TensorType
     elements: tuple[Dim, ...] | None = None
+    """All elements of a small integer tensor, row-major: numbers or symbolic sizes. A float tensor has
+    elements if all of them are integers >= 0, such as sizes before they are scaled.
+    """
     data: Array | None = None
-    held: tuple[TensorType, ...] | None = None
-    partly: tuple[Dim | None, ...] | None = None
+    """The array of a constant of any dtype and size."""
+    item_types: tuple[TensorType, ...] | None = None
+    """The types of the tensors in a sequence, in order."""
+    partial_elements: tuple[Dim | None, ...] | None = None
+    """The elements if only some are known; None for each other one."""
 
     @property
     def dtype(self) -> DType:
         return self.type.dtype
+
+    @property
+    def knows_elements(self) -> bool:
+        """Whether more than the type is known."""
+        known = (self.elements, self.data, self.item_types, self.partial_elements)
+        return any(each is not None for each in known)
+
+    def with_type(self, type: TensorType) -> Fact:
+        """The same facts about a value of ``type``."""
+        return Fact(type, self.elements, self.data, self.item_types, self.partial_elements)
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -62,9 +71,10 @@ class InferError(Exception):
 
 
 class Inference:
-    """What ``infer`` can ask, require and assume about sizes; one object per node.
+    """The argument of ``infer``, through which an op requires and assumes relations between sizes.
 
-    For ops with regions, it also holds the facts of the inputs of the node and of each region.
+    There is one object per node. For ops with regions, it also has the facts of the inputs of the node and of
+    each region.
     """
 
     def __init__(
@@ -80,7 +90,9 @@ class Inference:
         self.received = received
 
     def fail(self, message: str) -> InferError:
-        """For ``raise at.fail("...")``. The message says what is wrong, with sizes; the location is added."""
+        """The exception for ``raise at.fail("...")``. The message states the error with sizes; the caller
+        adds the node.
+        """
         return InferError(message)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
@@ -105,15 +117,15 @@ class Inference:
             self.symbols.demand("<=", bound, dim, self.node)
 
     def assumes(self, relation: str, left: Dim, right: Dim) -> bool:
-        """Assume ``left relation right``, as a guard of this version of the module. Returns whether that is
-        allowed.
+        """Assume ``left relation right``, as a guard of this version of the module. Returns whether the
+        assumption is allowed.
 
-        Shapes that violate a guard are compiled separately, where the opposite is known. So an op assumes
-        what is likely, and leaves open what it may not assume.
+        Shapes that violate a guard are compiled separately, with the opposite relation. An op should assume
+        what is likely; if it may not, it must leave the result open.
         """
         return self.symbols.assume(relation, left, right, self.node)
 
-    def spread(self, have: Dim, want: Dim, what: str) -> None:
+    def require_broadcast(self, have: Dim, want: Dim, what: str) -> None:
         """Require that an axis of size ``have`` broadcasts to ``want``: equal sizes, or 1."""
         if have == 1 or self.symbols.proves_equal(have, want):
             return
@@ -123,8 +135,8 @@ class Inference:
             self.likely_equal(have, want, what)
 
     def likely_equal(self, a: Dim, b: Dim, what: str) -> None:
-        """Assume ``a == b``, which the result type does not reflect. If that is not allowed, require it, as
-        no host node can decide it.
+        """Assume ``a == b`` if the result type does not depend on it. Require it if the assumption is not
+        allowed.
         """
         if self.symbols.proves_equal(a, b) or self.assumes("==", a, b) or self.symbols.is_general:
             return
@@ -149,14 +161,14 @@ class Inference:
             dim: Dim = 1
             for shape in shapes:
                 if -axis <= len(shape):
-                    dim = self.meet(dim, shape[axis], f"axis {axis} of a broadcast")
+                    dim = self.broadcast_dim(dim, shape[axis], f"axis {axis} of a broadcast")
             result.append(dim)
         return tuple(result)
 
-    def meet(self, a: Dim, b: Dim, what: str) -> Dim:
-        """The broadcast size of ``a`` and ``b``: equal sizes, or one of them 1.
+    def broadcast_dim(self, a: Dim, b: Dim, what: str) -> Dim:
+        """The broadcast size of ``a`` and ``b``, which must be equal, or one of them 1.
 
-        If it is not known which, the sizes are assumed to be equal.
+        If neither is known, the sizes are assumed to be equal.
         """
         if a == 1 or b == 1:
             return b if a == 1 else a

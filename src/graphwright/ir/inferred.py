@@ -73,8 +73,10 @@ def _is_same(value: Value | None, fact: Fact | None, given: Given) -> bool:
 
 
 def _is_plain(fact: Fact) -> bool:
-    if fact.data is not None or fact.held is not None or not fact.type.is_static:
+    if fact.data is not None or fact.item_types is not None or not fact.type.is_static:
         return False
-    if fact.elements is None and fact.partly is None:
+    if fact.elements is None and fact.partial_elements is None:
         return True
-    return not any(isinstance(each, Expr) for each in (*(fact.elements or ()), *(fact.partly or ())))
+    return not any(
+        isinstance(each, Expr) for each in (*(fact.elements or ()), *(fact.partial_elements or ()))
+    )

@@ -7,10 +7,10 @@ A size that changes between iterations becomes a new symbol, and a rank that cha
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.ir.clone import with_own_symbols
 from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.infer import infer_node, infer_outputs
@@ -74,7 +74,7 @@ def widen_carried_types(node: Node, facts: Facts, module: Module) -> bool:
     received = region.inputs[where.receive : where.receive + where.count]
     if len(received) < where.count or len(inputs) < where.start + where.count:
         return False  # inference reports it
-    types, _ = _Trial(_with_own_symbols(module)).loop_carried(node, node.op, inputs)
+    types, _ = _Trial(with_own_symbols(module)).loop_carried(node, node.op, inputs)
     outer = symbols_in(fact.type for fact in inputs if fact is not None)
     changed = False
     for value, start, type in zip(received, inputs[where.start :], types, strict=False):
@@ -111,13 +111,6 @@ def _forget(region: Graph) -> None:
     for node in region.walk():
         for value in node.outputs if node.inputs else ():
             value.type = TensorType(value.type.dtype, None)
-
-
-def _with_own_symbols(module: Module) -> Module:
-    """``module`` with a copy of its symbol table, so that a trial leaves no trace."""
-    scratch = copy.copy(module)
-    scratch.symbols = module.symbols.copy()
-    return scratch
 
 
 @dataclass

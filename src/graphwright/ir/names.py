@@ -1,4 +1,4 @@
-"""The only way for foreign text (names in a model) into C, paths, the terminal or HTML."""
+"""Escapes untrusted text, such as names in a model, for C code, paths, terminals and HTML."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 MAX_IDENTIFIER = 60
 _SHORT_NAME = 8
-"""Characters of a longer name that tell more than none."""
+"""The fewest characters of a longer name that are worth showing."""
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 
 def identifier(text: str, fallback: str = "v") -> str:
-    """``text`` as an identifier ``[A-Za-z0-9_]{1,60}`` that does not start with a digit. Not unique: add a
-    counter.
+    """``text`` as an identifier of at most 60 letters, digits and underscores that does not start with a
+    digit.
+
+    Different texts can have the same identifier.
     """
     cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:MAX_IDENTIFIER]
     if not cleaned:
@@ -23,15 +25,13 @@ def identifier(text: str, fallback: str = "v") -> str:
 
 
 def c_comment(text: str, limit: int = 200) -> str:
-    """``text`` fit for the inside of a C comment: printable ASCII, no ``*/``, no trigraph, no backslash, no
-    line break.
-    """
+    """``text`` for a C comment: printable ASCII without ``*/``, trigraphs, backslashes and line breaks."""
     ascii_only = "".join(c if " " <= c <= "~" and c not in "\\?" else "_" for c in text)
     return ascii_only.replace("*/", "*_").replace("/*", "/_")[:limit]
 
 
 def terminal(text: str, limit: int = 200) -> str:
-    """``text`` without control characters (escape sequences, bidi marks). Print it with rich's markup off."""
+    """``text`` without control characters (escape sequences, bidi marks). Print it without rich markup."""
     shown = text
     if not text.isprintable():
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
@@ -39,8 +39,9 @@ def terminal(text: str, limit: int = 200) -> str:
 
 
 def sources_text(label: str, limit: int) -> str:
-    """The label of a task, its source nodes with `` + `` and ``, `` between them, in ``limit`` characters: as
-    it is where that fits, else the first node and how many others there are.
+    """The label of a task, shortened to ``limit`` characters: its first source node and the number of others.
+
+    A label is the names of source nodes, separated by `` + `` and ``, ``.
     """
     shown = terminal(label, limit)
     sources = list(dict.fromkeys(source for part in label.split(", ") for source in part.split(" + ")))
@@ -57,26 +58,26 @@ def html_text(text: str) -> str:
 
 
 def html_attribute(text: str) -> str:
-    """``text`` as it is, escaped for quoted attributes: a whole page in a frame."""
+    """``text`` escaped for a quoted HTML attribute, but otherwise unchanged, such as the page in a frame."""
     return text.translate(_ENTITIES)
 
 
 def script_json(value: Any) -> str:
-    """``value`` as JSON in ASCII that can end no ``<script>`` element. Its texts are as they were: a page
-    shows them as text alone.
+    """``value`` as JSON in ASCII that cannot end a ``<script>`` element. Strings in it are not escaped for
+    HTML: a page must insert them as text.
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 class UniqueNames:
-    """Hands out names, adding ``_1``, ``_2``, ... to those already taken."""
+    """Makes names unique by adding ``_1``, ``_2``, ... to names that were used before."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
 
     def take(self, name: str) -> str:
-        """``name``, or ``name_N`` if it was taken before."""
+        """``name``, or ``name_N`` if it was used before."""
         if name not in self._counts:
             self._counts[name] = 0
             return name

@@ -1,5 +1,4 @@
-"""The interface of an op: one frozen dataclass of attributes per op, one file per op, with everything about
-it.
+"""The interface of ops. An op is a frozen dataclass of attributes; one file has everything about one op.
 
 A minimal op::
 
@@ -21,9 +20,9 @@ A minimal op::
         samples = (Sample(Relu(), (arg(F32, 2, 3),)),)
 
 Optional interfaces are further base classes: ``PaddingRule`` (ir/padding), ``BlockedForm`` (ir/blocked_form),
-``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements), ``Arithmetic`` (ir/arithmetic).
-Ops with regions are in ir/region_op, the argument of ``infer`` in ir/inference, that of import functions in
-ir/importer.
+``BoundedForm`` (ir/bounded_form), ``CopiesElements`` (ir/copied_elements), ``Arithmetic`` (ir/arithmetic),
+``MovesAxes`` and ``Concatenates`` (ir/moved_axes). Ops with regions are in ir/region_op. The argument of
+``infer`` is in ir/inference, and the argument of import functions in ir/importer.
 """
 
 from __future__ import annotations
@@ -182,8 +181,8 @@ class Op:
     """Number of outputs; if it depends on attributes, override :meth:`output_count`."""
     optional_inputs: ClassVar[frozenset[int]] = frozenset()
     """Input positions that may be None."""
-    steered_from: ClassVar[int] = 1
-    """The first operand that can give sizes, axes or bounds (:meth:`fold_operands`)."""
+    first_shape_operand: ClassVar[int] = 1
+    """The first operand from which shapes can be computed, such as sizes or axes (:meth:`fold_operands`)."""
     onnx: ClassVar[Mapping[tuple[str, int] | tuple[str, int, str], Import]] = {}
     """``(op_type, since_version[, domain]) -> import function``; the newest version up to the opset of the
     model is used.
@@ -200,8 +199,8 @@ class Op:
     """The printed attributes, cached outside ``vars(op)``, which are the attributes."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        """Shared by all ops: generating one for each class, as dataclasses do, takes longer than importing
-        the class.
+        """All ops share this constructor, because generating one per class, as dataclasses do, takes longer
+        than importing the class.
         """
         given = dict(zip(self.attribute_defaults, values, strict=False)) | named
         state = {**self.attribute_defaults, **given}
@@ -227,7 +226,7 @@ class Op:
 
     @property
     def source_name(self) -> str:
-        """The name of the op in errors: its own, or that of the op of the source model."""
+        """The name of the op in errors; for a foreign op, its name in the source model."""
         return self.name
 
     def output_count(self) -> int:

@@ -10,15 +10,17 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """One node that was decomposed, which its parts remember: the kind of its op, and what the node itself
-    was a part of. An origin is equal to itself alone.
+    """The op of a node that was decomposed. The nodes that replace it refer to the same Origin object, which
+    is only equal to itself.
+
+    ``outer``: the origin of the decomposed node, if it came from a decomposition itself.
     """
 
     op: type[Op]
     outer: Origin | None = None
 
     def __iter__(self) -> Iterator[Origin]:
-        """The outermost one first, this one last."""
+        """All origins, from the outermost one to this one."""
         if self.outer is not None:
             yield from self.outer
         yield self

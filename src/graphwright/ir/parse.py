@@ -1,4 +1,6 @@
-"""Parsing modules: the inverse of :mod:`graphwright.ir.printer`; grammar in :mod:`graphwright.ir.text`."""
+"""Parses modules: the inverse of :mod:`graphwright.ir.printer`. :mod:`graphwright.ir.text` shows the
+format.
+"""
 
 from __future__ import annotations
 
@@ -12,55 +14,34 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from graphwright.errors import Diagnostic, ModelError, UnknownOpError
+from graphwright.errors import ModelError, UnknownOpError
 from graphwright.ir.constant import Constant
 from graphwright.ir.constant_pool import ConstantPool
 from graphwright.ir.dtypes import CONTAINERS
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
-from graphwright.ir.names import terminal
 from graphwright.ir.nesting import MAX_DEPTH, deep_calls
 from graphwright.ir.op import Array, ConstRef, Op, op_class
-from graphwright.ir.printer import WORDS, elements_array, unquote
+from graphwright.ir.printer import LITERALS, elements_array, unquote
 from graphwright.ir.symbols import RELATIONS, Constraint, Range, parse_dim
+from graphwright.ir.tokens import TokenStream
 from graphwright.ir.types import DTYPES, DType, Layout, TensorType, dtype_named, parse_type
 
 MAX_SPLAT_BYTES = 2**31
-"""A ``splat`` constant that would take more is refused: a short text must not ask for much memory."""
+"""The largest ``splat`` constant. The limit keeps a short text from allocating much memory."""
 _FUNCTIONS = frozenset({"floordiv", "mod", "min", "max", "dim"})
-_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
-_TOKEN = re.compile(
-    rf"""(?P<space>\s+|//[^\n]*)
-    |(?P<value>%(?:{_STRING}|[A-Za-z0-9_/.\-]+)(?:~\d+)?)
-    |(?P<constant>\#[0-9A-Za-z_]+)
-    |(?P<string>b?{_STRING})
-    |(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?j?)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-    |(?P<mark>\.\.\.|==|<=|!=|[()\[\]{{}},:=*+\-/])""",
-    re.VERBOSE,
-)
 _typed = lru_cache(maxsize=4096)(parse_type)
 T = TypeVar("T")
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-
 def parse_module(text: str, *, constants: ConstantPool | None = None) -> Module:
-    """The module that ``text`` describes; the ops it uses must be registered.
+    """Parse ``text``. The ops in it must be registered.
 
-    ``constants`` supplies tensors that the text elides as ``...``, by the prefix of their digest. Raises a
-    ModelError that shows the line and column of the first fault.
+    ``constants``: a pool with the tensors that the text elides as ``...``; they are found by the prefix of
+    their digest. Raises a ModelError that shows the line and column of the first error.
     """
     parser = _Parser(text, constants)
     try:
@@ -73,12 +54,12 @@ def parse_module(text: str, *, constants: ConstantPool | None = None) -> Module:
 
 
 def _depth(text: str) -> int:
-    """Braces that are open at once, at most."""
+    """The nesting depth of braces in ``text``."""
     return max(accumulate(1 if mark == "{" else -1 for mark in re.findall("[{}]", text)), default=0)
 
 
 def parse_op(text: str) -> Op:
-    """The op that ``print_op`` wrote."""
+    """Parse the result of ``print_op``."""
     parser = _Parser(text, None)
     try:
         return parser.make(*parser.op_head())
@@ -86,93 +67,14 @@ def parse_op(text: str) -> Op:
         parser.fail(str(error))
 
 
-class _Parser:
+class _Parser(TokenStream):
+    """A recursive descent parser with one method per construct of the grammar."""
+
     def __init__(self, text: str, constants: ConstantPool | None) -> None:
-        self.text = text
+        super().__init__(text)
         self.elided = constants
-        self.tokens = self._scan()
-        self.at = 0
         self.module = Module()
         self.labels: dict[str, ConstRef] = {}
-
-    def _scan(self) -> list[_Token]:
-        tokens, position = [], 0
-        while position < len(self.text):
-            match = _TOKEN.match(self.text, position)
-            if match is None:
-                self.tokens, self.at = [_Token("mark", self.text[position], position)], 0
-                self.fail("this character has no place here")
-            if match.lastgroup != "space":
-                tokens.append(_Token(match.lastgroup or "", match[0], position))
-            position = match.end()
-        tokens.append(_Token("end", "", len(self.text)))
-        return tokens
-
-    # ---- tokens
-
-    @property
-    def now(self) -> _Token:
-        return self.tokens[self.at]
-
-    def fail(self, message: str) -> NoReturn:
-        """Refuse the current token."""
-        start = self.now.start
-        line_number = self.text.count("\n", 0, start) + 1
-        line_start = self.text.rfind("\n", 0, start) + 1
-        line = self.text[line_start:].split("\n", 1)[0]
-        column = start - line_start
-        shown = terminal(line[max(0, column - 80) : column + 40])
-        caret = " " * min(column, 80) + "^"
-        raise ModelError(
-            Diagnostic("text", f"{terminal(message)}\n    {shown}\n    {caret}", f"line {line_number}")
-        ) from None
-
-    def take(self) -> _Token:
-        token = self.now
-        if token.kind == "end":
-            self.fail("the text ends too early")
-        self.at += 1
-        return token
-
-    def accept(self, text: str) -> bool:
-        """Step over ``text`` if it is next."""
-        if self.now.text != text or self.now.kind in ("string", "end"):
-            return False
-        self.at += 1
-        return True
-
-    def expect(self, *texts: str) -> None:
-        for text in texts:
-            if not self.accept(text):
-                self.fail(f"expected {text!r}")
-
-    def of_kind(self, kind: str, what: str) -> str:
-        if self.now.kind != kind:
-            self.fail(f"expected {what}")
-        return self.take().text
-
-    def string(self) -> str:
-        return unquote(self.of_kind("string", "a text in double quotes"))
-
-    def name(self) -> str:
-        """A bare or quoted name."""
-        return self.string() if self.now.kind == "string" else self.of_kind("name", "a name")
-
-    def integer(self) -> int:
-        sign = -1 if self.accept("-") else 1
-        if not self.now.text.isdigit():
-            self.fail("expected an integer")
-        return sign * int(self.take().text)
-
-    def listed(self, item: Callable[[], T], close: str) -> list[T]:
-        """Items separated by commas up to ``close``, which is taken; a trailing comma is allowed."""
-        items: list[T] = []
-        while not self.accept(close):
-            items.append(item())
-            if not self.accept(","):
-                self.expect(close)
-                break
-        return items
 
     # ---- module
 
@@ -209,7 +111,7 @@ class _Parser:
         self.module.hints[source] = self.string()
 
     def symbol(self) -> None:
-        name, bounds = self.of_kind("name", "a symbol's name"), Range()
+        name, bounds = self.token_of("name", "a symbol's name"), Range()
         if self.accept("in"):
             self.expect("[")
             low = self.integer()
@@ -225,7 +127,7 @@ class _Parser:
         left = parse_dim(self.source_until(*RELATIONS))
         relation = self.take().text
         start = self.at
-        while self.take().text != "at" or self.now.kind != "string":  # "at" may also be a symbol
+        while self.take().text != "at" or self.now.kind != "string":  # a symbol can be called "at" too
             pass
         right = parse_dim(self.text[self.tokens[start].start : self.tokens[self.at - 2].end])
         known.setdefault(Constraint(relation, left, right, self.string()))
@@ -233,7 +135,7 @@ class _Parser:
     def signature(self) -> None:
         name = self.name()
         self.expect("(")
-        roles = tuple(Role(role) for role in self.listed(lambda: self.of_kind("name", "a role"), ")"))
+        roles = tuple(Role(role) for role in self.listed(lambda: self.token_of("name", "a role"), ")"))
         aliases: list[tuple[int, int]] = []
         while self.now.text == "output":
             self.expect("output")
@@ -255,7 +157,7 @@ class _Parser:
     # ---- constants
 
     def constant(self) -> None:
-        label = self.of_kind("constant", "a constant's label such as #w")
+        label = self.token_of("constant", "a constant's label such as #w")
         if label in self.labels:
             self.fail(f"{label} is declared twice")
         self.expect(":")
@@ -282,7 +184,7 @@ class _Parser:
 
     def decoded(self) -> bytes:
         try:
-            return base64.b64decode(self.of_kind("string", "base64 in double quotes")[1:-1], validate=True)
+            return base64.b64decode(self.token_of("string", "base64 in double quotes")[1:-1], validate=True)
         except binascii.Error as error:
             self.fail(f"bad base64: {error}")
 
@@ -299,7 +201,9 @@ class _Parser:
         return array
 
     def element(self) -> str:
-        """The text of one element: a quoted string, a word, a number with its sign, or a complex number."""
+        """The text of one element: a quoted string, a literal such as ``nan``, or a real or complex
+        number.
+        """
         if self.now.kind == "string":
             return self.take().text
         start = self.at
@@ -345,7 +249,7 @@ class _Parser:
             self.fail(
                 f"{self.now.text} is defined twice; write a second value of that name as {self.now.text}~1"
             )
-        return self.of_kind("value", "a value such as %x")
+        return self.token_of("value", "a value such as %x")
 
     def node(self, graph: Graph, values: dict[str, Value]) -> None:
         labels: list[str] = []
@@ -388,7 +292,7 @@ class _Parser:
         return cls, attributes
 
     def attribute(self, scope: type[Any]) -> tuple[str, Any]:
-        name = self.of_kind("name", "an attribute's name")
+        name = self.token_of("name", "an attribute's name")
         self.expect("=")
         return name, self.value(scope)
 
@@ -458,7 +362,9 @@ class _Parser:
         return Layout(tuple(order), tuple(blocks), zero)
 
     def value(self, scope: type[Any]) -> Any:
-        """An attribute's value; the module of ``scope`` knows the names of enums and dataclasses."""
+        """The value of an attribute. Enums and dataclasses are looked up in the Python module of
+        ``scope``.
+        """
         token, following = self.now, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         if token.kind == "string":
             return self.string()
@@ -477,7 +383,7 @@ class _Parser:
         return self.scalar()
 
     def container(self) -> DType | TensorType:
-        """``seq(f32)``, or the type ``seq(f32)[]``."""
+        """A container dtype, ``seq(f32)``, or a type with it, ``seq(f32)[]``."""
         start = self.at
         name = self.take().text + self.take().text
         while name.count("(") > name.count(")"):
@@ -498,12 +404,12 @@ class _Parser:
         return ref
 
     def scalar(self) -> Any:
-        """A number, a word, a dtype or a size."""
+        """A number, a literal such as ``True``, a dtype, or a size."""
         text = self.source_until(",", ")", "]")
         if re.fullmatch(r"-?\d+", text):
             return int(text)
-        if text in WORDS:
-            return WORDS[text]
+        if text in LITERALS:
+            return LITERALS[text]
         if text in DTYPES:
             return DTYPES[text]
         if re.fullmatch(r"-?(inf|\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+)", text):
@@ -511,7 +417,7 @@ class _Parser:
         return parse_dim(text[4:-1] if text.startswith("dim(") else text)
 
     def source_until(self, *ends: str) -> str:
-        """The text up to one of ``ends`` outside parentheses."""
+        """The text up to the first of ``ends`` that is outside parentheses."""
         start, depth = self.at, 0
         while depth or self.now.text not in ends:
             depth += {"(": 1, ")": -1}.get(self.take().text, 0)
@@ -544,7 +450,7 @@ class _Parser:
 
 
 def _value_name(label: str) -> str:
-    """The name that a label stands for: ``%x`` and ``%x~1`` are ``x``, ``%0`` is unnamed."""
+    """The name of the value with this label: ``x`` for ``%x`` and ``%x~1``, and no name for ``%0``."""
     stem = re.sub(r"~\d+$", "", label[1:])
     if stem.startswith('"'):
         return unquote(stem)

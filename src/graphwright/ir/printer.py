@@ -1,4 +1,4 @@
-"""Printing modules: see :mod:`graphwright.ir.text` for the grammar."""
+"""Prints modules. :mod:`graphwright.ir.text` shows the format."""
 
 from __future__ import annotations
 
@@ -21,17 +21,25 @@ from graphwright.ir.types import DTYPES, STRING, DType, TensorType, dtype_of, ty
 from graphwright.records import dataclass, field
 
 SHORT_ELEMENTS = 16
-"""Constants up to this size are written as a list; larger ones in base64, or as ``...`` in short listings."""
+"""The most elements of a constant that is printed as a list. Larger constants are printed in base64, or as
+``...`` in short texts.
+"""
 WIDTH = 110
 _BARE_LABEL = re.compile(r"(?!\d+$)[A-Za-z0-9_/.\-]+")
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.))")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\[nt"\\]|\\u\{(?:10|0?[0-9a-f])?[0-9a-f]{1,4}\})*"')
-KEYWORDS = frozenset(
+KEYLITERALS = frozenset(
     {"return", "from", "name", "on", "layout", "as", "graph", "constant", "symbol", "signature"}
 )
-WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, "inf": float("inf"), "nan": float("nan")}
-RESERVED = frozenset({*WORDS, *DTYPES, "dim"})
+LITERALS: dict[str, Any] = {
+    "True": True,
+    "False": False,
+    "None": None,
+    "inf": float("inf"),
+    "nan": float("nan"),
+}
+RESERVED = frozenset({*LITERALS, *DTYPES, "dim"})
 
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -39,7 +47,7 @@ ConstantStyle = Literal["full", "short"]
 
 
 def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
-    """The text of ``module``. ``constants="short"`` elides large ones as ``...``: to be read, not parsed."""
+    """The text of ``module``. With ``constants="short"``, large constants are elided as ``...``."""
     labels = _constant_labels(module.constants)
     lines = [f"  metadata {quote(key)} = {quote(text)}" for key, text in module.metadata.items()]
     lines += [f"  hint {quote(source)} = {quote(hint)}" for source, hint in module.hints.items()]
@@ -55,40 +63,44 @@ def print_module(module: Module, *, constants: ConstantStyle = "full") -> str:
 
 
 def print_graph(graph: Graph, constants: ConstantPool | None = None) -> str:
-    """The text of one graph; with ``constants``, their labels are the ones that :func:`print_module` uses."""
+    """The text of one graph. With ``constants``, labels of constants are the same as in
+    :func:`print_module`.
+    """
     labels = _constant_labels(constants) if constants is not None else {}
     return "\n".join(Listing(graph, labels, keyword="graph ").lines) + "\n"
 
 
 def print_op(op: Op) -> str:
-    """An op alone, as ``parse_op`` reads it: ``Softmax[axis=1]``."""
+    """The text of an op, such as ``Softmax[axis=1]``."""
     return f"{op.name}{attributes_text(op)}"
 
 
 def print_node(node: Node) -> str:
-    """One line: ``node`` as it stands in its graph's listing, its regions left out."""
+    """The line of ``node`` in the text of its graph, without its regions."""
     if node.graph is None:
         return f"{node!r} (in no graph)"
     listing = Listing(node.graph, {})
-    return listing.lines[listing.places[node].line].strip()
+    return listing.lines[listing.positions[node].line].strip()
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a node stands in a listing: its line, and columns of its parts (op, input, output, type)."""
+class NodePosition:
+    """The position of a node in a listing: its line, and the columns of its parts (op, input, output,
+    type).
+    """
 
     line: int
     columns: dict[tuple[str, int], tuple[int, int]]
 
 
 class Listing:
-    """The lines of one graph, regions included, and the place of every node in them."""
+    """The lines of one graph with its regions, and the position of every node in them."""
 
     def __init__(
         self, graph: Graph, constants: Mapping[str, str], indent: int = 0, keyword: str = ""
     ) -> None:
         self.lines: list[str] = []
-        self.places: dict[Node, Place] = {}
+        self.positions: dict[Node, NodePosition] = {}
         self._constants = constants
         self._graph(graph, indent, keyword)
 
@@ -127,7 +139,7 @@ class Listing:
             line.part("type", i, _typed(value), separator=", ")
         line.text += f" name {quote(node.name)}" if node.name else ""
         line.text += f" from {', '.join(map(quote, node.sources))}" if node.sources else ""
-        self.places[node] = Place(len(self.lines), line.columns)
+        self.positions[node] = NodePosition(len(self.lines), line.columns)
         if not node.regions:
             self.lines.append(line.text)
             return
@@ -149,7 +161,7 @@ class _Line:
 
 
 def quote(text: str) -> str:
-    """``text`` in double quotes; what a terminal might obey (controls, bidi marks) as ``\\u{hex}``."""
+    """``text`` in double quotes. Characters that could control a terminal are escaped as ``\\u{hex}``."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     if not plain.isprintable():
         plain = "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in plain)
@@ -157,7 +169,7 @@ def quote(text: str) -> str:
 
 
 def unquote(text: str) -> str:
-    """What :func:`quote` wrote; raises ValueError where an escape is not one of its own."""
+    """The inverse of :func:`quote`. Raises ValueError for other escapes."""
 
     def plain(match: re.Match[str]) -> str:
         if match[1]:
@@ -170,7 +182,7 @@ def unquote(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    return text if _BARE_NAME.fullmatch(text) and text not in KEYWORDS else quote(text)
+    return text if _BARE_NAME.fullmatch(text) and text not in KEYLITERALS else quote(text)
 
 
 def _label(labels: dict[Value, str], value: Value) -> str:
@@ -200,7 +212,7 @@ def _values(graph: Graph) -> Iterator[Value]:
 
 
 def _constant_labels(pool: ConstantPool) -> dict[str, str]:
-    """Digest -> the shortest prefix of at least six characters that no other digest has."""
+    """The label of each digest: its shortest unique prefix, of at least six characters."""
     digests = sorted(ref.digest for ref in pool)
     labels = {}
     for i, digest in enumerate(digests):
@@ -234,18 +246,21 @@ def _symbol_lines(module: Module) -> Iterator[str]:
 
 def _signature_text(signature: Signature, labels: Mapping[str, str]) -> str:
     facts = [f"output {out} is input {source}" for out, source in signature.aliases]
-    facts += [f"input {number} starts as {labels[ref.digest]}" for number, ref in signature.starts]
+    facts += [f"input {number} starts as {labels[ref.digest]}" for number, ref in signature.initial_values]
     return f"({', '.join(signature.roles)})" + (f" {', '.join(facts)}" if facts else "")
 
 
 def attributes_text(op: Op, constants: Mapping[str, str] = _NO_LABELS, outputs: Sequence[Value] = ()) -> str:
-    """``[strides=(2, 2)]``, or nothing where all are at their defaults; a constant's type is its output's."""
+    """The attributes that differ from their defaults, such as ``[strides=(2, 2)]``; empty if none does.
+
+    The type of a Constant is left out if it is the type of the output.
+    """
     if isinstance(op, Constant) and outputs:
         return _attributes_text(op, constants, outputs[0].type)
     text = op.attributes_text(_attributes_text)
     return (
         _attributes_text(op, constants) if constants and "#" in text else text
-    )  # "#" begins a constant's name
+    )  # "#" starts a label of a constant
 
 
 def _attributes_text(
@@ -260,7 +275,7 @@ def _attributes_text(
 
 
 def _plain_fields(instance: Any) -> Iterator[tuple[str, Any]]:
-    """Fields of a dataclass whose value is not the default."""
+    """The fields of an op or dataclass whose values differ from the defaults."""
     if isinstance(instance, Op):
         for name, value in vars(instance).items():
             if not _is_default(value, instance.attribute_defaults[name]):
@@ -278,7 +293,7 @@ def _is_default(value: object, default: object) -> bool:
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Equality that tells 1 from 1.0, 0.0 from -0.0, and knows NaN as itself."""
+    """Whether two attributes are identical: 1 differs from 1.0, 0.0 differs from -0.0, and NaN equals NaN."""
     if isinstance(a, float) and isinstance(b, float):
         return repr(a) == repr(b)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -332,13 +347,13 @@ def _array_text(array: Array, style: ConstantStyle) -> str:
 
 
 LARGE = 1 << 20
-"""Bytes of an array that are not read for a short text."""
+"""Bytes above which a short text elides an array without reading it."""
 _SAMPLE = 64
-"""Elements that tell most contents from splats."""
+"""Elements that are compared first, which rules out most arrays that are not splats."""
 
 
 def _splat_text(array: Array) -> str | None:
-    """``splat 0.0`` where all of more than one elements have the same bits."""
+    """``splat 0.0`` if all elements have the same bits; None if not, or if there is only one."""
     if array.size < 2 or array.dtype == object:
         return None
     flat = array[(0,) * array.ndim].reshape(1) if is_repeated(array) else array.reshape(-1)
@@ -358,7 +373,7 @@ def _element_text(element: Any) -> str:
     if isinstance(element, np.bool_):
         return str(bool(element))
     if isinstance(element, np.float32 | np.float16):
-        return str(element)  # the shortest text that reads back as the same number of this width
+        return str(element)  # the shortest text that is parsed as the same number of this type
     if isinstance(element, np.complexfloating):
         return repr(complex(element)).strip("()")
     if dtype_of(np.asarray(element)).is_integer:
@@ -367,7 +382,7 @@ def _element_text(element: Any) -> str:
 
 
 def elements_array(texts: Sequence[str], dtype: np.dtype[Any]) -> Array:
-    """The array that element texts stand for."""
+    """The array of ``dtype`` with the elements in ``texts``."""
     if dtype.kind == "O":
         made = np.empty(len(texts), object)
         made[:] = [unquote(t[1:]).encode("latin-1") if t[0] == "b" else unquote(t) for t in texts]

@@ -1,4 +1,4 @@
-"""The text of modules: print, parse (the exact inverse) and structural comparison.
+"""The text format of modules: printing, parsing (the exact inverse), and structural comparison.
 
 ::
 
@@ -12,9 +12,10 @@
       }
     }
 
-A value is written ``%name``; ``%0``, ``%1`` have no name; names with other characters are quoted, and the
-second value of a name in one graph is ``%name~1``. An absent operand is ``_``. ``//`` starts a comment.
-Attributes at their defaults are left out. Text from a model is escaped, so a listing is safe to show.
+A value is written as ``%name``. Values without names are ``%0``, ``%1``; names with other characters are
+quoted, and the second value of the same name in a graph is ``%name~1``. An absent operand is ``_``. ``//``
+starts a comment. Attributes with default values are omitted. Text from the source model is escaped, so the
+output is safe to show on a terminal.
 """
 
 from graphwright.ir.equal import structurally_equal

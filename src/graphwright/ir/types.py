@@ -1,4 +1,4 @@
-"""What a value is: element type and shape; and how it lies in memory: its layout."""
+"""The types of values (element type and shape), and layouts in memory."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class TensorType:
 
     @property
     def dims(self) -> Shape:
-        """The shape; raises TypeError where the rank is unknown."""
+        """The shape. Raises TypeError if the rank is unknown."""
         if self.shape is None:
             raise TypeError("the rank is unknown")
         return self.shape
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape as ints; raises TypeError where one is not known."""
+        """The shape as numbers. Raises TypeError if a size is symbolic or the rank is unknown."""
         return numbers(self.dims)
 
     @property
@@ -80,22 +80,22 @@ class TensorType:
 
 
 def tensor(dtype: DType, *shape: Dim) -> TensorType:
-    """``tensor(F32, 1, 3, 224, 224)``."""
+    """A tensor type: ``tensor(F32, 1, 3, 224, 224)``."""
     return TensorType(dtype, shape)
 
 
 def type_of(array: np.ndarray[Any, Any]) -> TensorType:
-    """The type of a NumPy array, or of a list of some."""
+    """The type of a NumPy array, list or dict."""
     return TensorType(dtype_of(array), shape_of(array))
 
 
 def shape_of(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """The shape of a NumPy array; lists and None, which are values of containers, are scalars."""
+    """The shape of a NumPy array; () for a list, a dict and None, which are values of container types."""
     return getattr(array, "shape", ())
 
 
 def parse_type(text: str) -> TensorType:
-    """Read what ``str(type)`` wrote: ``parse_type("f32[N, 3, 2*H]")``; ``f32[*]`` has an unknown rank."""
+    """Parse the result of ``str(type)``, such as ``f32[N, 3, 2*H]``; ``f32[*]`` has an unknown rank."""
     match = re.fullmatch(r"\s*([\w():]+)\[(.*)\]\s*", text, re.DOTALL)
     try:
         dtype = dtype_named(match[1] if match else "")
@@ -122,12 +122,12 @@ def _split_commas(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Order of axes in memory, outermost first, then blocks: ``(axis, size)`` splits an axis and puts the
-    parts inmost.
+    """An arrangement of elements in memory: the order of axes, outermost first, and blocks.
 
-    Row-major NCHW is ``Layout((0, 1, 2, 3))``; NC16HW is ``Layout((0, 1, 2, 3), ((1, 16),))``; a GEMM's B[K,
-    N] in panels of 32 columns is ``Layout((1, 0), ((1, 32),))``. Lanes that pad an axis up to its block are
-    undefined unless ``zero_padded``.
+    A block ``(axis, size)`` splits an axis into blocks of ``size``; the positions within a block become the
+    innermost axis. Row-major NCHW is ``Layout((0, 1, 2, 3))``; NC16HW is ``Layout((0, 1, 2, 3), ((1,
+    16),))``; a GEMM's B[K, N] in panels of 32 columns is ``Layout((1, 0), ((1, 32),))``. Lanes that pad an
+    axis up to its block are undefined unless ``zero_padded``.
     """
 
     order: tuple[int, ...]

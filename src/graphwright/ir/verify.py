@@ -1,13 +1,13 @@
-"""The rules of the graph IR, checked all at once; each fault is shown at its place in the listing."""
+"""The verifier of the graph IR. It checks all rules, and shows each violation in the text of the graph."""
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from graphwright.errors import Collector, GraphwrightError, ModelError, VerifyError
+from graphwright.ir.clone import with_own_symbols
 from graphwright.ir.constant import Constant
 from graphwright.ir.fused import Fused, Schedule, region_of, region_values
 from graphwright.ir.graph import Graph, Module, Node, Role, Signature, Value
@@ -20,7 +20,7 @@ from graphwright.ir.types import type_of
 from graphwright.records import dataclass
 
 Part = tuple[str, int]
-"""What a fault points at in a node's line: op, input, output or type, and its index."""
+"""The part of a node that a fault refers to: ``op``, ``input``, ``output`` or ``type``, and its index."""
 OP: Part = ("op", 0)
 
 
@@ -32,29 +32,26 @@ class _Fault:
 
 
 def verify(module: Module, where: str = "") -> None:
-    """Check every rule; a VerifyError lists all faults, each under the listing's line with a caret.
+    """Check all rules of the IR. Raises a VerifyError with all violations.
 
-    Rules: producers stand before consumers, use lists agree with operands both ways, regions use their own
-    values alone, constants are in the pool, operands are present where an op needs them, attributes and types
-    are what the op's ``verify`` and ``infer`` accept, layouts have the right rank, names of an entry's inputs
-    and outputs are unique.
-    ``where`` says what ran before, such as a pass.
+    - Producers precede consumers, and use lists match operands.
+    - Regions only use their own values.
+    - Constants are in the pool.
+    - Operands that are not optional are present.
+    - The ops accept their attributes (``verify``) and infer the types of their outputs (``infer``).
+    - Layouts have the rank of their values.
+    - Names of the inputs and of the outputs of an entry are unique.
+
+    ``where``: what ran before, such as a pass; part of the message.
     """
     faults = Collector(VerifyError)
     for message in _module_faults(module):
         faults.add("verify", message, where)
-    scratch = _with_own_symbols(module)
+    scratch = with_own_symbols(module)
     seen: set[Graph] = set()
     for graph in module.graphs.values():
         _verify_graph(graph, scratch, [Fact(v.type) for v in graph.inputs], seen, faults, where)
     faults.raise_if_any()
-
-
-def _with_own_symbols(module: Module) -> Module:
-    """``module`` with a copy of its symbols: inference assumes constraints, verification changes nothing."""
-    scratch = copy.copy(module)
-    scratch.symbols = module.symbols.copy()
-    return scratch
 
 
 def _module_faults(module: Module) -> Iterator[str]:
@@ -80,7 +77,7 @@ def _signature_faults(module: Module) -> Iterator[str]:
     for name, signature in module.signatures.items():
         graph = module.graphs.get(name)
         if graph is None:
-            yield f"signature of {name!r}, which is no graph of the module"
+            yield f"signature of {name!r}: the module has no such graph"
             continue
         if len(signature.roles) != len(graph.inputs):
             yield f"signature of {name!r} has {len(signature.roles)} roles for {len(graph.inputs)} inputs"
@@ -102,21 +99,21 @@ def _signature_faults(module: Module) -> Iterator[str]:
 def _state_faults(name: str, signature: Signature) -> Iterator[str]:
     states = [number for number, role in enumerate(signature.roles) if role is Role.STATE]
     if sorted(source for _, source in signature.aliases) != states:
-        yield f"signature of {name!r}: each state, and nothing else, has one output that is its next value"
+        yield f"signature of {name!r}: the inputs with next values are not exactly the states"
     if len({output for output, _ in signature.aliases}) < len(signature.aliases):
         yield f"signature of {name!r}: an output is the next value of two states"
 
 
 def _start_faults(name: str, signature: Signature, graph: Graph, module: Module) -> Iterator[str]:
-    """What is wrong with what states start as."""
-    for number, ref in signature.starts:
+    """Faults in the initial values of states."""
+    for number, ref in signature.initial_values:
         if not 0 <= number < len(graph.inputs) or signature.roles[number] is not Role.STATE:
-            yield f"signature of {name!r}: input {number} starts as a constant, and is no state"
+            yield f"signature of {name!r}: input {number} has an initial value, but is not a state"
         elif ref not in module.constants:
-            yield f"signature of {name!r}: input {number} starts as {ref}, which is no constant of the module"
+            yield f"signature of {name!r}: input {number} starts as {ref}, which is not in the pool"
         elif type_of(module.constants[ref]) != graph.inputs[number].type:
             kept, made = graph.inputs[number].type, type_of(module.constants[ref])
-            yield f"input {number} of {name!r}, {kept}, starts as {ref}, {made}"
+            yield f"input {number} of {name!r} has type {kept}, but its initial value {ref} has type {made}"
 
 
 def _verify_graph(
@@ -127,7 +124,7 @@ def _verify_graph(
     faults: Collector,
     where: str,
 ) -> list[Fact]:
-    """Check ``graph`` and its regions; facts of its outputs, for the op that owns it."""
+    """Check ``graph`` and its regions. Returns the facts of its outputs, for the node that owns it."""
     if graph in seen:
         faults.add("verify", f"graph {graph.name!r} is the region of more than one node", where)
         return [Fact(value.type) for value in graph.outputs]
@@ -159,20 +156,22 @@ def _verify_graph(
 
 
 def _excerpt(listing: Listing, fault: _Fault) -> str:
-    """The graph's header, the node with its predecessor, and a caret under the part at fault."""
+    """The header of the graph, the node and its predecessor, and a caret under the faulty part."""
     if fault.node is None:
         return ""
-    place = listing.places[fault.node]
-    start, end = place.columns.get(fault.part, place.columns[OP])
-    first = listing.lines[0] if place.line > 0 else ""
-    before = [listing.lines[place.line - 1]] if place.line > 1 else []
-    gap = ["  ..."] if place.line > 2 else []
+    position = listing.positions[fault.node]
+    start, end = position.columns.get(fault.part, position.columns[OP])
+    first = listing.lines[0] if position.line > 0 else ""
+    before = [listing.lines[position.line - 1]] if position.line > 1 else []
+    gap = ["  ..."] if position.line > 2 else []
     caret = " " * start + "^" * max(1, end - start)
-    return "".join(f"\n    {line}" for line in (first, *gap, *before, listing.lines[place.line], caret))
+    return "".join(f"\n    {line}" for line in (first, *gap, *before, listing.lines[position.line], caret))
 
 
 def _broken_links(graph: Graph) -> str | None:
-    """What is wrong with the list of nodes, if anything; such a graph cannot be walked, and so not listed."""
+    """The fault of a list of nodes with broken links, which cannot be traversed or printed; None if it is
+    valid.
+    """
     visited: set[Node] = set()
     previous: Node | None = None
     for node in graph:
@@ -182,13 +181,13 @@ def _broken_links(graph: Graph) -> str | None:
             return f"{node!r} is not linked to its neighbours"
         visited.add(node)
         previous = node
-    return None if len(visited) == len(graph) else f"counts {len(graph)} nodes, holds {len(visited)}"
+    return None if len(visited) == len(graph) else f"it counts {len(graph)} nodes, but has {len(visited)}"
 
 
 def _structure_faults(graph: Graph) -> Iterator[_Fault]:
     for i, value in enumerate(graph.inputs):
         if value.owner is not graph or value.producer is not None or value.index != i:
-            yield _Fault(f"input {i} of {graph.name}, {value!r}, does not know its place")
+            yield _Fault(f"input {i} of {graph.name}, {value!r}, has a wrong owner or index")
     nodes = set(graph)
     defined: set[Value] = set(graph.inputs)
     uses: dict[Value, set[tuple[Node, int]]] = {value: set() for value in graph.inputs}
@@ -201,7 +200,7 @@ def _structure_faults(graph: Graph) -> Iterator[_Fault]:
                 yield _Fault(_undefined(operand, graph, nodes), node, ("input", i))
         for i, value in enumerate(node.outputs):
             if value.producer is not node or value.index != i:
-                yield _Fault(f"output {i}, {value!r}, does not know its producer", node, ("output", i))
+                yield _Fault(f"output {i}, {value!r}, has a wrong producer or index", node, ("output", i))
             defined.add(value)
             uses.setdefault(value, set())
     for value, expected in uses.items():
@@ -219,7 +218,9 @@ def _undefined(operand: Value, graph: Graph, nodes: set[Node]) -> str:
     home = operand.graph
     if home is None:
         return f"{operand!r} belongs to no graph: its producer was erased"
-    return f"{operand!r} belongs to {home.name}: a region captures nothing, outer values are operands"
+    return (
+        f"{operand!r} belongs to {home.name}: a region can only use its own values; pass others as operands"
+    )
 
 
 def _wrong_uses(value: Value, expected: set[tuple[Node, int]]) -> str:
@@ -261,9 +262,12 @@ def _node_faults(node: Node, module: Module) -> Iterator[_Fault]:
 def _schedule_faults(node: Node, schedule: Schedule) -> Iterator[_Fault]:
     values, axes = region_values(region_of(node)), range(len(schedule.axes))
     if len(schedule.walks) != len(values):
-        yield _Fault(f"the schedule walks {len(schedule.walks)} values, the region has {len(values)}", node)
+        yield _Fault(
+            f"the schedule has {len(schedule.walks)} indexing maps, but the region has {len(values)} values",
+            node,
+        )
     for axis in sorted({*schedule.reduced, *chain.from_iterable(schedule.walks)} - {*axes}):
-        yield _Fault(f"the schedule has axes 0 to {len(axes) - 1}, and walks axis {axis}", node)
+        yield _Fault(f"the schedule uses axis {axis}, but has only axes 0 to {len(axes) - 1}", node)
 
 
 def _region_facts(
@@ -287,7 +291,9 @@ def _region_facts(
 def _type_faults(
     node: Node, facts: dict[Value, Fact], module: Module, inside: Sequence[Sequence[Fact]]
 ) -> list[_Fault]:
-    """Differences between the types of ``node`` and those that its op infers; ``facts`` gains its outputs."""
+    """Faults of the types of ``node``, compared with those that its op infers. Adds its outputs to
+    ``facts``.
+    """
     outputs = iter(inside)
     try:
         inferred = infer_node(node, facts, module, lambda _region, _inputs: next(outputs))
@@ -300,7 +306,7 @@ def _type_faults(
     found = []
     for i, (value, fact) in enumerate(zip(node.outputs, inferred, strict=True)):
         if compatible(value.type, fact.type, module.symbols):
-            facts[value] = Fact(value.type, fact.elements, fact.data, fact.held, fact.partly)
+            facts[value] = fact.with_type(value.type)
         else:
             found.append(_Fault(f"{node.op.name} gives {fact.type} here", node, ("type", i)))
     return found

@@ -43,8 +43,8 @@ def choose_nodes(
         network.edge(node, SINK, max(-form.saves, 0))
     for value in _images(forms):
         producer = value.producer
-        form = None if producer is None else forms.get(producer)
-        source = producer if form is not None and value.index in form.results else SINK
+        produced = None if producer is None else forms.get(producer)
+        source = producer if produced is not None and value.index in produced.results else SINK
         network.edge((_ROWS, value), SINK, 0)
         network.edge(SOURCE, (_OTHER, value), 0)
         transfer = transfer_ns(value)

@@ -112,7 +112,7 @@ def referenced(module: Module) -> set[ConstRef]:
     """Every constant that an attribute of a node refers to, also inside tuples, and the initial values of
     states.
     """
-    found = {ref for signature in module.signatures.values() for _, ref in signature.starts}
+    found = {ref for signature in module.signatures.values() for _, ref in signature.initial_values}
     for node in module.walk():
         if isinstance(node.op, Constant):
             found.add(node.op.value)

@@ -12,7 +12,7 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
-from graphwright.ops.core.common import MAX_PARTLY, known_size
+from graphwright.ops.core.common import MAX_PARTIAL, known_size
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import ShapeInference, infer_module
 from graphwright.records import dataclass, field
@@ -123,7 +123,7 @@ class _Search:
         """What determines the sizes that operands give: pairs of an index, mostly the axis of that number,
         and a text that names the element.
         """
-        first = node.op.steered_from
+        first = node.op.first_shape_operand
         for index, value in enumerate(node.inputs[first:], first):
             if value is None or not (value.type.dtype.is_integer or first == 0):
                 continue
@@ -131,10 +131,10 @@ class _Search:
             if fact.elements is not None or fact.data is not None or (fact.type.rank or 0) > 1:
                 continue
             count = None if fact.type.shape is None else known_size(fact.type.shape)
-            if count is None or count > MAX_PARTLY:
+            if count is None or count > MAX_PARTIAL:
                 yield -index, f"determined by the values of operand {index}, {self.origin(value, None)}"
                 continue
-            parts = fact.partly or (None,) * count
+            parts = fact.partial_elements or (None,) * count
             for element in (e for e, part in enumerate(parts) if part is None):
                 if value.type.rank:
                     text = (

@@ -138,7 +138,7 @@ class ShapeInference:
                 continue
             fact = self.fact(value)
             value.type = TensorType(value.type.dtype, tuple(numbers.get(dim, dim) for dim in shape))
-            self.facts[value] = Fact(value.type, fact.elements, fact.data, fact.held, fact.partly)
+            self.facts[value] = fact.with_type(value.type)
             self.modified = True
             self.record.did("types refined")
 
@@ -346,7 +346,7 @@ class ShapeInference:
             value.type = better
             self.modified = True
             self.record.did("types refined")
-        self.facts[value] = Fact(better, fact.elements, fact.data, fact.held, fact.partly)
+        self.facts[value] = fact.with_type(better)
 
     def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
         """Drop symbols that this inference created but that earlier ones replaced."""

@@ -72,7 +72,9 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
     """
     graph, faults = module.main, Collector(ModelError)
     given = dict(zip(graph.output_names, graph.outputs, strict=True))
-    outputs = {name: value for k, (name, value) in enumerate(given.items()) if k not in module.updates()}
+    outputs = {
+        name: value for k, (name, value) in enumerate(given.items()) if k not in module.state_updates()
+    }
     inner = {value.name: value for node in graph for value in node.outputs if value.name}
     named = {value.name: value for value in graph.inputs} | inner | outputs
     for name, count in Counter(names).items():
@@ -85,10 +87,10 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
     faults.raise_if_any()
     needed = [value for value in graph.inputs if value.is_used]
     kept = {name: named[name] for name in names}
-    if updates := module.updates():
-        starts = {graph.inputs[source]: ref for source, ref in module.starts().items()}
+    if updates := module.state_updates():
+        starts = {graph.inputs[source]: ref for source, ref in module.initial_states().items()}
         nexts = {graph.inputs[source]: graph.outputs[k] for k, source in updates.items()}
-        module.set_results(kept, nexts, starts)
+        module.set_outputs(kept, nexts, starts)
     else:
         graph.set_outputs(list(kept.values()), list(kept))
     DeadCode().run(module, Record("dead_code"))
@@ -105,7 +107,7 @@ def keep_states(module: Module, states: Mapping[str, str]) -> None:
     graph, faults = module.main, Collector(ModelError)
     inputs = {value.name: value for value in graph.inputs}
     outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
-    if module.updates():
+    if module.state_updates():
         faults.add("states", "the module already has states", hint="declare all states where it is built")
     for known, names, what in ((inputs, [*states], "input"), (outputs, [*states.values()], "output")):
         for name, count in Counter(names).items():
@@ -122,7 +124,7 @@ def keep_states(module: Module, states: Mapping[str, str]) -> None:
             faults.add("states", message, hint="if they are equal at run time, give all sizes with shapes")
     faults.raise_if_any()
     data = {name: value for name, value in outputs.items() if name not in states.values()}
-    module.set_results(data, {inputs[name]: outputs[following] for name, following in states.items()})
+    module.set_outputs(data, {inputs[name]: outputs[following] for name, following in states.items()})
 
 
 def _remove_inputs(module: Module, values: Sequence[Value]) -> None:
@@ -132,7 +134,7 @@ def _remove_inputs(module: Module, values: Sequence[Value]) -> None:
     if signature is not None and gone:
         kept = [index for index in range(len(graph.inputs)) if index not in gone]
         aliases = tuple((o, kept.index(i)) for o, i in signature.aliases if i not in gone)
-        starts = tuple((kept.index(i), ref) for i, ref in signature.starts if i not in gone)
+        starts = tuple((kept.index(i), ref) for i, ref in signature.initial_values if i not in gone)
         module.signatures["main"] = Signature(tuple(signature.roles[k] for k in kept), aliases, starts)
     for index in sorted(gone, reverse=True):
         graph.remove_input(index)

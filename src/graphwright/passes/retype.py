@@ -127,6 +127,8 @@ def _renamed(fact: Fact, names: Mapping[str, Dim]) -> Fact:
     def type(known: TensorType) -> TensorType:
         return known if known.is_static else TensorType(known.dtype, dims(known.shape))
 
-    held = None if fact.held is None else tuple(map(type, fact.held))
-    partly = fact.partly and tuple(None if dim is None else substitute(dim, names) for dim in fact.partly)
-    return Fact(type(fact.type), dims(fact.elements), fact.data, held, partly)
+    items = None if fact.item_types is None else tuple(map(type, fact.item_types))
+    partial = fact.partial_elements and tuple(
+        None if dim is None else substitute(dim, names) for dim in fact.partial_elements
+    )
+    return Fact(type(fact.type), dims(fact.elements), fact.data, items, partial)

@@ -30,7 +30,7 @@ class Reference(Executor):
     """Interprets a module."""
 
     def __init__(self, module: Module) -> None:
-        self._module, self._updates = module, module.updates()
+        self._module, self._updates = module, module.state_updates()
         names = enumerate(module.main.output_names)
         self._names = [f"output {name!r}" for position, name in names if position not in self._updates]
         self._runs = 0

@@ -183,7 +183,7 @@ class _ProgramReader:
             return self._result(*next(left), path, outputs)
 
         tree = tree_from(self._program.call_spec.out_spec, "", leaf)
-        self._builder.module.set_results(outputs, nexts, self._starts)
+        self._builder.module.set_outputs(outputs, nexts, self._starts)
         return tree
 
     def _result(self, result: Any, argument: Any, path: str, outputs: dict[str, Value]) -> Tree:

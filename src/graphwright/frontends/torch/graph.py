@@ -177,7 +177,7 @@ class _GraphReader:
             values.append(self._ordered(made, order))
             self._interface.outputs.append(Output(order))
         named = {f"output_{k}": value for k, value in enumerate(values)}
-        self._builder.module.set_results(named, dict(self._changes()))
+        self._builder.module.set_outputs(named, dict(self._changes()))
 
     def _is_decided(self, result: Any, made: Any) -> bool:
         """Whether a result is a number that elements decide: PyTorch computes it."""

@@ -1,2 +1,5 @@
-"""Loop IR: what one kernel does, block by block. ``nodes`` (the IR), ``text`` (print, parse), ``interpret``
-(its meaning)."""
+"""The loop IR: the code of one kernel as loops, loads and stores.
+
+``nodes`` defines the IR, ``text`` prints and parses it, ``interpret`` defines its meaning in NumPy, and
+``verify`` checks its rules.
+"""

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Function:
-    """``predicate`` functions give bool; the others give the dtype of their operands."""
+    """A scalar function. A ``predicate`` returns bool; other functions return the dtype of their operands."""
 
     arity: int
     numpy: Callable[..., Any]
@@ -37,7 +37,7 @@ def _lgamma(x: Array) -> Array:
 def _lgamma_of(x: float) -> float:
     try:
         return math.lgamma(x)
-    except (ValueError, OverflowError):  # at 0, at negative integers, and where it is too large
+    except (ValueError, OverflowError):  # at 0, at negative integers, and for overflow
         return math.inf
 
 
@@ -47,7 +47,9 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """Floats divide as IEEE; integers truncate towards zero, as ONNX and C do; x / 0 is 0 for integers."""
+    """Division as in IEEE 754 for floats. For integers, it truncates towards zero, as in C, and x / 0 is
+    0.
+    """
     if np.result_type(a, b).kind not in "iub":
         return np.asarray(np.divide(a, b))
     safe = np.where(b == 0, 1, b)
@@ -115,5 +117,10 @@ FUNCTIONS: dict[str, Function] = {
     "shl": Function(2, np.left_shift),
     "shr": Function(2, np.right_shift),
 }
-"""``and or xor not`` are logical on bool and bitwise on integers; ``clamp`` makes NaN the lower bound;
-``exp_nonpositive`` is undefined above 0, ``share`` is a float ``0 <= a <= b`` over a sum ``b >= 1``."""
+"""All functions by name.
+
+- ``and``, ``or``, ``xor`` and ``not`` are logical on bool and bitwise on integers.
+- ``clamp`` returns the lower bound for NaN.
+- ``exp_nonpositive`` is exp, but undefined above 0.
+- ``share`` is the division of floats ``a / b`` with ``0 <= a <= b`` and ``b >= 1``, as in a softmax.
+"""

@@ -1,8 +1,8 @@
-"""Hooks: kernels that another kernel calls on each finished tile of its result, as the epilogue of a product.
+"""Hooks: kernels that the kernel of a contraction calls on each finished tile, to compute its epilogue.
 
-The first parameter of a hook is the tile, a buffer of level cache; element (r, c) of it stands at (batch,
-row0 + r, col0 + c) of the result. Of two results that are computed side by side, each row of the tile has a
-row of the first, then one of the second.
+The first parameter of a hook is the tile, a buffer of level cache. Its element (r, c) is element (batch,
+row0 + r, col0 + c) of the result. If the kernel computes two results, each row of the tile consists of a row
+of the first result and a row of the second.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import DType
 
 HOOK_SIZES: Final = ("batch", "row0", "rows", "col0", "cols", "ld")
-"""Sizes of a tile, which the caller passes by themselves; ``ld`` elements lie between its rows."""
+"""The position and size of a tile, which are arguments of every hook. ``ld`` is the row stride in
+elements.
+"""
 
 
 def tile_of(dtype: DType, results: int) -> Buffer:
-    """The first parameter of a hook: a tile [rows, cols]; of several ``results`` [rows, results, cols]."""
+    """The first parameter of a hook: a tile [rows, cols], or [rows, results, cols] for several
+    ``results``.
+    """
     rows, cols, ld = symbol("rows"), symbol("cols"), symbol("ld")
     if results == 1:
         return Buffer("tile", dtype, (rows, cols), Level.CACHE, (ld, 1))

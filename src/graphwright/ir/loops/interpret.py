@@ -1,4 +1,4 @@
-"""The meaning of a kernel, in NumPy: slow, checked, and the yardstick of every emitter."""
+"""An interpreter of kernels in NumPy. It defines their meaning: generated code must have the same results."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from graphwright.records import dataclass, field
 
 Array = np.ndarray[Any, Any]
 COMBINERS = ("add", "mul", "max", "min", "and", "or")
-"""What :class:`Accumulate` combines with: names of FUNCTIONS that are associative and commutative."""
+"""The functions that :class:`Accumulate` can use: they are associative and commutative."""
 
 
 def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) -> None:
-    """Run ``kernel`` on ``buffers`` (one array per parameter, of its shape), writing the outputs in place.
+    """Run ``kernel`` on ``buffers``, an array for each parameter, and write the outputs in place.
 
-    A vector loop is evaluated over its whole axis at once, statement by statement. Raises
-    :class:`VerifyError` with the statement's text when an index leaves its buffer, a name is not bound or an
-    array does not fit its parameter.
+    Each statement of a vector loop is evaluated for all iterations at once. Raises :class:`VerifyError` with
+    the text of the statement if an index is out of bounds, a name is not bound, or an array does not match
+    its parameter.
     """
     state = _State({name: np.asarray(size) for name, size in sizes.items()})
     for parameter in kernel.parameters:
@@ -59,15 +59,17 @@ def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) 
 
 @dataclass(frozen=True)
 class _State:
-    """Names in scope. An active vector axis is a dimension of every value, the innermost loop's first."""
+    """The names in scope. Every enclosing vector loop is a dimension of every value, the innermost loop
+    first.
+    """
 
     axes: dict[str, Array]
     arrays: dict[str, Array] = field(default_factory=dict)
     values: dict[str, Array] = field(default_factory=dict)
     lanes: tuple[int, ...] = ()
-    """Extents of the active vector axes, innermost first."""
+    """Extents of the enclosing vector loops, innermost first."""
     depth: dict[str, int] = field(default_factory=dict)
-    """Of a buffer allocated inside vector loops, how many of them: each iteration has its own copy."""
+    """For each buffer, the number of vector loops around its allocation: each iteration has its own copy."""
 
     def scope(self) -> _State:
         return _State(dict(self.axes), dict(self.arrays), dict(self.values), self.lanes, dict(self.depth))
@@ -127,7 +129,7 @@ def _simple(statement: Statement, state: _State) -> None:
 
 
 def _dim(dim: Dim, state: _State) -> Array:
-    """``dim`` over all lanes."""
+    """The value of ``dim`` in all lanes."""
     if isinstance(dim, int):
         return np.asarray(dim)
     total = np.asarray(0)
@@ -180,7 +182,7 @@ def _evaluate(value: Scalar, state: _State) -> Array:
 def _positions(
     buffer: Buffer, index: tuple[Index, ...], keep: Array | None, state: _State
 ) -> tuple[Array, ...]:
-    """Indices into the buffer's array, one array per dimension, of equal shape; only lanes where ``keep``."""
+    """Index arrays for the array of ``buffer``, one per dimension, for the lanes where ``keep`` is true."""
     own = [_evaluate(i, state) if isinstance(i, Scalar) else _dim(i, state) for i in index]
     array, depth = state.arrays[buffer.name], state.depth.get(buffer.name, 0)
     if len(own) != array.ndim - depth:
@@ -235,7 +237,9 @@ def _store(
 def _combine(array: Array, positions: tuple[Array, ...], values: Array, combiner: str) -> None:
     ufunc = FUNCTIONS[combiner].numpy
     assert isinstance(ufunc, np.ufunc)
-    if values.size and all(p.size and p.min() == p.max() for p in positions):  # one target: sum pairwise
+    if values.size and all(
+        p.size and p.min() == p.max() for p in positions
+    ):  # all lanes have the same target: reduce pairwise
         target = tuple(int(p.flat[0]) for p in positions)
         array[target] = ufunc(array[target], ufunc.reduce(values, axis=None, dtype=array.dtype))
         return
@@ -243,7 +247,7 @@ def _combine(array: Array, positions: tuple[Array, ...], values: Array, combiner
 
 
 def _rectangle(tile: Tile, state: _State) -> Array:
-    """A view of the tile's elements, two-dimensional."""
+    """A two-dimensional view of the elements of ``tile``."""
     array = state.arrays[tile.buffer.name]
     offsets = [int(_dim(o, state)) for o in tile.offsets]
     sizes = [int(_dim(s, state)) for s in tile.sizes]

@@ -1,13 +1,12 @@
-"""The loop IR of one kernel: nested axes over statements that load, compute, store and accumulate.
+"""The loop IR: nested loops over statements that load, compute, store and accumulate.
 
-Sizes, axes and indices are :data:`~graphwright.ir.symbols.Dim` expressions: an axis is the symbol of its
-name, a size that the kernel takes as argument is a symbol as well, so ``x[r, 2*c + 1]`` indexes with
-``symbol("r")`` and ``2*symbol("c") + 1``. Values are :class:`Scalar` trees. A block is what a vector axis
-makes of a scalar.
+Sizes and indices are :data:`~graphwright.ir.symbols.Dim` expressions, in which loop axes and size arguments
+of the kernel are symbols: ``x[r, 2*c + 1]`` has the indices ``symbol("r")`` and ``2*symbol("c") + 1``. Values
+are :class:`Scalar` expressions.
 
-Meaning (``interpret`` defines it): statements run in order. Iterations of ``parallel`` and ``vector`` loops
-are independent but for :class:`Accumulate`, whose order is free; ``reduce`` loops likewise; ``serial`` and
-``tile`` loops run in order. Reading a masked-off element gives ``Load.other``; writing one does nothing.
+Statements run in order. Iterations of ``parallel``, ``vector`` and ``reduce`` loops are independent, except
+for :class:`Accumulate`, whose order is not defined. Iterations of ``serial`` and ``tile`` loops run in order.
+A load whose mask is false returns ``Load.other``; a store whose mask is false does nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from graphwright.records import dataclass
 
 
 class Level(enum.StrEnum):
-    """Where a buffer lives: memory that outlives the kernel, a thread's scratch, or registers."""
+    """The memory of a buffer: global memory, the scratch memory of a thread, or registers."""
 
     GLOBAL = "global"
     CACHE = "cache"
@@ -30,7 +29,7 @@ class Level(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """How the iterations of a loop relate."""
+    """How the iterations of a loop are executed."""
 
     PARALLEL = "parallel"
     SERIAL = "serial"
@@ -51,8 +50,9 @@ class Buffer:
 
 
 class Scalar:
-    """A value of one iteration. Operators build :class:`Apply`; Python numbers take the other operand's
-    dtype."""
+    """A scalar expression. Operators build :class:`Apply` nodes; a Python number gets the dtype of the other
+    operand.
+    """
 
     dtype: DType
 
@@ -106,7 +106,7 @@ class Const(Scalar):
 
 @dataclass(frozen=True)
 class Ref(Scalar):
-    """The value bound by the :class:`Let` of that name."""
+    """The value of the variable that a :class:`Let` of this name defines."""
 
     name: str
     dtype: DType
@@ -114,19 +114,19 @@ class Ref(Scalar):
 
 @dataclass(frozen=True)
 class Position(Scalar):
-    """An index expression as a value (i64)."""
+    """An index expression as an i64 value."""
 
     index: Dim
     dtype: DType = I64
 
 
 Index = Dim | Scalar
-"""Affine (a Dim over axes and sizes) or gathered (an integer Scalar, usually a Load)."""
+"""An expression over axes and sizes, or an integer value for gathers, usually a Load."""
 
 
 @dataclass(frozen=True)
 class Load(Scalar):
-    """``buffer[index]``; where ``mask`` is false, ``other``, and memory is not touched."""
+    """Loads ``buffer[index]``. If ``mask`` is false, the value is ``other``, and memory is not accessed."""
 
     buffer: Buffer
     index: tuple[Index, ...]
@@ -149,7 +149,7 @@ class Apply(Scalar):
 
 @dataclass(frozen=True)
 class Cast(Scalar):
-    """Conversion as NumPy's ``astype`` does it."""
+    """Conversion to ``dtype``, as by ``astype`` in NumPy."""
 
     operand: Scalar
     dtype: DType
@@ -157,7 +157,7 @@ class Cast(Scalar):
 
 @dataclass(frozen=True)
 class Bits(Scalar):
-    """The bits of an element of ``operand``'s dtype, read as ``dtype`` of as many."""
+    """The bits of ``operand`` as a value of ``dtype``, which has the same number of bits."""
 
     operand: Scalar
     dtype: DType
@@ -167,7 +167,7 @@ Operand = Scalar | float | int | bool
 
 
 def apply(function: str, *operands: Operand) -> Scalar:
-    """``function(*operands)``. Operands must agree in dtype (``select``: all but the condition)."""
+    """``function(*operands)``. The operands must have the same dtype, except the condition of ``select``."""
     known = FUNCTIONS[function]
     if len(operands) != known.arity:
         raise TypeError(f"{function} takes {known.arity} operands, not {len(operands)}")
@@ -181,7 +181,7 @@ def apply(function: str, *operands: Operand) -> Scalar:
 
 
 def cast(value: Scalar, dtype: DType) -> Scalar:
-    """``value`` as ``dtype``; itself if it is one, and what was ``dtype`` before it was widened."""
+    """``value`` converted to ``dtype``. A conversion that only widened a ``dtype`` value is undone."""
     if value.dtype == dtype:
         return value
     if isinstance(value, Cast) and value.operand.dtype == dtype and value.dtype == dtype.computed:
@@ -190,30 +190,30 @@ def cast(value: Scalar, dtype: DType) -> Scalar:
 
 
 def bits(value: Scalar, dtype: DType) -> Scalar:
-    """The bits of ``value`` as ``dtype``."""
+    """The bits of ``value`` as a value of ``dtype``."""
     if value.dtype.bits != dtype.bits:
         raise TypeError(f"{value.dtype} and {dtype} have {value.dtype.bits} and {dtype.bits} bits")
     return Bits(value, dtype)
 
 
 def select(condition: Scalar, true: Operand, false: Operand) -> Scalar:
-    """``true`` where ``condition`` (bool) holds, else ``false``."""
+    """``true`` if ``condition`` holds, else ``false``."""
     return apply("select", condition, true, false)
 
 
 def maximum(a: Operand, b: Operand) -> Scalar:
-    """The larger; NaN if either is."""
+    """The larger operand; NaN if one is NaN."""
     return apply("max", a, b)
 
 
 def minimum(a: Operand, b: Operand) -> Scalar:
-    """The smaller; NaN if either is."""
+    """The smaller operand; NaN if one is NaN."""
     return apply("min", a, b)
 
 
 @dataclass(frozen=True)
 class Let:
-    """Bind ``name`` to ``value`` for the rest of the enclosing body."""
+    """Defines the variable ``name`` for the rest of the enclosing body."""
 
     name: str
     value: Scalar
@@ -221,7 +221,7 @@ class Let:
 
 @dataclass(frozen=True)
 class Alloc:
-    """A buffer of level cache or register for the rest of the enclosing body; filled if ``fill`` is given."""
+    """Allocates a cache or register buffer for the rest of the enclosing body, and fills it with ``fill``."""
 
     buffer: Buffer
     fill: float | int | None = None
@@ -229,7 +229,7 @@ class Alloc:
 
 @dataclass(frozen=True)
 class Store:
-    """``buffer[index] = value`` where ``mask`` holds."""
+    """Stores ``buffer[index] = value`` if ``mask`` holds."""
 
     buffer: Buffer
     index: tuple[Index, ...]
@@ -239,7 +239,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Accumulate:
-    """``buffer[index] = combiner(buffer[index], value)``; combiners: add, mul, max, min, and, or."""
+    """Stores ``buffer[index] = combiner(buffer[index], value)`` with add, mul, max, min, and, or."""
 
     buffer: Buffer
     index: tuple[Index, ...]
@@ -250,8 +250,8 @@ class Accumulate:
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle ``buffer[offset : offset + size, ...]``; axes of literal size 1 are dropped, leftmost
-    first, until two remain; then ``transposed``.
+    """A rectangle ``buffer[offset : offset + size, ...]`` as a matrix. Axes of static size 1 are dropped from
+    the left until two axes remain.
     """
 
     buffer: Buffer
@@ -262,7 +262,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Call:
-    """A microkernel on 2-D tiles: ``matmul`` is ``out += a @ b``."""
+    """Calls a microkernel on matrices: ``matmul`` computes ``out += a @ b``."""
 
     microkernel: str
     out: Tile
@@ -271,8 +271,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Loop:
-    """``for axis in range(0, extent, step)``; a ``tile`` loop's body handles ``[axis, min(axis + step,
-    extent))``."""
+    """``for axis in range(0, extent, step)``. The body of a ``tile`` loop handles all indices of its step."""
 
     axis: str
     kind: Kind
@@ -286,10 +285,10 @@ Statement = Let | Alloc | Store | Accumulate | Call | Loop
 
 @dataclass(frozen=True)
 class Kernel:
-    """Parameters (global buffers, inputs before outputs), size symbols taken as arguments, and the body.
+    """A kernel: its parameters (global buffers, inputs before outputs), size arguments, and body.
 
-    Nested parallel loops at the top of the body are the grid. Several top-level statements are phases with a
-    barrier between.
+    Nested parallel loops at the top of the body are the grid. If the body has several statements, there is a
+    barrier between them.
     """
 
     name: str
@@ -307,7 +306,7 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def written(kernel: Kernel) -> set[str]:
-    """Names of the buffers that the kernel stores to."""
+    """The names of the buffers to which the kernel stores."""
     names = set()
     for statement in walk(kernel.body):
         if isinstance(statement, Store | Accumulate):

@@ -1,4 +1,4 @@
-"""The rules that a kernel keeps: names bound once and before use, dtypes that agree, ranks, steps, levels."""
+"""The verifier of kernels. It checks names, dtypes, ranks, steps and memory levels."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from graphwright.ir.symbols import Dim, atoms
 from graphwright.ir.types import BOOL, DType
 
 MICROKERNELS = {"matmul": 2}
-"""Microkernels of :class:`Call` and how many operands they take."""
+"""The number of operands of each microkernel of :class:`Call`."""
 
 
 def verify(kernel: Kernel) -> None:
-    """Raise :class:`VerifyError` with every broken rule of ``kernel`` and the statement that breaks it."""
+    """Raise :class:`VerifyError` with all violations in ``kernel`` and their statements."""
     checker = _Checker(kernel)
     for name in (*kernel.sizes, *(p.name for p in kernel.parameters)):
         checker.declare(name)
@@ -158,7 +158,7 @@ class _Checker:
 
     def known(self, buffer: Buffer) -> None:
         if self.buffers.get(buffer.name) != buffer:
-            self.add(f"buffer {buffer.name} is not declared here, or otherwise")
+            self.add(f"buffer {buffer.name} is not declared here, or differs from its declaration")
 
     def buffer(self, buffer: Buffer) -> None:
         self.dims((*buffer.shape, *(buffer.strides or ())), self.sizes)

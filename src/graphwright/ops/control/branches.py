@@ -71,7 +71,7 @@ def _join(at: Inference, index: int, facts: Sequence[Fact]) -> Fact:
 
 def _shared(facts: Sequence[Fact]) -> Sequence[Dim | None]:
     """The elements that are the same whichever of ``facts`` holds, None for the others."""
-    parts = [fact.partly if fact.elements is None else fact.elements for fact in facts]
+    parts = [fact.partial_elements if fact.elements is None else fact.elements for fact in facts]
     if any(part is None for part in parts) or len({len(part) for part in parts if part is not None}) > 1:
         return (None,)
     columns = zip(*(part for part in parts if part is not None), strict=True)

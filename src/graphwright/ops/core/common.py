@@ -119,7 +119,7 @@ def known_size(dims: Sequence[Dim]) -> int | None:
     return size if isinstance(size, int) and size <= MAX_ELEMENTS else None
 
 
-MAX_PARTLY = 16
+MAX_PARTIAL = 16
 """Elements of which some may be known alone: as many as a shape has."""
 
 
@@ -127,12 +127,12 @@ def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
     """Elements of each fact as far as they are known; None where too little is to be worth more thought."""
     if all(fact.elements is not None for fact in facts):
         return [fact.elements or () for fact in facts]
-    if all(fact.elements is None and fact.partly is None for fact in facts):
+    if all(fact.elements is None and fact.partial_elements is None for fact in facts):
         return None
-    parts = [fact.partly if fact.elements is None else fact.elements for fact in facts]
+    parts = [fact.partial_elements if fact.elements is None else fact.elements for fact in facts]
     sizes = [known_size(fact.type.shape) if fact.type.shape is not None else None for fact in facts]
     if any(
-        part is None and (size is None or size > MAX_PARTLY) for part, size in zip(parts, sizes, strict=True)
+        part is None and (size is None or size > MAX_PARTIAL) for part, size in zip(parts, sizes, strict=True)
     ):
         return None
     return [(None,) * (size or 0) if part is None else part for part, size in zip(parts, sizes, strict=True)]
@@ -143,7 +143,7 @@ def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | Tenso
     if all(part is None for part in parts):
         return Fact(type, ()) if not parts else type
     if any(part is None for part in parts):
-        return Fact(type, partly=tuple(parts)) if len(parts) <= MAX_PARTLY else type
+        return Fact(type, partial_elements=tuple(parts)) if len(parts) <= MAX_PARTIAL else type
     return Fact(type, tuple(part for part in parts if part is not None))
 
 
@@ -321,4 +321,4 @@ def need_broadcast(at: Inference, fact: Fact, shape: Sequence[Dim], what: str) -
     if fact.rank > len(shape):
         raise at.fail(f"{what} has {fact.rank} axes, but broadcasts to {len(shape)}")
     for have, want in zip(reversed(fact.shape), reversed(shape), strict=False):
-        at.spread(have, want, f"a size of {what}")
+        at.require_broadcast(have, want, f"a size of {what}")

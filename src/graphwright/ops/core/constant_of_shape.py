@@ -42,7 +42,7 @@ class ConstantOfShape(BoundedForm, PaddingRule, Op):
     dtype: DType = F32
     shape: tuple[Dim, ...] | None = None
     traits = Trait.SHAPE_ONLY
-    steered_from = 0
+    first_shape_operand = 0
 
     def fold_operands(self, shape: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
         known = known_dims(shape)

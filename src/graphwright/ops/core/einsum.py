@@ -60,7 +60,7 @@ class Einsum(Op):
         terms = self.terms([operand.rank for operand in operands])
         for operand, labels in zip(operands, terms.operands, strict=True):
             for label, dim in zip(labels, operand.shape, strict=True):
-                sizes[label] = at.meet(sizes.get(label, 1), dim, f"label {label!r}")
+                sizes[label] = at.broadcast_dim(sizes.get(label, 1), dim, f"label {label!r}")
         return TensorType(dtype, tuple(sizes[label] for label in terms.result))
 
     def terms(self, ranks: Sequence[int]) -> Terms:

@@ -38,7 +38,7 @@ class Range(BoundedForm, PaddingRule, Op):
 
     bounds: tuple[Number, Number, Number] | None = None
     dtype: DType = I64
-    steered_from = 0
+    first_shape_operand = 0
 
     def verify(self) -> None:
         if self.bounds is not None and len(self.bounds) != 3:

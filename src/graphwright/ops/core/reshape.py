@@ -47,7 +47,7 @@ class Reshape(BlockedForm, Op):
             return None
         dims = known_dims(shape)
         if dims is None and x.type.shape is not None:
-            dims = _but_one(shape.partly)
+            dims = _but_one(shape.partial_elements)
         return None if dims is None else (Reshape(dims, self.allow_zero), (0,))
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:

@@ -89,7 +89,7 @@ def known_parts(fact: Fact | None) -> tuple[Dim | None, ...]:
         raise UnknownRank
     if fact.elements is not None:
         return fact.elements
-    return fact.partly or (None,) * length
+    return fact.partial_elements or (None,) * length
 
 
 def length_of(fact: Fact | None) -> Dim | None:

@@ -110,7 +110,7 @@ class ScaledDotProductAttention(Arithmetic, Op):
         if mask is not None:
             scores = (batch, heads, queries, keys)
             for axis, (dim, wanted) in enumerate(zip(mask.shape[::-1], scores[::-1], strict=False)):
-                at.spread(dim, wanted, f"axis {-1 - axis} of the mask")
+                at.require_broadcast(dim, wanted, f"axis {-1 - axis} of the mask")
         sizes = (batch, heads, queries, width)
         return TensorType(F32, tuple(sizes[a] for a in self.y_axes))
 

@@ -262,7 +262,11 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
     ) -> tuple[Dim, ...]:
         """The sizes of the result where elements decide them: those that are known, and new ones."""
         kept = {axis for axis, scale in zip(resized, scales or (), strict=False) if scale == 1}
-        parts = () if sizes is None or self.policy != "stretch" else sizes.elements or sizes.partly or ()
+        parts = (
+            ()
+            if sizes is None or self.policy != "stretch"
+            else sizes.elements or sizes.partial_elements or ()
+        )
         known = dict(zip(resized, parts, strict=False))
         shape: list[Dim] = []
         for axis, dim in enumerate(x.shape):

@@ -168,7 +168,7 @@ def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None
         return
     if parameter.rank != 1:
         raise at.fail(f"{what} is {parameter.type}; it must be a scalar or a vector")
-    at.spread(parameter.shape[0], w.shape[0], f"{what} and features")
+    at.require_broadcast(parameter.shape[0], w.shape[0], f"{what} and features")
 
 
 def per_feature(parameter: Array, rank: int) -> Array:

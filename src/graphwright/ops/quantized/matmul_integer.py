@@ -65,7 +65,7 @@ def need_per_row(at: Inference, a: Fact, parameter: Fact, what: str) -> None:
     if a.rank < 2:
         raise at.fail(f"{what} is {parameter.type}; for {a.type} it must be a scalar")
     if parameter.rank == 1:
-        at.spread(parameter.shape[0], a.shape[-2], f"{what} and rows")
+        at.require_broadcast(parameter.shape[0], a.shape[-2], f"{what} and rows")
     else:
         need_broadcast(at, parameter, (*a.shape[:-1], 1), what)
 

@@ -80,7 +80,7 @@ def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, bloc
     if not block:
         if scale.rank != 1:
             raise at.fail(f"{what} is {scale.type}; without blocks it must be a scalar or a vector")
-        at.spread(scale.shape[0], x.shape[axis], f"{what} along axis {axis}")
+        at.require_broadcast(scale.shape[0], x.shape[axis], f"{what} along axis {axis}")
         return
     if scale.rank != x.rank:
         raise at.fail(f"{what} is {scale.type}; for blocks of {x.type} it must have as many axes")

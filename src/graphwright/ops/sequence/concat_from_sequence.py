@@ -23,11 +23,11 @@ class ConcatFromSequence(Op):
 
     def infer(self, at: Inference, xs: Fact) -> TensorType | Fact:
         element = element_of(at, xs)
-        if not xs.held:
+        if not xs.item_types:
             return TensorType(element, None)
-        if any(held.shape is None for held in xs.held):
+        if any(held.shape is None for held in xs.item_types):
             return common_type(element, None)
-        parts = [Fact(held) for held in xs.held]
+        parts = [Fact(held) for held in xs.item_types]
         if self.new:
             axis = at.axis(self.axis, parts[0].rank + 1)
             parts = [_one_wider(at, part, axis) for part in parts]

@@ -13,7 +13,7 @@ Types = tuple[TensorType, ...] | None
 
 def sequence_fact(element: DType, held: Types) -> Fact:
     """A sequence of tensors of ``element``."""
-    return Fact(TensorType(sequence_of(element), ()), held=held)
+    return Fact(TensorType(sequence_of(element), ()), item_types=held)
 
 
 def element_of(at: Inference, fact: Fact) -> DType:

@@ -18,8 +18,8 @@ class OptionalGetElement(Op):
             raise at.fail(f"the input is {x.type}; it must be an optional")
         inside = x.dtype.element
         if inside.element is not None:
-            return Fact(TensorType(inside, ()), held=x.held)
-        return Fact(x.held[0] if x.held else TensorType(inside, None))
+            return Fact(TensorType(inside, ()), item_types=x.item_types)
+        return Fact(x.item_types[0] if x.item_types else TensorType(inside, None))
 
     def reference(self, x: Any) -> Any:
         if x is None:

@@ -18,10 +18,10 @@ class SequenceAt(Op):
     def infer(self, at: Inference, xs: Fact, position: Fact) -> TensorType:
         element = element_of(at, xs)
         need_position(at, position)
-        if xs.held is None:
+        if xs.item_types is None:
             return TensorType(element, None)
-        known = known_place(at, position, len(xs.held), len(xs.held) - 1)
-        return common_type(element, xs.held) if known is None else xs.held[known]
+        known = known_place(at, position, len(xs.item_types), len(xs.item_types) - 1)
+        return common_type(element, xs.item_types) if known is None else xs.item_types[known]
 
     def reference(self, xs: list[Any], position: Array) -> Any:
         return xs[place(position, len(xs), len(xs) - 1)]

@@ -20,12 +20,12 @@ class SequenceErase(Op):
     def infer(self, at: Inference, xs: Fact, position: Fact | None = None) -> Fact:
         element = element_of(at, xs)
         need_position(at, position)
-        if xs.held is None:
+        if xs.item_types is None:
             return sequence_fact(element, None)
-        known = known_place(at, position, len(xs.held), len(xs.held) - 1)
+        known = known_place(at, position, len(xs.item_types), len(xs.item_types) - 1)
         if known is None:
             return sequence_fact(element, None)
-        return sequence_fact(element, (*xs.held[:known], *xs.held[known + 1 :]))
+        return sequence_fact(element, (*xs.item_types[:known], *xs.item_types[known + 1 :]))
 
     def reference(self, xs: list[Any], position: Array | None = None) -> list[Any]:
         at = place(position, len(xs), len(xs) - 1)

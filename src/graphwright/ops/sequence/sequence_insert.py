@@ -24,12 +24,12 @@ class SequenceInsert(Op):
         if x.dtype != element:
             raise at.fail(f"the tensor is {x.type}, the sequence {xs.dtype}")
         need_position(at, position)
-        if xs.held is None:
+        if xs.item_types is None:
             return sequence_fact(element, None)
-        known = known_place(at, position, len(xs.held), len(xs.held))
+        known = known_place(at, position, len(xs.item_types), len(xs.item_types))
         if known is None:
             return sequence_fact(element, None)
-        return sequence_fact(element, (*xs.held[:known], x.type, *xs.held[known:]))
+        return sequence_fact(element, (*xs.item_types[:known], x.type, *xs.item_types[known:]))
 
     def reference(self, xs: list[Any], x: Array, position: Array | None = None) -> list[Any]:
         at = place(position, len(xs), len(xs))

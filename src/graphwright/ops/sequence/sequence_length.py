@@ -19,7 +19,7 @@ class SequenceLength(Op):
 
     def infer(self, at: Inference, xs: Fact) -> Fact:
         element_of(at, xs)
-        return Fact(TensorType(I64, ()), None if xs.held is None else (len(xs.held),))
+        return Fact(TensorType(I64, ()), None if xs.item_types is None else (len(xs.item_types),))
 
     def reference(self, xs: list[Any]) -> Array:
         return np.array(len(xs), np.int64)

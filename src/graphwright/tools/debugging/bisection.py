@@ -98,7 +98,7 @@ def bisect(subject: Subject, limit: float, notify: Notify = lambda text: None) -
     """
     notify("evaluating the model in fp64")
     expected = evaluated(subject.source, subject.arrays)
-    kept = [k for k in range(len(expected)) if k not in subject.source.updates()]
+    kept = [k for k in range(len(expected)) if k not in subject.source.state_updates()]
     wanted = [expected[k] for k in kept]
     apart = farthest(subject.outputs(), wanted)
     if apart.most <= limit:  # chance may have left what a task does not write
@@ -156,7 +156,7 @@ class _Search:
 
 def _wrong_output(program: DebuggedProgram, walk: StepWalk, limit: float) -> WrongOutput | None:
     """The first output of the run that is not what its step gave, or what the value is that it stands for."""
-    graph, updates = program.graph.module.main, program.graph.module.updates()
+    graph, updates = program.graph.module.main, program.graph.module.state_updates()
     kept = [k for k in range(len(graph.outputs)) if k not in updates]
     for number, array in zip(kept, walk.outputs, strict=True):
         value = graph.outputs[number]

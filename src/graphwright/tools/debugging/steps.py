@@ -82,7 +82,7 @@ class StepWalk:
         self.known |= dict(zip(module.main.inputs, wide, strict=True))
         for node, results in self._walk(module.main, evaluator, self._branches_that_ran(spans)):
             for value, expected in zip(node.outputs, results, strict=True):
-                evaluator.learn(value, expected)
+                evaluator.bind_sizes(value, expected)
                 got = native.get(value)
                 self.known[value] = expected if got is None else widened(got)
                 if got is not None:
@@ -104,7 +104,7 @@ class StepWalk:
                 continue
             given = operands[len(operands) - len(region.inputs) :]
             for value, array in zip(region.inputs, given, strict=True):
-                evaluator.learn(value, array)
+                evaluator.bind_sizes(value, array)
                 if array is not None:
                     self.known[value] = array
             yield from self._walk(region, evaluator, ran)

@@ -304,8 +304,8 @@ def test_a_signature_that_contradicts_its_graph_is_a_fault() -> None:
     b.output("y", b.reduce_sum(count))
     module = b.build()
     for roles, aliases, message in (
-        ((Role.STATE,), (), "each state, and nothing else, has one output"),
-        ((Role.DATA,), ((1, 0),), "each state, and nothing else, has one output"),
+        ((Role.STATE,), (), "each state must have one output"),
+        ((Role.DATA,), ((1, 0),), "each state must have one output"),
         ((Role.STATE,), ((0, 0),), "is the next value of input 0"),
         ((Role.STATE,), ((5, 0),), "points outside the graph"),
     ):

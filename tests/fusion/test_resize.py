@@ -45,14 +45,18 @@ def model(
     channels: list[int],
     image: tuple[int, int, int],
     features: int,
+    batch: int | str | None = None,
 ) -> tuple[gw.Model, dict[str, Array], Array]:
-    """Images resized as ``modes`` say, joined and convolved, with a bias and Relu; and that in f64."""
+    """Images resized as ``modes`` say, joined and convolved, with a bias and Relu; and that in f64.
+
+    ``batch`` is the number of images as the model states it.
+    """
     n, h, w = image
     b, feeds, parts, meant = gw.GraphBuilder(), {}, [], []
     for k, (mode, count) in enumerate(zip(modes, channels, strict=True)):
         size = (n, count, h, w) if mode else (n, count, 2 * h, 2 * w)
         feeds[f"x{k}"] = rng.standard_normal(size).astype(np.float32)
-        x = b.input(f"x{k}", np.float32, size)
+        x = b.input(f"x{k}", np.float32, (n if batch is None else batch, *size[1:]))
         parts.append(b.resize(x, None, UP, mode=mode, coordinates="half_pixel") if mode else x)
         meant.append(MEANT[mode](feeds[f"x{k}"].astype(np.float64)))
     weights = rng.standard_normal((features, sum(channels), 1, 1)).astype(np.float32)
@@ -96,6 +100,14 @@ def test_images_of_many_channels_are_resized_behind_the_convolution(modes: list[
     assert "Concat" not in graph
     assert graph.count(" Resize") == sum(map(bool, modes))
     assert all("[1, 24, 6, 10]" in line for line in graph.splitlines() if " Resize" in line)
+    np.testing.assert_allclose(compiled.run(feeds)["y"], meant, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("modes", [["nearest"], ["nearest", ""], ["", "linear", "nearest"]])
+def test_the_number_of_images_may_be_open(modes: list[str]) -> None:
+    rng = np.random.default_rng(1)
+    compiled, feeds, meant = model(rng, modes, [48] * len(modes), (2, 3, 5), 24, "N")
+    assert replaced(compiled).count(Code.REPLACED) == 1
     np.testing.assert_allclose(compiled.run(feeds)["y"], meant, rtol=1e-5, atol=2e-5)
 
 

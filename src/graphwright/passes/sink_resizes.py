@@ -213,7 +213,7 @@ _Part = tuple[Value, Array]
 
 def _parts(m: Match) -> list[_Part]:
     parts = [v for v in m.rest(PARTS) if v is not None]
-    ends = np.cumsum([v.type.sizes[CHANNELS] for v in parts])
+    ends = np.cumsum([v.type.dims[CHANNELS] for v in parts])  # numbers, though the other sizes may be open
     return list(zip(parts, np.split(m.array(W), ends[:-1], axis=1), strict=True))
 
 

@@ -117,6 +117,24 @@ def test_an_empty_constant_is_an_absent_operand() -> None:
     np.testing.assert_array_equal(y, X[:, :, ::2, ::2])
 
 
+@pytest.mark.parametrize("absent", ["scales", "sizes"])
+def test_an_operand_of_unknown_length_is_empty_where_the_other_has_elements(absent: str) -> None:
+    """Both are graph inputs; the model states the length of one."""
+    inputs = [("x", 1, [1, 1, 2, 2]), ("scales", 1, ["S" if absent == "scales" else 4])]
+    inputs += [("sizes", 7, ["Z" if absent == "sizes" else 4])]
+    graph = helper.make_graph(
+        [helper.make_node("Resize", ["x", "", "scales", "sizes"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(*info) for info in inputs],
+        [helper.make_tensor_value_info("y", 1, None)],
+    )
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+    feed = {"x": x, "scales": scales(1, 1, 2, 3), "sizes": sizes(1, 1, 4, 6)}
+    feed[absent] = feed[absent][:0]
+    made = gw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))
+    np.testing.assert_array_equal(made.run(feed)["y"], x.repeat(2, 2).repeat(3, 3))
+
+
 def test_linear_by_hand() -> None:
     (y,) = imported("Resize", [scales(0, 10), None, scales(2)], {"mode": "linear"}, 11)
     np.testing.assert_allclose(y, [0, 2.5, 7.5, 10])

@@ -512,7 +512,21 @@ def _import_11(i: Importer) -> Any:
         extrapolation=i.attr("extrapolation_value", 0.0),
     )
     roi = i.optional(1) if made.crops else None
-    return i.emit(made, i.input(0), roi, *(None if _is_empty(i, k) else i.optional(k) for k in (2, 3)))
+    return i.emit(made, i.input(0), roi, *_scales_or_sizes(i))
+
+
+def _scales_or_sizes(i: Importer) -> tuple[Value | None, Value | None]:
+    """The two operands, of which one is present. Where both are, the standard says that one has no elements:
+    that is the one whose length is unknown.
+    """
+    scales, sizes = (None if _is_empty(i, k) else i.optional(k) for k in (2, 3))
+    if scales is None or sizes is None or _has_known_length(scales) == _has_known_length(sizes):
+        return scales, sizes
+    return (scales, None) if _has_known_length(scales) else (None, sizes)
+
+
+def _has_known_length(value: Value) -> bool:
+    return value.type.shape is not None and all(isinstance(dim, int) for dim in value.type.shape)
 
 
 def _is_empty(i: Importer, index: int) -> bool:

@@ -383,3 +383,13 @@ def test_strings_are_read_from_each_of_numpy_s_types(options: Options, doubler: 
         assert found.tolist() == ["abc", "", "é"]
     with pytest.raises(gw.GraphwrightError, match="input 'x' takes f32, not StringDType"):
         doubler(np.array([["1"]], np.dtypes.StringDType()))
+
+
+@pytest.mark.parametrize("rank", [32, 33, 64])
+def test_arrays_of_all_ranks_that_numpy_has(rank: int) -> None:
+    shape = (*[1] * (rank - 2), 2, 3)
+    b = gw.GraphBuilder()
+    x = b.input("x", np.float32, shape)
+    b.output("y", b.neg(x))
+    given = np.arange(6, dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(b.compile().run({"x": given})["y"], -given)

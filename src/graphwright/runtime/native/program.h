@@ -6,7 +6,7 @@
 #include "error.h"
 
 #define GW_MAGIC INT64_C(0x31475250574C47) /* "GLWPRG1" */
-enum { GW_VERSION = 2, GW_MAX_RANK = 32, GW_MAX_DEPTH = 576 };
+enum { GW_VERSION = 2, GW_MAX_RANK = 64, GW_MAX_DEPTH = 576 };
 
 enum {
     GW_CONST,

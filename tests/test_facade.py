@@ -149,6 +149,15 @@ def test_options_are_an_object_or_a_dict(tmp_path: Path, monkeypatch: pytest.Mon
         gw.load(tmp_path / "m.om", options={"thread": 2})
 
 
+def test_load_says_what_is_wrong_with_its_arguments(tmp_path: Path) -> None:
+    gw.compile(_one_input().build()).save(tmp_path / "m.om")
+    for name in ("trust", "mmap", "verify"):
+        with pytest.raises(gw.OptionError, match=f"{name}='no': it is True or False, not of type str"):
+            gw.load(tmp_path / "m.om", **{name: "no"})
+    with pytest.raises(gw.PackageError, match="the path is empty"):
+        gw.load("")
+
+
 def test_variables_that_are_no_options_are_warned_of_once() -> None:
     code = "import graphwright as gw; [gw.CompileOptions.from_environment() for _ in '123']"
     found = python(code, GRAPHWRIGHT_THREAD="2", GRAPHWRIGHT_MODELS="here", GRAPHWRIGHT_XYZQ="1").stderr

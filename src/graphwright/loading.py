@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from graphwright.compiling import load_plugins, recompile, recompiler, use_plugins
 from graphwright.config import DEVICES, Options
-from graphwright.errors import Diagnostic, PackageError, ToolchainError, UnknownOpError
+from graphwright.errors import Diagnostic, OptionError, PackageError, ToolchainError, UnknownOpError
 from graphwright.log import info, warn_once
 from graphwright.package.archive import shown
 from graphwright.package.package import Package
@@ -52,9 +52,12 @@ def load(
       background.
     - ``options``: a CompileOptions, or a dict of options that override the environment's.
 
-    Raises PackageError, PluginError, and ToolchainError if kernels must be compiled and there is no compiler.
+    Raises PackageError, PluginError, OptionError, and ToolchainError if kernels must be compiled and there is
+    no compiler.
     """
     start = time.perf_counter()
+    _check_source(source)
+    _check_switches(trust=trust, mmap=mmap, verify=verify)
     options = Options.of(options, specialize=specialize)
     known = known_keys(options, keys)
     trust = options.trust if trust is None else trust
@@ -66,6 +69,20 @@ def load(
     model = opened(package, options, where, sources)
     info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
     return model
+
+
+def _check_source(source: object) -> None:
+    """Raises PackageError for an empty path, which would be the working directory."""
+    if isinstance(source, str) and not source:
+        raise PackageError(Diagnostic("source", "the path is empty", hint="give the path of an .om file"))
+
+
+def _check_switches(**given: object) -> None:
+    """Raises OptionError for arguments that are not bool or None: a text such as "no" would be true."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, bool):
+            message = f"{name}={value!r}: it is True or False, not of type {type(value).__name__}"
+            raise OptionError(Diagnostic("option", message, hint="see help(graphwright.load)"))
 
 
 def unpickled(data: bytes, options: Options, entry: str) -> Model:

@@ -210,3 +210,17 @@ def test_short_heads_are_no_fault(size: int) -> None:
     for data in KINDS.values():
         kind_of(data[:size], size)
         kind_of(data[:HEAD], len(data))
+
+
+def test_a_package_cut_short_is_said_to_be_cut(package_path: Path) -> None:
+    """Nobody can unpack it."""
+    data = package_path.read_bytes()
+    for size in (4, 20, 29, 30, 36, 42, 43, 100):
+        with pytest.raises(gw.PackageError) as caught:
+            gw.load(data[:size])
+        (fault,) = caught.value.diagnostics
+        assert "fetch or write the file again" in fault.hint or "copied completely" in fault.hint
+    with pytest.raises(gw.PackageError, match="it is 3 bytes long"):
+        gw.load(data[:3])
+    with pytest.raises(gw.ModelError, match="it is 1 byte long"):
+        gw.compile(b"P")

@@ -56,6 +56,8 @@ SAFETENSORS: Final = FileKind("a safetensors file", _WEIGHTS_ALONE)
 SAVED_MODEL: Final = FileKind("a TensorFlow SavedModel", f"{_TF} --saved-model FOLDER --output model.onnx")
 GRAPH_DEF: Final = FileKind("a TensorFlow graph", f"{_TF} --graphdef FILE --output model.onnx")
 ZIP: Final = FileKind("a zip archive", _UNPACK)
+_REWRITE: Final = "fetch or write the file again"
+CUT_ZIP: Final = FileKind("the beginning of a zip archive, such as a graphwright package", _REWRITE)
 
 _MAGIC: Final = (
     (0, b"\x89PNG\r\n\x1a\n", FileKind("a PNG picture", _PICTURE)),
@@ -103,7 +105,9 @@ def kind_of(head: bytes, size: int) -> FileKind | None:
     could not be read.
     """
     if not size:
-        return FileKind("empty", "fetch or write the file again")
+        return FileKind("empty", _REWRITE)
+    if size < 4:  # too short to tell anything
+        return FileKind(f"{size} byte{'s' * (size > 1)} long", _REWRITE)
     for offset, magic, kind in _MAGIC:
         if head[offset : offset + len(magic)] == magic:
             return kind
@@ -130,7 +134,10 @@ def _archive(head: bytes) -> FileKind | None:
     """The kind of a zip archive, judged by the names of its first members."""
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return None
-    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    end = 30 + int.from_bytes(head[26:28], "little")
+    first = head[30:end]
+    if head[2:4] == b"\x03\x04" and len(head) < end:
+        return PACKAGE if first and b"manifest.json".startswith(first) else CUT_ZIP
     if first == b"manifest.json":
         return PACKAGE
     if _PROGRAM.search(first):

@@ -17,10 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 from graphwright.errors import ModelError
 from graphwright.frontends.onnx import load, open_model
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+from graphwright.frontends.onnx.tensors import ModelFiles, sparse_to_array, to_array
 from tests.frontends.support import model_of, run, tensor_info
 
-NOWHERE = Folder(None)
+NOWHERE = ModelFiles(None)
 SIX_BITS = ("FLOAT6E2M3", "FLOAT6E3M2")  # no NumPy type holds them
 KINDS = {n: v for n, v in TensorProto.DataType.items() if n not in ("UNDEFINED", "STRING", *SIX_BITS)}
 PACKED = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}

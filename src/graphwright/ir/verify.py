@@ -99,7 +99,8 @@ def _signature_faults(module: Module) -> Iterator[str]:
 def _state_faults(name: str, signature: Signature) -> Iterator[str]:
     states = [number for number, role in enumerate(signature.roles) if role is Role.STATE]
     if sorted(source for _, source in signature.aliases) != states:
-        yield f"signature of {name!r}: each state must have one output as its next value, and other inputs none"
+        rule = "each state must have one output as its next value, and other inputs none"
+        yield f"signature of {name!r}: {rule}"
     if len({output for output, _ in signature.aliases}) < len(signature.aliases):
         yield f"signature of {name!r}: an output is the next value of two states"
 

@@ -14,7 +14,7 @@ from torch.autograd.graph import increment_version
 from graphwright._native import TensorDispatch, TensorEntry
 from graphwright.api import compile, compile_behind
 from graphwright.config import Options
-from graphwright.frontends.torch.graph import Reading
+from graphwright.frontends.torch.graph import ReadGraph
 from graphwright.frontends.torch.interface import Input
 from graphwright.frontends.torch.types import dlpack_type, tensor_from
 from graphwright.ir.clone import clone_module
@@ -57,7 +57,7 @@ class CompiledGraph:
     def __init__(
         self,
         graph: fx.GraphModule,
-        reading: Reading,
+        reading: ReadGraph,
         options: Options,
         frozen: frozenset[int],
         report: GraphReport,
@@ -79,7 +79,7 @@ class CompiledGraph:
         self._dispatch = TensorDispatch(self._run)
         self._dispatch.watch(vars(profiler), "_is_profiler_enabled", self._framed)
         outputs, changed = self._interface.outputs, self._interface.changed
-        self._is_plain = all(each.is_as_it_lies for each in outputs) and not changed
+        self._is_plain = all(each.is_in_order for each in outputs) and not changed
         _GRAPHS.add(self)
 
     @property
@@ -100,7 +100,7 @@ class CompiledGraph:
 
     def _run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """A call that no entry serves: arguments that it changes are written where they lie."""
-        if not all(each.takes(arguments[each.position]) for each in self._interface.inputs):
+        if not all(each.accepts(arguments[each.position]) for each in self._interface.inputs):
             made = self._graph(*arguments)
             return list(made) if isinstance(made, list | tuple) else [made]
         with self._lock:

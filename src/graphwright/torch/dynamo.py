@@ -11,8 +11,8 @@ from torch._dynamo.backends.common import aot_autograd
 
 from graphwright._native import TensorDispatch
 from graphwright.frontends.torch.decompositions import decompositions
-from graphwright.frontends.torch.graph import Reading, read_graph
-from graphwright.frontends.torch.hints import drop_hints, refuse_parted_groups
+from graphwright.frontends.torch.graph import ReadGraph, read_graph
+from graphwright.frontends.torch.hints import drop_hints, refuse_split_groups
 from graphwright.frontends.torch.partition import partition
 from graphwright.torch.captured import current_backend
 from graphwright.torch.compiled_graph import CompiledGraph, Part
@@ -45,14 +45,14 @@ def backend(
                 drop_hints(graph.graph)
             dependent, views = data_dependent_views(graph.graph), take_views(graph)
             reading = read_graph(graph.graph, graph)
-            reading.missing.update(dependent)
-            made = GraphReport.of(kind, graph.graph, reading.missing, broken)
+            reading.unsupported.update(dependent)
+            made = GraphReport.of(kind, graph.graph, reading.unsupported, broken)
             record(made, name, captured_for, settings.strict)
             run = _executor(graph, reading, settings, made)
             if views is not None:
                 run = views.restoring(run, reading.interface.number)
             made.seconds += time.perf_counter() - start
-            if kind == "inference" and not reading.missing and len(fakes) == len(examples) and is_plain():
+            if kind == "inference" and not reading.unsupported and len(fakes) == len(examples) and is_plain():
                 direct.append(run)
             return _boxed(run)
 
@@ -70,26 +70,26 @@ def backend(
 
 
 def _executor(
-    graph: fx.GraphModule, reading: Reading, settings: Settings, report: GraphReport
+    graph: fx.GraphModule, reading: ReadGraph, settings: Settings, report: GraphReport
 ) -> Callable[..., Any]:
     """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch; or op by op."""
     if settings.eager:
         checks = (NanCheck(),) if settings.check_nan else ()
         hooks = (*checks, *(() if settings.hook is None else (settings.hook,)))
         return EagerGraph(graph, settings.options, report, hooks)
-    if not reading.missing:
+    if not reading.unsupported:
         # AOTAutograd tells which inputs of the forward graph are parameters, a backward graph has others
         frozen = parameters() if report.kind == "inference" else frozenset()
         releases = settings.release_weights
         return CompiledGraph(graph, reading, settings.options, frozen, report, releases).call
-    names = partition(graph, reading.missing)
+    names = partition(graph, reading.unsupported)
     report.parts = len(names)
     parts: dict[str, Any] = {name: graph.get_submodule(name) for name in names}
-    refuse_parted_groups([part.graph for part in parts.values()], reading.missing)
+    refuse_split_groups([part.graph for part in parts.values()], reading.unsupported)
     for name, part in parts.items():
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
         read = read_graph(part.graph, part)
-        if not read.missing:  # else its arguments cannot be fed, and PyTorch runs it
+        if not read.unsupported:  # else its arguments cannot be fed, and PyTorch runs it
             made = CompiledGraph(part, read, settings.options, frozenset(), report)
             setattr(graph, name, Part(made, single))
     return graph

@@ -11,7 +11,7 @@ from torch import fx
 
 from graphwright.config import Options
 from graphwright.errors import GraphwrightError
-from graphwright.frontends.torch.graph import WRITES, read_graph
+from graphwright.frontends.torch.graph import COPY_BACK, read_graph
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.ir.printer import print_module
 from graphwright.records import dataclass, replace
@@ -52,7 +52,7 @@ class EagerGraph:
         self._equal: dict[str, CompiledGraph] = {}
         calls = [node for node in graph.graph.nodes if node.op == "call_function"]
         self._alone = {
-            node: self._compiled(node) for node in calls if node.target not in (operator.getitem, WRITES)
+            node: self._compiled(node) for node in calls if node.target not in (operator.getitem, COPY_BACK)
         }
         report.parts = len(self._equal)
 
@@ -68,7 +68,7 @@ class EagerGraph:
         graph = _graph_of(node, fakes)
         module = fx.GraphModule(self._graph, graph)
         reading = read_graph(graph, module)
-        if reading.missing:
+        if reading.unsupported:
             return None
         kind = f"{print_module(reading.module)} {reading.interface}"
         if kind not in self._equal:

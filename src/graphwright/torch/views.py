@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright.frontends.torch.graph import given_symbols
-from graphwright.frontends.torch.types import Unsupported, dim_from, likely
+from graphwright.frontends.torch.graph import argument_symbols
+from graphwright.frontends.torch.types import Unsupported, dim_from, size_hint
 from graphwright.ir.symbols import Dim, floordiv, names_in
 from graphwright.records import dataclass
 
@@ -139,7 +139,7 @@ def data_dependent_views(graph: fx.Graph) -> dict[fx.Node, str]:
     """
     output: Any = graph.output_node().args[0]
     results = list(output) if isinstance(output, list | tuple) else [output]
-    given = given_symbols(graph)
+    given = argument_symbols(graph)
     return {
         node: "elements decide which part of a tensor a result is"
         for k, base in _shared(graph, results).items()
@@ -157,7 +157,7 @@ def _between(node: Any, base: fx.Node) -> Iterator[fx.Node]:
 
 def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
     """What each result is a view of, by its number, where its place in that is known."""
-    given = given_symbols(graph)
+    given = argument_symbols(graph)
     shared = _shared(graph, results)
     return {k: base for k, base in shared.items() if _is_known(results[k], base, given)}
 
@@ -195,12 +195,12 @@ def _memory(node: Any) -> int | None:
 def _is_dense(fake: torch.Tensor) -> bool:
     expected = 1
     for stride, size in sorted(
-        (likely(stride), likely(size)) for stride, size in zip(fake.stride(), fake.shape, strict=True)
+        (size_hint(stride), size_hint(size)) for stride, size in zip(fake.stride(), fake.shape, strict=True)
     ):
         if size != 1 and stride != expected:
             return False
         expected *= size
-    return likely(fake.storage_offset()) == 0
+    return size_hint(fake.storage_offset()) == 0
 
 
 def _is_known(result: fx.Node, base: fx.Node, given: set[str]) -> bool:

@@ -13,7 +13,7 @@ from torch.testing._internal.common_utils import SEED
 
 import graphwright as gw
 from graphwright.frontends.torch.decompositions import decompositions
-from graphwright.frontends.torch.graph import Reading, read_graph
+from graphwright.frontends.torch.graph import ReadGraph, read_graph
 from graphwright.frontends.torch.types import tensor_from
 
 
@@ -47,15 +47,15 @@ def _seeded(samples: Iterable[Any]) -> Iterator[Any]:
             return
 
 
-def reading(function: Callable[..., Any], *tensors: torch.Tensor) -> Reading:
+def reading(function: Callable[..., Any], *tensors: torch.Tensor) -> ReadGraph:
     """What becomes of the graph of a call."""
     graph = captured(function, *tensors)
     return read_graph(graph.graph, graph)
 
 
-def run(made: Reading, *tensors: torch.Tensor, device: str = "reference") -> list[torch.Tensor]:
+def run(made: ReadGraph, *tensors: torch.Tensor, device: str = "reference") -> list[torch.Tensor]:
     """The results of a graph that has been read whole."""
-    assert not made.missing
+    assert not made.unsupported
     model = gw.compile(made.module, options={"device": device})
     arrays = model(*[each.array(tensors[each.position]) for each in made.interface.inputs])
     return made.interface.results(list(map(tensor_from, arrays)), tensors)

@@ -18,7 +18,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from graphwright.frontends.torch import nodes
-from graphwright.frontends.torch.call import WITHOUT_MEANING, Call
+from graphwright.frontends.torch.call import MEMORY_ARGUMENTS, Call
 from graphwright.frontends.torch.catalogue import import_functions
 from graphwright.frontends.torch.graph import read_graph
 from graphwright.frontends.torch.types import Unsupported
@@ -209,7 +209,7 @@ def test_no_argument_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "_FAULTS_OF_IMPORTS", ())
     for operator, arguments in CALLS:
         module = graph_of(operator, arguments)
-        assert not read_graph(module.graph, module).missing, operator
+        assert not read_graph(module.graph, module).unsupported, operator
     for call, tensors in samples():
         try:
             reading(call, *tensors)
@@ -235,4 +235,4 @@ def test_an_argument_that_is_not_read_is_refused(name: str) -> None:
     named = {argument.name: object() for argument in schema.arguments}
     node = graph.call_function(target, (), named)
     call = Call(node, lambda value: value, None, lambda *_: None)  # type: ignore[arg-type]  # nothing is built
-    assert set(call.unread()) == set(named) - WITHOUT_MEANING
+    assert set(call.unread()) == set(named) - MEMORY_ARGUMENTS

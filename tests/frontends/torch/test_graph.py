@@ -6,7 +6,7 @@ import torch
 from torch import fx
 
 import graphwright as gw
-from graphwright.frontends.torch.graph import WRITES, read_graph
+from graphwright.frontends.torch.graph import COPY_BACK, read_graph
 from graphwright.lower.tasks import TaskKind
 from graphwright.runtime.cpu import Cpu
 from tests.frontends.torch.support import captured
@@ -18,7 +18,7 @@ def changing(graph: fx.GraphModule) -> fx.GraphModule:
     first, *rest = output.args[0]  # type: ignore[misc,union-attr]  # a list of nodes
     argument = next(iter(graph.graph.find_nodes(op="placeholder")))
     with graph.graph.inserting_before(output):
-        graph.graph.call_function(WRITES, (argument, first))
+        graph.graph.call_function(COPY_BACK, (argument, first))
     output.args = (rest,)
     graph.recompile()
     return graph

@@ -1,10 +1,10 @@
 """The ONNX frontend: ``load(source) -> Module``.
 
-It reads the protobuf itself instead of using onnx-ir, which stops at the first fault of a model (here one
-error lists all faults) and whose import time (0.5 s and more) would dominate a warm compilation.
+It supports opsets 1 to 28 of the default domain. The ``onnx`` tables of registered ops map ONNX ops to ops.
+Model-local functions are inlined, and ops that the specification only defines as functions are expanded.
 
-Supports opsets 1 to 28 of the default domain. Ops are mapped by the ``onnx`` tables of registered ops;
-model-local functions are inlined; ops that the specification defines only as functions are expanded.
+The frontend reads protobuf messages itself. The package onnx-ir would stop at the first fault of a model,
+where one error should list all faults, and its import takes longer than a warm compilation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphwright.frontends.onnx.opsets import opset_versions
 from graphwright.frontends.onnx.order import reads
 from graphwright.frontends.onnx.read import Source, read
 from graphwright.frontends.onnx.scope import POISON, Frame, Scope
-from graphwright.frontends.onnx.tensors import Folder, mapped_contents
+from graphwright.frontends.onnx.tensors import ModelFiles, mapped_contents
 from graphwright.frontends.onnx.types import Binding, tensor_type, usable_name
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Role, Signature
@@ -36,19 +36,17 @@ from graphwright.support.spelling import did_you_mean, listed
 __all__ = ["OVERRIDABLE", "Opened", "load", "open_model"]
 
 OVERRIDABLE = "graphwright.overridable_inputs"
-"""Metadata key: JSON list of inputs that have a default value and were made constants."""
+"""Metadata key of a JSON list: the inputs with a default value, which became constants."""
 
 Shapes = Mapping[str, Sequence[Binding]]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A parsed model, and an empty module whose constant pool has started to hash the weights
-    of the model.
-    """
+    """A parsed model, and an empty module whose constant pool has started to hash the weights."""
 
     model: onnx.ModelProto
-    folder: Folder
+    folder: ModelFiles
     module: Module
 
 
@@ -56,8 +54,7 @@ def open_model(source: Source, external_data: Path | None = None) -> Opened:
     """Parse ``source`` and start to hash its weights, before :func:`load` needs them. Raises
     ModelError.
 
-    ``external_data``: a folder, in addition to that of the model, that may contain external
-    data.
+    ``external_data``: a second folder that may contain external data, besides the folder of the model.
     """
     model, folder = read(source, external_data)
     module = Module()
@@ -75,17 +72,18 @@ def load(
     keep_foreign: bool = False,
 ) -> Module:
     """Read an ONNX model (a path, bytes, an open binary file or a ModelProto) into a module with the entry
-    ``main``.
+    ``main``. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
 
-    ``shapes`` gives sizes of inputs: a number fixes a size and all sizes of the same name; a text makes it
-    symbolic under that name, shared by name; None keeps the size of the model. ``constants`` replaces inputs
-    by arrays, numbers or lists. With ``outputs``, names of node outputs, only the nodes that they need are
-    read; if a name is not a node output, all nodes are (:func:`graphwright.passes.interface.keep_outputs`
-    finds values inside functions). ``keep_foreign`` keeps nodes that cannot be exported to ONNX again as they
-    are (:class:`graphwright.ir.foreign.Foreign`).
+    - ``shapes``: sizes of inputs. A number fixes a size, and all sizes with the same name. A string makes a
+      size symbolic under this name. None keeps the size of the model.
+    - ``constants``: arrays, numbers or lists that replace inputs.
+    - ``outputs``: names of node outputs; only the nodes that they need are read. If a name is not a node
+      output, all nodes are read, because it can be a value inside a function
+      (:func:`graphwright.passes.interface.keep_outputs`).
+    - ``keep_foreign``: keep nodes that could not be exported to ONNX again unchanged
+      (:class:`graphwright.ir.foreign.Foreign`).
 
-    Ops must be registered first: ``graphwright.ops.load()`` registers the built-in ones. Raises
-    :class:`~graphwright.errors.ModelError` with all faults of the model.
+    The ops must be registered: ``graphwright.ops.load()`` registers the built-in ones.
     """
     opened = source if isinstance(source, Opened) else open_model(source)
     report = Report()
@@ -127,7 +125,7 @@ def _read_model(
     reader.read_initializers(model.graph, scope)
     reader.read_nodes(nodes, scope)
     if reader.incomplete:
-        reader.list_unsupported(model.graph, frame.opsets)
+        reader.report_all_unsupported(model.graph, frame.opsets)
     if not names:
         raise Fault("outputs", "the graph has no outputs", "the model is incomplete: export it again")
     outputs = reader.read_outputs(names, scope, "the model's outputs")
@@ -139,9 +137,7 @@ def _read_model(
 def _inputs(
     opened: Opened, report: Report, constants: Mapping[str, Any]
 ) -> tuple[dict[str, onnx.ValueInfoProto], dict[str, onnx.ValueInfoProto]]:
-    """All inputs by name, and those without a default value. Inputs with a default are noted
-    in the metadata.
-    """
+    """All inputs by name, and the inputs without a default value. The metadata lists the other ones."""
     graph = opened.model.graph
     initial = {text(t.name) for t in graph.initializer}
     initial |= {text(t.values.name) for t in graph.sparse_initializer}
@@ -164,7 +160,7 @@ def _read_input(
     shape: Sequence[Binding] | None,
     constants: Mapping[str, Any],
 ) -> None:
-    """Add an input to the graph, or the constant that the caller gives for it."""
+    """Add an input to the graph, or the constant that replaces it."""
     try:
         declared = tensor_type(info, reader.dims, shape)
         if name in constants:
@@ -180,7 +176,7 @@ def _read_input(
 def _wanted(
     graph: onnx.GraphProto, outputs: Sequence[str] | None
 ) -> tuple[Sequence[onnx.NodeProto], list[str], set[str]]:
-    """The nodes that ``outputs`` need, the output names, and names that only other nodes read."""
+    """The nodes that ``outputs`` need, the names of the outputs, and the names that only other nodes read."""
     own = [info.name for info in graph.output]
     producers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     if outputs is None or not all(name in producers or name in own for name in outputs):
@@ -216,7 +212,7 @@ def _check_names(
 
 
 def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: Any) -> None:
-    """Bind the named sizes of an input to the shape of its constant, wherever these names occur."""
+    """Bind the named sizes of an input to the shape of the constant that replaces it."""
     try:
         sizes = np.shape(value)
     except ValueError:  # a ragged list
@@ -228,7 +224,9 @@ def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: 
 
 
 def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[Binding]) -> None:
-    """Check given sizes against the declared ones; a number for a named size binds the name everywhere."""
+    """Check ``sizes`` against the declared ones. A number binds the name of its size wherever the name
+    occurs.
+    """
     name, declared = text(info.name), info.type.tensor_type
     hint = f"the input is {name} {_shape_text(info)}"
     if declared.HasField("shape") and len(declared.shape.dim) != len(sizes):

@@ -10,7 +10,7 @@ import onnx
 from onnx import defs
 
 from graphwright.frontends.onnx.faults import Fault, text
-from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+from graphwright.frontends.onnx.tensors import ModelFiles, sparse_to_array, to_array
 from graphwright.frontends.onnx.types import dtype_of_proto
 
 A = onnx.AttributeProto
@@ -30,8 +30,10 @@ def type_name(kind: int) -> str:
     return names.get(kind, f"type {kind}")
 
 
-def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
-    """The value as an int, float, str, tuple of those, array, tuple of arrays, or, for a type, a DType."""
+def value_of(attribute: onnx.AttributeProto, folder: ModelFiles) -> Any:
+    """The value: an int, float, str, tuple of these, array, tuple of arrays, or DType (for a type
+    attribute).
+    """
     kind = attribute.type
     if kind in _PLAIN:
         return _PLAIN[kind](attribute)
@@ -48,7 +50,7 @@ def value_of(attribute: onnx.AttributeProto, folder: Folder) -> Any:
 
 
 def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSchema) -> None:
-    """Raise Fault for attributes that the op does not have, that have another type, or that are missing."""
+    """Raise Fault for unknown attributes, attributes of the wrong type, and missing required attributes."""
     call, known = _attribute_rules(schema)
     for name, attribute in given.items():
         if name not in known:
@@ -67,7 +69,7 @@ def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSc
 
 @cache
 def _attribute_rules(schema: defs.OpSchema) -> tuple[str, dict[str, tuple[int, bool]]]:
-    """The name of ``schema``, and the type of each attribute and whether it is required. Cached."""
+    """The name of ``schema``, and for each attribute its type and whether it is required."""
     known: Any = schema.attributes  # onnx's stubs do not say that types are enums
     rules = {name: (declared.type.value, declared.required) for name, declared in known.items()}
     return f"{schema.name}-{schema.since_version}", rules

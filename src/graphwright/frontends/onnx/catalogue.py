@@ -1,5 +1,5 @@
-"""Resolves the op of a node to a function of the model, an import function, or a function body of the
-specification.
+"""Finds out how the op of an ONNX node is translated: by a function of the model, an import function, or a
+function body of the specification.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ ADOPTED: Mapping[tuple[str, str], tuple[int, Mapping[str, int]]] = {
     ("com.microsoft", "CausalConvWithState"): (27, {"ndim": 1, "dilation": 1, "channels_last": 0}),
     ("com.microsoft", "LinearAttention"): (27, {}),
 }
-"""Ops of other domains that ONNX adopted: since which opset, and what it implies for attributes left out."""
+"""Ops of other domains that became ONNX ops: the first opset, and the implied values of dropped
+attributes.
+"""
 
 
 class Unsupported(Exception):
-    """The op cannot be resolved; :meth:`Catalogue.list_unsupported` reports all such nodes."""
+    """There is no translation for an op. :meth:`Catalogue.report_all_unsupported` reports all such nodes."""
 
 
 @dataclass(frozen=True)
-class Meaning:
+class Translation:
     """How an op is translated: inline ``function``, call ``mapping``, or expand the body of ``schema``."""
 
     key: Key
@@ -37,7 +39,7 @@ class Meaning:
     mapping: Import | None = None
     schema: defs.OpSchema | None = None
     implied: Mapping[str, int] | None = None
-    """The one value of each attribute that the schema left out."""
+    """The values of attributes that the schema does not have; a node must not have other values."""
 
 
 class Catalogue:
@@ -58,36 +60,36 @@ class Catalogue:
                     Fault("duplicate-name", "the function is defined twice", "keep one of them"), key[1]
                 )
 
-    def meaning(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Meaning:
-        """Resolve the op of ``node`` under these opsets; functions of the model take precedence. Raises
-        Unsupported, Fault.
+    def translation(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Translation:
+        """The translation of ``node`` for these opset versions. Functions of the model take precedence.
+        Raises Unsupported and Fault.
         """
         key = (domain_of(text(node.domain)), text(node.op_type), text(node.overload))
         domain, op_type, _ = key
         version = self._version(domain, opsets)
         if key in self._functions:
-            return Meaning(key, version or 1, function=self._functions[key])
+            return Translation(key, version or 1, function=self._functions[key])
         if version is None:
             hint = "the model lacks an opset_import entry: export it again"
             raise Fault("opset", f"{op_type}: the model imports no opset of domain {domain!r}", hint)
         mapping, schema = self._mappings.find(domain, op_type, version), schema_of(domain, op_type, version)
         if mapping is None and (domain, op_type) in ADOPTED:
             version, implied = ADOPTED[domain, op_type]
-            return Meaning(key, version, schema=schema_of("", op_type, version), implied=implied)
+            return Translation(key, version, schema=schema_of("", op_type, version), implied=implied)
         if mapping is None and (schema is None or not has_body(schema, version)):
             raise Unsupported
-        return Meaning(key, version, mapping=mapping, schema=schema)
+        return Translation(key, version, mapping=mapping, schema=schema)
 
     def _version(self, domain: str, opsets: Mapping[str, int]) -> int | None:
-        """The opset version of ``domain``. A custom domain that the model does not import gets the newest
-        known version, as in ONNX Runtime; None if no op of it is known.
+        """The opset version of ``domain``. If the model does not import a custom domain, this is the newest
+        known version, as in ONNX Runtime; None if no op of the domain is known.
         """
         version = opsets.get(domain)
         return self._mappings.newest(domain) if version is None and domain else version
 
-    def list_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> bool:
-        """Report every unsupported node among ``nodes``, their subgraphs and functions. Returns whether there
-        is one.
+    def report_all_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> bool:
+        """Report every unsupported node in ``nodes``, their subgraphs and functions. Returns whether there is
+        one.
         """
         found = False
         visited: set[Key] = set()
@@ -95,14 +97,14 @@ class Catalogue:
         while pending:
             node, versions, trail = pending.pop()
             try:
-                function = self.meaning(node, versions).function
-                if function is not None and (key := self.meaning(node, versions).key) not in visited:
+                function = self.translation(node, versions).function
+                if function is not None and (key := self.translation(node, versions).key) not in visited:
                     visited.add(key)
                     imports = ((text(o.domain), o.version) for o in function.opset_import)
                     inner, path = opset_versions(imports) or versions, f"{trail}{node_name(node)}/"
                     pending += [(child, inner, path) for child in reversed(function.node)]
             except Unsupported:
-                self.list_one(node, versions, trail)
+                self.report_unsupported(node, versions, trail)
                 found = True
             except Fault:
                 pass  # reported when the node was read
@@ -110,7 +112,7 @@ class Catalogue:
                 pending += [(child, versions, trail) for child in reversed(attribute.g.node)]
         return found
 
-    def list_one(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
+    def report_unsupported(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
         """Report a node whose op is not supported."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)

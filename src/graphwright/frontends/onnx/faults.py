@@ -14,7 +14,7 @@ NAMED_NODES = 3
 
 
 class Fault(Exception):
-    """One fault at one place of the source model. Reading continues after it."""
+    """A fault of the source model. Reading continues after it, to find further faults."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class Poisoned(Exception):
 
 
 def text(value: str | bytes) -> str:
-    """A protobuf string as str. The parser returns bytes where it is not UTF-8, which raises Fault."""
+    """A protobuf string as str. Raises Fault if it is not UTF-8; the parser returns such strings as bytes."""
     if isinstance(value, str):
         return value
     raise Fault(
@@ -46,7 +46,7 @@ class Report:
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     cause: Exception | None = None
-    """The first exception that is not a Fault, for debugging of import functions."""
+    """The first exception that is not a Fault, to debug import functions."""
     _unsupported: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, fault: Fault, where: str = "") -> None:
@@ -58,11 +58,11 @@ class Report:
         self.diagnostics.extend(diagnostics)
 
     def unsupported(self, op: str, hint: str, node: str) -> None:
-        """Count one more node of an op that is not supported."""
+        """Add a node whose op is not supported."""
         self._unsupported.setdefault((op, hint), []).append(node)
 
     def raise_if_any(self) -> None:
-        """Raise ModelError with all faults: first unsupported ops, the most frequent first."""
+        """Raise ModelError with all faults. Unsupported ops come first, in order of frequency."""
         ranked = sorted(self._unsupported.items(), key=lambda item: -len(item[1]))
         found = [_unsupported(op, hint, nodes) for (op, hint), nodes in ranked]
         if found or self.diagnostics:

@@ -1,5 +1,6 @@
-"""Nodes that are kept as they are, in models that are exported to ONNX again: ops of other domains, for which
-engines have kernels, and ops that have no export.
+"""Foreign nodes: nodes that stay unchanged in a model that is exported to ONNX again.
+
+These are ops of other domains, for which the target engine has kernels, and ops without an export function.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
-from graphwright.frontends.onnx.catalogue import Meaning, Unsupported
+from graphwright.frontends.onnx.catalogue import Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.opsets import domain_of, schema_of
 from graphwright.frontends.onnx.scope import Attribute, Scope
@@ -19,7 +20,7 @@ from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.types import TensorType
 
 WRITTEN_OPSET = 21
-"""The opset that models are exported with. Ops that changed since the opset of the model are not kept."""
+"""The opset of exported models. A node is only kept if its op is the same in this opset."""
 Attributes = Callable[[onnx.NodeProto, Scope], Mapping[str, Attribute]]
 
 
@@ -30,24 +31,22 @@ class ForeignNodes:
         infos = [*graph.value_info, *graph.output]
         self._infos = {info.name: info for info in infos if info.type.WhichOneof("value")}
 
-    def wants(self, meaning: Meaning, graph: Graph, last: Node | None) -> bool:
-        """Whether a node with this meaning is kept. The nodes after ``last`` are its translation."""
-        domain, op_type, _ = meaning.key
-        if meaning.mapping is not None and is_plugin_op(meaning.mapping):
+    def keeps(self, translation: Translation, graph: Graph, last: Node | None) -> bool:
+        """Whether to keep a node instead of ``translation``, which added the nodes after ``last``."""
+        domain, op_type, _ = translation.key
+        if translation.mapping is not None and is_plugin_op(translation.mapping):
             return False
         if domain:
             return True
         if all(type(node.op).to_onnx is not None for node in _after(graph, last)):
             return False
         own, written = (
-            schema_of("", op_type, v) for v in (meaning.version, max(meaning.version, WRITTEN_OPSET))
+            schema_of("", op_type, v) for v in (translation.version, max(translation.version, WRITTEN_OPSET))
         )
         return own is not None and written is not None and own.since_version == written.since_version
 
     def declared(self, node: onnx.NodeProto, dims: Dims) -> list[TensorType | None] | None:
-        """The declared types of the results of an unsupported node; None if the model does not declare them
-        all.
-        """
+        """The declared types of the results of an unsupported node; None if the model lacks a declaration."""
         if not domain_of(text(node.domain)) or not all(n in self._infos for n in node.output if n):
             return None
         return [tensor_type(self._infos[name], dims) if name else None for name in node.output]
@@ -60,7 +59,7 @@ class ForeignNodes:
         scope: Scope,
         attributes: Attributes,
     ) -> list[Value | None]:
-        """A Foreign node that holds ``node``; ``types`` are those of its results, by position."""
+        """Add a Foreign node for ``node``, with results of ``types``. Returns its results."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         given = [each.proto for each in attributes(node, scope).values()]
         if any(proto.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for proto in given):

@@ -10,7 +10,7 @@ from onnx import defs
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
-from graphwright.frontends.onnx.catalogue import Catalogue, Key, Meaning, Unsupported, node_name
+from graphwright.frontends.onnx.catalogue import Catalogue, Key, Translation, Unsupported, node_name
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes, discard
 from graphwright.frontends.onnx.name_scopes import NAME_SCOPES, modules_of
@@ -29,16 +29,16 @@ from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
 MAX_INLINED = 50_000
-"""Limit on nodes from inlined functions: a few functions that call each other twice grow exponentially."""
+"""Limit on nodes from inlined functions, whose number can grow exponentially with nested calls."""
 
 
 class OutOfBudget(ModelError):
-    """Stops reading; after any other fault, reading continues."""
+    """The model exceeds a limit. Unlike other faults, this ends reading."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function. ``source``: the source node of the whole body, if the body comes from the
+    """A call of a function. ``source``: the source node of all nodes in the body, if the body is that of the
     specification.
     """
 
@@ -51,7 +51,7 @@ class Call:
 
 
 class GraphReader:
-    """Reads the graphs of one model into one module. Faults go to ``report``, and reading continues."""
+    """Reads the graphs of a model into a module. Adds faults to ``report``, and continues."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class GraphReader:
         self.module, self.report, self._foreign = module, report, foreign
         self.dims = Dims(module.symbols)
         self._unsupported: list[tuple[onnx.NodeProto, Mapping[str, int], str]] = []
-        """Unsupported nodes so far, with their opsets and the path of function calls."""
+        """Unsupported nodes that were found, with their opsets and the path of function calls."""
         self._catalogue = Catalogue(functions, report)
         self._inlined = 0
 
@@ -72,29 +72,29 @@ class GraphReader:
         """Whether a node with an unsupported op was found."""
         return bool(self._unsupported)
 
-    def list_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+    def report_all_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
         """Report every unsupported op of the model, also in parts that were not read.
 
-        Ops inside function bodies of the specification are not part of the model, and are reported only if
-        there is nothing else.
+        An unsupported op in a function body of the specification is only reported if the model itself has
+        none.
         """
-        if not self._catalogue.list_unsupported(graph.node, opsets):
+        if not self._catalogue.report_all_unsupported(graph.node, opsets):
             for node, versions, trail in self._unsupported:
-                self._catalogue.list_one(node, versions, trail)
+                self._catalogue.report_unsupported(node, versions, trail)
 
     def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
         """Add ``nodes`` to the graph of ``scope``, in topological order."""
         ordered, cycle, dependents = in_order(nodes, scope.values.keys() | scope.initializers.keys())
         for node in cycle:
             fault = Fault("cycle", "the node depends on its own output", "export the model again")
-            self.report.add(fault, _place(node, scope))
+            self.report.add(fault, _location(node, scope))
         for node in (*cycle, *dependents):
             self._poison(node, scope)
         for node in ordered:
             self._read_node(node, scope)
 
     def read_initializers(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Add initializers to the scope. Each becomes a constant when it is first read."""
+        """Add initializers to the scope. An initializer becomes a constant when a node reads it."""
         replaced = scope.values.keys() | scope.initializers.keys()
         for proto in (*graph.initializer, *graph.sparse_initializer):
             named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
@@ -127,10 +127,10 @@ class GraphReader:
     def read_region(
         self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType] = ()
     ) -> tuple[Graph, list[Value]]:
-        """Read a subgraph as a closed region. Returns it, and the outer values that are its last inputs
-        (captures).
+        """Read a subgraph as a closed region. Returns the region, and the outer values that are its last
+        inputs (captures).
 
-        ``receives``: types of its own inputs that replace the declared ones.
+        ``receives``: types for the inputs of the subgraph that replace the declared ones.
         """
         if receives and len(receives) != len(proto.input):
             given = f"{len(receives)} inputs, but declares {len(proto.input)}"
@@ -145,7 +145,7 @@ class GraphReader:
         names = [info.name for info in proto.output]
         outputs = self._read_body(proto, scope, names, name)
         builder.graph.set_outputs(outputs, [text(n) for n in names])
-        # constraints inside a region hold only if it runs, which is not known here
+        # drop constraints of the region: they must only hold if the region runs
         module.symbols.constraints = constraints
         return builder.graph, list(scope.captured)
 
@@ -174,17 +174,17 @@ class GraphReader:
                 scope.values.setdefault(name, POISON)
 
     def _read_node(self, node: onnx.NodeProto, scope: Scope) -> None:
-        place = _place(node, scope)
-        scope.builder.sources = (scope.frame.source or place,)
+        location = _location(node, scope)
+        scope.builder.sources = (scope.frame.source or location,)
         try:
             _read_hint(node, scope)
             _note_modules(node, scope)
-            values = self._import(node, scope, place)
+            values = self._import(node, scope, location)
             self._bind_outputs(node, values, scope)
         except Poisoned:
             pass
         except Fault as fault:
-            self.report.add(fault, place)
+            self.report.add(fault, location)
         except OutOfBudget:
             raise
         except ModelError as error:
@@ -192,45 +192,49 @@ class GraphReader:
         except Unsupported:
             self._unsupported.append((node, scope.frame.opsets, scope.frame.trail))
         except SymbolError as error:
-            self.report.add(Fault("size", str(error)), place)
-        except Exception as error:  # invalid in a way that the import function does not check
+            self.report.add(Fault("size", str(error)), location)
+        except Exception as error:  # invalid in a way that the import function did not check
             self.report.cause = self.report.cause or error
-            self.report.add(_malformed(error), place)
+            self.report.add(_malformed(error), location)
         finally:
             self._poison(node, scope)
 
-    def _import(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
+    def _import(self, node: onnx.NodeProto, scope: Scope, location: str) -> list[Value | None]:
         self._inlined += bool(scope.frame.calls)
         if self._inlined > MAX_INLINED:
-            fault = Fault(
-                "budget", f"inlining the functions of the model gives more than {MAX_INLINED} nodes"
-            )
-            raise OutOfBudget(fault.at(place))
+            message = f"inlining the functions of the model gives more than {MAX_INLINED} nodes"
+            raise OutOfBudget(Fault("budget", message).at(location))
         try:
-            meaning = self._catalogue.meaning(node, scope.frame.opsets)
+            translation = self._catalogue.translation(node, scope.frame.opsets)
         except Unsupported:
             types = None if self._foreign is None else self._foreign.declared(node, self.dims)
             if self._foreign is None or types is None:
                 raise
-            return self._foreign.keep(node, types, self._operands(node, scope, place), scope, _attributes)
+            inputs = self._operands(node, scope, location)
+            return self._foreign.keep(node, types, inputs, scope, _attributes)
+        return self._translate(node, translation, scope, location)
+
+    def _translate(
+        self, node: onnx.NodeProto, translation: Translation, scope: Scope, location: str
+    ) -> list[Value | None]:
         attributes = _attributes(node, scope)
-        for name, value in (meaning.implied or {}).items():
+        for name, value in (translation.implied or {}).items():
             if name in attributes and attributes[name].proto.i == value:
                 del attributes[name]
-        if meaning.schema is not None:
-            check_attributes({name: a.proto for name, a in attributes.items()}, meaning.schema)
-        inputs = self._operands(node, scope, place)
-        if meaning.function is not None:
-            return self._call(Call(meaning.function, meaning.key, node, inputs, attributes), scope)
-        if meaning.schema is not None:
-            check_operands(inputs, len(node.output), meaning.schema)
-        if meaning.mapping is None:
-            return self._call_of_schema(node, meaning, inputs, attributes, scope)
-        regions = (self.read_region, self.inline_graph)
-        importer = OnnxNode(node, meaning.key, meaning.version, scope, place, inputs, attributes, *regions)
+        if translation.schema is not None:
+            check_attributes({name: a.proto for name, a in attributes.items()}, translation.schema)
+        inputs = self._operands(node, scope, location)
+        if translation.function is not None:
+            return self._call(Call(translation.function, translation.key, node, inputs, attributes), scope)
+        if translation.schema is not None:
+            check_operands(inputs, len(node.output), translation.schema)
+        if translation.mapping is None:
+            return self._call_of_schema(node, translation, inputs, attributes, scope)
+        key, version, regions = translation.key, translation.version, (self.read_region, self.inline_graph)
+        importer = OnnxNode(node, key, version, scope, location, inputs, attributes, *regions)
         last = next(reversed(scope.builder.graph), None)
-        values = _as_list(_imported(meaning.mapping, importer))
-        if self._foreign is None or not self._foreign.wants(meaning, scope.builder.graph, last):
+        values = _as_list(_imported(translation.mapping, importer))
+        if self._foreign is None or not self._foreign.keeps(translation, scope.builder.graph, last):
             return values
         found = [None if value is None else value.type for value in values]
         discard(scope.builder.graph, last)
@@ -239,29 +243,29 @@ class GraphReader:
     def _call_of_schema(
         self,
         node: onnx.NodeProto,
-        meaning: Meaning,
+        translation: Translation,
         inputs: Sequence[Value | None],
         attributes: dict[str, Attribute],
         scope: Scope,
     ) -> list[Value | None]:
         """Inline the function body of the specification. Raises Unsupported if there is none."""
-        if meaning.schema is None:
+        if translation.schema is None:
             raise Unsupported
-        body = _body(meaning.schema, node, inputs, attributes, meaning.version)
+        body = _body(translation.schema, node, inputs, attributes, translation.version)
         if body is None:
             _need_ranks(node, inputs)
             raise Unsupported
         defaults = {
             name: Attribute(a.default_value, scope)
-            for name, a in meaning.schema.attributes.items()
+            for name, a in translation.schema.attributes.items()
             if a.default_value.name
         }
         source = scope.builder.sources[0]
-        return self._call(Call(body, meaning.key, node, inputs, defaults | attributes, source), scope)
+        return self._call(Call(body, translation.key, node, inputs, defaults | attributes, source), scope)
 
-    def _operands(self, node: onnx.NodeProto, scope: Scope, place: str) -> list[Value | None]:
-        """The inputs without trailing absent ones. Reports all faults, then raises Poisoned,
-        if one failed.
+    def _operands(self, node: onnx.NodeProto, scope: Scope, location: str) -> list[Value | None]:
+        """The inputs without trailing absent ones. Reports all faults; then raises Poisoned if there was
+        one.
         """
         inputs: list[Value | None] = []
         complete = True
@@ -271,7 +275,7 @@ class GraphReader:
             except Poisoned:
                 complete = False
             except Fault as fault:
-                self.report.add(fault, place)
+                self.report.add(fault, location)
                 complete = False
         if not complete:
             raise Poisoned
@@ -280,39 +284,21 @@ class GraphReader:
         return inputs
 
     def _call(self, call: Call, scope: Scope) -> list[Value | None]:
-        """Inline one call of a function."""
-        function, key, calls = call.function, call.key, scope.frame.calls
-        if key in calls:
-            chain = " -> ".join(name for _, name, _ in (*calls[calls.index(key) :], key))
-            raise Fault(
-                "recursion", f"functions call each other recursively: {chain}", "unroll the recursion"
-            )
+        """Inline a call of a function."""
+        function, location = call.function, _location(call.node, scope)
         if len(call.inputs) > len(function.input):
             given = f"{len(function.input)} inputs, but {len(call.inputs)} are given"
-            raise Fault("inputs", f"function {key[1]} takes {given}")
-        opsets = opset_versions((text(o.domain), o.version) for o in function.opset_import)
-        if call.source:  # bodies of the specification omit opsets that the model imports
-            opsets = {**scope.frame.opsets, **opsets}
-        attributes = {text(a.name): Attribute(a, scope) for a in function.attribute_proto}
-        attributes.update(call.attributes)
-        source = scope.frame.source or call.source
-        frame = Frame(
-            opsets or scope.frame.opsets,
-            attributes,
-            (*calls, key),
-            f"{_place(call.node, scope)}/",
-            source,
-        )
+            raise Fault("inputs", f"function {call.key[1]} takes {given}")
         # a body of the specification contains the subgraphs of the node, which may read outer values
         outer = scope if call.source else None
-        body = Scope(scope.builder, frame, scope.folder, outer, scope.depth + 1)
+        body = Scope(scope.builder, _frame(call, scope), scope.folder, outer, scope.depth + 1)
         for position, name in enumerate(function.input):
             body.bind(text(name), call.inputs[position] if position < len(call.inputs) else None)
         sources = scope.builder.sources
         self.read_nodes(function.node, body)
         used = zip(function.output, call.node.output, strict=False)
         wanted = list(dict.fromkeys(inner for inner, outer in used if outer))
-        outputs = self.read_outputs(wanted, body, _place(call.node, scope))
+        outputs = self.read_outputs(wanted, body, location)
         scope.builder.sources = sources
         if outputs is None:
             raise Poisoned
@@ -334,10 +320,24 @@ class GraphReader:
                 value.name = scope.frame.trail + name
 
 
+def _frame(call: Call, scope: Scope) -> Frame:
+    """The frame for the body of a function. Raises Fault if the call is recursive."""
+    function, key, calls = call.function, call.key, scope.frame.calls
+    if key in calls:
+        chain = " -> ".join(name for _, name, _ in (*calls[calls.index(key) :], key))
+        message = f"functions call each other recursively: {chain}"
+        raise Fault("recursion", message, "unroll the recursion")
+    opsets = opset_versions((text(o.domain), o.version) for o in function.opset_import)
+    if call.source:  # bodies of the specification omit opsets that the model imports
+        opsets = {**scope.frame.opsets, **opsets}
+    attributes = {text(a.name): Attribute(a, scope) for a in function.attribute_proto}
+    attributes.update(call.attributes)
+    trail, source = f"{_location(call.node, scope)}/", scope.frame.source or call.source
+    return Frame(opsets or scope.frame.opsets, attributes, (*calls, key), trail, source)
+
+
 def _imported(mapping: Import, importer: OnnxNode) -> Any:
-    """The result of an import function. An exception from a user's function gets a note with
-    file and line.
-    """
+    """The result of an import function. An exception of a user's function gets a note with file and line."""
     if not is_plugin_op(mapping):
         return mapping(importer)
     try:
@@ -362,8 +362,8 @@ def _malformed(error: Exception) -> Fault:
 
 
 def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
-    """Keep the fusion hint in the metadata of the node. Raises Fault if another node from the same source has
-    another hint.
+    """Record the fusion hint in the metadata of ``node``. Raises Fault if a node with the same source has a
+    different hint.
     """
     hint = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == KEY), None)
     if hint is None:
@@ -382,14 +382,14 @@ def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
 
 
 def _note_modules(node: onnx.NodeProto, scope: Scope) -> None:
-    """Keep the PyTorch module path in the metadata of the node."""
-    held = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == NAME_SCOPES), None)
-    if held is not None and (path := modules_of(held)):
+    """Record the path of PyTorch modules in the metadata of ``node``."""
+    scopes = next((text(p.value) for p in node.metadata_props if text(p.key) == NAME_SCOPES), None)
+    if scopes is not None and (path := modules_of(scopes)):
         (source,) = scope.builder.sources
         scope.builder.module.scopes.setdefault(source, path)
 
 
-def _place(node: onnx.NodeProto, scope: Scope) -> str:
+def _location(node: onnx.NodeProto, scope: Scope) -> str:
     return scope.frame.trail + node_name(node)
 
 
@@ -398,7 +398,9 @@ def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None
 
 
 def _attributes(node: onnx.NodeProto, scope: Scope) -> dict[str, Attribute]:
-    """The attributes by name, with references replaced by the attributes of the call."""
+    """The attributes by name. A reference to an attribute of the function becomes the attribute of the
+    call.
+    """
     return {attribute.proto.name: attribute for attribute in _resolved(node, scope)}
 
 
@@ -420,7 +422,7 @@ def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
 
 
 def _need_ranks(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
-    """Raise Fault if an operand has unknown rank, on which the body of the specification may depend."""
+    """Raise Fault if the rank of an operand is unknown, as function bodies can depend on ranks."""
     for name, value in zip(node.input, inputs, strict=False):
         if value is not None and value.type.shape is None:
             message = f"{node.op_type}: the rank of {text(name)!r} is not known"
@@ -434,7 +436,7 @@ def _body(
     attributes: Mapping[str, Attribute],
     version: int,
 ) -> onnx.FunctionProto | None:
-    """The function body of the specification for these operands; None if there is none."""
+    """The function body in the specification for these operands; None if there is none."""
     resolved = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.input, output=node.output)
     resolved.attribute.extend(a.proto for a in attributes.values())
     types = [type_proto(v.type) if v is not None else onnx.TypeProto() for v in inputs]

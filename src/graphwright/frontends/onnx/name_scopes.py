@@ -1,4 +1,4 @@
-"""PyTorch module paths, which its ONNX exporter stores in the metadata of each node."""
+"""Reads the paths of PyTorch modules that the ONNX exporter of PyTorch stores in the metadata of nodes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 NAME_SCOPES: Final = "pkg.torch.onnx.name_scopes"
-"""Metadata key of a node. The value is a list of texts as Python prints it: the last is the name of the node,
-and each one before it is the qualified name of a module, such as ``layer1.0.conv1``.
+"""Metadata key of a node. The value is a printed Python list: the qualified names of the modules that contain
+the node, such as ``layer1.0.conv1``, and then the name of the node.
 """
 _MOST: Final = 4096
-"""Longest text that is parsed, as the file is not trusted."""
+"""The longest text that is parsed, because files are not trusted."""
 _TEXT: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 
 

@@ -1,4 +1,4 @@
-"""One ONNX node, as import functions see it."""
+"""The view of an ONNX node that import functions get."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OnnxNode:
         key: Key,
         version: int,
         scope: Scope,
-        place: str,
+        location: str,
         inputs: Sequence[Value | None],
         attributes: dict[str, Attribute],
         regions: Regions,
@@ -42,7 +42,7 @@ class OnnxNode:
     ) -> None:
         self.domain, self.op_type, _ = key
         self.version = version
-        self._scope, self._place, self._inputs = scope, place, list(inputs)
+        self._scope, self._location, self._inputs = scope, location, list(inputs)
         self._attributes, self._outputs = attributes, len(proto.output)
         self._regions, self._inliner = regions, inliner
 
@@ -93,7 +93,7 @@ class OnnxNode:
         return self._scope.builder.const(array)
 
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+        """Append a node. Returns its Value, or a tuple of Values if the op has several outputs."""
         builder = self._scope.builder
         try:
             return builder(op, *inputs, regions=regions)
@@ -101,7 +101,7 @@ class OnnxNode:
             if regions or error.diagnostics[0].code != "unknown-rank":
                 raise
             facts = [builder.fact(value) for value in inputs]
-            return builder(op, *inputs, known=_types_of_unknown_rank(op, facts, self._place))
+            return builder(op, *inputs, known=_types_of_unknown_rank(op, facts, self._location))
 
     @property
     def builder(self) -> Builder:
@@ -119,12 +119,14 @@ class OnnxNode:
         return self._regions(attribute.proto.g, attribute.scope, name, receives)
 
     def inline(self, name: str) -> list[Value]:
-        """Inline a graph attribute, for a branch that is known to run; returns its outputs."""
+        """Inline a graph attribute, for a branch that is known to run. Returns its outputs."""
         attribute = self._graph(name)
         return self._inliner(attribute.proto.g, attribute.scope, name)
 
     def fail(self, message: str, hint: str = "") -> Exception:
-        """For ``raise i.fail("...")``: a fault of this source node. Reading continues with the next node."""
+        """The exception for ``raise i.fail("...")``: a fault of this node. Reading continues with the next
+        one.
+        """
         return Fault("import", f"{self.op_type}: {message}", hint)
 
     def _graph(self, name: str) -> Attribute:
@@ -136,12 +138,11 @@ class OnnxNode:
         return attribute
 
 
-def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> tuple[TensorType, ...]:
-    """The dtypes of the outputs, with unknown rank, inferred from guessed ranks and elements
-    of the inputs.
+def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], location: str) -> tuple[TensorType, ...]:
+    """Infer the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs.
 
-    If no guess is valid, the dtype of the first input: ops that need so much (resizing, padding) only move
-    elements.
+    If no guess is valid, the result is the dtype of the first input: ops for which all guesses fail, such as
+    resizing and padding, only move elements.
     """
     for guess in (_with_rank, _with_elements):
         for rank in GUESSED_RANKS:
@@ -149,9 +150,9 @@ def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], place: str) -> 
             guessed = [None if fact is None else guess(fact, rank, symbols) for fact in facts]
             try:
                 return tuple(
-                    TensorType(fact.dtype, None) for fact in infer_outputs(op, guessed, symbols, place)
+                    TensorType(fact.dtype, None) for fact in infer_outputs(op, guessed, symbols, location)
                 )
-            except (ModelError, AttributeError, LookupError, TypeError, ValueError):  # not at this rank
+            except (ModelError, AttributeError, LookupError, TypeError, ValueError):  # the rank is not valid
                 continue
     first = next((fact for fact in facts if fact is not None), None)
     if first is None:
@@ -167,7 +168,7 @@ def _with_rank(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
 
 
 def _with_elements(fact: Fact, rank: int, symbols: SymbolTable) -> Fact:
-    """``fact`` with a guessed shape and, if it may be a list of sizes, guessed elements."""
+    """``fact`` with a guessed shape and, if it can be a vector of sizes, guessed elements."""
     if not (fact.dtype.is_integer or fact.dtype.is_float) or fact.elements or (fact.type.rank or 0) > 1:
         return _with_rank(fact, rank, symbols)
     scalar = fact.type.rank == 0

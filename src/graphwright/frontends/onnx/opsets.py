@@ -1,4 +1,4 @@
-"""Selects the import function for an op: the newest version that is not above the opset of the model."""
+"""Opset versions, and the import function of an op for a version: the newest one up to this version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphwright.ir.plugin_ops import defined_at, is_plugin_op
 from graphwright.records import dataclass
 
 OLDEST, NEWEST = 1, 28
-"""Opsets of the default domain that are understood."""
+"""The supported opsets of the default domain."""
 
 
 def domain_of(name: str) -> str:
@@ -25,7 +25,7 @@ def domain_of(name: str) -> str:
 
 
 def opset_versions(imports: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Versions by domain. Raises :class:`Fault` for a domain imported twice or an unsupported version."""
+    """The version of each domain. Raises Fault for contradicting and for unsupported versions."""
     versions: dict[str, int] = {}
     for name, version in imports:
         domain = domain_of(name)
@@ -48,8 +48,8 @@ class Mappings:
 
     @classmethod
     def collect(cls) -> Mappings:
-        """Collect the ``onnx`` tables of all ops. Raises PluginError if a user's op claims an entry that is
-        already taken, ValueError if a built-in op does.
+        """Collect the ``onnx`` tables of all ops. Raises PluginError if two ops map the same ONNX op and one
+        of them is a user's, otherwise ValueError.
         """
         table: dict[tuple[str, str], dict[int, Import]] = {}
         claims: dict[tuple[str, str, int], type[Op]] = {}
@@ -63,7 +63,7 @@ class Mappings:
         return cls({key: sorted(found.items(), key=lambda item: item[0]) for key, found in table.items()})
 
     def versions(self, domain: str, op_type: str) -> list[int]:
-        """Versions with an import function."""
+        """The versions of an op that have an import function."""
         return [since for since, _ in self.table.get((domain, op_type), ())]
 
     def newest(self, domain: str) -> int | None:

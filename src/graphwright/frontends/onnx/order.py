@@ -1,4 +1,4 @@
-"""Topological order of nodes: ONNX requires it, but not every exporter complies."""
+"""Sorts nodes topologically. ONNX requires this order, but not every exporter complies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import onnx
 def in_order(
     nodes: Sequence[onnx.NodeProto], known: Container[str]
 ) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto], list[onnx.NodeProto]]:
-    """Sort ``nodes`` topologically, stable otherwise (Kahn, 1962). Returns the sorted nodes, nodes on a
-    cycle, and nodes that depend on one.
+    """Sort ``nodes`` topologically (Kahn, 1962), without other changes of their order. Returns the sorted
+    nodes, the nodes on cycles, and the nodes that depend on a cycle.
 
-    ``known``: names that need no producer among the nodes.
+    ``known``: names that no node has to produce.
     """
     producer = {n: index for index, node in enumerate(nodes) for n in node.output if n and n not in known}
     needs = [{producer[n] for n in reads(node) if n in producer} for node in nodes]
@@ -24,17 +24,15 @@ def in_order(
     for index, found in enumerate(needs):
         for source in found:
             readers[source].add(index)
-    ordered = _peel(needs, readers, set(range(len(nodes))))
+    ordered = _topological(needs, readers, set(range(len(nodes))))
     stuck = set(range(len(nodes))) - set(ordered)
-    dependents = set(_peel(readers, needs, stuck))
+    dependents = set(_topological(readers, needs, stuck))
     cycle = [node for i, node in enumerate(nodes) if i in stuck and i not in dependents]
     return [nodes[i] for i in ordered], cycle, [nodes[i] for i in sorted(dependents)]
 
 
-def _peel(needs: Sequence[set[int]], readers: Sequence[set[int]], among: set[int]) -> list[int]:
-    """Members of ``among`` in topological order, smallest index first; members on or after cycles are left
-    out.
-    """
+def _topological(needs: Sequence[set[int]], readers: Sequence[set[int]], among: set[int]) -> list[int]:
+    """The nodes ``among`` in topological order, smallest index first, except nodes on or after a cycle."""
     waiting = {index: len(needs[index] & among) for index in among}
     ready = [index for index, count in waiting.items() if not count]
     heapify(ready)
@@ -50,7 +48,7 @@ def _peel(needs: Sequence[set[int]], readers: Sequence[set[int]], among: set[int
 
 
 def reads(node: onnx.NodeProto) -> set[str]:
-    """Names that ``node`` reads, including those that its subgraphs capture."""
+    """The names that ``node`` reads, including the captures of its subgraphs."""
     names = set(node.input)
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -59,7 +57,7 @@ def reads(node: onnx.NodeProto) -> set[str]:
 
 
 def _free_names(graph: onnx.GraphProto) -> set[str]:
-    """Names that a subgraph reads and does not define."""
+    """The names that a subgraph reads but does not define."""
     names = {output.name for output in graph.output}
     defined = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
     for node in graph.node:

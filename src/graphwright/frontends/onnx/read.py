@@ -1,7 +1,4 @@
-"""Parses a model from a path, bytes, an open file or a ModelProto.
-
-The result is valid protobuf, but otherwise unchecked.
-"""
+"""Parses a model from a path, bytes, an open file or a ModelProto. The contents are checked later."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.frontends.onnx.tensors import Folder
+from graphwright.frontends.onnx.tensors import ModelFiles
 from graphwright.frontends.onnx.wire import cut_weights
 from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
@@ -26,14 +23,12 @@ MAX_FILE = 2**31 - 1
 Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto
 
 
-def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelProto, Folder]:
-    """The model, and the folder of its external data, to which ``external_data`` adds a second one. Raises
-    ModelError.
-    """
+def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelProto, ModelFiles]:
+    """The model and its files. ``external_data`` is a second folder with external data. Raises ModelError."""
     if isinstance(source, onnx.ModelProto):
-        return _checked(source, "the model", b""), Folder(None, also=external_data)
+        return _checked(source, "the model", b""), ModelFiles(None, also=external_data)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _from_bytes(bytes(source), "the model's bytes", Folder(None, also=external_data))
+        return _from_bytes(bytes(source), "the model's bytes", ModelFiles(None, also=external_data))
     if not isinstance(source, str | os.PathLike):
         return _from_file(source, external_data)
     if not os.fspath(source):
@@ -41,15 +36,15 @@ def read(source: Source, external_data: Path | None = None) -> tuple[onnx.ModelP
     return _from_path(Path(source), external_data)
 
 
-def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto, Folder]:
+def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto, ModelFiles]:
     shown = terminal(str(path))
     try:
         mode = path.stat().st_mode if path.exists() else 0
         if stat.S_ISFIFO(mode):
-            return _from_bytes(path.read_bytes(), shown, Folder(None, also=external_data))
+            return _from_bytes(path.read_bytes(), shown, ModelFiles(None, also=external_data))
         if not stat.S_ISREG(mode):
             raise _not_a_file(path, shown, is_there=bool(mode))
-        folder = Folder(path.parent, also=external_data, model=path)
+        folder = ModelFiles(path.parent, also=external_data, model=path)
         folder.note(path)
         with path.open("rb") as file:
             return _parsed(_mapped(file), shown, folder)
@@ -66,7 +61,7 @@ def _not_a_file(path: Path, shown: str, is_there: bool) -> ModelError:
     return ModelError(Diagnostic("file", "there is no such file", shown, "check the path"))
 
 
-def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelProto, Folder]:
+def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelProto, ModelFiles]:
     """Read from an open binary file. Its name locates external data, as in ``onnx.load``."""
     if not hasattr(file, "read"):
         message = f"a model cannot be read from {type(file).__name__}"
@@ -78,13 +73,13 @@ def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelPr
     data = file.read()
     if not isinstance(data, bytes):
         raise ModelError(Diagnostic("source", "the file is open as text", shown, 'open it with "rb"'))
-    folder = Folder(None if path is None else path.parent, also=external_data, model=path)
+    folder = ModelFiles(None if path is None else path.parent, also=external_data, model=path)
     if path is not None:
         folder.note(path)
     return _from_bytes(data, shown, folder)
 
 
-def _from_bytes(data: bytes, shown: str, folder: Folder) -> tuple[onnx.ModelProto, Folder]:
+def _from_bytes(data: bytes, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
     return _parsed(memoryview(data), shown, folder)
 
 
@@ -95,7 +90,7 @@ def _mapped(file: BinaryIO) -> memoryview:
     return memoryview(MappedFile(file.fileno()))
 
 
-def _parsed(data: memoryview, shown: str, folder: Folder) -> tuple[onnx.ModelProto, Folder]:
+def _parsed(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
     head = bytes(data[:HEAD])
     if len(data) > MAX_FILE:
         hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
@@ -120,9 +115,7 @@ def _checked(model: onnx.ModelProto, shown: str, head: bytes, size: int = 1) -> 
 
 
 def _not_onnx(head: bytes, size: int, shown: str, reason: str, hint: str) -> ModelError:
-    """An error that names the kind of file that begins with ``head``, if it is known and not ONNX; else with
-    ``reason``.
-    """
+    """An error that tells what kind of file begins with ``head``, or ``reason`` if that is not known."""
     kind = kind_of(head, size)
     if kind is not None and kind is not ONNX:
         return ModelError(

@@ -1,4 +1,4 @@
-"""Names that are visible in a graph while it is read, and how regions capture outer values."""
+"""The names that are visible in a graph while it is read, and the capture of outer values by regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from graphwright.frontends.onnx.faults import Fault, Poisoned
-from graphwright.frontends.onnx.tensors import Folder, sparse_to_array, to_array
+from graphwright.frontends.onnx.tensors import ModelFiles, sparse_to_array, to_array
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import constant_of
 from graphwright.ir.graph import Value
@@ -21,7 +21,7 @@ Initializer = onnx.TensorProto | onnx.SparseTensorProto | np.ndarray
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute and the scope that defines it, whose names a graph in it may use."""
+    """An attribute and its scope: if the attribute is a graph, it can use the names of the scope."""
 
     proto: onnx.AttributeProto
     scope: Scope
@@ -33,13 +33,13 @@ class Frame:
 
     opsets: Mapping[str, int]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    """Attributes of the call, for attributes by reference."""
+    """Attributes of the call, to which attributes in the body can refer."""
     calls: tuple[tuple[str, str, str], ...] = ()
-    """Functions being inlined, outermost first."""
+    """The functions that are being inlined, outermost first."""
     trail: str = ""
-    """Prefix for names inside the call."""
+    """Prefix of names inside the call."""
     source: str = ""
-    """The source node of everything in this frame, if the body comes from the specification."""
+    """The source node of all nodes in this frame, if the body is that of the specification."""
 
 
 class Poison:
@@ -50,14 +50,13 @@ POISON = Poison()
 
 
 class Scope:
-    """Names visible at one level: a graph, a subgraph, or a function body.
+    """The names of a graph, a subgraph, or a function body.
 
-    ``values`` maps a name to its value, to None (a function input that the call omits), or to
-    poison.
+    ``values`` maps a name to its value, to None (a function input that the call omits), or to poison.
     """
 
     def __init__(
-        self, builder: Builder, frame: Frame, folder: Folder, outer: Scope | None = None, depth: int = 0
+        self, builder: Builder, frame: Frame, folder: ModelFiles, outer: Scope | None = None, depth: int = 0
     ) -> None:
         if depth > MAX_DEPTH:
             raise Fault(
@@ -69,7 +68,7 @@ class Scope:
         self.values: dict[str, Value | Poison | None] = {}
         self.initializers: dict[str, Initializer] = {}
         self.captured: dict[Value, Value] = {}
-        """Outer values that this region reads, and the region inputs that stand for them."""
+        """The outer values that this region captures, and their region inputs."""
 
     def lookup(self, name: str) -> Value | None:
         """The value called ``name``. Raises Fault if there is none, Poisoned if it failed before."""
@@ -79,13 +78,15 @@ class Scope:
         return found
 
     def bind(self, name: str, value: Value | Poison | None) -> None:
-        """Define ``name`` as ``value``. Raises Fault if the name is taken."""
+        """Define ``name`` as ``value``. Raises Fault if the name is already defined."""
         if name in self.values or name in self.initializers:
             raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a unique name")
         self.values[name] = value
 
     def known(self, value: Value) -> Array | None:
-        """The elements of ``value`` if they are known: a constant, or numbers computed from static sizes."""
+        """The elements of ``value`` if they are known: it is a constant, or was computed from static
+        sizes.
+        """
         fact = self.builder.fact(value)
         if fact is None or fact.data is not None or fact.elements is None or fact.type.shape is None:
             return None if fact is None else fact.data

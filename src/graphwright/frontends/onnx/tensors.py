@@ -1,4 +1,4 @@
-"""ONNX tensors as NumPy arrays, with every size checked. External data is memory-mapped, not copied."""
+"""Converts ONNX tensors to NumPy arrays, and checks all sizes. External data is memory-mapped, not copied."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from graphwright.support.file_kinds import FileId, file_id
 MAX_RANK = 64
 """NumPy's limit."""
 MAX_DENSE_BYTES = 2**30
-"""The largest dense form of a sparse tensor: a few bytes could request any amount of memory."""
+"""The largest dense form of a sparse tensor, as a few bytes could request any amount of memory."""
 _LARGE = 1 << 16
-"""From this many bytes on, unaligned elements are not copied: they are read once, by packing."""
+"""Bytes from which on unaligned elements are not copied, because they are only read once, by packing."""
 
 P = onnx.TensorProto
 _DTYPES: dict[int, DType] = {
@@ -46,7 +46,7 @@ _WIDE_FIELDS: dict[str, tuple[str, str]] = {
     "c128": ("double_data", "<f8"), "i64": ("int64_data", "<i8"), "u64": ("uint64_data", "<u8"),
     "u32": ("uint64_data", "<u4"), "i32": ("int32_data", "<i4"),
 }  # fmt: skip
-"""Field and stored type of values, for dtypes whose values are not in ``int32_data``."""
+"""The field and stored type of dtypes whose values are not in ``int32_data``."""
 
 
 def dtype_from_onnx(number: int) -> DType:
@@ -66,22 +66,23 @@ def onnx_number(dtype: DType) -> int:
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Where the external data of a model lies. ``path`` is None if the model was given as bytes."""
+class ModelFiles:
+    """The files of a model, and access to its external data."""
 
     path: Path | None
+    """The folder of the model; None if the model was given as bytes."""
     weights: Mapping[str, memoryview] = field(default_factory=dict)
-    """Raw data of initializers that was cut out before parsing."""
+    """Raw data of initializers that was removed from the model before parsing."""
     also: Path | None = None
-    """A second folder that the user allows; searched if the model's folder lacks a file."""
+    """A second folder that the user allows. It is searched for files that the first folder lacks."""
     model: Path | None = None
     """The file of the model."""
     files: set[FileId] = field(default_factory=set)
     """The files that were read."""
     mappings: dict[Path, MappedFile] = field(default_factory=dict)
 
-    def holding(self, weights: Mapping[str, memoryview]) -> Folder:
-        """A copy with raw data that was cut out before parsing."""
+    def holding(self, weights: Mapping[str, memoryview]) -> ModelFiles:
+        """A copy with raw data that was removed before parsing."""
         return replace(self, weights=weights)
 
     def note(self, file: Path) -> None:
@@ -95,16 +96,16 @@ class Folder:
         return self.mappings[file]
 
     def raw_data(self, tensor: onnx.TensorProto) -> bytes | memoryview:
-        """The raw data of ``tensor``, parsed or cut out."""
+        """The raw data of ``tensor``, whether it was parsed or removed before parsing."""
         data: bytes = tensor.raw_data
         return data or self.weights.get(tensor.name, data)
 
     def open(self, location: str) -> Path:
-        """The regular file at ``location`` in one of the allowed folders. Raises Fault.
+        """The regular file at ``location`` in an allowed folder. Raises Fault.
 
-        Allowed are the folder of the model and, if the model is reached through a link, that of its target,
-        as in ONNX Runtime: in the Hugging Face cache, links in ``snapshots`` point to ``blobs``. Neither
-        paths nor links may lead elsewhere, unless the user allows it.
+        The folder of the model is allowed and, if the path of the model is a link, the folder of its target,
+        as in ONNX Runtime: in the Hugging Face cache, links in ``snapshots`` point to ``blobs``. Paths and
+        links must not lead to other folders, except the one that the user allows.
         """
         shown = terminal(repr(location))
         if self.path is None and self.also is None:
@@ -125,19 +126,21 @@ class Folder:
         return real
 
     def _found(self, location: str) -> Path:
-        """The file at ``location`` with links resolved. Raises Fault if it must not be read, and OSError."""
+        """The file at ``location`` with links resolved. Raises OSError, or Fault if the file is not
+        allowed.
+        """
         roots = [] if self.also is None else [self.also.resolve(strict=True)]
         if self.path is not None and not _leads_out(location):
             roots.append(self.path.resolve(strict=True))
             roots += [] if self.model is None else [self.model.resolve(strict=True).parent]
         if not roots:
             raise _refused(location)
-        places = [folder / location for folder in (self.path, self.also) if folder is not None]
-        found = [place.resolve(strict=True) for place in places if place.exists()]
+        paths = [folder / location for folder in (self.path, self.also) if folder is not None]
+        found = [path.resolve(strict=True) for path in paths if path.exists()]
         allowed = [real for real in found if any(map(real.is_relative_to, roots))]
         if found and not allowed:
             raise _refused(location, f": it is {terminal(str(found[0]))}")
-        return allowed[0] if allowed else places[0].resolve(strict=True)
+        return allowed[0] if allowed else paths[0].resolve(strict=True)
 
 
 def _refused(location: str, why: str = "") -> Fault:
@@ -146,14 +149,14 @@ def _refused(location: str, why: str = "") -> Fault:
 
 
 def _leads_out(location: str) -> bool:
-    """Whether ``location`` could lead out of its folder, on any operating system."""
+    """Whether ``location`` could be outside its folder on any operating system."""
     pure = PurePosixPath(location)
     absolute = pure.is_absolute() or PureWindowsPath(location).is_absolute()
     return absolute or ".." in pure.parts or "\\" in location
 
 
-def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:
-    """The elements of ``tensor``. Raises :class:`Fault` if its parts contradict each other."""
+def to_array(tensor: onnx.TensorProto, folder: ModelFiles) -> Array:
+    """The elements of ``tensor``. Raises Fault if its fields are inconsistent."""
     dtype, shape = dtype_from_onnx(tensor.data_type), _shape(tensor.dims)
     if tensor.HasField("segment"):
         raise Fault("tensor", "segmented tensors are not supported", "save the model with whole tensors")
@@ -175,8 +178,8 @@ def to_array(tensor: onnx.TensorProto, folder: Folder) -> Array:
         raise Fault("tensor", f"{list(shape)} is not a valid shape: {error}") from error
 
 
-def sparse_to_array(sparse: onnx.SparseTensorProto, folder: Folder) -> Array:
-    """A sparse tensor (COO, linear or per-axis indices) as a dense array."""
+def sparse_to_array(sparse: onnx.SparseTensorProto, folder: ModelFiles) -> Array:
+    """A sparse tensor (COO with linear or per-axis indices) as a dense array."""
     values, indices, shape = (
         to_array(sparse.values, folder),
         to_array(sparse.indices, folder),
@@ -223,7 +226,7 @@ def _byte_count(dtype: DType, count: int) -> int:
 
 
 def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
-    """Elements from packed little-endian bytes. Types below 8 bits take one byte per element from here on."""
+    """Elements from little-endian bytes. Elements of types below 8 bits are unpacked to one byte each."""
     if dtype is STRING:
         raise Fault("tensor", "a string tensor cannot hold raw data")
     if data.size != _byte_count(dtype, count):
@@ -265,9 +268,9 @@ def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
     return codes.astype(f"<u{dtype.bytes}").view(dtype.numpy)
 
 
-def mapped_contents(tensors: Iterable[onnx.TensorProto], folder: Folder) -> list[memoryview]:
-    """The bytes of large tensors that lie in files, which :func:`to_array` will read. Faulty tensors are left
-    for it to report.
+def mapped_contents(tensors: Iterable[onnx.TensorProto], folder: ModelFiles) -> list[memoryview]:
+    """The bytes of large tensors in files, which :func:`to_array` will read later. Faulty tensors are
+    skipped, as :func:`to_array` reports them.
     """
     contents = list(folder.weights.values())
     for tensor in tensors:
@@ -279,11 +282,11 @@ def mapped_contents(tensors: Iterable[onnx.TensorProto], folder: Folder) -> list
     return contents
 
 
-def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder) -> Array:
+def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: ModelFiles) -> Array:
     return _from_bytes(_external_bytes(tensor, dtype, count, folder), dtype, count)
 
 
-def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, folder: Folder) -> Array:
+def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, folder: ModelFiles) -> Array:
     entries = {text(entry.key): text(entry.value) for entry in tensor.external_data}
     if "location" not in entries:
         raise Fault("external-data", "an external tensor has no location")

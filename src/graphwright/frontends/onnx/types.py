@@ -1,4 +1,4 @@
-"""Conversion between ONNX types and graphwright types, and checks of operands against op schemas."""
+"""Converts between ONNX types and graphwright types, and checks operands against op schemas."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from graphwright.ir.types import DType, TensorType, map_of, optional_of, sequenc
 from graphwright.records import dataclass
 
 Binding = int | str | None
-"""A number, a name to share, or None for the size of the model."""
+"""A size that the caller gives: a number, the name of a symbol, or None for the size of the model."""
 
 
 _UNKNOWN = frozenset(
     ("", "?", "*", "-1", "none", "null", "nan", "any", "unk", "unknown", "dynamic", "undefined")
 )
-"""Names that exporters give to all unknown sizes: two sizes with such a name need not be equal."""
+"""Names that exporters use for any unknown size. Two sizes with such a name can differ."""
 
 
 class Dims:
-    """The symbols of one model: dims of one name share a symbol, dims without a usable name
-    get a fresh one.
+    """The symbols of a model. Dims with the same name share a symbol; each dim without a usable name gets a
+    new one.
     """
 
     def __init__(self, symbols: SymbolTable) -> None:
@@ -54,7 +54,7 @@ class Dims:
 
 
 def usable_name(dim: onnx.TensorShapeProto.Dimension) -> str:
-    """The name by which a dimension is shared; empty if it has none, or one that means unknown."""
+    """The name of a dimension; empty if it has none, or if the name only means unknown."""
     name = text(dim.dim_param) if dim.WhichOneof("value") == "dim_param" else ""
     return "" if name.strip().casefold() in _UNKNOWN else name
 
@@ -147,9 +147,7 @@ def type_proto(type: TensorType) -> onnx.TypeProto:
 
 @cache
 def type_text(dtype: DType) -> str:
-    """The type name of the ONNX specification: ``tensor(float)``, ``seq(tensor(float))``, ``map(int64,
-    float)``.
-    """
+    """The name of a type in the ONNX specification, such as ``tensor(float)`` and ``seq(tensor(float))``."""
     if dtype.element is not None and dtype.key is not None:
         return f"map({_TEXT[dtype.key.name]}, {_TEXT[dtype.element.name]})"
     if dtype.element is not None:
@@ -167,8 +165,8 @@ _TEXT: Mapping[str, str] = {
 
 
 def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
-    """Raise Fault for a wrong number of operands, missing ones, and dtypes that violate the type constraints
-    of the op.
+    """Raise Fault for a wrong number of operands, missing operands, and dtypes that violate the type
+    constraints of the op.
     """
     rules = _operand_rules(schema)
     call, least, most = rules.call, rules.least, rules.most
@@ -193,14 +191,14 @@ def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.Op
 
 @dataclass(frozen=True)
 class _Formal:
-    """The declaration of one operand in a schema. ``allowed`` are type names."""
+    """The declaration of an operand in a schema. ``allowed``: the names of its types."""
 
     name: str
     parameter: str
     allowed: frozenset[str]
     is_single: bool
     is_shared: bool
-    """Whether all operands with its type parameter have one type."""
+    """Whether all operands with the same type parameter must have the same type."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +212,7 @@ class _OperandRules:
 
 @cache
 def _operand_rules(schema: defs.OpSchema) -> _OperandRules:
-    """The operand declarations of ``schema``. Cached, as onnx creates all lists anew at each access."""
+    """The operand declarations of ``schema``. Cached, because onnx creates new lists at each access."""
     allowed = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
     formals = tuple(
         _Formal(

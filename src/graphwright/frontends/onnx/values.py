@@ -1,6 +1,4 @@
-"""Values that ONNX stores in files of their own, such as its test data: tensors, sequences, optionals and
-maps.
-"""
+"""Reads files with one ONNX value, such as test data: a tensor, sequence, optional or map."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.frontends.onnx.faults import Fault
-from graphwright.frontends.onnx.tensors import Folder, to_array
+from graphwright.frontends.onnx.tensors import ModelFiles, to_array
 from graphwright.ir.names import terminal
 from graphwright.ir.types import STRING, DType
 
@@ -20,14 +18,12 @@ _MESSAGES: dict[str, type[Any]] = {
     "optional": onnx.OptionalProto,
     "map": onnx.MapProto,
 }
-"""Message by dtype kind; all others are tensors."""
+"""The message type of each dtype kind; other kinds are tensors."""
 
 
 def read_value(data: bytes, dtype: DType, where: str) -> Any:
-    """The value of type ``dtype`` in ``data``: an array, a list, a dict, or None for an empty
-    optional.
-
-    Raises FeedError that names ``where``.
+    """The value of type ``dtype`` in ``data``: an array, a list, a dict, or None for an empty optional.
+    Raises FeedError with the location ``where``.
     """
     proto = _MESSAGES.get(dtype.kind, onnx.TensorProto)()
     try:
@@ -42,10 +38,10 @@ def read_value(data: bytes, dtype: DType, where: str) -> Any:
 
 def _value(proto: Any, dtype: DType) -> Any:
     if dtype.element is None:
-        return to_array(proto, Folder(None))
+        return to_array(proto, ModelFiles(None))
     if dtype.key is not None:
         keys = proto.string_keys if dtype.key == STRING else proto.keys
-        values = (to_array(tensor, Folder(None)) for tensor in proto.values.tensor_values)
+        values = (to_array(tensor, ModelFiles(None)) for tensor in proto.values.tensor_values)
         held = (array.item() for array in values)
         return {_key(key): value for key, value in zip(keys, held, strict=True)}
     kind = dtype.element.kind if dtype.element.kind in _MESSAGES else "tensor"

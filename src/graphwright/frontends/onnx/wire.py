@@ -1,9 +1,8 @@
-"""Keeps large weights out of the protobuf parser: they stay in the file, and the parser gets the model
-without them.
+"""Removes large weights from a model before the protobuf parser reads it, so that they are not copied.
 
-Works on the wire format (protobuf.dev/programming-guides/encoding): raw data of initializers of the main
-graph is cut out, and everything else is passed on unchanged. Unexpected input is passed on whole, so that the
-parser reports the error.
+This works on the wire format (protobuf.dev/programming-guides/encoding): it removes the raw data of
+initializers of the main graph, and keeps all other bytes. A model in an unexpected format is not changed, so
+that the parser reports the error.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 LARGE: Final = 1 << 16
-"""From this many bytes on, raw data stays in the file."""
+"""Bytes from which on raw data is removed."""
 _GRAPH, _INITIALIZER, _NAME, _RAW_DATA = 7, 5, 8, 9
 """Field numbers of ModelProto, GraphProto and TensorProto (twice) in onnx.proto."""
 _BYTES: Final = 2
@@ -21,8 +20,8 @@ _FIXED: Final = {1: 8, 5: 4}
 """Number of bytes of the wire types with fixed size."""
 
 
-class _Odd(Exception):
-    """The bytes are not as expected."""
+class _Unexpected(Exception):
+    """The bytes do not have the expected format."""
 
 
 class _Field(NamedTuple):
@@ -36,11 +35,11 @@ class _Field(NamedTuple):
 
 
 def cut_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memoryview]]:
-    """The model with the raw data of large initializers emptied, and that data by name."""
+    """The model with empty raw data in large initializers, and the removed data by name."""
     weights: dict[str, memoryview] = {}
     try:
         return _model(data, weights), weights
-    except (_Odd, IndexError, UnicodeDecodeError):
+    except (_Unexpected, IndexError, UnicodeDecodeError):
         return data, {}
 
 
@@ -48,7 +47,7 @@ def _model(data: memoryview, weights: dict[str, memoryview]) -> bytes:
     fields = list(_fields(data, 0, len(data)))
     graphs = [field for field in fields if field.number == _GRAPH]
     if len(graphs) != 1 or graphs[0].wire != _BYTES:  # protobuf would merge several
-        raise _Odd
+        raise _Unexpected
     return b"".join(
         _message(_GRAPH, _graph(data, field, weights))
         if field is graphs[0]
@@ -58,7 +57,7 @@ def _model(data: memoryview, weights: dict[str, memoryview]) -> bytes:
 
 
 def _graph(data: memoryview, graph: _Field, weights: dict[str, memoryview]) -> bytes:
-    """The payload of the graph. Unchanged fields in a row are passed on in one piece."""
+    """The payload of the graph. Consecutive unchanged fields are copied together."""
     pieces: list[bytes | memoryview] = []
     done = graph.payload
     for field in _fields(data, graph.payload, graph.end):
@@ -74,7 +73,7 @@ def _graph(data: memoryview, graph: _Field, weights: dict[str, memoryview]) -> b
 def _tensor(data: memoryview, tensor: _Field, weights: dict[str, memoryview]) -> bytes | None:
     """The payload of an initializer without its raw data; None if it has no large raw data."""
     if tensor.wire != _BYTES:
-        raise _Odd
+        raise _Unexpected
     fields = list(_fields(data, tensor.payload, tensor.end))
     raw = [field for field in fields if field.number == _RAW_DATA]
     names = [field for field in fields if field.number == _NAME]
@@ -84,7 +83,7 @@ def _tensor(data: memoryview, tensor: _Field, weights: dict[str, memoryview]) ->
     if raw[0].end - raw[0].payload < LARGE:
         return None
     if name in weights:
-        raise _Odd
+        raise _Unexpected
     weights[name] = data[raw[0].payload : raw[0].end]
     return b"".join(
         _message(_RAW_DATA, b"") if field is raw[0] else data[field.start : field.end] for field in fields
@@ -103,9 +102,9 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[_Field]:
         elif wire == 0:
             stop = _varint(data, at)[1]
         else:
-            raise _Odd
+            raise _Unexpected
         if stop > end:
-            raise _Odd
+            raise _Unexpected
         yield _Field(tag >> 3, wire, start, payload, stop)
         start = stop
 
@@ -120,7 +119,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-    raise _Odd
+    raise _Unexpected
 
 
 def _message(number: int, payload: bytes) -> bytes:

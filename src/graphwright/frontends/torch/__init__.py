@@ -1,5 +1,5 @@
-"""The PyTorch frontend: graphs of ATen operators, read straight into the IR.
+"""The PyTorch frontend: reads graphs of ATen operators into modules.
 
-Each operator's import function stands in the op's own file (``Op.aten``). What has none is taken apart by
-PyTorch's own decompositions, or stays with PyTorch.
+The import function of an operator is in the file of the op that it becomes (``Op.aten``). Other operators are
+decomposed by PyTorch into simpler ones; an operator that cannot be decomposed runs in PyTorch.
 """

@@ -1,4 +1,4 @@
-"""Inputs of an exported program that are one tensor under several names."""
+"""Removes inputs of exported programs that are the same tensor as another input."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from torch.export.graph_signature import ExportGraphSignature
 
 
 def without_aliases(program: ExportedProgram) -> ExportedProgram:
-    """``program``, in which each tensor that it holds is one input: a cache may be a buffer under one name,
-    and a constant that is written to under another, which PyTorch's decompositions refuse.
+    """``program`` with one input for each of its parameters, buffers and constants.
+
+    A cache can be a buffer and also a constant that the program writes to; PyTorch's decompositions reject
+    such programs.
     """
     if not list(_aliases(program, program.graph)):
         return program
     module = copy.deepcopy(program.graph_module)
-    gone = set()
+    removed = set()
     for node, first in _aliases(program, module.graph):
         node.replace_all_uses_with(first)
         module.graph.erase_node(node)
-        gone.add(node.name)
+        removed.add(node.name)
     module.recompile()
     signature = program.graph_signature
-    kept = [spec for spec in signature.input_specs if spec.arg.name not in gone]
+    kept = [spec for spec in signature.input_specs if spec.arg.name not in removed]
     return program._update(
         module,
         ExportGraphSignature(input_specs=kept, output_specs=signature.output_specs),
@@ -36,7 +38,7 @@ def without_aliases(program: ExportedProgram) -> ExportedProgram:
 
 
 def _aliases(program: ExportedProgram, graph: fx.Graph) -> Iterator[tuple[fx.Node, fx.Node]]:
-    """Inputs that are the tensor of an earlier one, with that."""
+    """The inputs that are the same tensor as an earlier input, each with the earlier one."""
     firsts: dict[Any, fx.Node] = {}
     placeholders = graph.find_nodes(op="placeholder")
     for node, spec in zip(list(placeholders), program.graph_signature.input_specs, strict=True):

@@ -1,4 +1,4 @@
-"""One call of an operator of PyTorch's as its op's import function sees it."""
+"""The view of a call of a PyTorch operator that import functions get."""
 
 from __future__ import annotations
 
@@ -24,22 +24,26 @@ from graphwright.ir.types import I64, DType, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.range import scalar_of
 
-WITHOUT_MEANING = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking"})
-"""Arguments that say where a result lies and not what it is: the types of results are checked for that."""
+MEMORY_ARGUMENTS = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking"})
+"""Arguments about the memory of results. Import functions can ignore them, as the types of results are
+checked.
+"""
 
 Inline = Callable[[fx.GraphModule, Sequence[Any], Builder], Sequence[Any]]
-"""Adds a graph of these arguments where the builder stands: its results."""
+"""Inlines a graph, applied to the arguments, at the position of the builder. Returns its results."""
 
 
 class Call:
-    """An :class:`~graphwright.ir.importer.AtenImporter`. It notes which arguments are read: an operator that
-    leaves one unread that differs from its default is not what the import function makes of it.
+    """An :class:`~graphwright.ir.importer.AtenImporter`.
+
+    It records which arguments the import function reads. If an argument differs from its default and was not
+    read, the import function does not support the call.
     """
 
     def __init__(
         self, node: fx.Node, resolve: Callable[[Any], Any], builder: Builder, inline: Inline
     ) -> None:
-        """``resolve`` gives values, dims and dtypes for the arguments of ``node``."""
+        """``resolve`` converts arguments of ``node`` to values, dims and dtypes."""
         self.op_type = str(node.target)
         self._node, self._builder, self._inline = node, builder, inline
         self._arguments = parameters_of(node.target)
@@ -50,12 +54,12 @@ class Call:
 
     @property
     def builder(self) -> Builder:
-        """At the end of the graph that is being read."""
+        """A builder at the end of the graph that is being read."""
         return self._builder
 
     @property
     def results(self) -> list[TensorType]:
-        """The types of its results, as PyTorch infers them."""
+        """The types of the results, as PyTorch infers them."""
         made = self._node.meta["val"]
         every = made if isinstance(made, tuple | list) else (made,)
         return [type_from(each) for each in every if isinstance(each, torch.Tensor)]
@@ -66,7 +70,7 @@ class Call:
         return any(user.args[1] == index and user.users for user in picks)
 
     def owns_memory(self, index: int) -> bool:
-        """Whether the elements of an argument are all of its memory, in the order of its axes."""
+        """Whether an argument is contiguous and the only tensor in its storage."""
         given = self._nodes[self._arguments[index].name]
         fake = given.meta["val"] if isinstance(given, fx.Node) else torch.tensor(given)
         return bool(fake.is_contiguous() and fake.untyped_storage().nbytes() == fake.nbytes)
@@ -89,42 +93,44 @@ class Call:
         return [self.optional(k) for k, name in enumerate(names) if isinstance(self._given.get(name), Value)]
 
     def ignore(self, *names: str) -> None:
-        """Note that these arguments, of those that there are, do not change the results."""
+        """Declare that these arguments do not change the results."""
         self._read.update(names)
 
     def listed(self, index: int) -> list[Value | None]:
-        """The tensors of an argument that is a list of them."""
+        """The tensors of an argument that is a list of tensors."""
         given = self._argument(index)
         return [None if each is None else self._value(each) for each in given or ()]
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An argument as int, float, bool, str, dim, DType, or a tuple of these; its default, or ``default``,
-        where it is not given.
+        """An argument as int, float, bool, str, dim, DType, or a tuple of these. If it is not given: its
+        default in the schema, or ``default``.
         """
         self._read.add(name)
         given = self._given.get(name, self._default(name))
         return default if given is None else size(given)
 
     def number(self, name: str) -> Any:
-        """An argument that is a number; where sizes or elements decide it, a scalar."""
+        """An argument that is a number. If it depends on sizes or elements, the result is a scalar tensor."""
         self._read.add(name)
         given = scalar(self._given.get(name, self._default(name)))
         return scalar_of(self._builder, given) if isinstance(given, Expr) else given
 
     def operands(self, name: str) -> list[Any]:
-        """An argument that is a list of tensors, numbers and dims; what elements decide are tensors."""
+        """An argument that is a list of tensors, numbers and dims. Data-dependent numbers are scalar
+        tensors.
+        """
         self._read.add(name)
         return list(map(scalar, self._given.get(name) or ()))
 
     def required_attr(self, name: str) -> Any:
-        """An argument that is not None."""
+        """An argument. Raises Unsupported if it is None."""
         given = self.attr(name)
         if given is None:
             raise self.fail(f"{name} is None")
         return given
 
     def promoted(self, *positions: int, floats: bool = False) -> tuple[Value, ...]:
-        """Arguments, tensors or numbers, in the one dtype that PyTorch computes them in."""
+        """Arguments converted to their common dtype by PyTorch's type promotion."""
         nodes = [self._nodes[self._arguments[k].name] for k in positions]
         fakes = [node.meta["val"] if isinstance(node, fx.Node) else node for node in nodes]
         kind = PROMOTION.INT_TO_FLOAT if floats else PROMOTION.DEFAULT
@@ -133,7 +139,7 @@ class Call:
         return tuple(self._as(self._argument(k), made) for k in positions)
 
     def result(self, value: Value) -> Value:
-        """``value`` in the dtype of the first result."""
+        """``value`` converted to the dtype of the first result."""
         return self._cast(value, self.results[0].dtype)
 
     def constant(self, index: int) -> Array | None:
@@ -147,15 +153,15 @@ class Call:
         return self._builder.const(array)
 
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node; returns its Value, or a tuple of Values when the op has several outputs."""
+        """Append a node. Returns its Value, or a tuple of Values if the op has several outputs."""
         return self._builder(op, *inputs, regions=regions)
 
     def inline(self, name: str, arguments: Sequence[Any], at: Builder | None = None) -> list[Any]:
-        """An argument that is a graph added in place, or where ``at`` stands: its results."""
+        """Inline an argument that is a graph, at the end of the graph or at ``at``. Returns its results."""
         return list(self._inline(self.required_attr(name), arguments, at or self._builder))
 
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
-        """An argument that is a graph as a region, which needs no other outer values."""
+        """An argument that is a graph, as a region. It captures no outer values."""
         graph = Graph(name)
         inputs = [graph.add_input(type, f"input_{k}") for k, type in enumerate(receives)]
         at = Builder(self._builder.module, graph, sources=self._builder.sources)
@@ -163,15 +169,17 @@ class Call:
         return graph, []
 
     def fail(self, message: str, hint: str = "") -> Exception:
-        """``raise i.fail("...")``: the operator runs in PyTorch."""
+        """The exception for ``raise i.fail("...")``: the call is not supported, and the operator runs in
+        PyTorch.
+        """
         return Unsupported(message)
 
     def unread(self) -> Mapping[str, Any]:
-        """Arguments that differ from their defaults, and that no one asked for."""
+        """The arguments that differ from their defaults and were not read."""
         return {
             name: given
             for name, given in self._given.items()
-            if name not in self._read | WITHOUT_MEANING and not _equal(given, self._default(name))
+            if name not in self._read | MEMORY_ARGUMENTS and not _equal(given, self._default(name))
         }
 
     def _argument(self, index: int) -> Any:
@@ -186,7 +194,7 @@ class Call:
         return tuple(known.default_value) if isinstance(known.default_value, list) else known.default_value
 
     def _value(self, given: Any) -> Value:
-        """A tensor as it is; a number as a scalar of the dtype that PyTorch gives it."""
+        """A tensor; a number becomes a scalar tensor of the dtype that PyTorch gives it."""
         given = scalar(given)
         if isinstance(given, Value):
             return given

@@ -1,4 +1,4 @@
-"""Which op stands for an operator of PyTorch's."""
+"""Finds the import function of a PyTorch operator."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from graphwright.ir.op import AtenImport, registered_ops
 
 @cache
 def import_functions() -> Mapping[str, AtenImport]:
-    """By operator, ``"add.Tensor"`` or ``"relu"``, whose overload is the default one."""
+    """All import functions by operator: ``"add.Tensor"``, or ``"relu"`` for a default overload."""
     ops.load()
     return {name: convert for cls in registered_ops().values() for name, convert in cls.aten.items()}
 
 
 def import_function(target: Any) -> AtenImport | None:
-    """The import function of the operator that a node calls; None where there is none."""
+    """The import function of the operator ``target``; None if there is none."""
     if isinstance(target, torch_ops.HigherOrderOperator):
         return import_functions().get(f"higher_order.{target!s}")
     if not isinstance(target, torch_ops.OpOverload) or target.namespace not in ("aten", "prims"):

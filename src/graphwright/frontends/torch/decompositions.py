@@ -1,4 +1,4 @@
-"""What PyTorch takes apart before graphwright reads a graph, and what it takes apart when that fails."""
+"""Decompositions of PyTorch operators: before a graph is read, and of a call that has no import function."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from graphwright.frontends.torch.catalogue import import_function
 from graphwright.frontends.torch.compositions import COMPOSITIONS
 
 _REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
-"""How decompositions refuse arguments that they do not take."""
+"""The exceptions of decompositions that do not support their arguments."""
 
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions to its core operators, but of those that have an op or a composition here."""
+    """PyTorch's decompositions to core ATen operators, except of operators with an import function or a
+    composition.
+    """
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     return {op: body for op, body in table.items() if import_function(op) is None and op not in COMPOSITIONS}
 
 
 @cache
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
-    """As :func:`decompositions`, for programs of ``torch.export``: these keep operators that AOTAutograd has
-    taken apart before.
+    """As :func:`decompositions`, for programs of ``torch.export``. These contain operators that AOTAutograd
+    decomposes earlier.
     """
     table: dict[Any, Callable[..., Any]] = default_decompositions().materialize()
     kept = {op: body for op, body in table.items() if import_function(op) is None and op not in COMPOSITIONS}
@@ -37,13 +39,13 @@ def export_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 class Decomposer:
-    """Takes calls apart: equal ones, as those of equal layers, once."""
+    """Decomposes calls, and caches the results for equal calls, such as those in equal layers."""
 
     def __init__(self) -> None:
         self._known: dict[str, fx.GraphModule | None] = {}
 
     def __call__(self, node: fx.Node) -> fx.GraphModule | None:
-        """As :func:`decomposed`."""
+        """The cached result of :func:`decomposed`."""
         kind = _kind(node)
         if kind not in self._known:
             self._known[kind] = decomposed(node)
@@ -51,23 +53,23 @@ class Decomposer:
 
 
 def _kind(node: fx.Node) -> str:
-    """What a call has in common with those that are taken apart alike."""
+    """A cache key: calls with the same key have the same decomposition."""
     inputs = {each: f"{k}: {_described(_operand(each))}" for k, each in enumerate(node.all_input_nodes)}
     return f"{node.target} {fx.node.map_arg((node.args, node.kwargs), inputs.__getitem__)}"
 
 
 def operands(node: fx.Node) -> list[fx.Node]:
-    """The arguments of ``node`` that are tensors or sizes: those of :func:`decomposed`."""
+    """The arguments of ``node`` that are tensors or sizes: the arguments of :func:`decomposed`."""
     return [each for each in node.all_input_nodes if not _is_graph(each)]
 
 
 def _is_graph(node: fx.Node) -> bool:
-    """Whether ``node`` is a graph, as arguments of higher-order operators are."""
+    """Whether ``node`` is a graph, which is an argument of a higher-order operator."""
     return node.op == "get_attr" and "val" not in node.meta
 
 
 def _operand(node: fx.Node) -> Any:
-    """The fake tensor, the size or the graph that ``node`` is."""
+    """The fake tensor, size or graph of ``node``."""
     if not _is_graph(node):
         return node.meta["val"]
     owner: Any = node.graph.owning_module
@@ -86,8 +88,8 @@ def _described(fake: Any) -> str:
 
 
 def decomposed(node: fx.Node) -> fx.GraphModule | None:
-    """The call of ``node`` in simpler operators, by our composition or PyTorch's decomposition of it: a graph
-    of its :func:`operands`, in their order; None where there is neither.
+    """The call of ``node`` as a graph of simpler operators, whose arguments are its :func:`operands`; None if
+    it has neither a composition nor a decomposition.
     """
     table: dict[Any, Callable[..., Any]] = global_decomposition_table["post_autograd"]
     body = COMPOSITIONS.get(node.target) or table.get(node.target)

@@ -1,4 +1,4 @@
-"""The names that users gave to open sizes: ``Dim("batch", max=64)``."""
+"""Names of dynamic sizes that users gave with ``torch.export.Dim("batch", max=64)``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphwright.passes.bind_sizes import shape_inputs
 
 
 def name_dims(module: Module, forward: Forward, dynamic_shapes: Any) -> None:
-    """Let open sizes of the inputs of ``module`` have the names that ``dynamic_shapes`` gives them."""
+    """Give dynamic sizes of the inputs of ``module`` their names in ``dynamic_shapes``."""
     inputs = {value.name: value for value in module.main.inputs}
     names: dict[str, list[str | None]] = {}
     for position, (name, tree) in enumerate(forward.parameters):
@@ -25,19 +25,19 @@ def name_dims(module: Module, forward: Forward, dynamic_shapes: Any) -> None:
                     sizes[axis] = dim.__name__
     try:
         shape_inputs(module, names)
-    except FeedError:  # two names of one size: the sizes keep PyTorch's
+    except FeedError:  # one size has two names: keep the names of PyTorch
         return
 
 
 def _entry(given: Any, key: str | int, position: int) -> Any:
-    """What is said of one part of a container, by key or by position."""
+    """The entry of ``given`` for an item of a container, by key or by position."""
     if isinstance(given, Mapping):
         return given.get(key)
     return given[position] if isinstance(given, Sequence) and position < len(given) else None
 
 
 def _leaves(tree: Tree, given: Any) -> Iterator[tuple[str, Any]]:
-    """Each tensor of ``tree`` with what is said of its sizes."""
+    """The name of each tensor in ``tree``, with its entry of ``given``."""
     match tree:
         case Tensor(name):
             yield name, given

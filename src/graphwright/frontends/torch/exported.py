@@ -1,5 +1,7 @@
-"""Reads programs of ``torch.export`` into modules: with the names and structure of the arguments and of the
-result, parameters as constants, and buffers that the program changes as states.
+"""Reads programs of ``torch.export`` into modules.
+
+Parameters become constants, and buffers that the program changes become states. The metadata of the module
+has the names and the structure of the arguments and of the result.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 
 from graphwright.errors import Diagnostic, ModelError
-from graphwright.frontends.torch.nodes import Foreign, NodeReader
+from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
 from graphwright.frontends.torch.numbers import scalar
 from graphwright.frontends.torch.random_numbers import is_random
 from graphwright.frontends.torch.source_lines import user_line
-from graphwright.frontends.torch.stand_ins import stand_ins
+from graphwright.frontends.torch.substitutes import substitute_inputs
 from graphwright.frontends.torch.trees import tree_from
 from graphwright.frontends.torch.types import Unsupported, array_from, dim_from, type_from
 from graphwright.ir.build import new_graph
@@ -29,7 +31,7 @@ from graphwright.ir.types import U8, TensorType
 from graphwright.ops.core.range import scalar_of
 
 NOT_CHECKED = 2
-"""``torch.export`` leaves sizes that it took to be 2 or more unchecked below: they may be 0 and 1 as well."""
+"""The lower bound that ``torch.export`` assumes for sizes, but does not check: sizes can also be 0 and 1."""
 _IN_PLACE = (
     "a model never writes to its arguments: let forward change a copy and return it, or keep the tensor as a "
     "buffer of the module, which becomes a state of the model"
@@ -42,28 +44,28 @@ _RANDOM = (
 
 
 def parameter_names(program: ExportedProgram) -> list[str]:
-    """The names of the parameters of ``forward``, as far as a program has them."""
+    """The names of the parameters of ``forward``; empty if the program does not have them."""
     forward = program.module_call_graph[0].signature
     return [] if forward is None else list(forward.forward_arg_names or ())
 
 
 def read_program(program: ExportedProgram, names: Sequence[str] = ()) -> Module:
-    """The module of ``program``, which is decomposed; ``names`` are those of the parameters of ``forward``. A
-    ModelError lists all that graphwright does not have, with the lines of the user's source.
+    """The module of ``program``, which is already decomposed. ``names``: the parameters of ``forward``.
+    Raises a ModelError that lists all unsupported operators with their lines in the user's source.
     """
     return _ProgramReader(program, list(names)).read()
 
 
 class _ProgramReader:
     def __init__(self, program: ExportedProgram, names: list[str]) -> None:
-        """``names``: of the parameters of ``forward``, as far as they are known."""
+        """``names``: the names of the parameters of ``forward`` that are known."""
         self._program, self._names = program, names
         self._builder, _ = new_graph(Module(), "main", ())
         self._nodes = NodeReader(self._builder, program.graph_module)
-        self._missing: dict[fx.Node, str] = {}
+        self._unsupported: dict[fx.Node, str] = {}
         self._states: dict[str, Value] = {}
-        """By target: buffers that the program changes."""
-        self._starts: dict[Value, ConstRef] = {}
+        """The buffers that the program changes, by target."""
+        self._initial_values: dict[Value, ConstRef] = {}
         self._changed = {
             spec.target
             for spec in program.graph_signature.output_specs
@@ -84,24 +86,26 @@ class _ProgramReader:
                 self._builder.sources = (node.name,)
                 self._guarded(node, lambda node=node: self._read(node))
         result = self._set_results(graph.output_node())
-        self._refuse_missing()
+        self._refuse_unsupported()
         module = self._builder.module
         module.metadata[METADATA] = Forward(tuple(parameters.items()), self._positional(), result).to_json()
         return module
 
     def _read(self, node: fx.Node) -> Any:
         self._nodes.read(node)
-        return self._nodes.made[node]
+        return self._nodes.results[node]
 
     def _guarded(self, node: fx.Node, make: Any) -> None:
-        """Let ``node`` be what ``make`` gives; where that fails, stand-ins, so that the rest can be read."""
+        """Store the result of ``make`` for ``node``; if it is not supported, substitute inputs, to
+        continue reading.
+        """
         try:
-            self._nodes.made[node] = make()
+            self._nodes.results[node] = make()
         except Unsupported as error:
-            self._missing[node] = str(error)
-            self._nodes.made[node] = stand_ins(self._builder.graph, node)
+            self._unsupported[node] = str(error)
+            self._nodes.results[node] = substitute_inputs(self._builder.graph, node)
 
-    # ---- what it takes
+    # ---- inputs
 
     def _positional(self) -> int:
         return len(self._program.call_spec.in_spec.child(0).children())
@@ -133,12 +137,12 @@ class _ProgramReader:
             return self._state(spec.target)
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             return self._builder.const(array_from(self._held(spec.target))) if node.users else None
-        raise Unsupported(f"{spec.target or node.name} is no tensor")
+        raise Unsupported(f"{spec.target or node.name} is not a tensor")
 
     def _held(self, target: str) -> torch.Tensor:
         known = self._program.state_dict
         tensor: torch.Tensor = known[target] if target in known else self._program.constants[target]
-        type_from(tensor)  # which refuses what graphwright does not hold
+        type_from(tensor)  # raises Unsupported for tensors that graphwright cannot represent
         return tensor
 
     def _state(self, target: str) -> Value:
@@ -146,15 +150,15 @@ class _ProgramReader:
         value = self._builder.graph.add_input(type_from(tensor), self._unused_name(target))
         self._states[target] = value
         if _is_not_zero(tensor):
-            self._starts[value] = self._builder.module.constants.add(array_from(tensor.clone()))
+            self._initial_values[value] = self._builder.module.constants.add(array_from(tensor.clone()))
         return value
 
     def _unused_name(self, name: str) -> str:
-        taken = {value.name for value in self._builder.graph.inputs}
-        return next(each for each in _numbered(name) if each not in taken)
+        used = {value.name for value in self._builder.graph.inputs}
+        return next(each for each in _numbered(name) if each not in used)
 
     def _note_ranges(self) -> None:
-        """Keep the bounds of sizes that ``torch.export`` checks when a program runs."""
+        """Record the bounds of sizes that ``torch.export`` checks at run time."""
         for symbol, bounds in self._program.range_constraints.items():
             if symbol.is_Symbol:
                 low, high = bounds.lower, bounds.upper
@@ -162,28 +166,28 @@ class _ProgramReader:
                     int(low) if low > NOT_CHECKED else 0, int(high) if high < 2**31 else None
                 )
 
-    # ---- what it gives
+    # ---- results
 
     def _set_results(self, node: fx.Node) -> Tree:
-        """Set the outputs and the next values of states; the structure of the result."""
+        """Set the outputs and the next values of states. Returns the structure of the result."""
         outputs: dict[str, Value] = {}
         nexts: dict[Value, Value] = {}
         user: list[tuple[Any, Any]] = []
         results: Any = node.args[0]
         for result, spec in zip(results, self._program.graph_signature.output_specs, strict=True):
             if spec.target in self._states:
-                nexts[self._states[spec.target]] = self._nodes.made[result]
+                nexts[self._states[spec.target]] = self._nodes.results[result]
             elif spec.kind is OutputKind.USER_OUTPUT:
                 user.append((result, spec.arg))
             elif spec.kind is OutputKind.USER_INPUT_MUTATION:
-                self._missing[result] = f"forward writes to its argument {spec.target!r}: {_IN_PLACE}"
+                self._unsupported[result] = f"forward writes to its argument {spec.target!r}: {_IN_PLACE}"
         left = iter(user)
 
         def leaf(path: str) -> Tree:
             return self._result(*next(left), path, outputs)
 
         tree = tree_from(self._program.call_spec.out_spec, "", leaf)
-        self._builder.module.set_outputs(outputs, nexts, self._starts)
+        self._builder.module.set_outputs(outputs, nexts, self._initial_values)
         return tree
 
     def _result(self, result: Any, argument: Any, path: str, outputs: dict[str, Value]) -> Tree:
@@ -191,23 +195,25 @@ class _ProgramReader:
         if isinstance(argument, ConstantArgument):
             return Constant(argument.value)
         name = next(each for each in _numbered(_output_name(path)) if each not in outputs)
-        made = scalar(self._nodes.made[result])
+        made = scalar(self._nodes.results[result])
         if isinstance(made, Value):
             outputs[name] = made
             return Number(name) if isinstance(argument, SymIntArgument) else Tensor(name)
-        if isinstance(argument, SymIntArgument) and not isinstance(made, Foreign):
+        if isinstance(argument, SymIntArgument) and not isinstance(made, UnsupportedValue):
             outputs[name] = scalar_of(self._builder, made)
             return Number(name)
-        reason = made.reason if isinstance(made, Foreign) else "it is no tensor and no whole number"
-        self._missing.setdefault(result, f"a result: {reason}")
+        reason = (
+            made.reason if isinstance(made, UnsupportedValue) else "it is neither a tensor nor an integer"
+        )
+        self._unsupported.setdefault(result, f"a result: {reason}")
         return Constant(None)
 
-    def _refuse_missing(self) -> None:
-        """Raise a ModelError with all that is missing, each operator once."""
-        if not self._missing:
+    def _refuse_unsupported(self) -> None:
+        """Raise a ModelError with all unsupported operators, each one once."""
+        if not self._unsupported:
             return
         lines: dict[tuple[str, str, str], dict[str, None]] = {}
-        for node, reason in self._missing.items():
+        for node, reason in self._unsupported.items():
             what = str(node.target) if node.op == "call_function" else node.name
             hint = _RANDOM if is_random(node) else ""
             lines.setdefault((what, reason, hint), {}).update(dict.fromkeys(user_line(node)))
@@ -226,7 +232,7 @@ def _leaf(argument: Any, path: str) -> Tree:
 
 
 def _output_name(path: str) -> str:
-    """A name for a leaf of the result: of a tuple ``output_0``, of a dict its key."""
+    """The name of a leaf of the result: ``output_0`` in a tuple, the key in a dict."""
     if not path:
         return "output"
     return f"output_{path}" if path[0].isdigit() else path
@@ -241,5 +247,5 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _is_not_zero(tensor: torch.Tensor) -> bool:
-    """Whether some byte is not 0: what is -0.0 counts."""
+    """Whether a byte of ``tensor`` is not 0, as in -0.0."""
     return bool(array_from(tensor).reshape(-1).view("u1").any())

@@ -1,4 +1,4 @@
-"""Reads graphs of ATen operators, as AOTAutograd and ``torch.export`` make them, into a module."""
+"""Reads graphs of ATen operators, such as those of AOTAutograd, into a module."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from torch import fx
 
 from graphwright.frontends.torch.interface import Argument, Input, Interface, Output, inverse
-from graphwright.frontends.torch.nodes import Foreign, NodeReader
-from graphwright.frontends.torch.numbers import Number
-from graphwright.frontends.torch.stand_ins import stand_ins
+from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
+from graphwright.frontends.torch.numbers import UnbackedInt
+from graphwright.frontends.torch.substitutes import substitute_inputs
 from graphwright.frontends.torch.types import Unsupported, dim_from, order_in_memory, type_from
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Value
@@ -21,29 +21,29 @@ from graphwright.ir.types import U8, TensorType
 from graphwright.ops.core.transpose import Transpose
 from graphwright.records import dataclass
 
-WRITES: Final = torch.ops.aten.copy_.default
-"""What AOTAutograd leaves at the end of a graph for each argument that it changes."""
+COPY_BACK: Final = torch.ops.aten.copy_.default
+"""The operator with which AOTAutograd writes the new value of a mutated argument at the end of a graph."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What became of a graph. ``missing``: why nodes have no op; their results are inputs of the module.
+class ReadGraph:
+    """The module of a graph. Arguments that the graph changes are states of the module.
 
-    Arguments that the graph changes are states of the module.
+    ``unsupported``: nodes that cannot be read, and why. Their results are inputs of the module.
     """
 
     module: Module
     interface: Interface
-    missing: dict[fx.Node, str]
+    unsupported: dict[fx.Node, str]
 
 
-def read_graph(graph: fx.Graph, owner: torch.nn.Module) -> Reading:
-    """The module of ``graph``, whose tensors and subgraphs are attributes of ``owner``."""
+def read_graph(graph: fx.Graph, owner: torch.nn.Module) -> ReadGraph:
+    """Read ``graph``. The tensors and subgraphs to which it refers are attributes of ``owner``."""
     return _GraphReader(graph, owner).read()
 
 
-def given_symbols(graph: fx.Graph) -> set[str]:
-    """The symbols that are a size of an argument of ``graph``, or an argument."""
+def argument_symbols(graph: fx.Graph) -> set[str]:
+    """The symbols that are arguments of ``graph``, or sizes of its arguments."""
     arguments = graph.find_nodes(op="placeholder")
     return {str(dim) for node in arguments for dim in _dims(node) if _is_symbol(dim)}
 
@@ -54,42 +54,42 @@ class _GraphReader:
         self._builder, _ = new_graph(Module(), "main", ())
         self._nodes = NodeReader(self._builder, owner)
         self._interface = Interface()
-        self._missing: dict[fx.Node, str] = {}
+        self._unsupported: dict[fx.Node, str] = {}
         self._sizes: dict[Dim, int] = {}
-        """The arguments that are sizes, by position."""
-        self._given: set[str] = set()
-        """Symbols that are a size of an argument, or an argument."""
+        """The positions of arguments that are sizes."""
+        self._argument_symbols: set[str] = set()
+        """The symbols that are arguments, or sizes of arguments."""
         self._inputs: dict[fx.Node, Value] = {}
-        """What the module takes for each tensor among the arguments."""
+        """The input of the module for each argument that is a tensor."""
         self._written: dict[fx.Node, fx.Node] = {}
-        """Arguments that the graph changes, and what they are then."""
+        """The arguments that the graph changes, and their new values."""
 
-    def read(self) -> Reading:
+    def read(self) -> ReadGraph:
         arguments = self._graph.find_nodes(op="placeholder")
-        self._given = given_symbols(self._graph)
+        self._argument_symbols = argument_symbols(self._graph)
         for position, node in enumerate(arguments):
-            self._nodes.made[node] = self._input(node, position)
+            self._nodes.results[node] = self._input(node, position)
         for node in self._graph.nodes:
-            if node.target == WRITES and node.args[0] in self._inputs:
+            if node.target == COPY_BACK and node.args[0] in self._inputs:
                 self._write(node, *node.args)
             elif node.op in ("get_attr", "call_function"):
                 self._read(node)
         self._add_sizes()
         self._set_results(self._graph.output_node())
-        return Reading(self._builder.module, self._interface, self._missing)
+        return ReadGraph(self._builder.module, self._interface, self._unsupported)
 
     def _write(self, node: fx.Node, argument: fx.Node, result: fx.Node) -> None:
         self._written[argument] = result
         position = self._interface.inputs[self._inputs[argument].index].position
-        self._nodes.made[node] = Argument(position)
+        self._nodes.results[node] = Argument(position)
 
     def _read(self, node: fx.Node) -> None:
         self._builder.sources = (node.name,)
         try:
             self._nodes.read(node)
         except Unsupported as error:
-            self._missing[node] = str(error)
-            self._nodes.made[node] = stand_ins(self._builder.graph, node)
+            self._unsupported[node] = str(error)
+            self._nodes.results[node] = substitute_inputs(self._builder.graph, node)
 
     def _input(self, node: fx.Node, position: int) -> Any:
         fake = node.meta.get("val")
@@ -99,11 +99,11 @@ class _GraphReader:
             if isinstance(fake, torch.Tensor):
                 return self._tensor(node, fake, position)
             if isinstance(fake, torch.SymFloat | torch.SymBool):
-                raise Unsupported("a number that elements decide, and that is no size, is no input")
+                raise Unsupported("a data-dependent number that is not a size cannot be an input")
         except Unsupported as error:
-            self._missing[node] = str(error)
-            return Foreign(str(error))
-        return fake  # a number, which PyTorch makes a constant of the graph
+            self._unsupported[node] = str(error)
+            return UnsupportedValue(str(error))
+        return fake  # a number, which is a constant of the graph in PyTorch
 
     def _size(self, fake: torch.SymInt, position: int) -> Dim:
         dim = dim_from(fake)
@@ -114,20 +114,20 @@ class _GraphReader:
         return dim
 
     def _tensor(self, node: fx.Node, fake: torch.Tensor, position: int) -> Value:
-        """An input, which lies in memory as the argument does."""
+        """An input with the same memory layout as the argument, permuted to the order of its axes."""
         type, order = type_from(fake), order_in_memory(fake)
         for dim in type.dims:
             self._require_given(dim)
         for axis, (dim, size) in enumerate(zip(type.dims, fake.shape, strict=True)):
             self._note_symbol(dim, position, axis)
             self._note_range(size)
-        lies = TensorType(type.dtype, tuple(type.dims[axis] for axis in order))
+        stored = TensorType(type.dtype, tuple(type.dims[axis] for axis in order))
         self._interface.inputs.append(Input(position, node.name, order, fake.dtype))
-        self._inputs[node] = self._builder.graph.add_input(lies, node.name)
+        self._inputs[node] = self._builder.graph.add_input(stored, node.name)
         return self._ordered(self._inputs[node], inverse(order))
 
     def _require_given(self, dim: Dim) -> None:
-        if unknown := names_in(dim) - self._given:
+        if unknown := names_in(dim) - self._argument_symbols:
             raise Unsupported(f"no argument has the size {', '.join(sorted(unknown))} of {dim}")
 
     def _note_symbol(self, dim: Dim, position: int, axis: int | None) -> None:
@@ -135,7 +135,7 @@ class _GraphReader:
             self._interface.symbols.setdefault(str(dim), (position, axis))
 
     def _note_range(self, size: int | torch.SymInt) -> None:
-        """Keep the bounds that PyTorch guards."""
+        """Record the bounds of a size that PyTorch guards."""
         if not isinstance(size, torch.SymInt):
             return
         ranges = size.node.shape_env.var_to_range
@@ -152,7 +152,7 @@ class _GraphReader:
         return made
 
     def _add_sizes(self) -> None:
-        """Inputs for the sizes that no tensor among the arguments has."""
+        """Add inputs for sizes that are not sizes of any argument that is a tensor."""
         graph = self._builder.graph
         known = {dim for value in graph.inputs for dim in value.type.dims}
         for dim, position in self._sizes.items():
@@ -165,10 +165,10 @@ class _GraphReader:
         results: Any = node.args[0]
         values: list[Value] = []
         for result in results if isinstance(results, list | tuple) else (results,):
-            made = self._nodes.made[result] if isinstance(result, fx.Node) else result
+            made = self._nodes.results[result] if isinstance(result, fx.Node) else result
             if self._is_decided(result, made):
                 source = result.args[0] if result.target is operator.getitem else result
-                self._missing[source] = "elements decide a number, which is a result"
+                self._unsupported[source] = "a result is a data-dependent number"
                 made = None
             if not isinstance(made, Value):
                 self._interface.outputs.append(Output(None, made))
@@ -180,17 +180,17 @@ class _GraphReader:
         self._builder.module.set_outputs(named, dict(self._changes()))
 
     def _is_decided(self, result: Any, made: Any) -> bool:
-        """Whether a result is a number that elements decide: PyTorch computes it."""
+        """Whether a result is a data-dependent number, which PyTorch must compute."""
         if not isinstance(result, fx.Node) or isinstance(result.meta.get("val"), torch.Tensor):
             return False
         if isinstance(made, Expr):
-            return not names_in(made) <= self._given
-        return isinstance(made, Number | Value)
+            return not names_in(made) <= self._argument_symbols
+        return isinstance(made, UnbackedInt | Value)
 
     def _changes(self) -> Iterator[tuple[Value, Value]]:
-        """The inputs of the module that are states, and what each is after a run."""
+        """The states of the module, and their next values."""
         for argument, result in self._written.items():
-            value = self._nodes.made[result]
+            value = self._nodes.results[result]
             if isinstance(value, Value):
                 state = self._inputs[argument]
                 yield state, self._ordered(value, order_in_memory(argument.meta["val"]))
@@ -202,7 +202,7 @@ def _is_symbol(dim: Dim) -> bool:
 
 
 def _dims(node: fx.Node) -> Iterator[Dim]:
-    """The sizes of an argument, or the argument itself where it is one; none where they cannot be told."""
+    """The sizes of an argument, or the argument itself if it is a size; nothing if they are not known."""
     fake = node.meta.get("val")
     sizes = fake.shape if isinstance(fake, torch.Tensor) and fake.layout == torch.strided else (fake,)
     for size in sizes:

@@ -1,6 +1,4 @@
-"""PyTorch's higher-order operators, whose arguments are graphs: the names of the arguments of those that have
-an op, and what those take that only wrap a graph.
-"""
+"""The arguments of PyTorch's higher-order operators, which have graphs as arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class Parameter:
-    """As an argument of a schema of PyTorch's."""
+    """A parameter, with the same attributes as an argument in a PyTorch schema."""
 
     name: str
     default_value: Any = None
@@ -35,18 +33,20 @@ _WRAPPERS: Final = {
     "tag_activation_checkpoint": (0, 1),
     "invoke_subgraph": (0, 2),
 }
-"""Where the graph stands among the arguments, and where its own begin."""
+"""Operators that only call a graph: the position of the graph, and of the first argument of the graph."""
 
 
 def parameters_of(target: Any) -> Sequence[Any]:
-    """The arguments of an operator, each with ``name`` and ``default_value``."""
+    """The parameters of an operator, each with ``name`` and ``default_value``."""
     if not isinstance(target, HigherOrderOperator):
         return list(target._schema.arguments)
     return [*map(Parameter, _PARAMETERS[str(target)]), Parameter("mutated_arg_indices", "")]
 
 
 def wrapped(node: fx.Node) -> tuple[Any, Sequence[Any]] | None:
-    """The graph that ``node`` only wraps, and its arguments; None for other nodes."""
+    """The graph that ``node`` calls, and the arguments of the graph; None if ``node`` is not such a
+    wrapper.
+    """
     if not isinstance(node.target, HigherOrderOperator) or str(node.target) not in _WRAPPERS:
         return None
     graph, first = _WRAPPERS[str(node.target)]

@@ -1,4 +1,4 @@
-"""Hints about fusion, which ``graphwright.torch.fuse`` leaves in the nodes of captured graphs."""
+"""Fusion hints, which ``graphwright.torch.fuse`` stores in the metadata of nodes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graphwright.ir.hints import KEY, NEVER
 from graphwright.ir.refusal import Code
 
 _CUSTOM = "custom"
-"""The key under which PyTorch keeps what users note of a node, from graph to graph."""
+"""The metadata key of user annotations, which PyTorch copies from graph to graph."""
 
 
 def hint_of(node: fx.Node) -> str | None:
-    """The group that ``node`` is to be in, or NEVER. Raises ModelError for a hint that is no text."""
+    """The fusion group of ``node``, or NEVER. Raises ModelError if the hint is not a string."""
     hint = (node.meta.get(_CUSTOM) or {}).get(KEY)
     if hint is not None and not (isinstance(hint, str) and hint):
         message = f"the metadata {KEY} is {hint!r}"
@@ -25,8 +25,8 @@ def hint_of(node: fx.Node) -> str | None:
 
 
 def note_hint(node: fx.Node, builder: Builder) -> None:
-    """Keep the hint of ``node``, whose ops have the sources of ``builder``. Raises ModelError where another
-    node of the same sources, in a part of the graph that is one node of it, has a different one.
+    """Record the hint of ``node`` for the sources of ``builder``. Raises ModelError if a node with the same
+    source has a different hint.
     """
     hint = hint_of(node)
     if hint is None:
@@ -39,15 +39,15 @@ def note_hint(node: fx.Node, builder: Builder) -> None:
 
 
 def drop_hints(graph: fx.Graph) -> None:
-    """Forget the hints of ``graph``: those of a forward graph come with the nodes of its backward graph."""
+    """Remove the hints of ``graph``. PyTorch copies the hints of a forward graph to its backward graph."""
     for node in graph.nodes:
         if KEY in (node.meta.get(_CUSTOM) or {}):
             node.meta[_CUSTOM] = {name: each for name, each in node.meta[_CUSTOM].items() if name != KEY}
 
 
-def refuse_parted_groups(parts: Iterable[fx.Graph], left: Mapping[fx.Node, str]) -> None:
-    """Raise ModelError for groups with nodes in several ``parts``, which are compiled apart, or among those
-    that are left to PyTorch: all of them at once.
+def refuse_split_groups(parts: Iterable[fx.Graph], left: Mapping[fx.Node, str]) -> None:
+    """Raise ModelError for all groups that cannot be fused: their nodes are in several ``parts``, which are
+    compiled separately, or in ``left``, which run in PyTorch.
     """
     faults = Collector(ModelError)
     first: dict[str, tuple[int, str]] = {}

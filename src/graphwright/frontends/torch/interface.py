@@ -1,4 +1,4 @@
-"""How the arguments and results of a captured graph become inputs and outputs of its module."""
+"""The conversion of arguments and results of a graph to inputs and outputs of its module."""
 
 from __future__ import annotations
 
@@ -16,68 +16,70 @@ from graphwright.records import dataclass, field
 
 
 def inverse(order: Sequence[int]) -> tuple[int, ...]:
-    """The order of axes that undoes ``order``."""
+    """The inverse of the permutation ``order``."""
     return tuple(map(int, np.argsort(order)))
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the module: argument ``position`` of the graph, its axes in ``order``; ``order`` None: an
-    array without elements whose first size is the argument, a number.
+    """An input of the module: argument ``position`` of the graph, with its axes in ``order``.
+
+    If ``order`` is None, the argument is a number, and the input is an empty array whose first size is the
+    number.
     """
 
     position: int
     name: str
     order: tuple[int, ...] | None
     dtype: torch.dtype | None
-    """Of the argument; None for a number."""
+    """The dtype of the argument; None for a number."""
 
-    def takes(self, argument: Any) -> bool:
-        """Whether the module can be fed ``argument``: a number that is no size, a tensor without elements of
-        its own, or one of another type than PyTorch states (what an operator that it runs gives) cannot be.
+    def accepts(self, argument: Any) -> bool:
+        """Whether the module can run on ``argument``: a number >= 0, or a tensor in memory with the dtype
+        that PyTorch inferred.
         """
         if self.order is None:
             return bool(argument >= 0)
         return has_elements(argument) and argument.dtype == self.dtype
 
     def array(self, argument: Any) -> Array:
-        """What the module is fed for ``argument``."""
+        """The array of the input for ``argument``."""
         if self.order is None:
             return np.empty((argument, 0), np.uint8)
         return array_from(argument.permute(self.order))
 
     def write(self, array: Array, argument: torch.Tensor) -> None:
-        """Let ``argument`` have the elements of ``array``, which may be its own memory."""
+        """Copy ``array`` to ``argument``, unless it is the memory of ``argument``."""
         assert self.order is not None
-        made, held = tensor_from(array), argument.detach().permute(self.order)
-        if made.data_ptr() != held.data_ptr():
-            held.copy_(made)
+        source, target = tensor_from(array), argument.detach().permute(self.order)
+        if source.data_ptr() != target.data_ptr():
+            target.copy_(source)
 
 
 @dataclass(frozen=True)
 class Argument:
-    """Stands for an argument itself."""
+    """A result of a graph that is one of its arguments."""
 
     position: int
 
 
 @dataclass(frozen=True)
 class Output:
-    """A result of the graph: an output of the module, whose axes ``order`` names; or a number, a dim or an
-    argument.
+    """A result of the graph: an output of the module with axes in ``order``, or, if ``order`` is None, the
+    number, dim or argument ``plain``.
     """
 
     order: tuple[int, ...] | None
     plain: Any = None
 
     @cached_property
-    def place(self) -> tuple[int, ...]:
-        """Where each axis of the result stands in the module's output."""
+    def output_axes(self) -> tuple[int, ...]:
+        """The axis of the output for each axis of the result."""
         return inverse(self.order or ())
 
     @property
-    def is_as_it_lies(self) -> bool:
-        """Whether the result is the module's output, its axes in order."""
+    def is_in_order(self) -> bool:
+        """Whether the result is an output of the module, without a permutation."""
         return self.order is not None and self.order == tuple(range(len(self.order)))
 
 
@@ -86,29 +88,31 @@ class Interface:
     """The arguments and results of a graph."""
 
     inputs: list[Input] = field(default_factory=list)
-    """Of the module, in their order."""
+    """The inputs of the module, in order."""
     outputs: list[Output] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
-    """Arguments that a run changes, by position: states of the module."""
+    """The positions of arguments that a run changes; they are states of the module."""
     symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """Where the value of a symbol stands: an argument, and its axis, or None where it is a size."""
+    """The argument and axis from which the value of a symbol is read; axis None: the argument is the
+    value.
+    """
 
     def results(self, made: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Any]:
-        """The graph's results, of the outputs of its module."""
+        """The results of the graph, given the outputs of the module."""
         left = iter(made)
         return [
-            self._plain(each.plain, arguments) if each.order is None else next(left).permute(each.place)
+            self._plain(each.plain, arguments) if each.order is None else next(left).permute(each.output_axes)
             for each in self.outputs
         ]
 
     def _plain(self, plain: Any, arguments: Sequence[Any]) -> Any:
-        """A result that is no output: a size in numbers, an argument, anything else as it is."""
+        """The value of a result that is not an output: an argument, the number of a size, or a constant."""
         if isinstance(plain, Argument):
             return arguments[plain.position]
         return self.number(plain, arguments) if isinstance(plain, Expr) else plain
 
     def number(self, size: Dim, arguments: Sequence[Any]) -> int:
-        """The value of a size of the graph for these arguments."""
+        """The value of ``size`` for these arguments."""
         if isinstance(size, int):
             return size
         sizes = {}

@@ -1,4 +1,4 @@
-"""The modules that a node of an FX graph is in."""
+"""The PyTorch modules that contain a node of an FX graph."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import fx
 from graphwright.ir.build import Builder
 
 _STACK: Final = "nn_module_stack"
-"""What PyTorch calls the metadata: modules by name, outermost first, each as its path and its class."""
+"""The metadata key of the path and class of each enclosing module, outermost first."""
 _PARTS: Final = re.compile(r"[^.\[\]']+")
 
 
 def note_modules(node: fx.Node, builder: Builder) -> None:
-    """Keep the path of the innermost module: ``('layer1', '0', 'conv1')`` of ``L['self'].layer1.0.conv1``."""
+    """Record the path of the innermost module, such as ``('layer1', '0')`` for ``L['self'].layer1.0``."""
     stack = list((node.meta.get(_STACK) or {}).values())
     if not stack or not isinstance(stack[-1], tuple) or not isinstance(stack[-1][0], str):
         return

@@ -1,4 +1,4 @@
-"""Reads the calls of a captured graph: each becomes an op, or what PyTorch's decomposition makes of it."""
+"""Reads the nodes of a graph: each call is imported as ops, or decomposed by PyTorch first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from graphwright.ir.types import TensorType
 from graphwright.records import dataclass
 
 MAX_DEPTH = 4
-"""Decompositions within each other: one that leads to itself ends there."""
+"""The most nested decompositions, as a decomposition can lead to itself."""
 _CHECKS = frozenset(
     {
         torch.ops.aten._assert_async.msg,
@@ -44,19 +44,19 @@ _CHECKS = frozenset(
         torch.ops.aten.sym_constrain_range_for_size.default,
     }
 )
-"""Operators that only check what they are given."""
+"""Operators that only check their arguments."""
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
-class Foreign:
-    """Stands for a value that graphwright cannot hold: what reads it runs in PyTorch."""
+class UnsupportedValue:
+    """A value that graphwright cannot represent. Operators that read it run in PyTorch."""
 
     reason: str
 
 
 class NodeReader:
-    """``made`` has what became of each node: values, tuples of values, dims or numbers."""
+    """Reads nodes one by one. ``results`` maps each node to a value, a tuple of values, a dim or a number."""
 
     def __init__(
         self,
@@ -65,29 +65,31 @@ class NodeReader:
         depth: int = 0,
         decomposer: Decomposer | None = None,
     ) -> None:
-        """``owner`` has the tensors and subgraphs of the graph as attributes; ``decomposer``: that of the
-        graph that this one is a part of.
+        """``owner`` has the tensors and subgraphs of the graph as attributes. ``decomposer``: the cache of
+        decompositions of an outer graph.
         """
         self._builder, self._owner, self._depth = builder, owner, depth
         self._decomposed = decomposer or Decomposer()
-        self.made: dict[fx.Node, Any] = {}
+        self.results: dict[fx.Node, Any] = {}
 
     def read(self, node: fx.Node) -> None:
-        """Add a constant, or the ops of a call. Raises Unsupported, and nothing is demanded of sizes then."""
-        module, demands = self._builder.module, self._builder.module.symbols.copy()
+        """Add a constant, or the ops of a call. Raises Unsupported; then no constraints on sizes are
+        added.
+        """
+        module, symbols = self._builder.module, self._builder.module.symbols.copy()
         note_hint(node, self._builder)
         note_modules(node, self._builder)
         try:
-            self.made[node] = self._attribute(node) if node.op == "get_attr" else self._called(node)
+            self.results[node] = self._attribute(node) if node.op == "get_attr" else self._called(node)
         except Unsupported:
-            module.symbols = demands
+            module.symbols = symbols
             raise
 
     def resolved(self, given: Any) -> Any:
-        """An argument of a call. Raises Unsupported for values that graphwright cannot hold."""
+        """An argument of a call as values, dims and dtypes. Raises Unsupported."""
         if isinstance(given, fx.Node):
-            made = self.made[given]
-            if isinstance(made, Foreign):
+            made = self.results[given]
+            if isinstance(made, UnsupportedValue):
                 raise Unsupported(made.reason)
             return made
         if isinstance(given, list | tuple):
@@ -102,15 +104,15 @@ class NodeReader:
             held = getattr(held, part)
         if not isinstance(held, torch.Tensor):
             return held
-        with _disable_current_modes():  # the graph's constants are real tensors, which its modes refuse
+        with _disable_current_modes():  # constants are real tensors, which fake tensor modes reject
             return self._builder.const(array_from(held))
 
     def _called(self, node: fx.Node) -> Any:
         if node.target is operator.getitem:
             source: Any
             source, index = node.args
-            made = self.made[source] if isinstance(source, fx.Node) else source
-            if isinstance(made, Foreign):
+            made = self.results[source] if isinstance(source, fx.Node) else source
+            if isinstance(made, UnsupportedValue):
                 raise Unsupported(made.reason)
             return number_from(node, made[index], self._builder)
         if (inner := wrapped(node)) is not None:
@@ -136,18 +138,18 @@ class NodeReader:
             if traced is None:
                 raise
             try:
-                return _agreeing(node, self._part(traced, list(map(self.resolved, operands(node)))))
+                return _with_checked_types(node, self._part(traced, list(map(self.resolved, operands(node)))))
             except Unsupported:
                 raise error from None
 
     def _number(self, node: fx.Node, fake: Any) -> Any:
-        """What is computed of sizes."""
+        """The result of a computation on sizes."""
         arguments = self.resolved(node.args)
         made = computed(node, arguments, self._builder)
         if made is not None:
             return made
         if not isinstance(fake, torch.SymInt):
-            return Foreign(f"{node.target} of sizes is not supported")
+            return UnsupportedValue(f"{node.target} of sizes is not supported")
         size(arguments)
         return dim_from(fake)
 
@@ -158,11 +160,13 @@ class NodeReader:
         builder: Builder | None = None,
         depth: int | None = None,
     ) -> Any:
-        """The results of a graph of these arguments, added in place, or where ``builder`` stands."""
+        """Inline a graph, applied to ``arguments``, at the end of the graph or at ``builder``. Returns its
+        results.
+        """
         inner_depth = self._depth + 1 if depth is None else depth
         inner = NodeReader(builder or self._builder, traced, inner_depth, self._decomposed)
         for node, given in zip(traced.graph.find_nodes(op="placeholder"), arguments, strict=True):
-            inner.made[node] = number_from(node, given, inner._builder)
+            inner.results[node] = number_from(node, given, inner._builder)
         for node in traced.graph.nodes:
             if node.op in ("get_attr", "call_function"):
                 inner.read(node)
@@ -182,37 +186,41 @@ class NodeReader:
             raise Unsupported(f"its import fails: {type(error).__name__}: {error}") from error
         if unread := call.unread():
             raise Unsupported(", ".join(f"{name}={given} is not supported" for name, given in unread.items()))
-        return _agreeing(node, made)
+        return _with_checked_types(node, made)
 
     def _inlined(self, body: fx.GraphModule, arguments: Sequence[Any], at: Builder) -> Sequence[Any]:
-        """The results of a graph that is an operand, added where ``at`` stands."""
+        """Inline a graph that is an argument of a call, at ``at``. Returns its results."""
         made = self._part(body, arguments, at, self._depth)
         return list(map(scalar, made if isinstance(made, tuple) else (made,)))
 
 
-def _agreeing(node: fx.Node, made: Any) -> Any:
-    """``made``, whose tensors that are read have the types that PyTorch states. Raises Unsupported."""
+def _with_checked_types(node: fx.Node, made: Any) -> Any:
+    """``made``, after a check that the results that are read have the types that PyTorch inferred. Raises
+    Unsupported.
+    """
     stated = node.meta["val"]
     if not isinstance(stated, tuple | list):
-        _require_agreement(made, stated)
+        _check_type(made, stated)
         return made
     read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
     for index, fake in enumerate(stated):
         if index in read:
-            _require_agreement(made[index], fake)
+            _check_type(made[index], fake)
     return made
 
 
-def _require_agreement(made: Any, fake: Any) -> None:
+def _check_type(made: Any, fake: Any) -> None:
     if not isinstance(made, Value) or not isinstance(fake, torch.Tensor):
         return
     stated = type_from(fake)
-    if not _agree(made.type, stated):
+    if not _types_agree(made.type, stated):
         raise Unsupported(f"its result is {made.type}, and {stated} in PyTorch")
 
 
-def _agree(made: TensorType, stated: TensorType) -> bool:
-    """Whether a type may be that which PyTorch states: open sizes may be written in other ways."""
+def _types_agree(made: TensorType, stated: TensorType) -> bool:
+    """Whether two types agree. Symbolic sizes are not compared, as equal sizes can be different
+    expressions.
+    """
     if made.dtype != stated.dtype or made.rank != stated.rank:
         return False
     pairs = zip(made.dims, stated.dims, strict=True)

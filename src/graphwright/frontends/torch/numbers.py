@@ -1,5 +1,6 @@
-"""Numbers that elements of tensors decide, and what is computed of them: scalars, and sizes where something
-asks for one.
+"""Data-dependent numbers, which PyTorch calls unbacked symbols, and computations on them.
+
+Such a number is a scalar tensor. It becomes a size only if an operator uses it as one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, names_in
 from graphwright.ir.types import I64
-from graphwright.ops.control.bind_size import bind_size, tell
+from graphwright.ops.control.bind_size import bind_size, bind_symbol
 from graphwright.ops.control.regions import tensors_of
 from graphwright.ops.core.binary import (
     Add,
@@ -50,52 +51,55 @@ _OPS: Mapping[Any, Op] = {
     operator.ge: GreaterOrEqual(),
     operator.eq: Equal(),
 }
-"""What computes them; other operators are left to PyTorch's own algebra of sizes."""
+"""The op for each operator on numbers. PyTorch evaluates other operators on sizes symbolically."""
 
 
 @dataclass(eq=False)
-class Number:
-    """``value`` is an i64 scalar, ``size`` what PyTorch calls it, and ``of`` what it is computed of."""
+class UnbackedInt:
+    """A data-dependent integer."""
 
     value: Value
+    """The number as an i64 scalar."""
     size: Dim
+    """The number as an expression of PyTorch symbols."""
     builder: Builder
-    of: tuple[Number, ...] = ()
+    operands: tuple[UnbackedInt, ...] = ()
+    """The numbers from which it is computed."""
     is_bound: bool = False
 
     def dim(self) -> Dim:
-        """The size, which is bound at the first call."""
+        """The number as a size. The first call binds its symbols."""
         if not self.is_bound:
             self.is_bound = True
-            for each in self.of:
+            for each in self.operands:
                 each.dim()
-            if not self.of:
-                tell(self.builder, self.size, self.value)
+            if not self.operands:
+                bind_symbol(self.builder, self.size, self.value)
         return self.size
 
 
 def number_from(node: fx.Node, made: Any, builder: Builder) -> Any:
-    """``made``, or the number that it is where PyTorch takes ``node`` for a size."""
+    """``made``; or an UnbackedInt of it if the result of ``node`` is a size in PyTorch."""
     fake = node.meta.get("val")
     if not isinstance(fake, torch.SymInt) or not isinstance(made, Value):
         return made
     size = dim_from(fake)
-    return size if isinstance(size, int) else Number(as_dtype(builder, made, I64), size, builder)
+    return size if isinstance(size, int) else UnbackedInt(as_dtype(builder, made, I64), size, builder)
 
 
 def computed(node: fx.Node, arguments: Sequence[Any], builder: Builder) -> Any:
-    """What ``node`` computes of sizes and numbers, a bool for a comparison; None where no op does."""
+    """The result of ``node``, which computes with sizes and numbers; None if no op computes it."""
     op, fake = _OPS.get(node.target), node.meta["val"]
-    numbers = tuple(each for each in arguments if isinstance(each, Number))
+    numbers = tuple(each for each in arguments if isinstance(each, UnbackedInt))
     if op is None or (isinstance(fake, torch.SymInt) and not numbers):
         return None
     made = builder(op, *tensors_of(builder, [scalar(each) for each in arguments]))
-    return Number(made, dim_from(fake), builder, numbers) if isinstance(fake, torch.SymInt) else made
+    return UnbackedInt(made, dim_from(fake), builder, numbers) if isinstance(fake, torch.SymInt) else made
 
 
 def bind(node: fx.Node, arguments: Sequence[Any]) -> None:
-    """Bind the numbers among ``arguments`` that decide sizes of what ``node`` gives."""
-    numbers = [each for each in arguments if isinstance(each, Number)]
+    """Bind the numbers in ``arguments`` on which sizes of the results of ``node`` depend."""
+    numbers = [each for each in arguments if isinstance(each, UnbackedInt)]
     if numbers:
         names = names_in(*map(dim_from, _sizes(node)))
         for each in numbers:
@@ -104,15 +108,15 @@ def bind(node: fx.Node, arguments: Sequence[Any]) -> None:
 
 
 def decides_sizes(node: fx.Node) -> bool:
-    """Whether elements of the arguments of ``node`` decide sizes of what it gives."""
+    """Whether the results of ``node`` have data-dependent sizes."""
     made = _made_symbols(node)
     sizes = [each.node.expr for each in _sizes(node) if isinstance(each, torch.SymInt)]
     return any(str(symbol) in made for size in sizes for symbol in size.free_symbols)
 
 
 def _made_symbols(node: fx.Node) -> set[str]:
-    """The symbols of sizes that elements of the arguments of ``node`` decide, by the names that PyTorch uses
-    for them now: a graph that is captured again renames them.
+    """The symbols of data-dependent sizes that ``node`` defines, by their current names: PyTorch renames them
+    when it captures a graph again.
     """
     bindings = node.meta.get("unbacked_bindings") or {}
     tables = {each.node.shape_env for each in _sizes(node) if isinstance(each, torch.SymInt)}
@@ -120,7 +124,7 @@ def _made_symbols(node: fx.Node) -> set[str]:
 
 
 def with_sizes(node: fx.Node, made: Any, builder: Builder) -> Any:
-    """``made``, its tensors with the sizes that PyTorch names, which are bound. Raises Unsupported."""
+    """Bind the data-dependent sizes of ``made`` to the symbols of PyTorch. Raises Unsupported."""
     fakes, names = node.meta["val"], _made_symbols(node)
     if not isinstance(made, tuple):
         return _with_size(made, fakes, names, builder)
@@ -135,25 +139,25 @@ def _with_size(value: Any, fake: Any, names: set[str], builder: Builder) -> Any:
     known = [-1 if axis in found else dim for axis, dim in enumerate(dims)]
     shape = tuple(dim for dim in known if isinstance(dim, int))
     if len(found) > 1 or len(shape) < len(known):
-        raise Unsupported("elements decide sizes of its result beside others that are open")
+        raise Unsupported("its result has data-dependent sizes and other dynamic sizes")
     (axis,) = found
     count = builder(Reshape(()), builder(Shape(axis, axis + 1), value))
     return bind_size(builder, dims[axis], count, (value, shape))
 
 
 def _sizes(node: fx.Node) -> list[Any]:
-    """The sizes of all tensors that ``node`` gives."""
+    """The sizes of all results of ``node`` that are tensors."""
     made = pytree.tree_leaves(node.meta.get("val"))
     return [dim for each in made if isinstance(each, torch.Tensor) for dim in each.shape]
 
 
 def scalar(given: Any) -> Any:
-    """A number as a tensor; anything else as it is."""
-    return given.value if isinstance(given, Number) else given
+    """The tensor of an UnbackedInt; other values are not changed."""
+    return given.value if isinstance(given, UnbackedInt) else given
 
 
 def size(given: Any) -> Any:
-    """A number as a size, those within a tuple as well; anything else as it is."""
+    """The size of an UnbackedInt, also in tuples; other values are not changed."""
     if isinstance(given, tuple):
         return tuple(map(size, given))
-    return given.dim() if isinstance(given, Number) else given
+    return given.dim() if isinstance(given, UnbackedInt) else given

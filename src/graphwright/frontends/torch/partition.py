@@ -1,4 +1,4 @@
-"""Parts a graph into subgraphs that graphwright compiles and operators that PyTorch runs."""
+"""Partitions a graph into subgraphs that graphwright compiles, and operators that PyTorch runs."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from torch._ops import HigherOrderOperator
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from graphwright.frontends.torch.graph import WRITES
+from graphwright.frontends.torch.graph import COPY_BACK
 from graphwright.frontends.torch.random_numbers import is_random
 
 _AFTER: Final = "graphwright_after"
-"""An argument that stands for a dependence, while a graph is parted."""
+"""The name of an argument that represents a dependence during partitioning."""
 
 
 class _Compiled(OperatorSupportBase):
-    """Which nodes graphwright compiles: all calls that compute tensors but ``missing`` ones, and those that
-    take graphs.
+    """Decides which nodes graphwright compiles: calls that compute tensors, except ``unsupported`` ones and
+    higher-order operators.
     """
 
-    def __init__(self, missing: Collection[fx.Node]) -> None:
-        self._missing = missing
+    def __init__(self, unsupported: Collection[fx.Node]) -> None:
+        self._unsupported = unsupported
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         if node.op == "get_attr":
             return isinstance(node.meta.get("val"), torch.Tensor)
-        if node.op != "call_function" or node in self._missing or node.target == WRITES:
+        if node.op != "call_function" or node in self._unsupported or node.target == COPY_BACK:
             return False
-        if isinstance(node.target, HigherOrderOperator):  # whose graphs a part cannot be handed
+        if isinstance(node.target, HigherOrderOperator):  # its graphs cannot be passed to a submodule
             return False
         if node.target is operator.getitem:
             source = node.args[0]
@@ -47,24 +47,24 @@ def _gives_tensors(made: Any) -> bool:
 
 
 def _order(nodes: Sequence[fx.Node]) -> None:
-    """Let each of ``nodes`` depend on the one before it: the partitioner keeps dependences, not the order."""
+    """Make each of ``nodes`` depend on the previous one, because the partitioner only keeps dependences."""
     for before, node in pairwise(nodes):
         node.kwargs = {**node.kwargs, _AFTER: before}
 
 
-def partition(module: fx.GraphModule, missing: Collection[fx.Node]) -> list[str]:
-    """Make a submodule of every largest group of nodes that graphwright compiles: their names.
+def partition(module: fx.GraphModule, unsupported: Collection[fx.Node]) -> list[str]:
+    """Move the nodes that graphwright compiles to submodules, as large as possible. Returns their names.
 
-    Arguments are changed at the end, behind all that reads them. Operators that draw random numbers keep
-    their order, so that a seed gives each what it gives in eager mode.
+    Arguments are written at the end of the graph, after all reads. Random operators keep their order, so that
+    each of them returns the same numbers as in eager mode.
     """
-    _order([node for node in module.graph.nodes if node in missing and is_random(node)])
-    parted = CapabilityBasedPartitioner(
-        module, _Compiled(missing), allows_single_node_partition=True
+    _order([node for node in module.graph.nodes if node in unsupported and is_random(node)])
+    partitioned = CapabilityBasedPartitioner(
+        module, _Compiled(unsupported), allows_single_node_partition=True
     ).partition_and_fuse()
-    for node in parted.graph.nodes:
+    for node in partitioned.graph.nodes:
         node.kwargs = {name: given for name, given in node.kwargs.items() if name != _AFTER}
-    for node in parted.graph.find_nodes(op="call_function", target=WRITES):
-        parted.graph.output_node().prepend(node)
-    parted.recompile()
-    return [node.target for node in parted.graph.nodes if node.op == "call_module"]
+    for node in partitioned.graph.find_nodes(op="call_function", target=COPY_BACK):
+        partitioned.graph.output_node().prepend(node)
+    partitioned.recompile()
+    return [node.target for node in partitioned.graph.nodes if node.op == "call_module"]

@@ -1,4 +1,4 @@
-"""Modules, exported programs and files of PyTorch, as users give them."""
+"""Reads the PyTorch models that users pass: modules, exported programs, TorchScript and files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from graphwright.support.file_kinds import TORCHSCRIPT, kind_of_file
 
 TorchSource: TypeAlias = torch.nn.Module | ExportedProgram
 MOST_LINES = 3
-"""Lines of an error of PyTorch's that are shown."""
+"""The most lines of a PyTorch error that are shown."""
 _HINTS = (
     (
         "not a known type",
@@ -54,7 +54,7 @@ _HINTS = (
         "{'x': {0: torch.export.Dim('batch', max=64)}}",
     ),
 )
-"""What to do about a refusal whose text has such words."""
+"""Hints for errors of ``torch.export``, by a phrase of their message."""
 
 
 def read_source(
@@ -63,7 +63,7 @@ def read_source(
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
 ) -> Module:
-    """The module of ``source``: of a torch.nn.Module what ``torch.export`` makes of its ``forward`` for these
+    """The module of ``source``. A torch.nn.Module is first exported with ``torch.export`` for these
     arguments. Raises ModelError.
     """
     named, is_own = dynamic_shapes, isinstance(source, Path)
@@ -91,22 +91,24 @@ def read_source(
 
 
 def _let_go(*programs: ExportedProgram) -> None:
-    """Leave the memory of the weights to the module: what is packed of it is free then."""
+    """Drop the references to weights, so that their memory is freed when the module has packed them."""
     for each in programs:
         each.state_dict.clear()
         each.constants.clear()
-    gc.collect()  # programs are parts of cycles
+    gc.collect()  # programs are in reference cycles
 
 
 def decomposed_program(program: ExportedProgram) -> ExportedProgram:
-    """``program`` in operators that graphwright has, as far as PyTorch takes others apart."""
+    """``program`` with operators decomposed for which graphwright has no op."""
     with _quiet(), _refusals("the exported program"), torch.no_grad():
         made: ExportedProgram = without_aliases(program).run_decompositions(export_decompositions())
         return made
 
 
 def load(path: Path) -> TorchSource:
-    """The program or TorchScript module in a file. PyTorch reads it, which trusts it. Raises ModelError."""
+    """The program or TorchScript module in a file. PyTorch trusts the contents of the file. Raises
+    ModelError.
+    """
     kind = kind_of_file(path)
     try:
         with _quiet():
@@ -116,7 +118,7 @@ def load(path: Path) -> TorchSource:
                 else torch.export.load(path)
             )
             return made
-    except Exception as error:  # of PyTorch's own kinds
+    except Exception as error:  # PyTorch raises many types
         first = str(error).strip().partition("\n")[0]
         what = "a PyTorch file" if kind is None else kind.what
         message = f"is {what}, and PyTorch cannot read it: {type(error).__name__}: {first:.300}"
@@ -130,7 +132,7 @@ def converted(
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
 ) -> ExportedProgram:
-    """A TorchScript module as PyTorch converts it: for these sizes alone. Raises ModelError."""
+    """A TorchScript module converted by PyTorch to a program for these sizes only. Raises ModelError."""
     if inputs is None and kwargs is None:
         raise _no_examples("TorchScript, which has no types of its inputs,")
     if dynamic_shapes is not None:
@@ -149,8 +151,8 @@ def _no_examples(what: str) -> ModelError:
 
 
 def eager_outputs(path: Path, feeds_for: Callable[[Module], Mapping[str, Array]]) -> dict[str, Array]:
-    """What PyTorch itself makes of the program in a file, by name of output. ``feeds_for`` gives arrays for
-    the inputs of its module. Raises ModelError.
+    """The outputs of the program in a file, computed by PyTorch, by name. ``feeds_for`` returns the arrays
+    for the inputs of its module. Raises ModelError.
     """
     program = load(path)
     assert isinstance(program, ExportedProgram)
@@ -182,7 +184,9 @@ def _argument(leaf: Tensor | Number | Constant, feeds: Mapping[str, Array]) -> A
 def export(
     module: torch.nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
-    """The program of ``module``. A ModelError says what ``torch.export`` refuses, and on which line."""
+    """The program of ``module``. Raises a ModelError with the error of ``torch.export`` and its source
+    line.
+    """
     with _quiet(), _refusals(type(module).__name__):
         return torch.export.export(
             module,
@@ -194,7 +198,7 @@ def export(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings of calls that PyTorch makes itself."""
+    """Ignore warnings about calls that PyTorch makes itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
@@ -202,14 +206,16 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _refusals(name: str) -> Iterator[None]:
-    """Let what ``torch.export`` raises for the module ``name`` be a ModelError: PyTorch logs it as well."""
+    """Convert exceptions of ``torch.export`` for ``name`` to ModelError, and disable the log of PyTorch
+    about them.
+    """
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
     except MemoryError:
         raise
-    except Exception as error:  # the module's own code runs, and raises what it likes
+    except Exception as error:  # code of the module runs, and can raise anything
         raise ModelError(_refusal(error, name)) from error
     finally:
         logger.disabled = was_disabled

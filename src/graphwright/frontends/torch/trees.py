@@ -1,4 +1,4 @@
-"""PyTorch's tree specs as trees of named leaves."""
+"""Converts PyTorch's tree specs to trees with named leaves."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.utils import _pytree
 from graphwright.ir.pytree import Constant, Fields, Items, Tree
 
 Leaf = Callable[[str], Tree]
-"""Makes the next leaf, which is called so."""
+"""Makes the next leaf, given its name."""
 
 
 def tree_from(spec: Any, path: str, leaf: Leaf) -> Tree:
-    """The tree of ``spec``, whose leaves are called by their keys behind ``path``: ``cache.k.0``."""
+    """The tree of ``spec``. The name of a leaf is ``path`` and the keys to it, such as ``cache.k.0``."""
     if spec.is_leaf():
         return leaf(path)
     children, kind = spec.children(), spec.type
@@ -34,7 +34,7 @@ _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
 
 def _names(spec: Any, count: int) -> Sequence[str | int] | None:
-    """The keys of the children; None for a list or a tuple, and for what says no names."""
+    """The keys of the children; None for lists, tuples, and containers without keys."""
     kind, context = spec.type, spec.context
     if kind in (list, tuple, collections.deque):
         return None
@@ -51,7 +51,9 @@ def _names(spec: Any, count: int) -> Sequence[str | int] | None:
 
 
 def _is_dataclass_context(context: Any) -> bool:
-    """Whether a context is that of ``torch.export.register_dataclass``: fields that are set, and others."""
+    """Whether ``context`` is that of ``torch.export.register_dataclass``: names of fields, and of fields
+    that are None.
+    """
     return isinstance(context, list) and len(context) == 2 and all(isinstance(c, list) for c in context)
 
 

@@ -1,7 +1,8 @@
-"""Dtypes and sizes of PyTorch as graphwright has them."""
+"""Converts dtypes, sizes and tensors between PyTorch and graphwright."""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import ml_dtypes
@@ -23,23 +24,25 @@ _NAMES = {
 _DTYPES = {theirs: DTYPES[name] for theirs, name in _NAMES.items()}
 
 _GUESS = sympy.Integer(4099)
-"""A size that nothing is known of: it has no factor in common with others."""
+"""The assumed value of an unknown size: a prime, which has no common factor with other sizes."""
 
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 _DLPACK_BFLOAT = 4
 
 
 def dlpack_type(dtype: DType) -> tuple[int, int]:
-    """DLPack's code of a type of elements, and its bits."""
+    """The type code of ``dtype`` in DLPack, and its number of bits."""
     return _DLPACK_BFLOAT if dtype.name == "bf16" else _DLPACK[dtype.kind], dtype.bits
 
 
 class Unsupported(Exception):
-    """What graphwright does not have, in words: the operator then runs in PyTorch."""
+    """Raised with a reason for everything that graphwright does not support. The operator then runs in
+    PyTorch.
+    """
 
 
 def dtype_from(dtype: torch.dtype) -> DType:
-    """graphwright's dtype. Raises Unsupported."""
+    """The dtype of graphwright for ``dtype``. Raises Unsupported."""
     try:
         return _DTYPES[dtype]
     except KeyError:
@@ -47,8 +50,8 @@ def dtype_from(dtype: torch.dtype) -> DType:
 
 
 def type_from(tensor: torch.Tensor) -> TensorType:
-    """The type of a tensor, whose open sizes are symbols. Raises Unsupported for those that are not dense on
-    the CPU.
+    """The type of a tensor, with symbols for dynamic sizes. Raises Unsupported unless it is a strided CPU
+    tensor.
     """
     if tensor.layout != torch.strided:
         raise Unsupported(f"tensors with the layout {tensor.layout} are not supported")
@@ -61,8 +64,8 @@ def type_from(tensor: torch.Tensor) -> TensorType:
 
 
 def has_elements(tensor: torch.Tensor) -> bool:
-    """Whether the elements of ``tensor`` lie in memory: not those of a fake one, of one within a transform of
-    functions, or of one with a layout of its own.
+    """Whether ``tensor`` has elements in memory. Fake tensors, tensors in functorch transforms, and tensors
+    that are not strided do not.
     """
     if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return False
@@ -70,7 +73,7 @@ def has_elements(tensor: torch.Tensor) -> bool:
 
 
 def array_from(tensor: torch.Tensor) -> Array:
-    """The elements of a tensor; its own memory, where that is contiguous."""
+    """The elements of ``tensor``. They share its memory if it is contiguous."""
     flat = tensor.detach().contiguous()
     if tensor.dtype == torch.bfloat16:
         return np.asarray(flat.view(torch.uint16).numpy().view(ml_dtypes.bfloat16))
@@ -78,7 +81,7 @@ def array_from(tensor: torch.Tensor) -> Array:
 
 
 def tensor_from(array: Array) -> torch.Tensor:
-    """A tensor in the memory of ``array``, or, where that is read-only, of a copy."""
+    """A tensor in the memory of ``array``, or in a copy if ``array`` is read-only."""
     array = array if array.flags.writeable else array.copy()
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -86,9 +89,11 @@ def tensor_from(array: Array) -> torch.Tensor:
 
 
 def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The axes of a tensor from the largest stride to the smallest: by it, one in channels_last is dense."""
-    strides = [likely(stride) for stride in tensor.stride()]
-    sizes = [likely(size) for size in tensor.shape]
+    """The order of axes in which a tensor is contiguous, such as channels_last; the identity if there is
+    none.
+    """
+    strides = [size_hint(stride) for stride in tensor.stride()]
+    sizes = [size_hint(size) for size in tensor.shape]
     axes = range(tensor.dim())
     dense = tuple(sorted(axes, key=lambda axis: (-strides[axis], -sizes[axis])))
     expected = 1
@@ -100,8 +105,8 @@ def order_in_memory(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(axes) if moved == sorted(moved) else dense
 
 
-def likely(size: Any) -> int:
-    """A size as it was when the graph was captured; where elements decide it, a guess."""
+def size_hint(size: Any) -> int:
+    """The value of a size when the graph was captured; a guess if it is data-dependent."""
     if not isinstance(size, torch.SymInt):
         return int(size)
     if isinstance(size.node.hint, int):
@@ -111,7 +116,7 @@ def likely(size: Any) -> int:
 
 
 def dim_from(size: Any) -> Dim:
-    """A size: a number, or an expression of PyTorch's symbols. Raises Unsupported."""
+    """The dim for a size of PyTorch: a number or an expression over symbols. Raises Unsupported."""
     if isinstance(size, torch.SymInt):
         if size.node.is_nested_int():
             raise Unsupported("sizes of nested tensors are not supported")
@@ -145,14 +150,7 @@ def _dim(e: sympy.Expr) -> Dim:
         case torch_sympy.ModularIndexing():
             return mod(floordiv(made[0], made[1]), made[2])
         case sympy.Max() | torch_sympy.Max():
-            return _folded(maximum, made)
+            return reduce(maximum, made)
         case sympy.Min() | torch_sympy.Min():
-            return _folded(minimum, made)
+            return reduce(minimum, made)
     raise Unsupported(f"a size is {e}")
-
-
-def _folded(function: Any, dims: list[Dim]) -> Dim:
-    result = dims[0]
-    for each in dims[1:]:
-        result = function(result, each)
-    return result

@@ -77,13 +77,13 @@ def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[
     )
 
 
-def tell(b: Builder, size: Dim, count: Value) -> None:
+def bind_symbol(b: Builder, size: Dim, count: Value) -> None:
     """Let ``size``, a symbol, be what ``count``, an i64 of one element, says."""
     scalar = count if count.type.shape == () else b(Reshape(()), count)
     bind_size(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
 
 
-def tell_each(
+def bind_symbols(
     b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, made: Collection[str]
 ) -> None:
     """Let each of ``dims`` that is among ``made`` be the element of ``sizes`` that is there for its axis."""
@@ -92,7 +92,7 @@ def tell_each(
         if str(dims[axis]) in made:
             names.setdefault(str(dims[axis]), place)
     for place in names.values():
-        tell(b, dims[axes[place]], b(Gather(0), sizes, b.const(place, I64)))
+        bind_symbol(b, dims[axes[place]], b(Gather(0), sizes, b.const(place, I64)))
 
 
 _TWO = arg(I64, values=(2,))

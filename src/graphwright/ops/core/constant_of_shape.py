@@ -27,7 +27,7 @@ from graphwright.ir.op import (
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
-from graphwright.ops.control.bind_size import tell_each
+from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import known_size
 from graphwright.ops.core.expand import Expand
@@ -66,7 +66,7 @@ class ConstantOfShape(BoundedForm, PaddingRule, Op):
         if not inputs or gives[0].shape is None:
             return None
         dims = gives[0].dims
-        tell_each(b, dims, range(len(dims)), inputs[0], made)
+        bind_symbols(b, dims, range(len(dims)), inputs[0], made)
         filled: Value = b(ConstantOfShape(self.value, self.dtype, dims))
         return filled
 

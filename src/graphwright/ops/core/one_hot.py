@@ -15,7 +15,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.control.bind_size import tell
+from graphwright.ops.control.bind_size import bind_symbol
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 
@@ -58,7 +58,7 @@ class OneHot(BoundedForm, Op):
             return None
         indices, depth, values = inputs
         size = gives[0].dims[self.axis]
-        tell(b, size, b(Cast(I64), depth))
+        bind_symbol(b, size, b(Cast(I64), depth))
         marked: Value = b(OneHot(self.axis, size), indices, values)
         return marked
 

@@ -16,7 +16,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, InferError, 
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, Expr, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
-from graphwright.ops.control.bind_size import tell
+from graphwright.ops.control.bind_size import bind_symbol
 from graphwright.ops.core.binary import Add, Div, Less, Max, Mul, Sub, Where
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import known_size, same_dtype, simple
@@ -89,7 +89,7 @@ class Range(BoundedForm, PaddingRule, Op):
         if dtype.is_integer:  # where the difference wraps, that of the rounded bounds is near enough
             wide = b(Sub(), *(b(Cast(F64), v) for v in (limit, start)))
             span = b(Where(), b(Less(), b(Abs(), wide), b.const(_EXACT, F64)), span, wide)
-        tell(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))
+        bind_symbol(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))
         number = b(Range((0, size, 1)))
         made_of = b(Add(), b(Mul(), number if dtype == I64 else b(Cast(dtype), number), step), start)
         stepped: Value = made_of if dtype == gives[0].dtype else b(Cast(gives[0].dtype), made_of)

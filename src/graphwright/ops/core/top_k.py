@@ -15,7 +15,7 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
-from graphwright.ops.control.bind_size import tell
+from graphwright.ops.control.bind_size import bind_symbol
 from graphwright.ops.core.common import rank_of, widened
 from graphwright.ops.core.shaping import known_dims, number
 
@@ -59,7 +59,7 @@ class TopK(BoundedForm, PaddingRule, Op):
         size = gives[0].dims[self.axis]
         if str(size) not in made:
             return None
-        tell(b, size, inputs[1])
+        bind_symbol(b, size, inputs[1])
         values, indices = b(TopK(self.axis, self.largest, self.ordered, size), inputs[0])
         return values, indices
 

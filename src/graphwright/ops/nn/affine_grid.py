@@ -15,7 +15,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F32, I64, TensorType
-from graphwright.ops.control.bind_size import tell_each
+from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.binary import Add, Div, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import FLOATS, need_dtype
@@ -67,7 +67,7 @@ class AffineGrid(BoundedForm, Op):
             return None
         images, *spatial, _ = gives[0].dims
         size = (images, 1, *spatial)
-        tell_each(b, size, range(len(size)), inputs[1], made)
+        bind_symbols(b, size, range(len(size)), inputs[1], made)
         grid: Value = b(AffineGrid(self.align_corners, size), inputs[0])
         return grid
 

@@ -29,7 +29,7 @@ from graphwright.ir.op import (
 from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
-from graphwright.ops.control.bind_size import tell_each
+from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 from graphwright.ops.nn.resize_open import (
@@ -349,7 +349,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         elif sizes is not None and self.policy != "stretch":
             sizes, scales = sizes_kept(b, x, axes, sizes, self.policy)
         assert sizes is not None
-        tell_each(b, dims, axes, sizes, made)
+        bind_symbols(b, dims, axes, sizes, made)
         if scales is None and bounds is None and dims[:-2] == x.type.dims[:-2]:
             resized: Value = b(replace(self, sizes=dims, axes=None), x)
             return resized

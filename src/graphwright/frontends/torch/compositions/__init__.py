@@ -1,7 +1,7 @@
-"""Operators that are compositions of others, where PyTorch has no decomposition, or none that serves.
+"""Compositions: decompositions of PyTorch operators that PyTorch does not have, or not in a suitable form.
 
-Each is written in PyTorch, as its own decompositions are, and is used where no op of graphwright takes the
-call; NotImplementedError leaves that with PyTorch.
+A composition is a function on PyTorch tensors. It is used if no import function supports a call. If it raises
+NotImplementedError, the operator runs in PyTorch.
 """
 
 from graphwright.frontends.torch.compositions import (

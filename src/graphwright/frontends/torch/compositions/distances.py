@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 
 def _norm(x: Tensor, p: float) -> Tensor:
-    """Of the last axis."""
+    """The ``p``-norm along the last axis."""
     size = x.abs()
     if p == 0:
         return (size != 0).to(x.dtype).sum(-1)

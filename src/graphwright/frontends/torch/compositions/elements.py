@@ -1,4 +1,4 @@
-"""Facts on elements that several compositions need."""
+"""Functions on elements that several compositions use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def isnan(x: Tensor) -> Tensor:
 
 
 def positions(x: Tensor, dim: int) -> Tensor:
-    """The place of each element along ``dim``, as a tensor that broadcasts to ``x``."""
+    """The index of each element along ``dim``, as a tensor that broadcasts to ``x``."""
     shape = [1] * x.dim()
     shape[dim] = x.shape[dim]
     return torch.arange(x.shape[dim]).reshape(shape)

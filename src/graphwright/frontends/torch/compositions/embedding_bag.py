@@ -1,4 +1,4 @@
-"""Bags of rows of a table."""
+"""Embedding bags: reductions over groups of rows of a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def embedding_bag(
     sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Sums (mode 0), means (1) or maxima (2) of the rows of each bag; ``padding_idx`` counts as none."""
+    """Sums (mode 0), means (1) or maxima (2) of the rows of each bag, without rows of index
+    ``padding_idx``.
+    """
     if include_last_offset:
         offsets = offsets[:-1]
     bags, width, rows = offsets.shape[0], weight.shape[1], indices.to(torch.int64)

@@ -1,4 +1,4 @@
-"""Attention whose scores a function of the user's changes: all scores are computed, masked ones as well."""
+"""Attention with a user function on the scores. All scores are computed, including masked ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors whose elements are not set."""
+"""Uninitialized tensors, which become zeros."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def nanmedian(x: Tensor) -> Tensor:
 
 @composition(aten.median.dim)
 def median_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of two; of elements with NaN the first NaN."""
+    """The median; the lower one of two middle elements, and the first NaN if there is one."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = kthvalue(x, (x.shape[dim] + 1) // 2, dim, True)
@@ -54,7 +54,7 @@ def median_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Te
 
 @composition(aten.nanmedian.dim)
 def nanmedian_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """NaN is sorted to the end: the lower middle of what stands before."""
+    """The median of the elements that are not NaN. Sorting moves NaN to the end."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = x.sort(dim=dim, stable=True)
@@ -65,7 +65,7 @@ def nanmedian_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor,
 
 @composition(aten.mode.default)
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The least of the most frequent elements: the end of the first longest run when sorted."""
+    """The smallest of the most frequent elements: the end of the first longest run in sorted order."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     values, indices = x.sort(dim=dim, stable=True)

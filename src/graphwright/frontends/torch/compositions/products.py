@@ -1,4 +1,4 @@
-"""Products of matrices with more than two factors, or with a sum."""
+"""Matrix products with more than two factors, or with a sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What registers a composition."""
+"""The registry of compositions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPOSITIONS: dict[Any, Composition] = {}
 
 
 def composition(*operators: Any) -> Callable[[Function], Function]:
-    """Register a function for these operators."""
+    """Decorator that registers a function as the composition of these operators."""
 
     def register(function: Function) -> Function:
         COMPOSITIONS.update(dict.fromkeys(operators, function))

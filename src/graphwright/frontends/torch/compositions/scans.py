@@ -1,4 +1,4 @@
-"""Running extremes and sums."""
+"""Prefix scans: running maxima, minima and sums."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ aten = torch.ops.aten
 
 
 def running(x: Tensor, dim: int, combine: Composition) -> Tensor:
-    """All prefixes of an associative ``combine`` in log2(n) steps: W. D. Hillis and G. L. Steele, "Data
-    parallel algorithms" (1986).
+    """The inclusive scan with an associative ``combine``, in log2(n) steps (W. D. Hillis and G. L. Steele,
+    "Data parallel algorithms", 1986).
     """
     size = x.shape[dim]
     if not isinstance(size, int):
@@ -27,7 +27,7 @@ def running(x: Tensor, dim: int, combine: Composition) -> Tensor:
 
 
 def _running_extreme(combine: Composition) -> Composition:
-    """With the places of the last elements that equal the extreme."""
+    """A running maximum or minimum, with the index of the last element that equals it."""
 
     def scan(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         if x.dim() == 0:

@@ -1,4 +1,4 @@
-"""Elements that are written at places of a tensor."""
+"""Scatter operators: they write elements at indices of a tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def _start(x: Tensor, reduce: str) -> float:
-    """What changes no other element."""
+    """The identity element of ``reduce``."""
     return {"amax": lowest(x), "amin": highest(x), "prod": 1}.get(reduce, 0)
 
 
@@ -86,7 +86,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 
 @composition(aten.unfold_backward.default)
 def unfold_backward(grad: Tensor, input_size: Sequence[int], dim: int, size: int, step: int) -> Tensor:
-    """Windows that overlap, summed at their places, as an inverse short-time Fourier transform does."""
+    """Adds overlapping windows at their positions, as in an inverse short-time Fourier transform."""
     if not input_size:
         return grad.sum(0)
     dim %= len(input_size)

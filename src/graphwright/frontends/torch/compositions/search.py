@@ -1,4 +1,4 @@
-"""Places in sorted rows, histograms, and places of elements that are not zero."""
+"""Binary search in sorted rows, histograms, and indices of nonzero elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def searchsorted(
     boundaries: Tensor, x: Tensor, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """By halves: the number of boundaries below each element, bit by bit."""
+    """Binary search: computes the number of boundaries below each element, bit by bit."""
     size = boundaries.shape[-1]
     if not isinstance(size, int):
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Attention and encoder layers as PyTorch's fast path has them."""
+"""The fused attention and encoder layers of PyTorch's fast path."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ aten = torch.ops.aten
 
 
 def _visible(mask: Tensor | None, mask_type: int | None, heads: int) -> Tensor | None:
-    """Where queries see keys: a tensor that broadcasts to [batch, heads, queries, keys]. ``mask``, True where
-    they do not, is [queries, keys] (type 0), [batch, keys] (1), or has all of them (2).
+    """The attention mask as a tensor that broadcasts to [batch, heads, queries, keys] and is True for visible
+    keys.
+
+    ``mask`` is True for hidden keys. Its shape is [queries, keys] (type 0), [batch, keys] (type 1), or
+    [batch, heads, queries, keys] (type 2).
     """
     if mask is None:
         return None

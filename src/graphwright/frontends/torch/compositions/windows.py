@@ -1,4 +1,4 @@
-"""Pooling and resizing whose windows differ in size."""
+"""Pooling and resizing with windows of different sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def _adaptive_windows(whole: int, count: int) -> tuple[Tensor, Tensor]:
-    """The places of the elements of ``count`` windows, and which are inside them."""
+    """The indices of the elements of ``count`` windows, padded to equal width, and whether each is inside."""
     widest = max(-(-(k + 1) * whole // count) - k * whole // count for k in range(count))
     window = torch.arange(count).unsqueeze(1)
     places = window * whole // count + torch.arange(widest)
@@ -55,7 +55,7 @@ def avg_pool(
     x: Tensor, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """With a divisor of its own: the mean of windows over zeros as well, times their size."""
+    """Average pooling with ``divisor_override``: the mean over padded windows, multiplied by their size."""
     pool, rank = aten.avg_pool2d.default, 2
     if len(kernel_size) == 3 or x.dim() == 5:
         pool, rank = aten.avg_pool3d.default, 3
@@ -76,7 +76,9 @@ def _per_axis(sizes: Sequence[int], rank: int) -> Sequence[int]:
 
 
 def _windows(size: int, width: int, step: int, before: int, ceil_mode: bool) -> int:
-    """How many windows there are: with ``ceil_mode`` the last may overhang, but begins inside."""
+    """The number of windows. With ``ceil_mode``, the last one can extend beyond the end, but must start
+    before it.
+    """
     room = size + 2 * before - width
     if not ceil_mode:
         return room // step + 1
@@ -85,7 +87,9 @@ def _windows(size: int, width: int, step: int, before: int, ceil_mode: bool) -> 
 
 
 def _smoothed(size: int, count: int, align_corners: bool, scale: float | None) -> Tensor:
-    """The weights of each of ``count`` results in ``size`` elements: triangles as wide as the scale."""
+    """The weight of each of ``size`` elements for each of ``count`` results: triangles as wide as the
+    scale.
+    """
     if align_corners:
         step = (size - 1) / (count - 1) if count > 1 else 0.0
     else:

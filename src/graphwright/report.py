@@ -106,7 +106,7 @@ def _choices(steps: Sequence[Step]) -> Iterable[str]:
     nodes: dict[tuple[Alternative, ...], list[str]] = {}
     for step in all_steps(steps):
         if step.alternatives:
-            nodes.setdefault(step.alternatives, []).append(step.node.place)
+            nodes.setdefault(step.alternatives, []).append(step.node.location)
     if nodes:
         yield "chosen by predicted time on one core"
     for (taken, *others), places in list(nodes.items())[:MAX_REASONS]:
@@ -148,7 +148,7 @@ def _hosts(steps: Sequence[Step]) -> Iterable[str]:
     found = host_steps(steps)
     yield "in Python" if found else "in Python: nothing"
     for node, reason in found:
-        yield f"  {terminal(node.place)}: {reason}"
+        yield f"  {terminal(node.location)}: {reason}"
 
 
 def _reasons(records: Sequence[Record]) -> Iterable[str]:

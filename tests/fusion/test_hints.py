@@ -164,7 +164,7 @@ def test_hints_of_onnx_models(hint: str, parted: list[str], tmp_path: Path) -> N
     x = np.random.default_rng(0).normal(size=(5, 16)).astype(np.float32)
     np.testing.assert_allclose(model(x)[0], np.exp(x), rtol=1e-6)
     module = parse_module(model.entry.graph)
-    assert [node.place for node in module.main] == parted
+    assert [node.location for node in module.main] == parted
     assert module.hints == {"exp": hint, "neg": hint}
     assert model.metadata == {}
 

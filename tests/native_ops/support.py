@@ -48,7 +48,7 @@ def run_samples(samples: Sequence[tuple[int, Sample]]) -> dict[int, Outcome]:
 
     def observe(stage: str, made: object) -> None:
         if stage == "select" and isinstance(made, Selection):
-            reasons.extend((node.place, reason) for node, reason in host_steps(made.steps))
+            reasons.extend((node.location, reason) for node, reason in host_steps(made.steps))
 
     model = gw.compile(module, observe=observe)
     feeds = [arrays[int(name[1:].split("_")[0])][int(name.split("_")[1])] for name in types]

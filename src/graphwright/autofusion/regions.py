@@ -76,7 +76,7 @@ def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:
         if isinstance(node.op, Constant):
             copied.sources = ()
             continue
-        mark, hints = names.take(node.place), hints_of(node.sources, module.hints)
+        mark, hints = names.take(node.location), hints_of(node.sources, module.hints)
         marked[mark], copied.sources = node, (mark,)
         if len(hints) == 1:
             (copy.hints[mark],) = hints

@@ -202,7 +202,7 @@ class Draft:
         bodies = tuple(self._graph(region, partition(region, known), known) for region in node.regions)
         return CallHost(
             print_op(node.op),
-            node.place,
+            node.location,
             reason,
             tuple(None if value is None else values.numbers[value] for value in node.inputs),
             tuple(map(values.add, node.outputs)),
@@ -230,7 +230,7 @@ class Draft:
         elif group.device:
             hint = "give the shapes of the inputs, or leave the node on the default device"
             message = f"its inputs have unknown rank, which the device {group.device!r} does not support"
-            raise ModelError(Diagnostic("device", message, group.nodes[0].place, hint))
+            raise ModelError(Diagnostic("device", message, group.nodes[0].location, hint))
         numbers = tuple(values.numbers[value] for value in inputs)
         made = tuple(map(values.add, node.outputs))
         callee = Dispatch(input_specs(module), output_specs(module), (), COMPILE, number)
@@ -239,7 +239,7 @@ class Draft:
 
 def _bind_size(node: Node, op: ops.BindSize, values: _Values) -> BindSize:
     inputs = tuple(values.numbers[value] for value in node.inputs if value is not None)
-    return BindSize(op.size, op.shapes, node.place, inputs, tuple(map(values.add, node.outputs)))
+    return BindSize(op.size, op.shapes, node.location, inputs, tuple(map(values.add, node.outputs)))
 
 
 class _Values:

@@ -184,7 +184,7 @@ def _defines_rank(node: Node, known: set[str]) -> str:
 def _contains_host_nodes(node: Node, known: set[str]) -> str:
     for region in node.regions:
         for inner, reason in _reasons(region, known, {}).items():
-            return f"its body contains {inner.place}: {reason}"
+            return f"its body contains {inner.location}: {reason}"
     return ""
 
 

@@ -96,7 +96,7 @@ class Choices:
 
 
 def _place(nodes: Sequence[Node]) -> str:
-    return " -> ".join(dict.fromkeys(node.place for node in (nodes[0], nodes[-1])))
+    return " -> ".join(dict.fromkeys(node.location for node in (nodes[0], nodes[-1])))
 
 
 NOTHING_MEASURED: Final = Choices()

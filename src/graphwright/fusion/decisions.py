@@ -72,7 +72,7 @@ def merge_decision(
 ) -> Decision:
     """The decision about computing ``consumer`` in the kernel of ``producer``."""
     verdict = Verdict.TAKEN if code is Code.MERGED else Verdict.REFUSED
-    edit = Edit(Kind.MERGE, (producer.place, consumer.place))
+    edit = Edit(Kind.MERGE, (producer.location, consumer.location))
     sources = producer.sources, consumer.sources
     return Decision(edit, verdict, code, why, bytes_saved, measured=measured, sources=sources)
 

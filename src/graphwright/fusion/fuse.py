@@ -110,7 +110,7 @@ class _Grouping:
             outcome = self._decide(candidate)
             decided = outcome.decided
             if isinstance(decided, Refusal):
-                self.record.refused(node, f"fuse with {producer.nodes[-1].place}", decided)
+                self.record.refused(node, f"fuse with {producer.nodes[-1].location}", decided)
                 code, why = decided.code, decided.why
             else:
                 self.record.did("joined nodes")

@@ -50,7 +50,7 @@ class Hints:
         hint = next(iter(hints_of(node.sources, self._hints)), None)
         if hint is None:
             return None
-        return HintedGroup(node.place, alone=True) if hint == NEVER else HintedGroup(hint)
+        return HintedGroup(node.location, alone=True) if hint == NEVER else HintedGroup(hint)
 
     def merges(self, candidate: Candidate) -> str | None:
         """The name of the group that requires this merge, whatever fusion rules decide; None if no group
@@ -75,11 +75,10 @@ class Hints:
             for node in nodes:
                 hinted = self.group_of(node)
                 if hinted is not None and hinted.alone:
-                    return f"{node.place} has the hint {NEVER}"
+                    return f"{node.location} has the hint {NEVER}"
                 if hinted is not None:
-                    return (
-                        f"{node.place} is in the hinted group {hinted.name!r}, and {others[0].place} is not"
-                    )
+                    apart = f"{others[0].location} is not"
+                    return f"{node.location} is in the hinted group {hinted.name!r}, and {apart}"
         raise ValueError("neither side has a hint")
 
     def _of(self, group: Group) -> HintedGroup | None:
@@ -125,12 +124,12 @@ class Hints:
             return
         for (producer, node), decision in decisions.items():
             if producer in kernel and node in kernel and kernel[producer] is not kernel[node]:
-                self._refuse(group, producer.place, node.place, decision.code, decision.why)
+                self._refuse(group, producer.location, node.location, decision.code, decision.why)
                 return
         first = nodes[0]
         second = next(node for node in nodes if kernel[node] is not kernel[first])
         why = "neither reads the other's result"
-        self._refuse(group, first.place, second.place, Code.NOT_NEIGHBOURS, why)
+        self._refuse(group, first.location, second.location, Code.NOT_NEIGHBOURS, why)
 
     def _refuse(self, group: str, first: str, second: str, code: Code, why: str) -> None:
         message = f"cannot share a kernel, as the hinted group {group!r} requires: {why} [{code.value}]"

@@ -74,10 +74,10 @@ def node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
     constants = [v for v in node.inputs if v is not None and is_constant(v)]
     fused = _traffic(node, frozenset(), symbols)
     if isinstance(node.op, TransData):  # comes from the layout pass: the unfused graph has none
-        return NodeTraffic(node.place, (), node.sources, fused, Traffic(), 0)
+        return NodeTraffic(node.location, (), node.sources, fused, Traffic(), 0)
     if not isinstance(node.op, Fused):
         return NodeTraffic(
-            node.place, (node.op.name,), node.sources, fused, fused, _bytes(constants, symbols)
+            node.location, (node.op.name,), node.sources, fused, fused, _bytes(constants, symbols)
         )
     region = region_of(node)
     pairs = zip(region.inputs, node.inputs, strict=True)
@@ -85,7 +85,7 @@ def node_traffic(node: Node, symbols: SymbolTable) -> NodeTraffic:
     inside = [inner for inner in region if not _is_free(inner)]
     unfused = sum((_traffic(inner, literal, symbols) for inner in inside), Traffic())
     ops = tuple(inner.op.name for inner in inside)
-    return NodeTraffic(node.place, ops, node.sources, fused, unfused, _bytes(constants, symbols))
+    return NodeTraffic(node.location, ops, node.sources, fused, unfused, _bytes(constants, symbols))
 
 
 def _is_free(node: Node) -> bool:

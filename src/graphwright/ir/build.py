@@ -65,12 +65,12 @@ class Builder:
         """Add a node and return it. Raises ModelError if types conflict. ``known``: types to use if a rank is
         unknown.
         """
-        place = name or " + ".join(self.sources) or op.name
+        location = name or " + ".join(self.sources) or op.name
         if is_plugin_op(type(op)):
-            _check_attributes(op, place)
+            _check_attributes(op, location)
         before = state_of(self.module.symbols)
         given = [self.fact(value) for value in inputs]
-        facts = self._infer(op, inputs, given, regions, place, known)
+        facts = self._infer(op, inputs, given, regions, location, known)
         node = Node(op, inputs, [f.type for f in facts], regions, name, self.sources, self.origin)
         self.graph.insert(node, self.before)
         if type(op).fold_operands is Op.fold_operands and before == state_of(self.module.symbols):
@@ -106,26 +106,26 @@ class Builder:
         inputs: Sequence[Value | None],
         given: Sequence[Fact | None],
         regions: Sequence[Graph],
-        place: str,
+        location: str,
         known: Sequence[TensorType],
     ) -> tuple[Fact, ...]:
         for position, value in enumerate(inputs):
             if value is None and position not in op.optional_inputs:
-                raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", place))
+                raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", location))
         if regions:
             outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
             received = received_by(regions)
-            return infer_outputs(op, given, self.module.symbols, place, known, outputs, received)
-        return infer_outputs(op, given, self.module.symbols, place, known)
+            return infer_outputs(op, given, self.module.symbols, location, known, outputs, received)
+        return infer_outputs(op, given, self.module.symbols, location, known)
 
 
-def _check_attributes(op: Op, place: str) -> None:
+def _check_attributes(op: Op, location: str) -> None:
     """Raise ModelError if a user's op has attributes that cannot be serialized."""
     try:
         print_op(op)
     except (TypeError, ValueError) as error:
         hint = "attributes must be numbers, strings, bools, dtypes, enums, or tuples of them"
-        where = f"{op.name}: {error} (node {place})"
+        where = f"{op.name}: {error} (node {location})"
         raise ModelError(Diagnostic("plugin", where, defined_at(type(op)), hint)) from error
 
 

@@ -69,18 +69,18 @@ def _graphs(a: Graph, b: Graph) -> Iterator[str]:
 
 
 def _nodes(x: Node, y: Node, same: dict[Value | None, Value | None]) -> Iterator[str]:
-    place = f"{print_node(x)}\nand {print_node(y)}:"
+    prefix = f"{print_node(x)}\nand {print_node(y)}:"
     if type(x.op) is not type(y.op) or not same_value(x.op, y.op):
-        yield f"{place} ops {x.op.name} {x.op.attributes()} and {y.op.name} {y.op.attributes()}"
+        yield f"{prefix} ops {x.op.name} {x.op.attributes()} and {y.op.name} {y.op.attributes()}"
     if len(x.inputs) != len(y.inputs) or any(
         same.get(v, v) is not w for v, w in zip(x.inputs, y.inputs, strict=True)
     ):
-        yield f"{place} operands"
+        yield f"{prefix} operands"
     if (x.name, x.sources) != (y.name, y.sources):
-        yield f"{place} names {(x.name, x.sources)} and {(y.name, y.sources)}"
-    yield from _values(f"{place} outputs", x.outputs, y.outputs, same)
+        yield f"{prefix} names {(x.name, x.sources)} and {(y.name, y.sources)}"
+    yield from _values(f"{prefix} outputs", x.outputs, y.outputs, same)
     if len(x.regions) != len(y.regions):
-        yield f"{place} {len(x.regions)} and {len(y.regions)} regions"
+        yield f"{prefix} {len(x.regions)} and {len(y.regions)} regions"
     for r, s in zip(x.regions, y.regions, strict=False):
         yield from _graphs(r, s)
 

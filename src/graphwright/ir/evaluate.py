@@ -82,7 +82,7 @@ class Evaluator:
             try:
                 results = self.node(node, [known[v] for v in node.inputs])
             except Exception as error:
-                error.add_note(node.place)
+                error.add_note(node.location)
                 raise
             for value, array in zip(node.outputs, results, strict=True):
                 known[value] = array
@@ -110,7 +110,7 @@ class Evaluator:
                 raise NotImplementedError(f"{node.op.name} does not run one of its regions")
             captured = chooser.captured_operands(len(arrays))
             return self._region(node.regions[selected], arrays[len(arrays) - captured :])
-        results = evaluate(node.op.with_attributes(self._attribute), arrays, node.place)
+        results = evaluate(node.op.with_attributes(self._attribute), arrays, node.location)
         if is_plugin_op(type(node.op)) and not self.wide:
             check_results(node.op, results, [value.type for value in node.outputs])
         return results

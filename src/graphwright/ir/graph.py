@@ -119,19 +119,19 @@ class Node(Generic[OpT]):
         return value
 
     @property
-    def place(self) -> str:
-        """The name of the node in errors: its source nodes, or its own name."""
+    def location(self) -> str:
+        """The name of the node in errors and reports: its source nodes, or its own name."""
         return " + ".join(self.sources) or self.name or self.op.name
 
     def operand(self, index: int) -> Value:
         """Input ``index``. Raises ValueError if it is absent."""
         value = self.inputs[index]
         if value is None:
-            raise ValueError(f"input {index} of {self.place} is absent")
+            raise ValueError(f"input {index} of {self.location} is absent")
         return value
 
     def __repr__(self) -> str:
-        return f"<{self.op.name} {self.place}>"
+        return f"<{self.op.name} {self.location}>"
 
 
 class Graph:

@@ -36,14 +36,14 @@ def fact_of(array: Array | None) -> Fact | None:
     return None if array is None else Fact(type_of(array), facts_elements(array), array)
 
 
-def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[Array, ...]:
+def evaluate(op: Op, arrays: Sequence[Array | None], location: str = "") -> tuple[Array, ...]:
     """Run the NumPy reference of ``op``; always returns a tuple. Raises ValueError if it does not accept the
     elements.
 
     Operands that give sizes, axes or bounds must pass inference; otherwise a ModelError names
-    ``place``.
+    ``location``.
     """
-    form = None if type(op).fold_operands is Op.fold_operands else _folded_arrays(op, arrays, place)
+    form = None if type(op).fold_operands is Op.fold_operands else _folded_arrays(op, arrays, location)
     if form is not None:
         op, arrays = form[0], [arrays[position] for position in form[1]]
     try:
@@ -52,39 +52,41 @@ def evaluate(op: Op, arrays: Sequence[Array | None], place: str = "") -> tuple[A
         raise ValueError(str(error)) from error
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if not is_plugin_op(type(op)):
-            _raise_inference_error(op, arrays, place)
+            _raise_inference_error(op, arrays, location)
         raise
     return result if isinstance(result, tuple) else (result,)
 
 
-def _raise_inference_error(op: Op, arrays: Sequence[Array | None], place: str) -> None:
+def _raise_inference_error(op: Op, arrays: Sequence[Array | None], location: str) -> None:
     """Raise ModelError if inference rejects these operands too: its message is better than NumPy's."""
     try:
-        infer_outputs(op, [fact_of(array) for array in arrays], SymbolTable(), place)
+        infer_outputs(op, [fact_of(array) for array in arrays], SymbolTable(), location)
     except ModelError as error:
         if error.diagnostics[0].code != "unknown-rank":
             raise
 
 
-def _folded_arrays(op: Op, arrays: Sequence[Array | None], place: str) -> tuple[Op, tuple[int, ...]] | None:
+def _folded_arrays(
+    op: Op, arrays: Sequence[Array | None], location: str
+) -> tuple[Op, tuple[int, ...]] | None:
     """:meth:`Op.fold_operands` on arrays; folded sizes, axes or bounds must pass inference."""
     facts = [fact_of(array) for array in arrays]
     try:
         form = op.fold_operands(*facts)
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", place)) from error
+        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", location)) from error
     if form is None:
         return None
     gone = [fact for position, fact in enumerate(facts) if fact is not None and position not in form[1]]
     if any(fact.dtype in (I32, I64) for fact in gone):
-        _check_operands(form[0], [facts[position] for position in form[1]], place)
+        _check_operands(form[0], [facts[position] for position in form[1]], location)
     return form
 
 
-def _check_operands(op: Op, operands: Sequence[Fact | None], place: str) -> None:
+def _check_operands(op: Op, operands: Sequence[Fact | None], location: str) -> None:
     """Raise ModelError if inference rejects ``op``, or a result does not fit in memory."""
     try:
-        facts = infer_outputs(op, operands, SymbolTable(), place)
+        facts = infer_outputs(op, operands, SymbolTable(), location)
     except ModelError as error:
         if error.diagnostics[0].code == "unknown-rank":
             return
@@ -92,7 +94,7 @@ def _check_operands(op: Op, operands: Sequence[Fact | None], place: str) -> None
     for fact in facts:
         if fact.type.is_static and number_of(fact.type.bytes, {}) > physical_memory():
             message = f"{op.source_name}: the result, {fact.type}, exceeds the memory of this machine"
-            raise ModelError(Diagnostic("memory", message, place))
+            raise ModelError(Diagnostic("memory", message, location))
 
 
 @cache
@@ -150,12 +152,12 @@ def infer_outputs(
     op: Op,
     inputs: Sequence[Fact | None],
     symbols: SymbolTable,
-    place: str,
+    location: str,
     known: Sequence[TensorType] = (),
     regions: Sequence[Sequence[Fact]] = (),
     received: Sequence[Sequence[Fact]] = (),
 ) -> tuple[Fact, ...]:
-    """Facts of the outputs. Raises ModelError at ``place`` if types conflict.
+    """Facts of the outputs. Raises ModelError at ``location`` if types conflict.
 
     ``known``: types to use if a rank is unknown. ``regions``, ``received``: facts of the outputs and inputs
     of each region.
@@ -163,54 +165,56 @@ def infer_outputs(
     try:
         op.verify()
         if regions:
-            result: object = region_op(op).infer_regions(Inference(symbols, place, inputs, received), regions)
+            result: object = region_op(op).infer_regions(
+                Inference(symbols, location, inputs, received), regions
+            )
         else:
             op, inputs = folded(op, inputs)
-            result = op.infer(Inference(symbols, place), *inputs)
+            result = op.infer(Inference(symbols, location), *inputs)
     except UnknownRank:
         if not known:
             raise ModelError(
                 Diagnostic(
                     "unknown-rank",
                     f"{op.source_name}: the rank of an operand is not known",
-                    place,
+                    location,
                     "give the shapes of the inputs with shapes=",
                 )
             ) from None
         return tuple(Fact(TensorType(t.dtype, None)) for t in known)
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", place)) from error
+        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", location)) from error
     except SymbolError as error:
         hint = f"sizes are limited to {MAX_TERMS} terms" if "terms" in str(error) else ""
-        raise ModelError(Diagnostic("size", f"{op.source_name}: {error}", place, hint)) from error
+        raise ModelError(Diagnostic("size", f"{op.source_name}: {error}", location, hint)) from error
     except GraphwrightError:
         raise
     except Exception as error:
         if not is_plugin_op(type(op)):
             raise
-        raise ModelError(_blamed_infer(error, op, place)) from error
+        raise ModelError(_blamed_infer(error, op, location)) from error
     outputs = result if isinstance(result, tuple) else (result,)
     if is_plugin_op(type(op)):
-        _check_facts(op, outputs, place)
+        _check_facts(op, outputs, location)
     facts = tuple(out if isinstance(out, Fact) else Fact(out) for out in outputs)
     for fact in facts:
-        _check_size(fact.type, op, place)
+        _check_size(fact.type, op, location)
     return facts
 
 
-def _blamed_infer(error: Exception, op: Op, place: str) -> Diagnostic:
+def _blamed_infer(error: Exception, op: Op, location: str) -> Diagnostic:
     cls = type(op)
     if cls.infer is Op.infer:
-        return Diagnostic("plugin", f"{op.name} has no infer (node {place})", defined_at(cls))
+        return Diagnostic("plugin", f"{op.name} has no infer (node {location})", defined_at(cls))
     fault = blamed(error, cls, f"{op.name}.infer")
-    return Diagnostic(fault.code, f"{fault.message} (node {place})", fault.where)
+    return Diagnostic(fault.code, f"{fault.message} (node {location})", fault.where)
 
 
-def _check_facts(op: Op, outputs: Sequence[object], place: str) -> None:
+def _check_facts(op: Op, outputs: Sequence[object], location: str) -> None:
     """Raise ModelError if a user's ``infer`` does not return a type for each output."""
     given = ", ".join(type(out).__name__ for out in outputs)
     if len(outputs) != op.output_count() or not all(isinstance(out, Fact | TensorType) for out in outputs):
-        wanted = f"a TensorType for each of {op.output_count()} outputs (node {place})"
+        wanted = f"a TensorType for each of {op.output_count()} outputs (node {location})"
         message = f"{op.name}.infer returned {given} instead of {wanted}"
         raise ModelError(Diagnostic("plugin", message, defined_at(type(op).infer)))
 
@@ -242,11 +246,11 @@ def infer_node(
     try:
         given = [region_op(op).region_inputs(i, inputs) for i in range(len(node.regions))]
     except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", node.place)) from error
+        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", node.location)) from error
     inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]
     known = [value.type for value in node.outputs]
     received = received_by(node.regions)
-    return infer_outputs(op, inputs, module.symbols, node.place, known, inside, received)
+    return infer_outputs(op, inputs, module.symbols, node.location, known, inside, received)
 
 
 def received_by(regions: Sequence[Graph]) -> list[list[Fact]]:
@@ -263,16 +267,16 @@ def compatible(a: TensorType, b: TensorType, symbols: SymbolTable) -> bool:
     return len(a.shape) == len(b.shape) and not any(map(symbols.refutes_equal, a.shape, b.shape))
 
 
-def _check_size(type: TensorType, op: Op, place: str) -> None:
+def _check_size(type: TensorType, op: Op, location: str) -> None:
     count = 1
     for dim in type.shape or ():
         if not isinstance(dim, int):
             count = 0
         elif dim < 0:
-            raise ModelError(Diagnostic("size", f"{op.source_name}: {type} has a negative size", place))
+            raise ModelError(Diagnostic("size", f"{op.source_name}: {type} has a negative size", location))
         else:
             count *= dim or 1  # NumPy skips 0 too
     if count * type.dtype.bytes > MAX_BYTES:
         raise ModelError(
-            Diagnostic("size", f"{op.source_name}: {type} exceeds the addressable memory", place)
+            Diagnostic("size", f"{op.source_name}: {type} exceeds the addressable memory", location)
         )

@@ -144,7 +144,7 @@ class _Trial:
     def _start(self, node: Node, index: int, fact: Fact | None) -> TensorType:
         if fact is None:
             message = f"{node.op.name}: loop-carried value {index} has no initial value"
-            raise ModelError(Diagnostic("type", message, node.place))
+            raise ModelError(Diagnostic("type", message, node.location))
         return fact.type
 
     def _widened(
@@ -160,7 +160,7 @@ class _Trial:
                 yield widened(self.module.symbols, start.type, type, fact.type)
             except DtypesDiffer as error:
                 message = f"{node.op.name}: loop-carried value {index} {error}"
-                raise ModelError(Diagnostic("type", message, node.place)) from None
+                raise ModelError(Diagnostic("type", message, node.location)) from None
 
     def region(self, graph: Graph, inputs: Sequence[Fact | None]) -> list[Fact]:
         """Facts of the outputs of ``graph``."""
@@ -184,7 +184,7 @@ class _Trial:
         received = _received(op, inputs, types)
         known = [value.type for value in node.outputs]
         inside = [fact or Fact(v.type) for fact, v in zip(received, node.regions[0].inputs, strict=False)]
-        return infer_outputs(op, inputs, self.module.symbols, node.place, known, [results], [inside])
+        return infer_outputs(op, inputs, self.module.symbols, node.location, known, [results], [inside])
 
 
 def _received(op: LoopOp, inputs: Sequence[Fact | None], types: Sequence[TensorType]) -> list[Fact | None]:
@@ -213,4 +213,4 @@ class _Branches:
 def _no_fixpoint(node: Node, what: str) -> ModelError:
     message = f"{node.op.name}: the shapes of its loop-carried values {what}"
     hint = "keep the shapes constant between iterations, or give the inputs fixed sizes"
-    return ModelError(Diagnostic("loop-shapes", message, node.place, hint))
+    return ModelError(Diagnostic("loop-shapes", message, node.location, hint))

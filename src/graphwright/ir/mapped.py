@@ -65,5 +65,5 @@ def _equal_parts(a: Array, b: Array) -> bool:
 
 
 def _address(file: MappedFile) -> int:
-    place: int = np.frombuffer(file, np.uint8).__array_interface__["data"][0]
-    return place
+    address: int = np.frombuffer(file, np.uint8).__array_interface__["data"][0]
+    return address

@@ -150,9 +150,9 @@ def _verify_graph(
     if found:
         listing = Listing(graph, {})
         for fault in found:
-            place = f"{where}: " if where else ""
-            place += fault.node.place if fault.node is not None else graph.name
-            faults.add("verify", f"{fault.message}{_excerpt(listing, fault)}", place)
+            location = f"{where}: " if where else ""
+            location += fault.node.location if fault.node is not None else graph.name
+            faults.add("verify", f"{fault.message}{_excerpt(listing, fault)}", location)
     return [facts.get(value, Fact(value.type)) for value in graph.outputs]
 
 

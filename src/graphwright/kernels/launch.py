@@ -175,7 +175,7 @@ class Step:
     @property
     def place(self) -> str:
         """The names of the nodes in errors and reports."""
-        return ", ".join(node.place for node in (*self.before, self.node))
+        return ", ".join(node.location for node in (*self.before, self.node))
 
     @property
     def blocks(self) -> tuple[tuple[Step, ...], ...]:

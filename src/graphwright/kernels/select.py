@@ -94,7 +94,7 @@ def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
     op = type(node.op)
     message = f"{op.name} has a form on channel blocks, and no kernel for it: {'; '.join(reasons) or 'none'}"
     hint = "register a candidate that takes them, or refuse in blocked_form"
-    return PluginError(Diagnostic("plugin-layout", f"{message} (node {node.place})", defined_at(op), hint))
+    return PluginError(Diagnostic("plugin-layout", f"{message} (node {node.location})", defined_at(op), hint))
 
 
 def _native_loop(node: Node, loop: Loop, context: Context) -> NativeLoop:

@@ -124,7 +124,7 @@ class _Rewrite:
                 LayoutCopy(
                     value_name(value),
                     ROWS if layout is None else blocks_name(self.lanes),
-                    "an output" if before is None else before.place,
+                    "an output" if before is None else before.location,
                     self.reasons.into_rows(before) if layout is None else self.reasons.into_other(value),
                     moved,
                 )

@@ -128,7 +128,7 @@ class _Rewrite:
         return self.planes[value]
 
     def _note(self, value: Value, layout: str, before: Node | None, why: str) -> None:
-        reader = "an output" if before is None else before.place
+        reader = "an output" if before is None else before.location
         self.record.notes.append(LayoutCopy(value_name(value), layout, reader, why, 2 * value.bytes))
 
     def _transposed(self, value: Value, perm: tuple[int, ...], before: Node | None) -> Value:

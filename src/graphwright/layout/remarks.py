@@ -76,9 +76,9 @@ def requests(chosen: Mapping[Node, LayoutChoice], layout: str) -> Iterator[Layou
     """The chosen nodes that save time themselves. Other nodes use the layout of their neighbours."""
     for node, form in chosen.items():
         if form.saves > 0:
-            yield LayoutRequest(node.place, layout, None if math.isinf(form.saves) else round(form.saves))
+            yield LayoutRequest(node.location, layout, None if math.isinf(form.saves) else round(form.saves))
 
 
 def value_name(value: Value) -> str:
     """The name of ``value`` in reports."""
-    return f"input {value.name}" if value.producer is None else value.producer.place
+    return f"input {value.name}" if value.producer is None else value.producer.location

@@ -282,7 +282,7 @@ class Row(NestBuilder):
     def _operand(self, node: Node, position: int) -> Scalar:
         value = node.inputs[position]
         if value is None:
-            raise ValueError(f"{node.place}: a node of a fused region has an absent operand")
+            raise ValueError(f"{node.location}: a node of a fused region has an absent operand")
         if value not in self.stages.stage_of:
             return self.read(value)
         return self._value(value)

@@ -97,7 +97,7 @@ def refuse_unknown_ranks(graph: Graph) -> None:
                 Diagnostic(
                     "unknown-rank",
                     f"the rank of {v.name or '?'} is unknown",
-                    v.producer.place if v.producer else "",
+                    v.producer.location if v.producer else "",
                 )
                 for v in unknown[:20]
             )
@@ -115,7 +115,7 @@ def _refuse_strings(graph: Graph) -> None:
         raise ModelError(
             *(
                 Diagnostic(
-                    "text", f"{v.name or '?'} holds strings", v.producer.place if v.producer else "", hint
+                    "text", f"{v.name or '?'} holds strings", v.producer.location if v.producer else "", hint
                 )
                 for v in strings[:20]
             )

@@ -203,7 +203,7 @@ class _Assigner:
             return
         for value in step.action.temporaries:
             size = value.bytes * step.action.uses_temporaries
-            self._put(value, Place(Memory(Storage.ARENA, size, f"{step.node.place} {value.name}")))
+            self._put(value, Place(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
 
     def _in_place_of(self, step: Step, value: Value) -> Place | None:
         """The location of an input whose last use is this step, and which ``value`` may overwrite; or
@@ -278,7 +278,7 @@ class _Assigner:
         the loop. The body never overwrites values that it reads from outside.
         """
         region, moves = step.node.regions[0], LoopMoves()
-        self._put(loop.number, Place(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.place} run")))
+        self._put(loop.number, Place(Memory(Storage.ARENA, loop.number.bytes, f"{step.node.location} run")))
         for outer, inner in loop.shared:
             self._put(inner, self.places[outer])
         for each in loop.carried:

@@ -106,7 +106,7 @@ class Record:
         """Keep the reason why ``rule`` did not change ``node``."""
         code, text = (why.code, why.why) if isinstance(why, Refusal) else (None, why)
         if len(self.reasons) < MAX_REASONS:
-            self.reasons.setdefault(Reason(node.place, rule, text, code, node.sources))
+            self.reasons.setdefault(Reason(node.location, rule, text, code, node.sources))
         else:
             self.counts["reasons not kept"] += 1
 
@@ -203,7 +203,7 @@ def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     made = rule.rewrite(Builder(module, graph, node, found.sources, origin), found)
     values = [made] if isinstance(made, Value) else made
     if rule.code is not None and (new := values[0].producer) is not None:
-        record.notes.append(Replacement(rule.name, rule.code, new.place, new.sources))
+        record.notes.append(Replacement(rule.name, rule.code, new.location, new.sources))
     replace(node, values)
     for matched in found.nodes[1:]:
         prune(matched)

@@ -117,7 +117,7 @@ def _pieces(m: Match) -> tuple[tuple[int, ...], int] | str:
     split = m.optional(SPLIT)
     fact = None if split is None else Builder(m.module, m.root.graph).fact(split) or Fact(split.type)
     axis = op.axis % len(x.type.shape)
-    held = op.pieces(Inference(m.module.symbols, m.root.place), Fact(x.type), fact)
+    held = op.pieces(Inference(m.module.symbols, m.root.location), Fact(x.type), fact)
     if held is None:
         return "the sizes of the pieces are not known"
     if not 0 < len(held) <= MOST_PIECES:

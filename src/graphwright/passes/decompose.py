@@ -76,7 +76,7 @@ def _parts(node: Node, builder: Builder) -> Any:
     made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, (UnknownRank,))
     fault = "" if made is None else replacement_fault(made, node, builder.module)
     if fault:
-        message = f"{doing} {fault} (node {node.place})"
+        message = f"{doing} {fault} (node {node.location})"
         raise PluginError(Diagnostic("plugin", message, defined_at(cls.decompose)))
     return made
 

@@ -96,7 +96,7 @@ class _Search:
                 yield from self.node(node)
 
     def node(self, node: Node) -> Iterator[str]:
-        title = f"{node.place} ({node.op.name})"
+        title = f"{node.location} ({node.op.name})"
         steering = dict(self.steering(node)) if _has_shape_operands(node.op) else {}
         why = " and ".join(steering.values())
         found = False
@@ -165,7 +165,7 @@ class _Search:
         while node is not None:
             step = self.moved_from(node, element)
             if step is None:
-                return f"from {node.place} ({node.op.name})"
+                return f"from {node.location} ({node.op.name})"
             value, element = step
             node = value.producer
         which = "" if element is None or not value.type.rank else f"element {element} of "

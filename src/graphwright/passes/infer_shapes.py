@@ -210,7 +210,7 @@ class ShapeInference:
         """
         table, errors = self.module.symbols, self.errors
         outside = dict(table.constraints)
-        known = {n.op.constraint(n.place) for n in graph if isinstance(n.op, Require)}
+        known = {n.op.constraint(n.location) for n in graph if isinstance(n.op, Require)}
         table.constraints |= dict.fromkeys(known)
         self.errors = Collector(ModelError)
         outputs = self.graph(graph, inputs)
@@ -252,7 +252,7 @@ class ShapeInference:
         """Erase a requirement that is proved, or move one of an entry graph to the symbol table. Returns
         whether it was erased.
         """
-        graph, constraint = node.graph, op.constraint(node.place)
+        graph, constraint = node.graph, op.constraint(node.location)
         assert graph is not None
         if not isinstance(op.left, Expr) and not isinstance(op.right, Expr):
             if not op.holds(op.left, op.right):
@@ -315,7 +315,7 @@ class ShapeInference:
         except UnknownRank:
             return node
         except InferError as error:
-            raise ModelError(Diagnostic("type", f"{node.op.name}: {error}", node.place)) from error
+            raise ModelError(Diagnostic("type", f"{node.op.name}: {error}", node.location)) from error
         if folded is None:
             return node
         op, positions = folded

@@ -46,7 +46,7 @@ def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
         reason = _reason(node, padded, known)
         if reason and len(faults.diagnostics) < SHOWN:
             faults.add(
-                "padding", f"{node.op.name}: {reason}: padding could change the result", node.place, _HINT
+                "padding", f"{node.op.name}: {reason}: padding could change the result", node.location, _HINT
             )
     faults.raise_if_any()
 

@@ -108,7 +108,7 @@ def _of_rule(rule: Rule) -> PluginPass:
         made = guarded(lambda: rule.rewrite(builder, found), rule.rewrite, f"rewrite of {name}")
         fault = replacement_fault(made, found.root, found.module)
         if fault:
-            message = f"rewrite of {name} {fault} (node {found.root.place})"
+            message = f"rewrite of {name} {fault} (node {found.root.location})"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(rule.rewrite)))
         return (made,) if isinstance(made, Value) else made
 

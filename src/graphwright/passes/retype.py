@@ -47,7 +47,7 @@ class _Retyping(ShapeInference):
     """The node whose outputs are being inferred."""
 
     def node(self, node: Node) -> None:
-        self.place = node.place
+        self.location = node.location
         known = self.known_of(node) if node.regions else set[str]()
         for region in node.regions:
             self.forget_foreign(region, known)

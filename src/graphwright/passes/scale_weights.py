@@ -40,7 +40,7 @@ def _refusal(m: Match) -> Refusal | None:
     if image.producer is not None and len(image.users) == 1:
         return Refusal(
             Code.SCALE_EPILOGUE,
-            f"{image.producer.place} computes the image only for this node and can scale it",
+            f"{image.producer.location} computes the image only for this node and can scale it",
         )
     pixels = nominal(product(image.type.dims[2:]), m.module.symbols)
     features = m[W].type.sizes[0]

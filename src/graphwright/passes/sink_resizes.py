@@ -68,7 +68,7 @@ def _read_fault(image: Value) -> Refusal | None:
     if not others and not image.is_output:
         return None
     why = (
-        f"{others[0].place} reads the resized image"
+        f"{others[0].location} reads the resized image"
         if others
         else "the resized image is an output of the graph"
     )
@@ -154,7 +154,7 @@ def _resizes(m: Match) -> list[Node]:
 def _part_fault(resize: Node, m: Match) -> Refusal | None:
     """Why ``resize``, an operand of the concatenation, stays before the convolution."""
     if not used_once(resize.output):
-        return Refusal(Code.RESIZE_READ, f"{resize.place} has readers other than the concatenation")
+        return Refusal(Code.RESIZE_READ, f"{resize.location} has readers other than the concatenation")
     return _resize_fault(resize, _features(m), 1, m.module)
 
 

@@ -103,7 +103,7 @@ def _recorder() -> Observer:
         nonlocal last
         producer = value.producer
         assert producer is not None
-        record_node(producer.op.name, producer.place, last)
+        record_node(producer.op.name, producer.location, last)
         last = now()
 
     return observe

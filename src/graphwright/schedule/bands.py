@@ -155,7 +155,7 @@ def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal, measured: float
     predicted = None
     if isinstance(gain, int) and isinstance(work, int) and work > 0:
         predicted = math.log1p(-gain / work)
-    edit = Edit(Kind.BAND, tuple(node.place for node in nodes))
+    edit = Edit(Kind.BAND, tuple(node.location for node in nodes))
     verdict = Verdict.TAKEN if outcome is _TAKEN else Verdict.REFUSED
     sources = tuple(node.sources for node in nodes)
     return Decision(edit, verdict, outcome.code, outcome.why, saved, predicted, measured, sources)

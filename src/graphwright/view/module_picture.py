@@ -94,7 +94,7 @@ class ModulePicture:
     def _inline(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
         """A region that is computed where it stands: its nodes read the operands themselves."""
         (region,) = node.regions
-        inside = self._groups.add(Group(node.place, made.group, made))
+        inside = self._groups.add(Group(node.location, made.group, made))
         for inner, operand in zip(region.inputs, node.inputs, strict=True):
             if operand is not None and operand in self._made:
                 self._made[inner] = self._made[operand]
@@ -106,7 +106,7 @@ class ModulePicture:
 
     def _nest(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
         """Branches and bodies of loops, in a group with the node that runs them."""
-        inside = self._groups.add(Group(node.place, made.group))
+        inside = self._groups.add(Group(node.location, made.group))
         self._node(node, replace(made, group=inside))
         for number, region in enumerate(node.regions):
             name = region.name or f"region {number}"
@@ -132,7 +132,7 @@ def picture_node(node: Node, group: int, scope: Path, traffic: NodeTraffic) -> P
     layouts = [str(value.layout) for value in node.outputs if value.layout is not None]
     return PictureNode(
         " + ".join(traffic.ops) if isinstance(node.op, Fused) else node.op.name,
-        node.place,
+        node.location,
         group,
         node.sources,
         scope,

@@ -113,7 +113,7 @@ def pictures_of_package(
     module = compiled_module(package)
     graph = ModulePicture(LAID_OUT)
     graph.add(module)
-    sources = {node.place: node.sources for node in module.walk()}
+    sources = {node.location: node.sources for node in module.walk()}
     context = TaskContext(sources, sizes=sizes or {}, measured_ns=measured_ns or {})
     programs = [target.task_graph for target in targets_of(package)]
     tasks = [picture_of_tasks(programs, context)] if programs else []

@@ -69,7 +69,7 @@ def test_the_branch_that_ran_is_read(sign: int, tmp_path: Path) -> None:
     x = np.tile(direction, (8, 1)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     subject = open_subject(tmp_path / "m.onnx", Options(), [f"x={tmp_path / 'x.npy'}"])
-    results = {result.node.place: result.got for result in StepWalk(subject.programs[0])}
+    results = {result.node.location: result.got for result in StepWalk(subject.programs[0])}
     taken, other = ("yes_node", "no_node") if sign > 0 else ("no_node", "yes_node")
     chosen = weights["w1" if sign > 0 else "w2"]
     wanted = x.astype(np.float64) @ weights["w1"] @ chosen

@@ -150,7 +150,7 @@ def _refuse(state: _State, scope: Scope, node: Node, reason: str) -> None:
     """Note a node that cannot be written; what reads it is written all the same, for its own faults."""
     hint = "leave the model to another engine from this node on, or ask for a mapping of the op"
     state.faults.add(
-        "export", terminal(f"{node.op.name} cannot be written: {reason}"), terminal(node.place), hint
+        "export", terminal(f"{node.op.name} cannot be written: {reason}"), terminal(node.location), hint
     )
     for value in node.outputs:
         scope.bind(value, scope.names.take(f"missing_{value.index}"))
@@ -366,7 +366,7 @@ class _NodeExporter:
         """That of the source node; inside of functions a number, so that equal ones are one."""
         if isinstance(self._scope, FunctionScope):
             return self._scope.names.take("node")
-        return self._scope.names.take(f"node {self._node.place}")[5:]
+        return self._scope.names.take(f"node {self._node.location}")[5:]
 
 
 def _some(dim: Dim) -> int:

@@ -63,7 +63,7 @@ class Choice:
         taken = self.offers[0] if self.offers else None
         compared = taken is not None and any(each.ns is not None for each in self.others)
         names = () if taken is None else _names(taken.made)
-        return KernelChoice(node.place, names, taken.ns if taken and compared else None, self.others)
+        return KernelChoice(node.location, names, taken.ns if taken and compared else None, self.others)
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:

@@ -122,7 +122,7 @@ def _generated(
     ``node``.
     """
     made = _kernel_of(region, schedule, context)
-    ref = context.generate(made.kernel, node.place)
+    ref = context.generate(made.kernel, node.location)
     operands, writes = _operands(places or _outer(node, region), made)
     sizes = dict(zip(made.kernel.sizes, made.sizes, strict=True))
     return Launch(
@@ -170,7 +170,7 @@ def _with_epilogue(
     results = [each.output for each in anchors_of(physical)]
     tail = hook_kernel(physical, _schedule(node), results, groups(anchor), context.constants, name)
     operands, writes = _operands(_outer(node, physical), tail)
-    hook = Hook(context.generate(tail.kernel, node.place), operands, writes, tail.sizes)
+    hook = Hook(context.generate(tail.kernel, node.location), operands, writes, tail.sizes)
     second = outer[others[0].operand(1)] if others else None
     return launch(Contraction(anchor, inputs, None, hook, _tiles(node, anchor), second), context)
 

@@ -95,7 +95,7 @@ class Draft:
         names = tuple(self._sizes.values())
         kernel = Kernel(self.name, tuple(buffer for _, buffer in parameters), names, body)
         values: Mapping[str, Dim] = {own: dim for dim, own in self._sizes.items()}
-        ref = self.context.generate(kernel, self.node.place)
+        ref = self.context.generate(kernel, self.node.location)
         return Launch(
             ref,
             tuple(value for value, _ in parameters),

@@ -283,7 +283,7 @@ class Contraction(Generic[OpT]):
         """Operand ``index``, which must be present."""
         value = self.operands[index]
         if value is None:
-            raise ValueError(f"operand {index} of {self.node.place} is absent")
+            raise ValueError(f"operand {index} of {self.node.location} is absent")
         return value
 
     def launch(

@@ -98,7 +98,7 @@ def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
         return "its bounds are computed at run time"
     if refusal := _too_deep(len(x.type.dims)):
         return refusal
-    at = Inference(context.symbols, node.place)
+    at = Inference(context.symbols, node.location)
     strides, offset = list(row_major_strides(x.type.dims)), _zero()
     shape, whole = x.type.dims, strides[:]
     for start, end, axis, step in zip(op.starts, op.ends, op.axes, op.steps, strict=True):

@@ -64,7 +64,7 @@ def _show(found: FirstNan) -> None:
         ["task", f"{span.last} of {len(tasks)}"],
         ["kernel", ", ".join(kernels)],
         ["nodes", span.step.place],
-        ["inside", f"{found.node.place} is the first of these with {found.node_kind}"],
+        ["inside", f"{found.node.location} is the first of these with {found.node_kind}"],
         ["result", f"{result.value.name or '?'}, {described(result.got)}"],
         ["operands", own if found.in_f64 else ours],
     ]

@@ -80,7 +80,7 @@ def _first_changed(before: Module, after: Module, arrays: Sequence[Array], limit
     right = _named_values(before, arrays)
     for name, (value, array) in _named_values(after, arrays).items():
         if name in right and not distance(array, right[name][1]).most <= limit:
-            return value.producer.place if value.producer is not None else ""
+            return value.producer.location if value.producer is not None else ""
     changed = _new_places(before, after)
     return changed[0] if changed else ""
 
@@ -103,5 +103,5 @@ def _named_values(module: Module, arrays: Sequence[Array]) -> Mapping[str, tuple
 
 def _new_places(before: Module, after: Module) -> list[str]:
     """Places of nodes that only ``after`` has, in order."""
-    known = {(node.op, node.place) for node in before.main}
-    return [node.place for node in after.main if (node.op, node.place) not in known]
+    known = {(node.op, node.location) for node in before.main}
+    return [node.location for node in after.main if (node.op, node.location) not in known]

@@ -81,7 +81,7 @@ def _name(value: Value) -> str:
 def _left(remarks: Remarks, module: Module) -> Iterator[LayoutCopy]:
     """The copies that later passes left; most transposes become addresses of loads and stores."""
     nodes: Iterator[Node] = (node for graph in module.graphs.values() for node in graph)
-    transposes = Counter(node.place for node in nodes if isinstance(node.op, Transpose))
+    transposes = Counter(node.location for node in nodes if isinstance(node.op, Transpose))
     planes = {copy.value for copy in remarks.copies if copy.layout == CHANNELS_LAST}
     for copy in remarks.copies:
         is_transpose = copy.layout == CHANNELS_LAST or (copy.layout == ROWS and copy.value in planes)

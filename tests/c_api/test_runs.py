@@ -155,6 +155,14 @@ def test_sizes_that_break_a_guard_are_refused_with_it(tmp_path: Path) -> None:
     assert "where M == K" in refused.value.text and "compiles none" in refused.value.text
 
 
+def test_sizes_that_do_not_agree_are_stated(tmp_path: Path) -> None:
+    b = gw.GraphBuilder()
+    b.output("y", b.add(b.input("x", "f32", ("N", 3)), b.input("z", "f32", ("N", 3))))
+    with Model(saved(b.compile(), tmp_path)) as model, pytest.raises(CError) as refused:
+        model.run(np.ones((4, 3), np.float32), np.ones((2, 3), np.float32))
+    assert refused.value.status == "shape" and refused.value.text == "input 'z', axis 0 is N, here 4, not 2"
+
+
 def test_gears_take_their_sizes(tmp_path: Path) -> None:
     model = gw.compile(
         classifier().build(), gears=gw.Gears({"x": [(2, FEATURES), (5, FEATURES)]}, between="error")
@@ -277,6 +285,21 @@ def test_a_busy_request_is_refused(package: Path) -> None:
         check(C.gw_request_run(request.handle))  # idle: the callback is called behind the run
         tried.set()
         check(C.gw_request_wait(request.handle))
+
+
+def test_a_callback_that_waits_for_its_own_request_is_refused(package: Path) -> None:
+    statuses: list[int] = []
+
+    @Callback
+    def callback(handle: int, status: int, text: bytes | None, user: int) -> None:
+        statuses.append(C.gw_request_wait(c_void_p(handle)))
+
+    with Model(package) as model, Request(model) as request:
+        request.feed(rows(3))
+        check(C.gw_request_start(request.handle, callback, None))
+        check(C.gw_request_wait(request.handle))
+        check_scores(request.results(), rows(3))
+    assert statuses == [1]
 
 
 def test_runs_of_several_threads(package: Path) -> None:

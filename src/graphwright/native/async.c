@@ -9,6 +9,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of these 
 static pthread_cond_t has_work = PTHREAD_COND_INITIALIZER, has_ended = PTHREAD_COND_INITIALIZER;
 static gw_request *first, **last = &first;
 static int threads, idle, queued;
+static _Thread_local const gw_request *called_back; /* whose callback this thread is in */
 
 /* ---- threads ---- */
 
@@ -32,8 +33,11 @@ static void run_started(gw_request *request) {
     gw_status status = request_run(request);
     request->status = status;
     atomic_store(&request->is_busy, false);
-    if (callback)
+    if (callback) {
+        called_back = request;
         callback(request, status, status == GW_STATUS_OK ? NULL : gw_error_text(), user);
+        called_back = NULL;
+    }
     pthread_mutex_lock(&lock);
     if (--request->pending == 0)
         pthread_cond_broadcast(&has_ended);
@@ -120,6 +124,8 @@ void request_wait(gw_request *request) {
 gw_status gw_request_wait(gw_request *request) {
     if (!request)
         return fail(GW_STATUS_ARGUMENT, "request: NULL");
+    if (request == called_back)
+        return fail(GW_STATUS_ARGUMENT, "a callback waits for its own request, which ends after it: return");
     request_wait(request);
     return request->status;
 }

@@ -55,6 +55,14 @@ bool is_broken_guard(const executable *program, const gw_error *error) {
     return check && check->code >= GW_GUARD_EQ;
 }
 
+/* `is_symbol`: the note has a name for the expected size, so its value in this run is shown as well. */
+static gw_status explain_axis(const char *note, bool is_symbol, const gw_error *error) {
+    if (is_symbol)
+        return fail(GW_STATUS_SHAPE, "%s, here %lld, not %lld", note, (long long)error->c,
+                    (long long)error->b);
+    return fail(GW_STATUS_SHAPE, "%s, not %lld", note, (long long)error->b);
+}
+
 static gw_status explain_check(const executable *program, const gw_error *error) {
     const names found = read_names(program, error);
     const gw_instruction *check = check_of(program, error);
@@ -63,7 +71,9 @@ static gw_status explain_check(const executable *program, const gw_error *error)
                     (long long)error->b, (long long)error->c);
     bool is_axis = strncmp(found.note, "input '", strlen("input '")) == 0;
     if (is_axis && check && program->linked.program->shape[check->a].code == GW_DIM)
-        return fail(GW_STATUS_SHAPE, "%s, not %lld", found.note, (long long)error->b);
+        return explain_axis(
+            found.note,
+            check->code == GW_CHECK_EQ && program->linked.program->shape[check->b].code != GW_CONST, error);
     return fail(GW_STATUS_SHAPE, "inputs of these sizes do not fit the model: %s (%lld and %lld are given)",
                 found.note, (long long)error->b, (long long)error->c);
 }

@@ -189,7 +189,7 @@ typedef void (*gw_callback)(gw_request *request, gw_status status, const char *t
    all calls with it except gw_request_wait fail. */
 GW_API gw_status gw_request_start(gw_request *request, gw_callback callback, void *user);
 /* Waits until all runs and callbacks of the request have ended; returns the status of the last started run.
-   Must not be called from its callback. */
+   In the request's own callback it fails, because the callback would wait for itself. */
 GW_API gw_status gw_request_wait(gw_request *request);
 
 /* The rank of an output (-1 while unknown), a size, and its bytes. They are known after planning, or after

@@ -156,6 +156,6 @@ def test_a_schedule_is_verified_against_its_region() -> None:
         return %y
       }
     }"""
-    with pytest.raises(Exception, match="walks 3 values, the region has 2") as caught:
+    with pytest.raises(Exception, match=r"3 indexing maps \(walks\), but the region has 2 values") as caught:
         verify(parse_module(text))
-    assert "the schedule has axes 0 to 0, and walks axis 1" in str(caught.value)
+    assert "the schedule uses axis 1, but has only axes 0 to 0" in str(caught.value)

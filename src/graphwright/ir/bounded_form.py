@@ -17,8 +17,9 @@ class BoundedForm:
     __slots__ = ()
 
     def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Any) -> Any:
-        """An equivalent (a Value or a tuple) with results of the types ``gives``, in which only a
-        :class:`graphwright.ops.control.bind_size.BindSize` defines the sizes ``made``; None if what is
-        written before a size is known has no bound, or one that is too large.
+        """Equivalent nodes with results of the types ``gives`` (a Value or a tuple), in which only
+        :class:`graphwright.ops.control.bind_size.BindSize` nodes define the data-dependent sizes ``made``.
+
+        None if a buffer that is written before its size is known would have no bound, or a too large one.
         """
         raise NotImplementedError(f"{type(self).__name__} implements BoundedForm without bounded_form")

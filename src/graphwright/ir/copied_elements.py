@@ -24,7 +24,9 @@ class CopiesElements:
     def copied_from(
         self, node: Node, element: int | None, facts: Mapping[Value, Fact]
     ) -> tuple[int, int | None] | None:
-        """The operand, and its element, that ``element`` (None: every element) of the only output is a copy
-        of; None if unknown. ``facts`` holds what is known of operands.
+        """The operand and the element of it of which ``element`` of the only output is a copy; None if
+        unknown.
+
+        ``element`` None stands for every element. ``facts``: known facts about operands.
         """
         raise NotImplementedError(f"{type(self).__name__} implements CopiesElements without copied_from")

@@ -1,5 +1,5 @@
-"""The Foreign op: a node of the source model that is kept as it is, for graphs that are exported to its
-format again.
+"""The Foreign op: a node of the source model that stays unchanged, for graphs that are exported to the format
+of the model again.
 """
 
 from __future__ import annotations

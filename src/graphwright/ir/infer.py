@@ -24,7 +24,9 @@ MAX_BYTES = 2**62
 
 
 def folded(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | None]]:
-    """``op`` and its inputs after :meth:`Op.fold_operands`; unchanged if there is nothing to fold."""
+    """``op`` and its inputs after :meth:`Op.fold_operands`. They are unchanged if no operand can be
+    folded.
+    """
     result = op.fold_operands(*inputs)
     if result is None:
         return op, inputs
@@ -32,7 +34,7 @@ def folded(op: Op, inputs: Sequence[Fact | None]) -> tuple[Op, Sequence[Fact | N
 
 
 def fact_of(array: Array | None) -> Fact | None:
-    """All that is known of an array, as a fact."""
+    """The facts about an array: its type and elements."""
     return None if array is None else Fact(type_of(array), facts_elements(array), array)
 
 
@@ -173,26 +175,21 @@ def infer_outputs(
             result = op.infer(Inference(symbols, location), *inputs)
     except UnknownRank:
         if not known:
+            message, hint = (
+                "the rank of an operand is not known",
+                "give the shapes of the inputs with shapes=",
+            )
             raise ModelError(
-                Diagnostic(
-                    "unknown-rank",
-                    f"{op.source_name}: the rank of an operand is not known",
-                    location,
-                    "give the shapes of the inputs with shapes=",
-                )
+                Diagnostic("unknown-rank", f"{op.source_name}: {message}", location, hint)
             ) from None
         return tuple(Fact(TensorType(t.dtype, None)) for t in known)
-    except InferError as error:
-        raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", location)) from error
-    except SymbolError as error:
-        hint = f"sizes are limited to {MAX_TERMS} terms" if "terms" in str(error) else ""
-        raise ModelError(Diagnostic("size", f"{op.source_name}: {error}", location, hint)) from error
     except GraphwrightError:
         raise
     except Exception as error:
-        if not is_plugin_op(type(op)):
+        diagnostic = _diagnostic(error, op, location)
+        if diagnostic is None:
             raise
-        raise ModelError(_blamed_infer(error, op, location)) from error
+        raise ModelError(diagnostic) from error
     outputs = result if isinstance(result, tuple) else (result,)
     if is_plugin_op(type(op)):
         _check_facts(op, outputs, location)
@@ -202,7 +199,18 @@ def infer_outputs(
     return facts
 
 
+def _diagnostic(error: Exception, op: Op, location: str) -> Diagnostic | None:
+    """The diagnostic for an exception during inference of ``op``; None if it is a bug of graphwright."""
+    if isinstance(error, InferError):
+        return Diagnostic("type", f"{op.source_name}: {error}", location)
+    if isinstance(error, SymbolError):
+        hint = f"sizes are limited to {MAX_TERMS} terms" if "terms" in str(error) else ""
+        return Diagnostic("size", f"{op.source_name}: {error}", location, hint)
+    return _blamed_infer(error, op, location) if is_plugin_op(type(op)) else None
+
+
 def _blamed_infer(error: Exception, op: Op, location: str) -> Diagnostic:
+    """The diagnostic for an exception of a user's ``infer``."""
     cls = type(op)
     if cls.infer is Op.infer:
         return Diagnostic("plugin", f"{op.name} has no infer (node {location})", defined_at(cls))
@@ -220,7 +228,7 @@ def _check_facts(op: Op, outputs: Sequence[object], location: str) -> None:
 
 
 def constant_fact(op: Constant, module: Module) -> Fact:
-    """All about a constant, except its elements if the pool does not have the array."""
+    """The facts about a constant. Its elements are not known if the pool does not have the array."""
     if op.value not in module.constants:
         return Fact(op.type)
     array = module.constants[op.value]
@@ -228,7 +236,7 @@ def constant_fact(op: Constant, module: Module) -> Fact:
 
 
 RegionFacts = Callable[[Graph, Sequence[Fact | None]], Sequence[Fact]]
-"""Facts of the outputs of a region, given those of its inputs."""
+"""Infers the facts of the outputs of a region from the facts of its inputs."""
 
 
 def infer_node(

@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Expr, SymbolTable
 from graphwright.records import dataclass
 
 Given = Fact | Constant | None
-"""What is known of an operand, or the constant that it is."""
+"""The facts about an operand, or its Constant op."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
-"""Types of loop-carried values that hold in every iteration: the body is inferred again with the join of what
-it received and what it returned, to a least fixpoint (Kildall, 1973).
+"""Infers types of loop-carried values that are valid in every iteration.
+
+The types of the body are inferred repeatedly, each time from the join of the previous input and output types,
+up to a least fixpoint (Kildall, 1973).
 
 A size that changes between iterations becomes a new symbol, and a rank that changes becomes unknown
 (widening), so the iteration terminates: a body with n sizes needs at most n + 1 rounds.
@@ -188,7 +190,7 @@ class _Trial:
 
 
 def _received(op: LoopOp, inputs: Sequence[Fact | None], types: Sequence[TensorType]) -> list[Fact | None]:
-    """What the region receives if its carried values have ``types``."""
+    """The facts of the region inputs if the loop-carried values have ``types``."""
     where, received = op.loop_carried(), list(op.region_inputs(0, inputs))
     received[where.receive : where.receive + where.count] = map(Fact, types)
     return received

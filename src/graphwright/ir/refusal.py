@@ -1,4 +1,4 @@
-"""Why nodes are not fused: a table of stable codes, each with its meaning and what a user can do about it."""
+"""The reasons why nodes are not fused: stable codes, with their meanings and remedies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Code(enum.StrEnum):
     means: str
     """The meaning, as one sentence for users."""
     remedy: str
-    """What a user can do about it; empty if nothing."""
+    """The action by which a user can change the outcome; empty if there is none."""
 
     def __new__(cls, text: str, means: str, remedy: str = "") -> Code:
         made = str.__new__(cls, text)

@@ -24,11 +24,11 @@ class RegionOp(Op):
     """
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
-        """Facts of the inputs of region ``region``, given those of the node."""
+        """The facts of the inputs of region ``region``, given the facts of the inputs of the node."""
         raise NotImplementedError(self.name)
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """Facts of the outputs of the node, given those of the outputs of each region."""
+        """The facts of the outputs of the node, given the facts of the outputs of each region."""
         raise NotImplementedError(self.name)
 
     def captured_operands(self, inputs: int) -> int:
@@ -86,7 +86,7 @@ class LoopOp(RegionOp):
         raise NotImplementedError(self.name)
 
     def no_rows(self, types: Sequence[TensorType]) -> list[Array]:
-        """The scan outputs if there is no iteration; ``types`` are those of all outputs."""
+        """The scan outputs of a loop without iterations. ``types``: the types of all outputs."""
         raise NotImplementedError(self.name)
 
 

@@ -1,4 +1,4 @@
-"""The Subgraph op: a closed region that is compiled to a program of its own."""
+"""The Subgraph op: a closed region that is compiled to a separate program."""
 
 from __future__ import annotations
 

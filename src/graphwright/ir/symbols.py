@@ -1,4 +1,4 @@
-"""Symbolic sizes: the names of the algebra, and the table of what a module knows of its symbols."""
+"""Symbolic sizes: the algebra of sizes, and the symbol table of a module."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ __all__ = [
 
 @dataclass
 class SymbolTable:
-    """What a module knows of its symbols: ranges, divisibility, constraints and guards.
+    """The symbols of a module: ranges, divisibility, constraints and guards.
 
     A size that violates one of ``constraints`` does not fit the model. ``guards`` are assumptions of this
     version of the module: a size that violates one fits the model, which is compiled again for it.
@@ -74,8 +74,8 @@ class SymbolTable:
     assumable: frozenset[str] | None = frozenset()
     """Symbols about which inference may make unproved assumptions; None means all."""
     is_general: bool = True
-    """Whether inference only determines what is open: nothing is assumed, required, or left to the host
-    instead of an assumption.
+    """Whether the module is the general version: inference leaves open whatever it cannot prove, and makes no
+    assumptions.
     """
     undecided: bool = False
     """Whether inference left a size or rank open that an assumption would have decided."""
@@ -89,7 +89,7 @@ class SymbolTable:
     """
 
     def assume_nothing(self) -> None:
-        """Make the module general again, so that inference determines what is open."""
+        """Make the module general again: drop all assumptions, and make no new ones."""
         self.guards, self.assumable, self.undecided, self.demands_all = {}, frozenset(), False, False
         self.is_general = True
 

@@ -148,12 +148,17 @@ def _verify_graph(
         if node not in bad:
             found += _type_faults(node, facts, module, outside)
     if found:
-        listing = Listing(graph, {})
-        for fault in found:
-            location = f"{where}: " if where else ""
-            location += fault.node.location if fault.node is not None else graph.name
-            faults.add("verify", f"{fault.message}{_excerpt(listing, fault)}", location)
+        _report(graph, found, faults, where)
     return [facts.get(value, Fact(value.type)) for value in graph.outputs]
+
+
+def _report(graph: Graph, found: Sequence[_Fault], faults: Collector, where: str) -> None:
+    """Add the faults of ``graph`` to ``faults``, with excerpts of its text."""
+    listing = Listing(graph, {})
+    for fault in found:
+        location = f"{where}: " if where else ""
+        location += fault.node.location if fault.node is not None else graph.name
+        faults.add("verify", f"{fault.message}{_excerpt(listing, fault)}", location)
 
 
 def _excerpt(listing: Listing, fault: _Fault) -> str:
@@ -264,7 +269,7 @@ def _schedule_faults(node: Node, schedule: Schedule) -> Iterator[_Fault]:
     values, axes = region_values(region_of(node)), range(len(schedule.axes))
     if len(schedule.walks) != len(values):
         yield _Fault(
-            f"the schedule has {len(schedule.walks)} indexing maps, but the region has {len(values)} values",
+            f"the schedule has {len(schedule.walks)} indexing maps (walks), but the region has {len(values)} values",
             node,
         )
     for axis in sorted({*schedule.reduced, *chain.from_iterable(schedule.walks)} - {*axes}):

@@ -193,14 +193,7 @@ class Row(NestBuilder):
         self.inner = []
         allocations: list[Statement] = []
         for value in wanted:
-            scalar = self._value(value)
-            if value in self.keep:
-                row = self._row_buffer(value, scalar.dtype)
-                if row.level is not Level.GLOBAL:
-                    allocations.append(Alloc(row))
-                self.inner.append(Store(row, self._kept_index(value), scalar))
-            if value in self.region.outputs:
-                self.inner.append(self.store(value, scalar))
+            allocations += self._keep_or_store(value)
         for node in reductions:
             accumulator = self._accumulator(node)
             allocations.append(accumulator)
@@ -212,6 +205,18 @@ class Row(NestBuilder):
         self.bound = outer_bound
         self.kept |= {v: self.buffer(v, self._all_axes()) for v in wanted if self._is_read_back(v)}
         return statements
+
+    def _keep_or_store(self, value: Value) -> list[Statement]:
+        """Store ``value`` to its row buffer, if it is kept, and to the output. Returns the allocations."""
+        scalar, allocations = self._value(value), list[Statement]()
+        if value in self.keep:
+            row = self._row_buffer(value, scalar.dtype)
+            if row.level is not Level.GLOBAL:
+                allocations.append(Alloc(row))
+            self.inner.append(Store(row, self._kept_index(value), scalar))
+        if value in self.region.outputs:
+            self.inner.append(self.store(value, scalar))
+        return allocations
 
     def _is_read_back(self, value: Value) -> bool:
         """Whether later passes load the stored output ``value`` instead of recomputing it from several

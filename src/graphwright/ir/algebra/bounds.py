@@ -21,7 +21,7 @@ class Range:
 
 
 def bounds(dim: Dim, of_symbol: Callable[[str], Range]) -> Range:
-    """The range of ``dim``, given those of its symbols."""
+    """The range of ``dim``, given the ranges of its symbols."""
     low, high = 0, 0
     unbounded_below = unbounded_above = False
     for monomial, coefficient in terms_of(dim):

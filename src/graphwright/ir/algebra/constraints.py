@@ -19,8 +19,8 @@ RELATIONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
 
 @dataclass(frozen=True)
 class Constraint:
-    """``left == right``, ``left <= right`` or ``left != right``: what ``node`` requires or assumes and
-    inference could not prove. Checked when a plan is made.
+    """A relation ``left == right``, ``left <= right`` or ``left != right`` that ``node`` requires or assumes,
+    and that inference could not prove. It is checked when a plan is made.
     """
 
     relation: str
@@ -49,7 +49,7 @@ class Constraint:
 
 @lru_cache(maxsize=1024)
 def lower_bound(constraint: Constraint) -> tuple[str, int] | None:
-    """The symbol and its lower bound, if the constraint says only that; else None."""
+    """A symbol and its lower bound, if that is all that the constraint requires; else None."""
     terms = terms_of(constraint.right - constraint.left)
     (monomial, factor), constant = terms[0] if terms else ((), 0), sum(c for m, c in terms if not m)
     if constraint.relation != "<=" or factor < 1 or len(monomial) != 1 or len(terms) > 1 + bool(constant):

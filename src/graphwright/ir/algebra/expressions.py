@@ -175,8 +175,8 @@ def symbol(name: str) -> Expr:
 
 @lru_cache(maxsize=MEMO)
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """``a // b``, rounded towards minus infinity; terms that a constant ``b`` divides are taken out of the
-    quotient.
+    """``a // b``, rounded towards minus infinity. Terms that a constant ``b`` divides are divided
+    separately.
     """
     if isinstance(b, int):
         if b == 0:

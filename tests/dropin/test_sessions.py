@@ -516,3 +516,19 @@ def test_optionals_have_the_shape_of_their_tensor() -> None:
         ]
     )
     assert found == [["x", "optional(tensor(float))", ["N", 3]]]
+
+
+@pytest.mark.parametrize(
+    "name", ["inputs_meta", "outputs_meta", "overridable_initializers", "model_meta", "providers"]
+)
+def test_attributes_that_scripts_read(pair: dict[ModuleType, Any], name: str) -> None:
+    """The ones with an underscore are ONNX Runtime's own, the others those of its native session."""
+
+    def read(engine: ModuleType) -> Any:
+        session = pair[engine]
+        if name == "providers":
+            return session._providers, session._provider_options, bool(session._model_bytes)
+        found = getattr(session, f"_{name}"), getattr(session._sess, name)
+        return [getattr(each, "graph_name", each and str(each[0])) for each in found]
+
+    same(read)

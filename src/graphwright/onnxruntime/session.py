@@ -54,6 +54,7 @@ class InferenceSession:
         source = _source(path_or_bytes)
         self._model_path = source if isinstance(source, str) else None
         """As ONNX Runtime calls it: packages read it."""
+        self._model_bytes = source if isinstance(source, bytes) else None
         warn_of_others(providers, provider_options)
         self._options = _compile_options(self._sess_options)
         with translated():
@@ -135,6 +136,38 @@ class InferenceSession:
     def _sess(self) -> InferenceSession:
         """The native session, which ONNX Runtime's Python class wraps and some scripts call."""
         return self
+
+    @property
+    def inputs_meta(self) -> list[NodeArg]:
+        """The native session's name for :meth:`get_inputs`."""
+        return self._about.inputs
+
+    @property
+    def outputs_meta(self) -> list[NodeArg]:
+        """The native session's name for :meth:`get_outputs`."""
+        return self._about.outputs
+
+    @property
+    def overridable_initializers(self) -> list[NodeArg]:
+        """The native session's name for :meth:`get_overridable_initializers`."""
+        return self._about.overridable
+
+    @property
+    def model_meta(self) -> ModelMetadata:
+        """The native session's name for :meth:`get_modelmeta`."""
+        return self._about.metadata
+
+    # attributes of ONNX Runtime's Python class, which some scripts read
+    _inputs_meta, _outputs_meta = inputs_meta, outputs_meta
+    _overridable_initializers, _model_meta = overridable_initializers, model_meta
+
+    @property
+    def _providers(self) -> list[str]:
+        return self.get_providers()
+
+    @property
+    def _provider_options(self) -> dict[str, dict[str, str]]:
+        return self.get_provider_options()
 
     def io_binding(self) -> IOBinding:
         """Bindings of inputs and outputs to memory."""

@@ -106,8 +106,6 @@ def kind_of(head: bytes, size: int) -> FileKind | None:
     """
     if not size:
         return FileKind("empty", _REWRITE)
-    if size < 4:  # too short to tell anything
-        return FileKind(f"{size} byte{'s' * (size > 1)} long", _REWRITE)
     for offset, magic, kind in _MAGIC:
         if head[offset : offset + len(magic)] == magic:
             return kind
@@ -184,6 +182,8 @@ def _text(head: bytes) -> FileKind | None:
     if start[:1] in (b"{", b"["):
         return FileKind("a JSON text", "give the model that it describes")
     if start and not re.search(rb"[^\t-\r -~\x80-\xff]", head) and _is_utf8(head):
+        if len(head) < 4:  # the beginning of anything
+            return FileKind(f"{len(head)} byte{'s' * (len(head) > 1)} long", _REWRITE)
         return FileKind("a text", "give the model; .onnx files are binary")
     return None
 

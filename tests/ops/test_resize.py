@@ -19,7 +19,7 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.nn.resize import Resize, scaled_ratio
+from graphwright.ops.nn.resize import Resize, ratio_of_scale
 
 from .peer import compare, imported
 
@@ -182,7 +182,7 @@ def test_scales_of_open_axes(scale: float, mode: str, device: str) -> None:
 @settings(deadline=None)  # a ratio is searched for once
 @given(st.integers(1, 2**20), st.sampled_from([1 / 3, 0.4, 0.1, 1 / 300, 2.3, 0.6, 0.7, 16 / 9, 0.7071, 1.7]))
 def test_ratios_are_floors_of_products_in_f32(size: int, scale: float) -> None:
-    ratio = scaled_ratio(float(np.float32(scale)))
+    ratio = ratio_of_scale(float(np.float32(scale)))
     assert ratio is not None and ratio.limit is not None and ratio.limit >= 4096
     if size <= ratio.limit:
         want = int(np.floor(np.float32(size) * np.float32(scale)))
@@ -191,4 +191,4 @@ def test_ratios_are_floors_of_products_in_f32(size: int, scale: float) -> None:
 
 def test_a_scale_that_no_ratio_stands_for() -> None:
     """f32(1.3) is too little: some products are rounded up to a whole number and others are not."""
-    assert scaled_ratio(float(np.float32(1.3))) is None
+    assert ratio_of_scale(float(np.float32(1.3))) is None

@@ -23,7 +23,7 @@ from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
-from graphwright.ops.core.slice import Slice, window
+from graphwright.ops.core.slice import Slice, sliced_range
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.tile import Tile
@@ -199,7 +199,7 @@ def onnx_start(start: int, size: int, step: int) -> int:
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 6), st.integers(-8, 8), st.integers(-8, 8), st.sampled_from([-3, -2, -1, 1, 2, 3]))
 def test_a_window_of_a_symbol_is_that_of_its_number(size: int, low: int, high: int, step: int) -> None:
-    first, count = window(Inference(SymbolTable(), ""), N, low, high, step)
+    first, count = sliced_range(Inference(SymbolTable(), ""), N, low, high, step)
     expected = range(*slice(onnx_start(low, size, step), high, step).indices(size))
     assert evaluate(count, {"N": size}) == len(expected)
     if len(expected):
@@ -209,12 +209,12 @@ def test_a_window_of_a_symbol_is_that_of_its_number(size: int, low: int, high: i
 def test_a_symbolic_bound_keeps_its_sign() -> None:
     symbols = SymbolTable(assumable=None)
     at = Inference(symbols, "")
-    _, count = window(at, T, 0, N - 1, 1)
+    _, count = sliced_range(at, T, 0, N - 1, 1)
     assert evaluate(count, {"N": 4, "T": 9}) == 3
     assert [*map(str, symbols.guards)] == ["0 <= N - 1"]
-    _, count = window(at, T, -N, 2**63 - 1, 1)
+    _, count = sliced_range(at, T, -N, 2**63 - 1, 1)
     assert evaluate(count, {"N": 4, "T": 9}) == 4
-    assert str(window(Inference(SymbolTable(), ""), T, 0, N - 1, 1)[1]) == "sliced"
+    assert str(sliced_range(Inference(SymbolTable(), ""), T, 0, N - 1, 1)[1]) == "sliced"
 
 
 @settings(max_examples=80, deadline=None)

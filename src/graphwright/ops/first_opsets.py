@@ -1,7 +1,7 @@
-"""What ONNX's first opsets have otherwise: a second operand that spreads over given axes of the first, and
-attributes of what was an operand later.
+"""Imports of ONNX opset 1: explicit broadcasting with the attributes ``broadcast`` and ``axis``, and
+attributes that became inputs in later opsets.
 
-Ops of opset 1 whose attribute ``consumed_inputs`` (memory to reuse) went in opset 6 are the same here.
+The attribute ``consumed_inputs``, which opset 6 removed, is a hint to reuse memory and has no effect here.
 """
 
 from __future__ import annotations
@@ -63,71 +63,71 @@ from graphwright.ops.nn.resize import Resize
 from graphwright.ops.nn.rnn import RNN
 
 
-def _import(cls: type[Op]) -> Import:
-    """With ``broadcast``, operand 1 has the axes of operand 0 from ``axis`` on, or its last ones."""
+def _import_binary(cls: type[Op]) -> Import:
+    """Import a binary op. With ``broadcast``, axis 0 of operand 1 corresponds to ``axis`` of operand 0;
+    without ``axis``, the last axes correspond.
+    """
 
     @ranked
-    def spread(i: Importer) -> Any:
+    def import_along_axis(i: Importer) -> Any:
         a, b = i.input(0), i.input(1)
-        behind = rank_of(a) - i.attr("axis") % max(rank_of(a), 1) - rank_of(b)
-        return i.emit(cls(), a, _behind(i, b, behind))
+        trailing = rank_of(a) - i.attr("axis") % max(rank_of(a), 1) - rank_of(b)
+        return i.emit(cls(), a, _append_axes(i, b, trailing))
 
     def convert(i: OnnxImporter) -> Any:
         if i.attr("broadcast", 0) and i.attr("axis") is not None:
-            return spread(i)
+            return import_along_axis(i)
         return i.emit(cls(), i.input(0), i.input(1))
 
     return convert
 
 
 def _import_prelu(i: Importer) -> Any:
-    """One slope, or one per channel (axis 1)."""
+    """The slope is one number, or one number per channel (axis 1)."""
     x, slope = i.input(0), i.input(1)
     if rank_of(slope) == 1 and slope.type.dims != (1,):
-        slope = _behind(i, slope, max(rank_of(x) - 2, 0))
+        slope = _append_axes(i, slope, max(rank_of(x) - 2, 0))
     return i.emit(PRelu(), x, slope)
 
 
-def _behind(i: Importer, b: Value, count: int) -> Value:
-    """``b`` with ``count`` axes of size 1 behind its own."""
+def _append_axes(i: Importer, b: Value, count: int) -> Value:
+    """``b`` with ``count`` axes of size 1 appended."""
     if count < 0:
-        raise i.fail(
-            f"an operand has {-count} axes more than it can broadcast to", hint="export the model again"
-        )
+        raise i.fail(f"operand 1 has {-count} axes too many to broadcast", hint="export the model again")
     rank = rank_of(b)
     made: Value = i.emit(Unsqueeze(tuple(range(rank, rank + count))), b) if count else b
     return made
 
 
-_NAMES = (
+_DTYPE_NAMES = (
     "", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE",
     "UINT32", "UINT64",
 )  # fmt: skip
-"""Of ``TensorProto.DataType``, by number."""
+"""Names of ``TensorProto.DataType``, indexed by its number."""
 
 
 def _import_cast(i: Importer) -> Any:
-    """``to`` is the name of a type."""
+    """``to`` is the name of an element type."""
     name = str(i.required_attr("to")).upper()
-    if name not in _NAMES:
-        raise i.fail(f"{name} is not a supported dtype", hint=f"it is one of {', '.join(_NAMES[1:])}")
-    return i.emit(Cast(dtype_attribute(i, _NAMES.index(name))), i.input(0))
+    if name not in _DTYPE_NAMES:
+        raise i.fail(f"{name} is not a supported dtype", hint=f"use one of {', '.join(_DTYPE_NAMES[1:])}")
+    return i.emit(Cast(dtype_attribute(i, _DTYPE_NAMES.index(name))), i.input(0))
 
 
 def _import_pad(i: Importer) -> Any:
-    """``paddings``, later ``pads``."""
+    """The attribute is called ``paddings``; opset 2 renames it to ``pads``."""
     x = i.input(0)
     value = i.const(np.array(i.attr("value", 0.0), x.type.dtype.numpy))
     return i.emit(Pad(tuple(i.required_attr("paddings")), i.attr("mode", "constant")), x, value)
 
 
 def _import_reshape(i: OnnxImporter) -> Any:
-    """``shape`` as an attribute."""
+    """``shape`` is an attribute; opset 5 makes it an input."""
     return i.emit(Reshape(tuple(i.attr("shape", ()))), i.input(0))
 
 
 def _import_split(i: OnnxImporter) -> Any:
-    """Sizes as an operand, of the dtype of the input, or as an attribute."""
+    """The sizes are operand 1, in the dtype of operand 0, or an attribute."""
     sizes = i.optional(1)
     if sizes is None:
         return Split.onnx["Split", 2](i)
@@ -137,7 +137,9 @@ def _import_split(i: OnnxImporter) -> Any:
 
 @ranked
 def _import_tile(i: Importer) -> Any:
-    """Operands 1 and 2 are how often to repeat along one axis, and which: constants of the input's dtype."""
+    """Operand 1 is the number of repetitions, operand 2 the axis; both are constants in the dtype of operand
+    0.
+    """
     times, axis = i.constant(1), i.constant(2)
     if times is None or axis is None:
         raise i.fail("tiles and axis are not constant", hint="convert the model to opset 6 or later")
@@ -147,18 +149,18 @@ def _import_tile(i: Importer) -> Any:
 
 
 def _import_upsample(i: Importer) -> Any:
-    """Factors of the last two of four axes."""
+    """The attributes are the scales of the height and width of an image [N, C, H, W]."""
     scales = (1.0, 1.0, float(i.required_attr("height_scale")), float(i.required_attr("width_scale")))
     mode = "linear" if i.attr("mode", "nearest") == "bilinear" else str(i.attr("mode", "nearest"))
     return i.emit(Resize(mode, "asymmetric", "floor", scales=scales), i.input(0))
 
 
 def _import_selu(i: Importer) -> Any:
-    """Other defaults."""
+    """The defaults of ``alpha`` and ``gamma`` are less precise than those of opset 6."""
     return i.emit(Selu(float(i.attr("alpha", 1.6732)), float(i.attr("gamma", 1.0507))), i.input(0))
 
 
-_FIRST: dict[type[Op], dict[str, Import]] = {
+_OPSET_1: dict[type[Op], dict[str, Import]] = {
     Cast: {"Cast": _import_cast},
     Concat: {"Concat": lambda i: i.emit(Concat(i.attr("axis", 1)), *i.inputs())},
     Pad: {"Pad": _import_pad},
@@ -178,10 +180,10 @@ _FIRST: dict[type[Op], dict[str, Import]] = {
     },
     Add: {name: Add.onnx[name, 6] for name in ("Sum", "Mean")},
 }
-"""Imports of opset 1 by class and name."""
-for _cls, _imports in _FIRST.items():
+"""The import functions of opset 1, by op class and ONNX op type."""
+for _cls, _imports in _OPSET_1.items():
     _cls.onnx = {**_cls.onnx, **{(name, 1): convert for name, convert in _imports.items()}}
 for _cls in (Add, Sub, Mul, Div, And, Or, Xor, Equal, Greater, Less, Pow):
-    _cls.onnx = {**_cls.onnx, (_cls.name, 1): _import(_cls)}
+    _cls.onnx = {**_cls.onnx, (_cls.name, 1): _import_binary(_cls)}
 PRelu.onnx = {**PRelu.onnx, ("PRelu", 1): ranked(_import_prelu)}
 Gemm.onnx = {**Gemm.onnx, ("Gemm", 1): Gemm.onnx["Gemm", 7]}

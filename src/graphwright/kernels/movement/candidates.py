@@ -20,7 +20,7 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.roll import Roll
-from graphwright.ops.core.slice import Slice, window
+from graphwright.ops.core.slice import Slice, sliced_range
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.tile import Tile
 from graphwright.ops.core.transpose import Transpose
@@ -102,7 +102,7 @@ def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
     strides, offset = list(row_major_strides(x.type.dims)), _zero()
     shape, whole = x.type.dims, strides[:]
     for start, end, axis, step in zip(op.starts, op.ends, op.axes, op.steps, strict=True):
-        first, _ = window(at, shape[axis % len(shape)], start, end, step)
+        first, _ = sliced_range(at, shape[axis % len(shape)], start, end, step)
         offset = offset + first * whole[axis % len(shape)]
         strides[axis % len(shape)] = whole[axis % len(shape)] * step
     if _is_dense(y.type.dims, strides):

@@ -183,18 +183,18 @@ def _along(
     op = node.op
     draft = Draft(node, context)
     outer, size, inner = rows_and_columns(source.type.dims, axis)
-    count = len(taps.places)
+    count = len(taps.positions)
     o, r, k, i = symbol("o"), symbol("r"), symbol("k"), 0 if inner == 1 else symbol("i")
     x, y = draft.input(source, (outer, size, inner)), draft.output(target, (outer, count, inner))
     body: list[Statement] = []
     if op.mode == "nearest":
-        places = draft.input(context.table(taps.places[:, 0].copy(), "places"), (count,))
+        places = draft.input(context.table(taps.positions[:, 0].copy(), "places"), (count,))
         result: Scalar = Load(x, (o, Load(places, (r,)), i))
     else:
         used = np.flatnonzero(taps.weights.any(0))
         dtype = _wide(source.type.dtype)
         # Tap by tap: where the last axis is the vector, places and weights lie side by side.
-        places_of = np.ascontiguousarray(taps.places[:, used].T.astype(np.int32))
+        places_of = np.ascontiguousarray(taps.positions[:, used].T.astype(np.int32))
         weights_of = np.ascontiguousarray(taps.weights[:, used].T.astype(dtype.numpy))
         places = draft.input(context.table(places_of, "places"), (len(used), count))
         weights = draft.input(context.table(weights_of, "weights"), (len(used), count))

@@ -1,1 +1,1 @@
-"""Tensors: elementwise, shapes, indexing, reductions, products."""
+"""Ops on tensors: elementwise, shape, indexing, reduction and matrix multiplication."""

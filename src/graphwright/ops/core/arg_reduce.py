@@ -37,7 +37,11 @@ from graphwright.ops.core.unary import IsNaN
 
 @family
 class ArgReduce(Op):
-    """Base of ArgMax and ArgMin. NaN is taken before all numbers."""
+    """Base class of ArgMax and ArgMin. If an axis contains NaN, its position is the result, as in NumPy.
+
+    Of equal elements the first one counts, with ``last`` the last one. The result is i64. An empty axis is an
+    error, unless the result has no elements.
+    """
 
     axis: int = 0
     keepdims: bool = True
@@ -51,7 +55,7 @@ class ArgReduce(Op):
             return TensorType(I64, ())
         axis = at.axis(self.axis, x.rank)
         others = product([dim for k, dim in enumerate(x.shape) if k != axis])
-        if others != 0:  # a result of no elements says nothing of the axis
+        if others != 0:  # the axis may be empty if the result has no elements
             size = x.shape[axis] if isinstance(others, int) else maximum(x.shape[axis], 1 - others)
             at.at_least(size, 1, f"axis {axis}")
         return TensorType(I64, reduced_shape(x.shape, (axis,), self.keepdims))
@@ -60,37 +64,37 @@ class ArgReduce(Op):
         if not x.ndim:
             return np.zeros((), np.int64)
         function = type(self).function
-        nothing = np.sum(x, self.axis, keepdims=self.keepdims)
-        if not nothing.size:
-            return np.zeros(nothing.shape, np.int64)
+        shape = reduced_shape(x.shape, (self.axis % x.ndim,), self.keepdims)
+        if 0 in shape:
+            return np.zeros(shape, np.int64)
         if not self.last:
             return np.asarray(function(x, axis=self.axis, keepdims=self.keepdims), np.int64)
-        found = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)
-        return np.asarray(x.shape[self.axis] - 1 - found, np.int64)
+        from_end = function(np.flip(x, self.axis), axis=self.axis, keepdims=self.keepdims)
+        return np.asarray(x.shape[self.axis] - 1 - from_end, np.int64)
 
     def decompose(self, b: Builder, x: Value) -> Value:
-        """The extremum of each row, then the least (or largest) position where it stands."""
+        """Reduces the axis to its extremum, then finds the smallest (or largest) position that equals it."""
         rank = rank_of(x)
         if not rank:
             return b.const(np.zeros((), np.int64))
         axis = self.axis % rank
         hit = b(Equal(), x, b(self.extremum((axis,)), x))
         if x.type.dtype.is_float:
-            hit = b(Or(), hit, b(IsNaN(), x))  # beside a NaN nothing equals the extremum, which is NaN
+            hit = b(Or(), hit, b(IsNaN(), x))  # if the extremum is NaN, no element equals it
         size = x.type.dims[axis]
         most = np.iinfo(np.int32).max
-        dtype = I32 if isinstance(size, int) and size <= most else I64  # half as wide: twice as fast
-        places = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1), dtype)))
+        dtype = I32 if isinstance(size, int) and size <= most else I64  # i32 vectors hold twice as many
+        positions = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1), dtype)))
         none = b.const(-1 if self.last else most if dtype == I32 else np.iinfo(np.int64).max, dtype)
         fold = (ReduceMax if self.last else ReduceMin)((axis,), self.keepdims)
-        found = b(fold, b(Where(), hit, places, none))
+        found = b(fold, b(Where(), hit, positions, none))
         result: Value = found if dtype == I64 else b(Cast(I64), found)
         return result
 
 
 @op("ArgMax")
 class ArgMax(ArgReduce):
-    """The position of the largest element along ``axis``; of equals the first, or with ``last`` the last."""
+    """The position of the largest element along ``axis``: the first one, or with ``last`` the last one."""
 
     function = staticmethod(np.argmax)
     extremum = ReduceMax
@@ -98,7 +102,7 @@ class ArgMax(ArgReduce):
 
 @op("ArgMin")
 class ArgMin(ArgReduce):
-    """The position of the smallest element along ``axis``; of equals the first, or with ``last`` the last."""
+    """The position of the smallest element along ``axis``: the first one, or with ``last`` the last one."""
 
     function = staticmethod(np.argmin)
     extremum = ReduceMin
@@ -130,30 +134,30 @@ for _cls in (ArgMax, ArgMin):
     )
 
 
-def _index(cls: type[ArgReduce]) -> AtenImport:
-    """Without ``dim``, the place in the flattened tensor."""
+def _aten_arg(cls: type[ArgReduce]) -> AtenImport:
+    """``argmax`` or ``argmin``. Without ``dim``, the result is the position in the flattened tensor."""
 
     def convert(i: AtenImporter) -> Any:
-        x, axis, keeps = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
+        x, axis, keepdim = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
         if axis is not None or not rank_of(x):
-            return i.emit(cls(axis or 0, keeps), x)
-        place = i.emit(cls(0, False), i.emit(Reshape((x.type.elements,), True), x))
-        return i.emit(Reshape(i.results[0].dims, True), place)
+            return i.emit(cls(axis or 0, keepdim), x)
+        position = i.emit(cls(0, False), i.emit(Reshape((x.type.elements,), True), x))
+        return i.emit(Reshape(i.results[0].dims, True), position)
 
     return convert
 
 
-def _extremum(cls: type[ArgReduce]) -> AtenImport:
-    """The extreme elements along ``dim``, and where the first of them stand."""
+def _aten_with_indices(cls: type[ArgReduce]) -> AtenImport:
+    """``max.dim`` or ``min.dim``: the extreme elements along ``dim``, and the first position of each."""
 
     def convert(i: AtenImporter) -> Any:
-        x, axis, keeps = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
+        x, axis, keepdim = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
         if not rank_of(x):
             return x, i.const(np.zeros((), np.int64))
-        return i.emit(cls.extremum((axis,), keeps), x), i.emit(cls(axis, keeps), x)
+        return i.emit(cls.extremum((axis,), keepdim), x), i.emit(cls(axis, keepdim), x)
 
     return convert
 
 
-ArgMax.aten = {"argmax": _index(ArgMax), "max.dim": _extremum(ArgMax)}
-ArgMin.aten = {"argmin": _index(ArgMin), "min.dim": _extremum(ArgMin)}
+ArgMax.aten = {"argmax": _aten_arg(ArgMax), "max.dim": _aten_with_indices(ArgMax)}
+ArgMin.aten = {"argmin": _aten_arg(ArgMin), "min.dim": _aten_with_indices(ArgMin)}

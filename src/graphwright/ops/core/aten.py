@@ -1,4 +1,4 @@
-"""What import functions of PyTorch's operators share."""
+"""Helpers of the functions that import PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import AtenImport, AtenImporter, Op
 
 
-def elementwise(made: Op, operands: int = 1, *, floats: bool = False) -> AtenImport:
-    """``made`` of the first arguments; ``floats``: integers become floats."""
+def elementwise(op: Op, operands: int = 1, *, floats: bool = False) -> AtenImport:
+    """Import as ``op`` of the first ``operands`` arguments, promoted to one dtype; with ``floats``, integers
+    are promoted to floats.
+    """
 
     def convert(i: AtenImporter) -> Any:
-        return i.emit(made, *i.promoted(*range(operands), floats=floats))
+        return i.emit(op, *i.promoted(*range(operands), floats=floats))
 
     return convert
 
 
 def by_overload(name: str, convert: AtenImport, *overloads: str) -> dict[str, AtenImport]:
-    """One import function for several overloads of ``name``."""
+    """The import function ``convert`` for several overloads of the operator ``name``."""
     return {f"{name}.{overload}": convert for overload in overloads}
 
 
 def number(i: AtenImporter, value: Any, model: Value) -> Value:
-    """A number as a scalar in the dtype of ``model``; integers that are out of its range wrap."""
+    """The constant ``value``, a scalar in the dtype of ``model``; integers out of its range wrap around."""
     return i.const(np.asarray(value).astype(model.type.dtype.numpy))
 
 
 def per_axis(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """A size for each of ``rank`` axes: PyTorch gives one for all as a list of one."""
+    """``sizes``, one for each of ``rank`` axes; a list of one size applies to all axes, as in PyTorch."""
     return tuple(sizes) * (rank if len(sizes) == 1 else 1)

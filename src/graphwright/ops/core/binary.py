@@ -1,4 +1,4 @@
-"""Elementwise functions of two operands, which broadcast: a table, and the ops with attributes below it."""
+"""Elementwise ops with two operands, which are broadcast, and Where with three."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ from graphwright.ops.core.common import (
 )
 from graphwright.ops.core.unary import IsNaN, Not, Round, Sign, Trunc
 
-Known = Callable[[SymbolTable, Dim, Dim], Dim | None]
+ElementRule = Callable[[SymbolTable, Dim, Dim], Dim | None]
+"""Computes an output element from the elements of the operands, which may be symbolic; None if unknown."""
 
 
 def binary(
@@ -59,18 +60,20 @@ def binary(
     expression: Callable[[Scalar, Scalar], Scalar] | str,
     dtypes: frozenset[DType] = NUMBERS,
     gives: DType | None = None,
-    known: Known | None = None,
-    known_real: Known | None = None,
+    known: ElementRule | None = None,
+    known_real: ElementRule | None = None,
     commutative: bool = False,
     divisor: bool = False,
 ) -> type[Op]:
-    """Register one row. ``onnx``: the opset from which ``name`` maps straight to it, or imports by opset;
-    None where ONNX has no such op.
+    """Define and register an elementwise op with two operands.
 
-    ``divisor``: the second operand of samples is positive.
+    ``onnx`` is the opset in which ONNX has an op of the same name and meaning, or a dict from opset to import
+    function; None if ONNX does not have the op. ``gives`` is the output dtype if it differs from the
+    operands'. ``known`` and ``known_real``: see :class:`Pointwise`. ``divisor``: operand 1 of the samples is
+    positive.
     """
 
-    def meaning(self: Op, a: Array, b: Array) -> Array:
+    def compute(self: Op, a: Array, b: Array) -> Array:
         result = quiet(reference)(a, b)
         return np.asarray(result) if gives else like(result, a)
 
@@ -79,7 +82,7 @@ def binary(
 
     body: dict[str, Any] = {
         "__doc__": doc, "__module__": __name__, "dtypes": dtypes, "gives": gives,
-        "reference": meaning, "expression": scalar,
+        "reference": compute, "expression": scalar,
         "traits": Trait.ELEMENTWISE | Trait.COMMUTATIVE if commutative else Trait.ELEMENTWISE,
     }  # fmt: skip
     if known is not None:
@@ -94,30 +97,32 @@ def binary(
     return cls
 
 
-def binary_samples(made: Op, dtypes: frozenset[DType], divisor: bool = False) -> tuple[Sample, ...]:
-    """Each kind of dtype, broadcasting both ways, symbols, scalars, no elements; and what must be refused."""
+def binary_samples(op: Op, dtypes: frozenset[DType], divisor: bool = False) -> tuple[Sample, ...]:
+    """Samples of ``op``: each kind of dtype, broadcasting of either operand, symbolic sizes, scalars, empty
+    tensors, and operands that are errors.
+    """
     first, *others = sorted(dtypes & {F32, F16, I64, I32, U8, BOOL}, key=str, reverse=True)
     fill = "positive" if divisor else "normal"
     n, m = symbol("N"), symbol("M")
     other = F32 if first != F32 else F64
     return (
-        *(Sample(made, (arg(t, 4, 5), arg(t, 4, 5, fill=fill))) for t in (first, *others)),
-        Sample(made, (arg(first, 3, 1, 5), arg(first, 4, 1, fill=fill))),
-        Sample(made, (arg(first), arg(first, 2, 3, fill=fill))),
-        Sample(made, (arg(first, n, m), arg(first, n, 1, fill=fill))),
-        Sample(made, (arg(first, 0, 3), arg(first, 3, fill=fill))),
-        Sample(made, (arg(first, 2, 3), arg(first, 4, fill=fill)), "3 and 4 differ"),
-        Sample(made, (arg(first, 2), arg(other, 2, fill=fill)), "one dtype"),
-        Sample(made, (arg(STRING, 2), arg(STRING, 2)), "the operand is string"),
+        *(Sample(op, (arg(t, 4, 5), arg(t, 4, 5, fill=fill))) for t in (first, *others)),
+        Sample(op, (arg(first, 3, 1, 5), arg(first, 4, 1, fill=fill))),
+        Sample(op, (arg(first), arg(first, 2, 3, fill=fill))),
+        Sample(op, (arg(first, n, m), arg(first, n, 1, fill=fill))),
+        Sample(op, (arg(first, 0, 3), arg(first, 3, fill=fill))),
+        Sample(op, (arg(first, 2, 3), arg(first, 4, fill=fill)), "3 and 4 differ"),
+        Sample(op, (arg(first, 2), arg(other, 2, fill=fill)), "one dtype"),
+        Sample(op, (arg(STRING, 2), arg(STRING, 2)), "the operand is string"),
         *(
-            Sample(made, (arg(I64, 4, values=(7, -7, 0, 2)), arg(I64, values=(3,))))
+            Sample(op, (arg(I64, 4, values=(7, -7, 0, 2)), arg(I64, values=(3,))))
             for _ in range(I64 in dtypes)
         ),
     )
 
 
 def _divide(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
-    """Truncated, which is floored where neither is negative."""
+    """The quotient, truncated towards zero; for symbolic operands that are not negative, this is floordiv."""
     if isinstance(a, int) and isinstance(b, int) and b:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if symbols.proves_at_least(a, 0) and symbols.proves_at_least(b, 1):
@@ -126,7 +131,7 @@ def _divide(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
 
 
 def _divide_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
-    """Only where nothing is left over."""
+    """The quotient if there is no remainder."""
     return floordiv(a, b) if symbols.proves_at_least(b, 1) and mod(a, b) == 0 else None
 
 
@@ -134,8 +139,8 @@ def _subtract_real(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
     return a - b if symbols.proves_at_least(a - b, 0) else None
 
 
-def _compare(test: Callable[[Range], bool | None]) -> Known:
-    """A comparison decided by the range of ``a - b``."""
+def _compare(test: Callable[[Range], bool | None]) -> ElementRule:
+    """A comparison of ``a`` and ``b``, decided by ``test`` of the range of ``a - b``."""
 
     def known(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
         decided = test(symbols.range_of(a - b))
@@ -145,7 +150,7 @@ def _compare(test: Callable[[Range], bool | None]) -> Known:
 
 
 def _below(limit: int) -> Callable[[Range], bool | None]:
-    """Whether a range lies at or below ``limit``."""
+    """Test whether a range is at or below ``limit``; None if only a part of it is."""
 
     def test(r: Range) -> bool | None:
         if r.high is not None and r.high <= limit:
@@ -156,7 +161,7 @@ def _below(limit: int) -> Callable[[Range], bool | None]:
 
 
 def _above(limit: int) -> Callable[[Range], bool | None]:
-    """Whether a range lies at or above ``limit``."""
+    """Test whether a range is at or above ``limit``; None if only a part of it is."""
 
     def test(r: Range) -> bool | None:
         below = _below(limit - 1)(r)
@@ -171,12 +176,13 @@ def _known_equal(symbols: SymbolTable, a: Dim, b: Dim) -> Dim | None:
     return 0 if symbols.refutes_equal(a, b) else None
 
 
-def _numbers_only(function: Callable[[int, int], int]) -> Known:
+def _numbers_only(function: Callable[[int, int], int]) -> ElementRule:
+    """``function`` of two numbers; None for symbolic operands."""
     return lambda _, a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else None
 
 
 def _power(a: Array, b: Array) -> Any:
-    """Integers too: a negative exponent truncates the fraction towards zero."""
+    """``a ** b``. For integers with a negative exponent, the fraction is truncated towards zero."""
     if a.dtype.kind not in "iu":
         return np.power(a, b)
     raised = np.power(a, np.maximum(b, 0))
@@ -193,19 +199,21 @@ def _power_scalar(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _import_pow(i: Importer) -> Any:
-    """Exponents of another dtype: computed in a float dtype that holds both, given back in the base's."""
+    """Exponents of another dtype are cast to that of the base. An integer base with a float exponent is
+    computed in a float dtype that can represent both.
+    """
     base, exponent = i.input(0), i.input(1)
     own, other = base.type.dtype, exponent.type.dtype
     if own == other:
         return i.emit(Pow(), base, exponent)
     if own.is_integer and other.is_float:
-        wide = F64 if own.bits > 16 else other  # f32 does not hold all integers of 32 bits
+        wide = F64 if own.bits > 16 else other  # f32 cannot represent all 32-bit integers
         return i.emit(Cast(own), i.emit(Pow(), i.emit(Cast(wide), base), i.emit(Cast(wide), exponent)))
     return i.emit(Pow(), base, i.emit(Cast(own), exponent))
 
 
-def _fold(name: str) -> Import:
-    """Import of an op of any number of inputs as a chain of ``name``."""
+def _variadic(name: str) -> Import:
+    """Import of an op with any number of inputs as a chain of binary ops ``name``."""
     return lambda i: chain(i, op_class(name)())
 
 
@@ -225,8 +233,11 @@ Mul = binary("Mul", "``a * b``", 7, np.multiply, "mul", known=lambda _, a, b: a 
 
 @op("Div")
 class Div(Pointwise):
-    """``a / b``; integers truncate towards zero, and by zero give 0. ``share`` says that ``a`` is a float of
-    which ``b >= 1`` is a sum of such, none below 0, which takes fewer instructions."""
+    """``a / b``. Integers are truncated towards zero; the quotient of an integer and 0 is 0.
+
+    ``share``: the operands are floats, ``b >= 1`` is a sum of numbers that are not negative, and ``a`` is one
+    of them, as in softmax. The kernel then needs fewer instructions.
+    """
 
     share: bool = False
     dtypes = NUMBERS
@@ -249,24 +260,26 @@ Div.onnx = {("Div", 7): simple(Div)}
 Div.to_onnx = lambda e, op, a, b: e.emit("Div", a, b)
 Div.samples = binary_samples(Div(), NUMBERS, divisor=True)
 
-Pow = binary("Pow", "``a ** b``; integers truncate towards zero", {7: _import_pow}, _power, _power_scalar)
-Min = binary("Min", "The smaller; NaN if either is", {6: _fold("Min")}, np.minimum, "min",
+Pow = binary(
+    "Pow", "``a ** b``; integers are truncated towards zero", {7: _import_pow}, _power, _power_scalar
+)
+Min = binary("Min", "The smaller operand; NaN if either is NaN", {6: _variadic("Min")}, np.minimum, "min",
              known=lambda _, a, b: minimum_dim(a, b), known_real=lambda _, a, b: minimum_dim(a, b),
              commutative=True)  # fmt: skip
-Max = binary("Max", "The larger; NaN if either is", {6: _fold("Max")}, np.maximum, "max",
+Max = binary("Max", "The larger operand; NaN if either is NaN", {6: _variadic("Max")}, np.maximum, "max",
              known=lambda _, a, b: maximum_dim(a, b), known_real=lambda _, a, b: maximum_dim(a, b),
              commutative=True)  # fmt: skip
-And = binary("And", "Logical conjunction", 7, np.logical_and, "and", LOGICAL,
+And = binary("And", "Logical and", 7, np.logical_and, "and", LOGICAL,
              known=lambda _, a, b: minimum_dim(a, b), commutative=True)  # fmt: skip
-Or = binary("Or", "Logical disjunction", 7, np.logical_or, "or", LOGICAL,
+Or = binary("Or", "Logical or", 7, np.logical_or, "or", LOGICAL,
             known=lambda _, a, b: maximum_dim(a, b), commutative=True)  # fmt: skip
-Xor = binary("Xor", "Logical difference", 7, np.logical_xor, "xor", LOGICAL,
+Xor = binary("Xor", "Logical exclusive or", 7, np.logical_xor, "xor", LOGICAL,
              known=_numbers_only(lambda a, b: a ^ b), commutative=True)  # fmt: skip
-BitwiseAnd = binary("BitwiseAnd", "Conjunction of all bits", 18, np.bitwise_and, "and", INTEGERS,
+BitwiseAnd = binary("BitwiseAnd", "Bitwise and", 18, np.bitwise_and, "and", INTEGERS,
                     known=_numbers_only(lambda a, b: a & b), commutative=True)  # fmt: skip
-BitwiseOr = binary("BitwiseOr", "Disjunction of all bits", 18, np.bitwise_or, "or", INTEGERS,
+BitwiseOr = binary("BitwiseOr", "Bitwise or", 18, np.bitwise_or, "or", INTEGERS,
                    known=_numbers_only(lambda a, b: a | b), commutative=True)  # fmt: skip
-BitwiseXor = binary("BitwiseXor", "Difference of all bits", 18, np.bitwise_xor, "xor", INTEGERS,
+BitwiseXor = binary("BitwiseXor", "Bitwise exclusive or", 18, np.bitwise_xor, "xor", INTEGERS,
                     known=_numbers_only(lambda a, b: a ^ b), commutative=True)  # fmt: skip
 Less = binary("Less", "Whether ``a < b``", 7, np.less, "lt", gives=BOOL, known=_compare(_below(-1)))
 LessOrEqual = binary("LessOrEqual", "Whether ``a <= b``", 12, np.less_equal, "le", gives=BOOL,
@@ -277,15 +290,15 @@ GreaterOrEqual = binary("GreaterOrEqual", "Whether ``a >= b``", 12, np.greater_e
                         gives=BOOL, known=_compare(_above(0)))  # fmt: skip
 Atan2 = binary("Atan2", "The angle of the point (``b``, ``a``) in radians, from -pi to pi", None, np.arctan2,
                "atan2", FLOATS)  # fmt: skip
-PRelu = binary("PRelu", "``a`` where it is at least 0, else ``b * a`` (He et al. 2015)", 7,
+PRelu = binary("PRelu", "``a`` if it is at least 0, else ``b * a`` (He et al. 2015)", 7,
                lambda a, b: np.where(a < 0, a * b, a), lambda a, b: select(a < 0, a * b, a))  # fmt: skip
 
-Add.onnx = {**Add.onnx, ("Sum", 6): _fold("Add"), ("Mean", 6): _import_mean}
+Add.onnx = {**Add.onnx, ("Sum", 6): _variadic("Add"), ("Mean", 6): _import_mean}
 
 
 @op("Equal")
 class Equal(Pointwise):
-    """Whether ``a == b``, of any dtype."""
+    """Whether ``a == b``, for any dtype."""
 
     traits = Trait.ELEMENTWISE | Trait.COMMUTATIVE
     dtypes = NUMBERS | {BOOL, STRING}
@@ -311,7 +324,9 @@ Equal.samples = (
 
 @op("Mod")
 class Mod(Pointwise):
-    """The remainder of ``a / b``, with the sign of ``b``, or with ``fmod`` of ``a``; 0 by an integer 0."""
+    """The remainder of ``a / b``. It has the sign of ``b``, with ``fmod`` that of ``a``. The remainder of a
+    division by the integer 0 is 0.
+    """
 
     fmod: bool = False
     dtypes = NUMBERS
@@ -339,7 +354,8 @@ Mod.samples = (*binary_samples(Mod(), NUMBERS, True), *binary_samples(Mod(True),
 class BitShift(Pointwise):
     """``a`` shifted by ``b`` bits to the ``LEFT`` or ``RIGHT``.
 
-    A shift by less than 0 bits, or by as many as there are, leaves copies of the sign.
+    If ``b`` is negative, or at least the number of bits of the dtype, the result is 0; a right shift of a
+    negative number then is -1.
     """
 
     direction: str = "LEFT"
@@ -387,7 +403,7 @@ BitShift.samples = (
 
 @op("Where")
 class Where(Op):
-    """``a`` where ``condition`` holds, else ``b``; all three broadcast."""
+    """``a`` where ``condition`` is true, else ``b``; the three operands are broadcast."""
 
     traits = Trait.ELEMENTWISE
 
@@ -397,7 +413,7 @@ class Where(Op):
         if a.dtype != b.dtype:
             raise at.fail(f"operands of {a.dtype} and {b.dtype}: they must have one dtype")
         type = TensorType(a.dtype, at.broadcast(condition.shape, a.shape, b.shape))
-        return elementwise_fact(type, (condition, a, b), _pick, chooses=True)
+        return elementwise_fact(type, (condition, a, b), _select_element, may_be_unknown=True)
 
     def reference(self, condition: Array, a: Array, b: Array) -> Array:
         return like(np.where(condition, a, b), a)
@@ -406,7 +422,7 @@ class Where(Op):
         return select(condition, a, b)
 
 
-def _pick(condition: Dim | None, a: Dim | None, b: Dim | None) -> Dim | None:
+def _select_element(condition: Dim | None, a: Dim | None, b: Dim | None) -> Dim | None:
     if isinstance(condition, int):
         return a if condition else b
     return a if a == b else None
@@ -430,7 +446,7 @@ def _times_alpha(i: AtenImporter, x: Value) -> Any:
     return x if alpha == 1 else i.emit(Mul(), x, number(i, alpha, x))
 
 
-def _sum(i: AtenImporter) -> Any:
+def _aten_add(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
     if a.type.dtype == BOOL:
         i.ignore("alpha")
@@ -438,28 +454,31 @@ def _sum(i: AtenImporter) -> Any:
     return i.emit(Add(), a, _times_alpha(i, b))
 
 
-def _difference(i: AtenImporter) -> Any:
+def _aten_sub(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
     return i.emit(Sub(), a, _times_alpha(i, b))
 
 
-def _reversed_difference(i: AtenImporter) -> Any:
+def _aten_rsub(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
     return i.emit(Sub(), b, _times_alpha(i, a))
 
 
-def _quotient(i: AtenImporter) -> Any:
-    """Rounded as ``rounding_mode`` says, in the dtype of the operands."""
+def _aten_div_mode(i: AtenImporter) -> Any:
+    """The quotient, rounded as ``rounding_mode`` says; rounded quotients have the dtype of the operands."""
     mode = i.attr("rounding_mode")
     if mode is None:
         return i.emit(Div(), *i.promoted(0, 1, floats=True))
     a, b = i.promoted(0, 1)
-    return _floored(i, a, b) if mode == "floor" else _truncated(i, a, b)
+    return _floor_divide(i, a, b) if mode == "floor" else _truncate_divide(i, a, b)
 
 
-def _floored(i: AtenImporter, a: Value, b: Value) -> Any:
-    """Of floats the quotient without the remainder, so that it is right where it would round up; one less
-    where the remainder and ``b`` differ in sign. Division by 0 gives what it gives without rounding.
+def _floor_divide(i: AtenImporter, a: Value, b: Value) -> Any:
+    """``floor(a / b)``.
+
+    ``floor`` of the rounded float quotient can be one too large. Floats therefore divide ``a - fmod(a, b)``,
+    which is a multiple of ``b``, and subtract 1 if the remainder and ``b`` differ in sign. A float divided by
+    0 gives infinity or NaN, as in PyTorch.
     """
     if not a.type.dtype.is_float:
         return i.emit(Div(), i.emit(Sub(), a, i.emit(Mod(), a, b)), b)
@@ -471,21 +490,23 @@ def _floored(i: AtenImporter, a: Value, b: Value) -> Any:
     return i.emit(Where(), i.emit(Equal(), b, zero), i.emit(Div(), a, b), floored)
 
 
-def _truncated(i: AtenImporter, a: Value, b: Value) -> Any:
+def _truncate_divide(i: AtenImporter, a: Value, b: Value) -> Any:
     quotient = i.emit(Div(), a, b)
     return i.emit(Trunc(), quotient) if a.type.dtype.is_float else quotient
 
 
-def _by_kind(of_numbers: Op, of_bools: Op) -> AtenImport:
+def _aten_by_dtype(number_op: Op, bool_op: Op) -> AtenImport:
+    """Import as ``bool_op`` for bool operands, else as ``number_op``."""
+
     def convert(i: AtenImporter) -> Any:
         a, b = i.promoted(0, 1)
-        return i.emit(of_bools if a.type.dtype == BOOL else of_numbers, a, b)
+        return i.emit(bool_op if a.type.dtype == BOOL else number_op, a, b)
 
     return convert
 
 
-def _logical(op: Op, operands: int = 2) -> AtenImport:
-    """``op`` of whether the operands are other than 0."""
+def _aten_logical(op: Op, operands: int = 2) -> AtenImport:
+    """Import as ``op`` of the operands as bools: an element is true if it is not 0."""
 
     def convert(i: AtenImporter) -> Any:
         return i.emit(op, *(_is_true(i, i.input(k)) for k in range(operands)))
@@ -499,20 +520,20 @@ def _is_true(i: AtenImporter, x: Value) -> Any:
     return i.emit(Not(), i.emit(Equal(), x, number(i, 0, x)))
 
 
-def _differ(i: AtenImporter) -> Any:
+def _aten_ne(i: AtenImporter) -> Any:
     return i.emit(Not(), i.emit(Equal(), *i.promoted(0, 1)))
 
 
-def _selected(i: AtenImporter) -> Any:
+def _aten_where(i: AtenImporter) -> Any:
     return i.emit(Where(), i.input(0), *i.promoted(1, 2))
 
 
-def _ignoring_nan(made: Op) -> AtenImport:
-    """``made`` of both operands; where one is NaN, the other."""
+def _aten_ignoring_nan(op: Op) -> AtenImport:
+    """Import as ``op``; where one operand is NaN, the result is the other operand."""
 
     def convert(i: AtenImporter) -> Any:
         a, b = i.promoted(0, 1)
-        both = i.emit(made, a, b)
+        both = i.emit(op, a, b)
         if not a.type.dtype.is_float:
             return both
         return i.emit(Where(), i.emit(IsNaN(), a), b, i.emit(Where(), i.emit(IsNaN(), b), a, both))
@@ -520,8 +541,8 @@ def _ignoring_nan(made: Op) -> AtenImport:
     return convert
 
 
-def _sign(i: AtenImporter) -> Any:
-    """Of NaN 0, where :class:`Sign` gives NaN."""
+def _aten_sign(i: AtenImporter) -> Any:
+    """PyTorch's sign of NaN is 0; that of :class:`Sign` is NaN."""
     (x,) = i.promoted(0)
     if not x.type.dtype.is_float:
         return i.emit(Sign(), x)
@@ -530,27 +551,27 @@ def _sign(i: AtenImporter) -> Any:
     return i.emit(Sub(), i.emit(Cast(x.type.dtype), above), i.emit(Cast(x.type.dtype), below))
 
 
-def _angle(i: AtenImporter) -> Any:
-    """Of a number: that of its sign."""
+def _aten_angle(i: AtenImporter) -> Any:
+    """The angle of a real number as a complex one: pi if it is negative, else 0; NaN stays NaN."""
     (x,) = i.promoted(0, floats=True)
     zero = number(i, 0, x)
-    turned = i.emit(Where(), i.emit(Less(), x, zero), number(i, np.pi, x), zero)
-    return i.emit(Where(), i.emit(IsNaN(), x), x, turned)
+    angle = i.emit(Where(), i.emit(Less(), x, zero), number(i, np.pi, x), zero)
+    return i.emit(Where(), i.emit(IsNaN(), x), x, angle)
 
 
-def _rounded_at(i: AtenImporter) -> Any:
-    """At a decimal place, or in front of the point; integers are whole already."""
-    x, places = i.input(0), i.attr("decimals")
+def _aten_round_decimals(i: AtenImporter) -> Any:
+    """Rounds to ``decimals`` places after the decimal point; a negative number means places before it."""
+    x, decimals = i.input(0), i.attr("decimals")
     if x.type.dtype in INTEGERS:
-        if places < 0:
-            raise i.fail("integers are not rounded")
+        if decimals < 0:
+            raise i.fail("rounding of integers to negative decimals is not supported")
         return x
-    there, back = (Mul(), Div()) if places > 0 else (Div(), Mul())
-    scale = number(i, 10.0 ** abs(places), x)
-    return i.emit(back, i.emit(Round(), i.emit(there, x, scale)), scale)
+    scale_up, scale_down = (Mul(), Div()) if decimals > 0 else (Div(), Mul())
+    scale = number(i, 10.0 ** abs(decimals), x)
+    return i.emit(scale_down, i.emit(Round(), i.emit(scale_up, x, scale)), scale)
 
 
-def _power_of_two(i: AtenImporter) -> Any:
+def _aten_exp2(i: AtenImporter) -> Any:
     (x,) = i.promoted(0, floats=True)
     return i.emit(Pow(), number(i, 2, x), x)
 
@@ -558,43 +579,41 @@ def _power_of_two(i: AtenImporter) -> Any:
 _OVERLOADS = ("Tensor", "Scalar")
 _BOTH_WAYS = (*_OVERLOADS, "Scalar_Tensor")
 _POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
-Add.aten = by_overload("add", _sum, *_OVERLOADS)
-Sub.aten = by_overload("sub", _difference, *_OVERLOADS) | by_overload(
-    "rsub", _reversed_difference, *_OVERLOADS
-)
-Mul.aten = by_overload("mul", _by_kind(Mul(), And()), *_OVERLOADS)
+Add.aten = by_overload("add", _aten_add, *_OVERLOADS)
+Sub.aten = by_overload("sub", _aten_sub, *_OVERLOADS) | by_overload("rsub", _aten_rsub, *_OVERLOADS)
+Mul.aten = by_overload("mul", _aten_by_dtype(Mul(), And()), *_OVERLOADS)
 Div.aten = {
     **by_overload("div", elementwise(Div(), 2, floats=True), *_OVERLOADS),
-    **by_overload("div", _quotient, "Tensor_mode", "Scalar_mode"),
-    "round.decimals": _rounded_at,
-    "floor_divide": lambda i: _floored(i, *i.promoted(0, 1)),
+    **by_overload("div", _aten_div_mode, "Tensor_mode", "Scalar_mode"),
+    "round.decimals": _aten_round_decimals,
+    "floor_divide": lambda i: _floor_divide(i, *i.promoted(0, 1)),
 }
-Sign.aten = {"sign": _sign}
-Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True), "angle": _angle}
+Sign.aten = {"sign": _aten_sign}
+Atan2.aten = {"atan2": elementwise(Atan2(), 2, floats=True), "angle": _aten_angle}
 Pow.aten = {
     **by_overload("pow", elementwise(Pow(), 2), *_POWERS),
-    "exp2": _power_of_two,
+    "exp2": _aten_exp2,
 }
-Min.aten = {"minimum": elementwise(Min(), 2), "fmin": _ignoring_nan(Min())}
-Max.aten = {"maximum": elementwise(Max(), 2), "fmax": _ignoring_nan(Max())}
+Min.aten = {"minimum": elementwise(Min(), 2), "fmin": _aten_ignoring_nan(Min())}
+Max.aten = {"maximum": elementwise(Max(), 2), "fmax": _aten_ignoring_nan(Max())}
 And.aten = {
-    "logical_and": _logical(And()),
-    **by_overload("bitwise_and", _by_kind(BitwiseAnd(), And()), *_BOTH_WAYS),
+    "logical_and": _aten_logical(And()),
+    **by_overload("bitwise_and", _aten_by_dtype(BitwiseAnd(), And()), *_BOTH_WAYS),
 }
 Or.aten = {
-    "logical_or": _logical(Or()),
-    **by_overload("bitwise_or", _by_kind(BitwiseOr(), Or()), *_BOTH_WAYS),
+    "logical_or": _aten_logical(Or()),
+    **by_overload("bitwise_or", _aten_by_dtype(BitwiseOr(), Or()), *_BOTH_WAYS),
 }
 Xor.aten = {
-    "logical_xor": _logical(Xor()),
-    **by_overload("bitwise_xor", _by_kind(BitwiseXor(), Xor()), *_BOTH_WAYS),
+    "logical_xor": _aten_logical(Xor()),
+    **by_overload("bitwise_xor", _aten_by_dtype(BitwiseXor(), Xor()), *_BOTH_WAYS),
 }
 for _cls, _name in {Less: "lt", LessOrEqual: "le", Greater: "gt", GreaterOrEqual: "ge"}.items():
     _cls.aten = by_overload(_name, elementwise(_cls(), 2), *_OVERLOADS)
 Equal.aten = {
     **by_overload("eq", elementwise(Equal(), 2), *_OVERLOADS),
-    **by_overload("ne", _differ, *_OVERLOADS),
-    "logical_not": _logical(Not(), 1),
+    **by_overload("ne", _aten_ne, *_OVERLOADS),
+    "logical_not": _aten_logical(Not(), 1),
 }
 Mod.aten = {
     **by_overload("remainder", elementwise(Mod(), 2), *_BOTH_WAYS),
@@ -608,4 +627,4 @@ BitShift.aten = {
         *(f"__{operator}__.{overload}" for overload in _OVERLOADS),
     )
 }
-Where.aten = by_overload("where", _selected, "self", "ScalarOther", "ScalarSelf", "Scalar")
+Where.aten = by_overload("where", _aten_where, "self", "ScalarOther", "ScalarSelf", "Scalar")

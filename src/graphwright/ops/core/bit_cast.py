@@ -1,4 +1,4 @@
-"""Reinterpretation of bits as another dtype."""
+"""BitCast, and PyTorch operators on the bits of floats."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ from graphwright.ops.core.unary import Abs, IsNaN, Neg, Not
 
 @op("BitCast")
 class BitCast(Op):
-    """The bits of ``x`` as elements of ``to``, which has as many; bits that are not all 0 are a true bool."""
+    """The bits of each element of ``x``, reinterpreted as an element of ``to``. Both dtypes must have the
+    same number of bits. Any bits other than all zeros become the bool true.
+    """
 
     to: DType
 
@@ -79,7 +81,7 @@ class BitCast(Op):
         return np.ascontiguousarray(x).reshape(x.shape).view(self.to.numpy)
 
     def decompose(self, b: Builder, x: Value) -> Value | None:
-        """Integers of as many bits wrap when they are cast; other dtypes have no simpler op."""
+        """For integers this is Cast, which wraps around; other dtypes have no simpler op."""
         kinds = {x.type.dtype.kind, self.to.kind}
         if self.to.bits < 8 or not kinds <= {"int", "uint", "bool"}:
             return None
@@ -88,12 +90,16 @@ class BitCast(Op):
 
 
 def _codes(x: Array) -> Array:
-    """Elements of at most 8 bits, each a byte in memory, as numbers >= 0."""
+    """The bit patterns of elements of at most 8 bits, as unsigned numbers; each element is a byte
+    in memory.
+    """
     return np.asarray(np.ascontiguousarray(x).reshape(x.shape).view(np.uint8) & ((1 << dtype_of(x).bits) - 1))
 
 
 def _from_codes(codes: Array, dtype: DType) -> Array:
-    """Elements of fewer than 8 bits; integers by value: in memory, the sign fills a byte."""
+    """Elements of fewer than 8 bits from their bit patterns. Integers are sign-extended to a byte
+    in memory.
+    """
     if dtype.kind == "float":
         return codes.view(dtype.numpy)
     sign = 1 << (dtype.bits - 1)
@@ -106,7 +112,7 @@ def _import(i: Importer) -> Any:
 
 
 def _bits_of(i: AtenImporter, x: Value) -> Any:
-    """The bits of a float as an integer that has its sign."""
+    """The bits of a float as a signed integer; both have the same sign bit."""
     return i.emit(BitCast(_INTEGERS[x.type.dtype.bits]), x)
 
 
@@ -115,21 +121,23 @@ def _has_sign(i: AtenImporter, x: Value) -> Any:
     return i.emit(Less(), bits, number(i, 0, bits))
 
 
-def _is_negative(i: AtenImporter) -> Any:
-    """Of zeros and NaN as well."""
+def _aten_signbit(i: AtenImporter) -> Any:
+    """Whether the sign bit is set, also for zeros and NaN."""
     x = i.input(0)
     return i.emit(Xor(), x, x) if x.type.dtype == BOOL else _has_sign(i, x)
 
 
-def _signed(i: AtenImporter) -> Any:
-    """The size of the first operand with the sign of the second."""
+def _aten_copysign(i: AtenImporter) -> Any:
+    """The magnitude of operand 0 with the sign of operand 1."""
     a, b = i.promoted(0, 1, floats=True)
-    size = i.emit(Abs(), a)
-    return i.emit(Where(), _has_sign(i, b), i.emit(Neg(), size), size)
+    magnitude = i.emit(Abs(), a)
+    return i.emit(Where(), _has_sign(i, b), i.emit(Neg(), magnitude), magnitude)
 
 
-def _next(i: AtenImporter) -> Any:
-    """The number after the first operand towards the second: the bits of finite numbers count them."""
+def _aten_nextafter(i: AtenImporter) -> Any:
+    """The next float after operand 0 in the direction of operand 1. The bits of floats of one sign, read as
+    integers, have the order of their magnitudes, so that the next float is one more or one less.
+    """
     a, b = i.promoted(0, 1)
     dtype, bits, zero = a.type.dtype, _bits_of(i, a), number(i, 0, a)
     one = number(i, 1, bits)
@@ -143,34 +151,42 @@ def _next(i: AtenImporter) -> Any:
     return i.emit(Where(), unordered, i.emit(Add(), a, b), made)
 
 
-def _parted(i: AtenImporter) -> Any:
-    """A number from 1/2 to 1, and the power of two that it is multiplied by."""
+def _aten_frexp(i: AtenImporter) -> Any:
+    """The mantissa, with a magnitude in [0.5, 1), and the exponent of the power of two that it is multiplied
+    by.
+
+    Subnormal numbers are scaled to normal ones first. The exponent of 0, infinity and NaN is 0.
+    """
     x = i.input(0)
     dtype = x.type.dtype
-    known = np.finfo(dtype.numpy) if dtype in (F16, F32, F64) else None
-    if known is None:
+    if dtype not in (F16, F32, F64):
         raise i.fail(f"{dtype} is not supported")
-    small = i.emit(Less(), i.emit(Abs(), x), number(i, known.smallest_normal, x))
-    bits = _bits_of(i, i.emit(Where(), small, i.emit(Mul(), x, number(i, 2.0**known.nmant, x)), x))
-    half = 2 ** (known.nexp - 1) - 2
-    mask = ((1 << known.nexp) - 1) << known.nmant
-    raised = i.emit(BitwiseAnd(), bits, number(i, mask, bits))
-    power = i.emit(Cast(I32), i.emit(Div(), raised, number(i, 1 << known.nmant, bits)))
-    power = i.emit(Sub(), power, number(i, half, power))
-    lowered = i.emit(Sub(), power, number(i, known.nmant, power))
-    power = i.emit(Where(), small, lowered, power)
+    float_info = np.finfo(dtype.numpy)
+    mantissa_bits = float_info.nmant
+    subnormal = i.emit(Less(), i.emit(Abs(), x), number(i, float_info.smallest_normal, x))
+    scaled = i.emit(Mul(), x, number(i, 2.0**mantissa_bits, x))
+    bits = _bits_of(i, i.emit(Where(), subnormal, scaled, x))
+    half = 2 ** (float_info.nexp - 1) - 2  # the biased exponent of 0.5
+    mask = ((1 << float_info.nexp) - 1) << mantissa_bits
+    biased = i.emit(BitwiseAnd(), bits, number(i, mask, bits))
+    exponent = i.emit(Cast(I32), i.emit(Div(), biased, number(i, 1 << mantissa_bits, bits)))
+    exponent = i.emit(Sub(), exponent, number(i, half, exponent))
+    unscaled = i.emit(Sub(), exponent, number(i, mantissa_bits, exponent))
+    exponent = i.emit(Where(), subnormal, unscaled, exponent)
     rest = i.emit(BitwiseAnd(), bits, number(i, ~mask, bits))
-    part = i.emit(BitCast(dtype), i.emit(BitwiseOr(), rest, number(i, half << known.nmant, bits)))
-    is_plain = i.emit(Equal(), i.emit(Sub(), x, x), number(i, 0, x))
-    is_plain = i.emit(And(), is_plain, i.emit(Not(), i.emit(Equal(), x, number(i, 0, x))))
-    return i.emit(Where(), is_plain, part, x), i.emit(Where(), is_plain, power, number(i, 0, power))
+    mantissa = i.emit(BitCast(dtype), i.emit(BitwiseOr(), rest, number(i, half << mantissa_bits, bits)))
+    zero = number(i, 0, x)
+    is_finite = i.emit(Equal(), i.emit(Sub(), x, x), zero)
+    has_exponent = i.emit(And(), is_finite, i.emit(Not(), i.emit(Equal(), x, zero)))
+    exponent = i.emit(Where(), has_exponent, exponent, number(i, 0, exponent))
+    return i.emit(Where(), has_exponent, mantissa, x), exponent
 
 
 BitCast.aten = {
-    "signbit": _is_negative,
-    **by_overload("copysign", _signed, "Tensor", "Scalar"),
-    "nextafter": _next,
-    "frexp.Tensor": _parted,
+    "signbit": _aten_signbit,
+    **by_overload("copysign", _aten_copysign, "Tensor", "Scalar"),
+    "nextafter": _aten_nextafter,
+    "frexp.Tensor": _aten_frexp,
 }
 BitCast.onnx = {("BitCast", 26): _import}
 BitCast.to_onnx = as_onnx("BitCast", since=26, to="to")

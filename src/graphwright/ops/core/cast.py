@@ -46,9 +46,9 @@ from graphwright.ops.core.common import dtype_attribute, elementwise_fact, quiet
 
 _E8M0 = DTYPES["f8e8m0"]
 _LARGEST = {"f8e4m3fn": 448.0, "f8e4m3fnuz": 240.0, "f8e5m2": 57344.0, "f8e5m2fnuz": 57344.0}
-_KEPT = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}
-"""By round mode: the largest fraction of an f32 of which the power of two below is taken. ``nearest``: one
-more where the exponent's bits are 0, since 2^-127 has no implied leading bit."""
+_ROUND_DOWN_MAX = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}
+"""By round mode: the largest f32 fraction field that is rounded down to a power of two. With ``nearest`` and
+an exponent field of 0 it is one larger, because 2^-127 has no implied leading bit."""
 
 
 def _largest(dtype: DType) -> float | None:
@@ -58,11 +58,12 @@ def _largest(dtype: DType) -> float | None:
 
 @op("Cast")
 class Cast(CopiesElements, Op):
-    """``x`` as ``to``.
+    """``x`` converted to the dtype ``to``.
 
-    Floats become integers by truncation, integers wrap, everything but 0 is true. Floats of 8 bits take their
-    largest value where ``saturate``, else NaN or infinity; ``round_mode`` (up, down, nearest) is for f8e8m0.
-    ``excess``: a kernel that widens the result again may do without the rounding.
+    Floats are truncated to integers, integers wrap around, and every number but 0 is true. Out-of-range
+    values of 8-bit floats become the largest number with ``saturate``, else NaN or infinity. ``round_mode``
+    (up, down, nearest) applies to f8e8m0. ``excess``: a kernel that widens the result again may skip the
+    rounding (excess precision, as in C).
     """
 
     to: DType
@@ -72,8 +73,8 @@ class Cast(CopiesElements, Op):
     traits = Trait.ELEMENTWISE
 
     def verify(self) -> None:
-        if self.round_mode not in _KEPT:
-            raise InferError(f"round_mode {self.round_mode!r} is not one of {', '.join(_KEPT)}")
+        if self.round_mode not in _ROUND_DOWN_MAX:
+            raise InferError(f"round_mode {self.round_mode!r} is not one of {', '.join(_ROUND_DOWN_MAX)}")
 
     def infer(self, at: Inference, x: Fact) -> TensorType | Fact:
         if x.dtype == self.to:
@@ -111,11 +112,11 @@ class Cast(CopiesElements, Op):
         return x.astype(target)
 
     def _to_powers(self, x: Array) -> Array:
-        """Powers of two from f32: the exponent's bits (OCP Microscaling Formats, 2023), rounded as asked."""
+        """f32 rounded to f8e8m0, a power of two in an exponent of 8 bits (OCP Microscaling Formats, 2023)."""
         pattern = x.view(np.uint32)
         exponent, fraction = (pattern >> 23) & 0xFF, pattern & 0x7FFFFF
         whole = (exponent == 0) if self.round_mode == "nearest" else 0
-        code = exponent + (fraction > _KEPT[self.round_mode] + whole)
+        code = exponent + (fraction > _ROUND_DOWN_MAX[self.round_mode] + whole)
         code = np.where(code > 254, 254 if self.saturate else 255, code)
         lost = np.isnan(x) if self.saturate else np.isnan(x) | (x < 2.0**-127)
         code = np.where(lost, 255, code)
@@ -132,13 +133,13 @@ class Cast(CopiesElements, Op):
         return cast(x, self.to)
 
     def _power_of(self, x: Scalar) -> Scalar:
-        """:meth:`_to_powers` of one element."""
+        """:meth:`_to_powers` as a scalar expression."""
         pattern = bits(x, I32)
         exponent = apply("and", apply("shr", pattern, 23), 0xFF)
-        kept: Scalar = Const(_KEPT[self.round_mode], I32)
+        limit: Scalar = Const(_ROUND_DOWN_MAX[self.round_mode], I32)
         if self.round_mode == "nearest":
-            kept = kept + cast(exponent < 1, I32)
-        code = exponent + cast(kept < apply("and", pattern, 0x7FFFFF), I32)
+            limit = limit + cast(exponent < 1, I32)
+        code = exponent + cast(limit < apply("and", pattern, 0x7FFFFF), I32)
         code = select(Const(254, I32) < code, 254 if self.saturate else 255, code)
         lost = apply("isnan", x)
         if not self.saturate:
@@ -147,12 +148,12 @@ class Cast(CopiesElements, Op):
 
 
 def in_f32(b: Builder, x: Value) -> Value:
-    """``x``, as f32 if it is a 16-bit float: where sums are formed, those lose too much."""
+    """``x``, converted to f32 if it is a 16-bit float: sums in 16 bits lose too much precision."""
     return as_dtype(b, x, F32) if x.type.dtype in (F16, BF16) else x
 
 
 def as_dtype(b: Builder, x: Value, dtype: DType) -> Value:
-    """``x`` as ``dtype``; itself if it is one."""
+    """``x`` converted to ``dtype``, or ``x`` itself if it has this dtype."""
     if x.type.dtype == dtype:
         return x
     made: Value = b(Cast(dtype), x)
@@ -172,7 +173,7 @@ def _made(i: Importer, to: DType) -> Cast:
 
 
 def _export(e: Exporter, op: Cast, x: Value) -> Any:
-    """``excess`` allows a kernel to be more precise, and so needs no word."""
+    """``excess`` has no counterpart in ONNX: it only permits a more precise result."""
     if op.round_mode != "up":
         return e.emit("Cast", x, since=24, to=op.to, round_mode=op.round_mode, saturate=op.saturate)
     return e.emit("Cast", x, to=op.to, saturate=None if op.saturate else False)
@@ -194,22 +195,25 @@ Cast.samples = (
     Sample(Cast(F64), (arg(I64, _N, fill="index"),)),
     *(Sample(Cast(DTYPES[n]), (arg(F32, 8, values=_EDGE),)) for n in _LARGEST),
     Sample(Cast(DTYPES["f8e4m3fn"], saturate=False), (arg(F32, 8, values=_EDGE),)),
-    *(Sample(Cast(_E8M0, s, m), (arg(F32, 8, values=_EDGE),)) for m in _KEPT for s in (True, False)),
+    *(
+        Sample(Cast(_E8M0, saturate, mode), (arg(F32, 8, values=_EDGE),))
+        for mode in _ROUND_DOWN_MAX for saturate in (True, False)
+    ),
     *(Sample(Cast(DTYPES[n]), (arg(I32, 5, values=(-9, -1, 0, 7, 21)),)) for n in ("i4", "u4", "i2", "u2")),
     *(Sample(Cast(F32), (arg(DTYPES[n], 4, fill="index"),)) for n in ("i4", "u2", "f4e2m1", "f8e5m2")),
     Sample(Cast(F32, round_mode="sideways"), (arg(F32, 2),), "sideways"),
 )  # fmt: skip
 
 
-def _converted(i: AtenImporter) -> Any:
+def _aten_convert(i: AtenImporter) -> Any:
     return i.result(i.input(0)) if i.attr("dtype") is not None else i.input(0)
 
 
 Cast.aten = {
-    "_to_copy": _converted,
+    "_to_copy": _aten_convert,
     "clone": lambda i: i.input(0),
     "alias": lambda i: i.input(0),
     "detach": lambda i: i.input(0),
     "lift_fresh_copy": lambda i: i.input(0),
-    "prims.convert_element_type": _converted,
+    "prims.convert_element_type": _aten_convert,
 }

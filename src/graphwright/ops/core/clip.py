@@ -24,7 +24,9 @@ Number = int | float
 
 @op("Clip")
 class Clip(Op):
-    """``min(max(x, low), high)``; NaN stays NaN. Bounds are attributes, or scalars: operands 1 and 2."""
+    """``min(max(x, low), high)``; NaN stays NaN. The bounds are attributes, or operands 1 and 2, which are
+    scalars.
+    """
 
     low: Number | None = None
     high: Number | None = None
@@ -34,7 +36,7 @@ class Clip(Op):
     def fold_operands(
         self, x: Fact, low: Fact | None = None, high: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
-        """Constant bounds; both or none, so that what stays keeps its position."""
+        """Folds constant bounds: all of them or none, so that no operand changes its position."""
         facts = [fact for fact in (low, high) if fact is not None]
         if not facts or any(_number(fact) is None for fact in facts):
             return None
@@ -95,7 +97,7 @@ def _number(fact: Fact) -> Number | None:
 
 
 def _representable(bound: Number, x: Array) -> Number:
-    """``bound``, or for integers the nearest value of their dtype."""
+    """``bound``; for integers clamped to the range of their dtype."""
     if x.dtype.kind not in "iu":
         return bound
     info = np.iinfo(x.dtype)
@@ -147,8 +149,8 @@ Clip.samples = (
 )
 
 
-def _clamped(i: AtenImporter) -> Any:
-    bounds = [i.number(name) for name in _NAMES[i.op_type.split(".")[1]]]
+def _aten_clamp(i: AtenImporter) -> Any:
+    bounds = [i.number(name) for name in _BOUND_NAMES[i.op_type.split(".")[1]]]
     x = i.result(i.input(0))
     if not any(isinstance(bound, Value) for bound in bounds):
         return i.emit(Clip(*bounds), x)
@@ -158,5 +160,9 @@ def _clamped(i: AtenImporter) -> Any:
     )
 
 
-_NAMES = {"clamp": ("min", "max"), "hardtanh": ("min_val", "max_val")}
-Clip.aten = {"clamp": _clamped, "hardtanh": _clamped, "relu6": lambda i: i.emit(Clip(0.0, 6.0), i.input(0))}
+_BOUND_NAMES = {"clamp": ("min", "max"), "hardtanh": ("min_val", "max_val")}
+Clip.aten = {
+    "clamp": _aten_clamp,
+    "hardtanh": _aten_clamp,
+    "relu6": lambda i: i.emit(Clip(0.0, 6.0), i.input(0)),
+}

@@ -1,4 +1,4 @@
-"""What several ops share: imports, checks of types, and arithmetic on known elements."""
+"""Helpers of many ops: imports, checks of types, and inference of elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Trait, UnknownRank
-from graphwright.ir.symbols import Dim, SymbolTable, product
+from graphwright.ir.symbols import Dim, SymbolTable, numbers, product
 from graphwright.ir.types import (
     BF16,
     BOOL,
@@ -40,18 +40,21 @@ NUMBERS = FLOATS | INTEGERS
 LOGICAL = frozenset({BOOL})
 
 MAX_ELEMENTS = 256
-"""Beyond this many, the elements of an integer tensor are not tracked: no shape is that long."""
+"""The elements of larger integer tensors are not tracked during inference: no shape has so many."""
 EXACT = 2**24
-"""Integers up to this one are exact in f32; sizes are taken to stay below it on their way through floats."""
+"""Every integer up to this one is exact in f32. Sizes that models compute in floats are assumed to be
+smaller."""
 
 
 def simple(factory: Callable[[], Op]) -> Import:
-    """Import as ``factory()`` with all inputs in their order."""
+    """Import as the op ``factory()`` on all inputs, in their order; attributes are ignored."""
     return lambda i: i.emit(factory(), *i.inputs())
 
 
 def with_attributes(cls: type[Op]) -> Import:
-    """Import as ``cls`` with all inputs; a field is the attribute of its name, as the type of the default."""
+    """Import as ``cls`` on all inputs. Each field is the ONNX attribute of the same name, converted to the
+    type of the field's default.
+    """
 
     def convert(i: Importer) -> Any:
         values = {name: type(each)(i.attr(name, each)) for name, each in cls.attribute_defaults.items()}
@@ -61,7 +64,7 @@ def with_attributes(cls: type[Op]) -> Import:
 
 
 def chain(i: Importer, op: Op) -> Value:
-    """``op`` folded over all inputs, from the left."""
+    """The binary ``op`` applied to all inputs from left to right: ``op(op(x0, x1), x2)``."""
     first, *rest = (i.input(index) for index in range(len(i.inputs())))
     for value in rest:
         first = i.emit(op, first, value)
@@ -73,11 +76,13 @@ _ONNX_DTYPES = (
     "c128", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4", "i4", "f4e2m1", "f8e8m0",
     "u2", "i2",
 )  # fmt: skip
-"""Names by ONNX's ``TensorProto.DataType`` number."""
+"""The names of dtypes, indexed by ONNX's ``TensorProto.DataType``."""
 
 
 def dtype_attribute(i: Importer, value: Any) -> DType:
-    """An attribute that stands for a dtype: ONNX's number, a name, or a DType; else a diagnostic."""
+    """The dtype that an attribute denotes by ONNX's number, a name or a DType. Raises a diagnostic for
+    others.
+    """
     if isinstance(value, int) and 0 < value < len(_ONNX_DTYPES):
         value = _ONNX_DTYPES[value]
     name = str(value)
@@ -87,7 +92,9 @@ def dtype_attribute(i: Importer, value: Any) -> DType:
 
 
 def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str = "the input") -> None:
-    """Refuse a dtype that is not in ``allowed``."""
+    """Raise InferError if the dtype of ``fact`` is not in ``allowed``; ``what`` names the operand in the
+    error.
+    """
     if fact.dtype not in allowed:
         *others, last = sorted(map(str, allowed))
         choice = f"{', '.join(others)} or {last}" if others else last
@@ -95,7 +102,9 @@ def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str 
 
 
 def need_scalar(at: Inference, fact: Fact, what: str) -> None:
-    """Refuse all but one element: a scalar, or a vector of one; an open size of a vector must be 1."""
+    """Raise InferError unless ``fact`` is a scalar or a vector of one element. A symbolic size of a vector is
+    constrained to 1.
+    """
     if fact.shape in ((), (1,)):
         return
     if fact.rank != 1 or isinstance(fact.shape[0], int):
@@ -104,7 +113,7 @@ def need_scalar(at: Inference, fact: Fact, what: str) -> None:
 
 
 def same_dtype(at: Inference, *facts: Fact) -> DType:
-    """The dtype of all ``facts``; refuses a mixture."""
+    """The common dtype of ``facts``. Raises InferError if they differ."""
     dtypes = {fact.dtype: None for fact in facts}
     if len(dtypes) > 1:
         raise at.fail(f"operands of {' and '.join(map(str, dtypes))}: they must have one dtype")
@@ -112,7 +121,9 @@ def same_dtype(at: Inference, *facts: Fact) -> DType:
 
 
 def known_size(dims: Sequence[Dim]) -> int | None:
-    """Number of elements of a shape without negative sizes that is small enough to track; None otherwise."""
+    """The number of elements of a shape, if it is a number and at most MAX_ELEMENTS; otherwise, or if a size
+    is negative, None.
+    """
     if any(isinstance(dim, int) and dim < 0 for dim in dims):
         return None
     size = product(tuple(dims))
@@ -120,11 +131,13 @@ def known_size(dims: Sequence[Dim]) -> int | None:
 
 
 MAX_PARTIAL = 16
-"""Elements of which some may be known alone: as many as a shape has."""
+"""The largest tensor of which some elements may be known and others not: about the rank of a shape."""
 
 
 def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
-    """Elements of each fact as far as they are known; None where too little is to be worth more thought."""
+    """The elements of each fact, None for unknown ones. None if no fact has a known element, or if a fact
+    without one has more than MAX_PARTIAL elements.
+    """
     if all(fact.elements is not None for fact in facts):
         return [fact.elements or () for fact in facts]
     if all(fact.elements is None and fact.partial_elements is None for fact in facts):
@@ -139,7 +152,7 @@ def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
 
 
 def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | TensorType:
-    """``type`` with the elements that are known of it."""
+    """The fact of a tensor of ``type`` whose elements are ``parts``, None for unknown ones."""
     if all(part is None for part in parts):
         return Fact(type, ()) if not parts else type
     if any(part is None for part in parts):
@@ -148,18 +161,20 @@ def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | Tenso
 
 
 def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tuple[Dim | None, ...]] | None:
-    """The operands' elements that meet at each place of ``shape``, in row-major order, None for those that
-    are not known; None if that is too little.
+    """For each element of ``shape``, in row-major order, the elements of the operands that broadcast to it,
+    None for unknown ones. None if ``shape`` is too large or :func:`parts_of` returns None.
     """
     parts = None if known_size(shape) is None else parts_of(facts)
     if parts is None:
         return None
-    columns = [list(_spread(part, fact.shape, shape)) for part, fact in zip(parts, facts, strict=True)]
+    columns = [list(_broadcast(part, fact.shape, shape)) for part, fact in zip(parts, facts, strict=True)]
     return list(zip(*columns, strict=True))
 
 
 def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
-    """``fact`` if its elements are known integers >= 0, be their dtype a float; None otherwise."""
+    """``fact`` with its elements as dims if all are known integers >= 0, in an integer or float dtype;
+    otherwise None.
+    """
     elements = fact.elements
     if elements is None and fact.data is not None and fact.dtype.is_float and fact.data.size <= MAX_ELEMENTS:
         values = fact.data.astype(np.float64).ravel()
@@ -170,22 +185,26 @@ def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
     return Fact(fact.type, elements, fact.data)
 
 
-def _spread(elements: Sequence[Dim | None], own: Sequence[Dim], shape: Sequence[Dim]) -> Iterator[Dim | None]:
-    index = np.arange(len(elements)).reshape(_plain(own))
-    for position in np.broadcast_to(index, _plain(shape)).ravel():
+def _broadcast(
+    elements: Sequence[Dim | None], dims: Sequence[Dim], shape: Sequence[Dim]
+) -> Iterator[Dim | None]:
+    """The elements of a tensor of shape ``dims``, broadcast to ``shape``."""
+    index = np.arange(len(elements)).reshape(numbers(dims))
+    for position in np.broadcast_to(index, numbers(shape)).ravel():
         yield elements[int(position)]
 
 
-def _plain(dims: Sequence[Dim]) -> list[int]:
-    return [d for d in dims if isinstance(d, int)]
-
-
 def elementwise_fact(
-    type: TensorType, facts: Sequence[Fact], function: Callable[..., Dim | None] | None, chooses: bool = False
+    type: TensorType,
+    facts: Sequence[Fact],
+    function: Callable[..., Dim | None] | None,
+    may_be_unknown: bool = False,
 ) -> TensorType | Fact:
-    """``type``, with the elements that ``function`` of the operands' elements knows.
+    """The fact of an elementwise result of ``type``: ``function`` computes each element from those of the
+    operands.
 
-    Where one of those is not known the result is not, unless the function ``chooses`` among its operands.
+    A result is unknown if an element of an operand is, unless the function accepts None for unknown elements
+    (``may_be_unknown``).
     """
     if function is None or type.dtype.kind not in ("int", "uint", "bool", "float") or type.shape is None:
         return type
@@ -194,14 +213,15 @@ def elementwise_fact(
     rows = broadcast_elements(facts, type.shape)
     if rows is None:
         return type
-    elements = [function(*row) if chooses or None not in row else None for row in rows]
+    elements = [function(*row) if may_be_unknown or None not in row else None for row in rows]
     fit = [e if e is None or _fits(e, type.dtype) else None for e in elements]
     return fact_of_parts(type, fit)
 
 
 def _fits(value: Dim, dtype: DType) -> bool:
-    """Whether ``value`` is exact in ``dtype``: what wraps or rounds is left to folding, and so is a size that
-    is not known where it might: a size may be larger than narrow integers, and differences may be negative.
+    """Whether ``dtype`` represents ``value`` exactly. Constant folding computes values that wrap around or
+    are rounded. A symbolic size fits in no narrow integer, because it may be too large, and in no unsigned
+    integer, because differences may be negative.
     """
     if not isinstance(value, int):
         return dtype.kind in ("bool", "float") or (dtype.kind == "int" and dtype.bits >= 32)
@@ -216,7 +236,9 @@ def _fits(value: Dim, dtype: DType) -> bool:
 
 
 def resolve_axes(at: Inference, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """``axes`` counted from the front, sorted, refusing repetitions; None is all of them."""
+    """``axes`` as non-negative numbers, sorted; None means all axes. Raises InferError for axes that are out
+    of range or repeated.
+    """
     if axes is None:
         return tuple(range(rank))
     resolved = [at.axis(axis, rank) for axis in axes]
@@ -226,29 +248,39 @@ def resolve_axes(at: Inference, axes: Sequence[int] | None, rank: int) -> tuple[
 
 
 def positive_axes(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """``axes`` of a reference: counted from the front; None is all of them."""
+    """``axes`` as non-negative numbers; None means all axes. For references, whose axes are valid."""
     return tuple(range(rank)) if axes is None else tuple(axis % max(rank, 1) for axis in axes)
 
 
 def like(array: Any, model: Array) -> Array:
-    """``array`` as an ndarray of ``model``'s dtype: undoes NumPy's scalars and promotions."""
+    """``array`` as an ndarray of the dtype of ``model``. NumPy functions may return scalars or promote
+    dtypes.
+    """
     return np.asarray(array, dtype=model.dtype)
 
 
 def zero_of(array: Array) -> Any:
-    """What stands for nothing among the elements of ``array``: 0, or an empty string."""
+    """The zero of the dtype of ``array``: 0, or an empty string."""
     return "" if array.dtype == object else array.dtype.type(0)
 
 
+def without_trailing_none(values: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """``values`` without None at their end: absent optional operands at the end are left out."""
+    count = max((k + 1 for k, value in enumerate(values) if value is not None), default=0)
+    return tuple(values[:count])
+
+
 def rank_of(value: Value) -> int:
-    """The rank of a graph's value; UnknownRank where it is not known: decomposing waits for shapes."""
+    """The rank of ``value``. Raises UnknownRank if it is not known yet; decomposition then waits for
+    inference.
+    """
     if value.type.shape is None:
         raise UnknownRank
     return len(value.type.shape)
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` without NumPy's warnings: NaN and infinity are results like any other."""
+    """``function`` without NumPy's floating-point warnings: NaN and infinity are valid results."""
 
     @wraps(function)
     def silent(*arguments: Any) -> Any:
@@ -259,31 +291,34 @@ def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def mean_over(array: Array, axes: tuple[int, ...]) -> Array:
-    """The mean along ``axes``, which are kept; NaN of no elements, without the warning of NumPy's mean."""
+    """The mean along ``axes``, which stay with size 1. The mean of no elements is NaN, without NumPy's
+    warning.
+    """
     total = array.sum(axis=axes, keepdims=True, dtype=array.dtype)
     return np.asarray(total / array.dtype.type(prod(array.shape[axis] for axis in axes)))
 
 
 def widened(array: Array) -> Array:
-    """16-bit floats as f32, in which sums of them are formed; others as they are."""
+    """``array``, converted to f32 if it has 16-bit floats, which are summed in f32."""
     return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
 
 
 @cache
 def _operand_count(expression: Callable[..., object]) -> int | None:
-    """How many operands a method ``expression`` takes; None for any number."""
+    """The number of operands of a method ``expression``; None if it takes any number."""
     parameters = list(inspect.signature(expression).parameters.values())[1:]
     is_open = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
     return None if is_open else len(parameters)
 
 
 class Pointwise(Op):
-    """Base of elementwise ops: operands of one dtype broadcast to the output."""
+    """Base class of elementwise ops whose operands have one dtype and are broadcast."""
 
     traits = Trait.ELEMENTWISE
     dtypes: ClassVar[frozenset[DType]] = FLOATS
+    """The dtypes of operands; others are an error."""
     gives: ClassVar[DType | None] = None
-    """The output's dtype; None is that of the operands."""
+    """The dtype of the output; None if it is that of the operands."""
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType | Fact:
         needed = _operand_count(self.__class__.expression)
@@ -308,17 +343,21 @@ class Pointwise(Op):
         return elementwise_fact(type, sizes, partial(self.known_real, at.symbols))
 
     def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        """One element of an integer or bool output from those of the operands; None if it cannot be told."""
+        """Compute an integer or bool output element, as a dim, from the elements of the operands, which may
+        be symbolic. None if it is unknown.
+        """
         return None
 
     def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        """:meth:`known` for float operands that hold integers >= 0: sizes, on their way to be scaled."""
+        """The same for float operands whose elements are integers >= 0. Models convert sizes to floats to
+        scale them.
+        """
         return None
 
 
 def need_broadcast(at: Inference, fact: Fact, shape: Sequence[Dim], what: str) -> None:
-    """Refuse a shape that does not broadcast to ``shape`` as it stands."""
+    """Raise InferError if ``fact`` does not broadcast to ``shape`` (unidirectional broadcasting)."""
     if fact.rank > len(shape):
-        raise at.fail(f"{what} has {fact.rank} axes, but broadcasts to {len(shape)}")
+        raise at.fail(f"{what} has {fact.rank} axes and cannot broadcast to {len(shape)} axes")
     for have, want in zip(reversed(fact.shape), reversed(shape), strict=False):
         at.require_broadcast(have, want, f"a size of {what}")

@@ -17,16 +17,17 @@ from graphwright.ir.types import BF16, BOOL, F32, I64, STRING, TensorType
 from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.common import need_dtype, rank_of
 from graphwright.ops.core.gather import Gather
-from graphwright.ops.core.non_zero import found_in
+from graphwright.ops.core.non_zero import bounded_non_zero
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import known_ints
 
 
 @op("Compress")
 class Compress(BoundedForm, Op):
-    """Slices along ``axis``, or elements of the flattened input, for which the condition is true.
+    """The slices along ``axis`` for which the condition is true; without ``axis``, the elements of the
+    flattened input.
 
-    What lies behind the condition's end is left out.
+    The condition is a bool vector. It may be shorter than the axis; the remaining slices are dropped.
     """
 
     axis: int | None = None
@@ -35,11 +36,12 @@ class Compress(BoundedForm, Op):
         need_dtype(at, condition, frozenset({BOOL}), "the condition")
         if x.rank == 0 or condition.rank != 1:
             raise at.fail(
-                f"an input of {x.type} and a condition of {condition.type}: the latter must be a vector"
+                f"the input is {x.type} and the condition {condition.type}: the input must have an axis,"
+                " and the condition must be a vector"
             )
         dim = product(x.shape) if self.axis is None else x.shape[at.axis(self.axis, x.rank)]
         (length,) = condition.shape
-        at.at_least(dim - length, 0, f"{dim} elements less a condition of {length}")
+        at.at_least(dim - length, 0, f"{dim} elements minus the {length} elements of the condition")
         count = _count(condition)
         kept: Dim = at.symbols.fresh("compress") if count is None else count
         if self.axis is None:
@@ -51,7 +53,7 @@ class Compress(BoundedForm, Op):
         return np.asarray(np.compress(condition, x, self.axis))
 
     def decompose(self, b: Builder, x: Value, condition: Value) -> Value | None:
-        """A known condition chooses indices that are known."""
+        """If the condition is constant: Gather with constant indices."""
         fact = b.fact(condition)
         if fact is None or fact.data is None:
             return None
@@ -60,24 +62,24 @@ class Compress(BoundedForm, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
-        """Where the condition holds, and what is there."""
+        """Finds the indices where the condition is true, and gathers the slices there."""
         x, condition = inputs
-        found = found_in(b, condition)
+        found = bounded_non_zero(b, condition)
         if found is None or x.type.shape is None or not x.type.dtype.bits:
             return None
-        room, count = found
-        kept = gives[0].dims[0 if self.axis is None else self.axis]
-        return self._gathered(b, x, bind_size(b, kept, count, (room, (-1,))))
+        padded_indices, count = found
+        size = gives[0].dims[0 if self.axis is None else self.axis]
+        return self._gathered(b, x, bind_size(b, size, count, (padded_indices, (-1,))))
 
-    def _gathered(self, b: Builder, x: Value, chosen: Value) -> Value:
+    def _gathered(self, b: Builder, x: Value, indices: Value) -> Value:
         if self.axis is None and rank_of(x) > 1:
             x = b(Reshape((product(x.type.dims),), True), x)
-        kept: Value = b(Gather(0 if self.axis is None else self.axis), x, chosen)
-        return kept
+        slices: Value = b(Gather(0 if self.axis is None else self.axis), x, indices)
+        return slices
 
 
 def _count(condition: Fact) -> int | None:
-    """How many elements are true, if that is known."""
+    """The number of true elements, if it is known."""
     if condition.data is not None:
         return int(np.count_nonzero(condition.data))
     known = known_ints(condition)
@@ -99,8 +101,8 @@ Compress.samples = (
     Sample(Compress(0), (arg(BF16, 3, 0), arg(BOOL, 3))),
     Sample(Compress(), (arg(STRING, 2, 3), _MASK)),
     Sample(Compress(), (arg(F32, 4), arg(BOOL, 0))),
-    Sample(Compress(0), (arg(F32, 2, 4), _MASK), "2 elements less a condition of 3"),
+    Sample(Compress(0), (arg(F32, 2, 4), _MASK), "2 elements minus the 3 elements of the condition"),
     Sample(Compress(2), (arg(F32, 2, 4), _MASK), "axis 2 is out of range"),
-    Sample(Compress(), (arg(F32), _MASK), "the latter must be a vector"),
+    Sample(Compress(), (arg(F32), _MASK), "condition must be a vector"),
     Sample(Compress(0), (arg(F32, 4), arg(I64, 3)), "the condition is i64"),
 )

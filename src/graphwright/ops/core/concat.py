@@ -22,7 +22,9 @@ from graphwright.ops.core.shaping import carried
 
 @op("Concat")
 class Concat(Concatenates, CopiesElements, BlockedForm, PaddingRule, Op):
-    """The inputs one after the other along ``axis``; the other sizes agree."""
+    """The concatenation of the inputs along ``axis``. Dtypes, ranks and the sizes of all other axes must
+    agree.
+    """
 
     axis: int
 
@@ -46,12 +48,12 @@ class Concat(Concatenates, CopiesElements, BlockedForm, PaddingRule, Op):
         return ""
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Along channels: memory side by side where operands are whole blocks."""
+        """A concatenation along channels copies whole blocks if every operand consists of whole blocks."""
         y = node.output
         if not can_be_blocked(y) or not all(v is not None and can_be_blocked(v) for v in operands):
-            return f"no concatenation to {y.type} on channel blocks"
+            return f"an operand or {y.type} has no channel-blocked layout"
         if self.axis % len(y.type.dims) != CHANNELS:
-            return f"a concatenation along axis {self.axis}"
+            return f"it concatenates along axis {self.axis}, not along channels"
         return Blocked(operands=frozenset(range(len(operands))))
 
     def copied_from(
@@ -97,11 +99,11 @@ Concat.samples = (
 )
 
 
-def _import_cat(i: AtenImporter) -> Any:
-    """Vectors without elements join tensors of any rank."""
+def _aten_cat(i: AtenImporter) -> Any:
+    """PyTorch ignores empty vectors, also among tensors of another rank."""
     tensors = [value for value in i.listed(0) if value is not None]
     parts = [value for value in tensors if value.type.shape != (0,)] or tensors[:1]
     return i.emit(Concat(i.attr("dim", 0)), *map(i.result, parts))
 
 
-Concat.aten = {"cat": _import_cat}
+Concat.aten = {"cat": _aten_cat}

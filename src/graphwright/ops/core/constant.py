@@ -1,4 +1,4 @@
-"""How a source model's Constant nodes enter the constant pool; the op itself is part of the IR."""
+"""Import and export of ONNX's Constant. The op class is part of the IR: :mod:`graphwright.ir.constant`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from graphwright.ops.core.shaping import known_dims, known_parts
 
 @op("ConstantOfShape")
 class ConstantOfShape(BoundedForm, PaddingRule, Op):
-    """A tensor of ``shape`` (operand 0 if None) of which every element is ``value``."""
+    """A tensor of ``shape`` (operand 0 if None) whose elements are all ``value``."""
 
     value: float | int | bool = 0.0
     dtype: DType = F32
@@ -62,7 +62,7 @@ class ConstantOfShape(BoundedForm, PaddingRule, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
-        """With sizes told by the elements of the operand."""
+        """Binds the sizes to the elements of the operand."""
         if not inputs or gives[0].shape is None:
             return None
         dims = gives[0].dims
@@ -79,7 +79,7 @@ class ConstantOfShape(BoundedForm, PaddingRule, Op):
 
 
 def filled(at: Inference, parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
-    """The sizes of the result, new ones for those that are not known."""
+    """The sizes of the result, with a new symbol for each unknown one."""
     return tuple(at.symbols.fresh("filled") if part is None else part for part in parts)
 
 
@@ -109,27 +109,29 @@ ConstantOfShape.samples = (
 )
 
 
-def _filled(value: float | None = None, name: str = "fill_value") -> AtenImport:
-    """With ``value``, or the argument called ``name``, in the size and dtype that PyTorch infers."""
+def _aten_full(value: float | None = None, name: str = "fill_value") -> AtenImport:
+    """A tensor filled with ``value``, or with the argument ``name``, in the shape and dtype that PyTorch
+    inferred.
+    """
 
     def convert(i: AtenImporter) -> Any:
         i.ignore("size", "self", "dtype", "requires_grad")
         type = i.results[0]
         filler = value if value is not None else i.number(name)
-        if isinstance(filler, Value):  # sizes or elements decide it
+        if isinstance(filler, Value):  # not a constant
             return i.emit(Expand(type.dims), i.emit(Cast(type.dtype), filler))
         if isinstance(filler, int) and type.dtype.is_integer:
-            filler = np.asarray(filler).astype(type.dtype.numpy).item()  # which wraps
+            filler = np.asarray(filler).astype(type.dtype.numpy).item()  # wraps around
         return i.emit(ConstantOfShape(filler, type.dtype, type.dims))
 
     return convert
 
 
 ConstantOfShape.aten = {
-    **dict.fromkeys(("full", "full_like", "new_full"), _filled()),
+    **dict.fromkeys(("full", "full_like", "new_full"), _aten_full()),
     **dict.fromkeys(
-        ("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty"), _filled(0)
+        ("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty"), _aten_full(0)
     ),
-    "scalar_tensor": _filled(name="s"),
-    **dict.fromkeys(("ones", "ones_like", "new_ones"), _filled(1)),
+    "scalar_tensor": _aten_full(name="s"),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), _aten_full(1)),
 }

@@ -32,9 +32,10 @@ from graphwright.records import replace
 
 @family
 class Cumulative(PaddingRule, Op):
-    """Base of running sums and products along ``axis``, or, where that is None, along the one in operand 1.
+    """Base class of cumulative sums and products along ``axis`` (operand 1 if None).
 
-    ``exclusive`` leaves an element out of its own result, ``reverse`` runs from the end.
+    With ``exclusive`` a result does not include the element at its own position; ``reverse`` starts at the
+    end of the axis.
     """
 
     axis: int | None = None
@@ -54,7 +55,7 @@ class Cumulative(PaddingRule, Op):
         if axis is not None:
             return x.type
         if self.axis is None:
-            raise at.fail("neither an attribute nor an operand gives the axis")
+            raise at.fail("the axis is missing: it must be an attribute or operand 1")
         if x.type.shape is not None:
             at.axis(self.axis, x.rank)
         return x.type
@@ -70,25 +71,25 @@ class Cumulative(PaddingRule, Op):
         assert along is not None
         if not x.ndim:
             return like(self.ufunc.identity, x) if self.exclusive else x
-        ordered = np.moveaxis(widened(np.flip(x, along) if self.reverse else x), along, 0)
-        running = self.ufunc.accumulate(ordered, axis=0, dtype=ordered.dtype)
+        rows = np.moveaxis(widened(np.flip(x, along) if self.reverse else x), along, 0)
+        results = self.ufunc.accumulate(rows, axis=0, dtype=rows.dtype)
         if self.exclusive:
-            first = np.full_like(running[:1], self.ufunc.identity)
-            running = np.concatenate([first, running[:-1]])
-        running = np.moveaxis(running, 0, along)
-        return np.ascontiguousarray(like(np.flip(running, along) if self.reverse else running, x))
+            first = np.full_like(results[:1], self.ufunc.identity)
+            results = np.concatenate([first, results[:-1]])
+        results = np.moveaxis(results, 0, along)
+        return np.ascontiguousarray(like(np.flip(results, along) if self.reverse else results, x))
 
 
 @op("CumSum")
 class CumSum(Cumulative):
-    """Running sums along an axis, of the same shape as the input."""
+    """Cumulative sums along an axis; see :class:`Cumulative`. The output has the shape of the input."""
 
     ufunc = np.add
 
 
 @op("CumProd")
 class CumProd(Cumulative):
-    """Running products along an axis, of the same shape as the input."""
+    """Cumulative products along an axis; see :class:`Cumulative`. The output has the shape of the input."""
 
     ufunc = np.multiply
 
@@ -121,7 +122,7 @@ for _cls in (CumSum, CumProd):
         Sample(_cls(), (arg(F32, 2, 3), arg(I64, values=(-2,)))),
         Sample(_cls(), (arg(F32, 2, 3), arg(I32, 1, values=(1,)))),
         Sample(_cls(2), (arg(F32, 2, 3),), "axis 2 is out of range for rank 2"),
-        Sample(_cls(), (arg(F32, 2, 3),), "gives the axis"),
+        Sample(_cls(), (arg(F32, 2, 3),), "the axis is missing"),
         Sample(_cls(0), (arg(STRING, 2),), "the input is string"),
     )
 

@@ -14,7 +14,7 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Unkn
 from graphwright.ir.symbols import Dim, floordiv, product, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of
+from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, without_trailing_none
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.reshape import Reshape
@@ -24,21 +24,24 @@ from graphwright.ops.core.transpose import Transpose
 from graphwright.records import replace
 
 MAX_MATRIX = 2**22
-"""Elements of the largest matrix of a transform (16 MiB of f32); the host runs what needs larger ones."""
+"""Elements of the largest transform matrix (16 MiB of f32). A transform that needs a larger one is a host
+call."""
 FAST_MATRIX = 2**19
-"""One of so many elements is read and multiplied in less time than the matrices of two shorter transforms."""
+"""Up to so many elements, one product with the transform matrix is faster than the products of two shorter
+transforms."""
 MIN_FACTOR, MAX_FACTOR = 4, 64
+"""The range of lengths of the first of two shorter transforms."""
 
 
 @op("DFT")
 class DFT(Op):
-    """``y[k] = sum(x[n] * exp(-2j*pi*k*n / length))`` along ``axis``.
+    """The discrete Fourier transform along ``axis``: ``y[k] = sum(x[n] * exp(-2j*pi*k*n / length))``.
 
-    ``inverse`` has ``+2j`` instead, and divides by ``length``. The last axis of the input holds a real number
-    or the real and the imaginary part. The signal is cut or filled with zeros to ``length``, that of the axis
-    by default. ``onesided`` transforms real signals to the first ``length // 2 + 1`` elements, or, inverse,
-    these to a real signal. Operands 1 and 2 give the length, and the axis where ``axis`` is None; both may be
-    absent.
+    The inverse transform (``inverse``) has ``+2j`` instead of ``-2j``, and divides by ``length``. The last
+    axis of the input has size 1 (real numbers) or 2 (real and imaginary parts). The signal is truncated or
+    zero-padded to ``length``, by default the size of the axis. ``onesided`` computes the first ``length // 2
+    + 1`` elements of the transform of a real signal; with ``inverse``, it computes the real signal from them.
+    The optional operands 1 and 2 are the length and, if ``axis`` is None, the axis.
     """
 
     axis: int | None = -2
@@ -68,21 +71,23 @@ class DFT(Op):
         if self.axis is None or any(operand is not None for operand in operands):
             raise UnknownRank
         if x.rank < 2:
-            raise at.fail(f"the input is {x.type}; it must have axes of the signal, then one of two parts")
+            raise at.fail(
+                f"the input is {x.type}; it must have a signal axis and a last axis of complex parts"
+            )
         axis, parts = at.axis(self.axis, x.rank), x.shape[-1]
         if axis == x.rank - 1:
             raise at.fail(f"axis {self.axis} is the axis of real and imaginary parts")
         if self.onesided:
-            at.equal(parts, 2 if self.inverse else 1, "parts of the elements of a onesided transform")
-        at.at_least(parts, 1, "parts of an element")
-        at.at_least(3 - parts, 1, "3 less the parts of an element")
+            at.equal(parts, 2 if self.inverse else 1, "size of the last axis of a onesided transform")
+        at.at_least(parts, 1, "size of the last axis")
+        at.at_least(3 - parts, 1, "3 minus the size of the last axis")
         length = self.full_length(x.shape[axis])
         at.at_least(length, 1, "the length of the transform")
         made = 1 if self.onesided and self.inverse else 2
         return TensorType(x.dtype, (*x.shape[:axis], self._bins(length), *x.shape[axis + 1 : -1], made))
 
     def full_length(self, dim: Dim) -> Dim:
-        """The length of the whole signal, given the size of the axis."""
+        """The length of the transform, given the size of the axis."""
         if self.length is not None:
             return self.length
         return 2 * (dim - 1) if self.onesided and self.inverse else dim
@@ -107,8 +112,11 @@ class DFT(Op):
         return like(np.stack([spectrum.real, spectrum.imag], axis=-1), x)
 
     def decompose(self, b: Builder, x: Value, *operands: Value | None) -> Value | None:
-        """Over the axis before the last, in f32 at least, as kernels take it; there products with the
-        transform's matrix or, where that is large, with those of shorter ones."""
+        """Multiplication with the transform matrix, or with the matrices of two shorter transforms if it is
+        large.
+
+        The transformed axis is first moved before the last one, and 16-bit floats are widened to f32.
+        """
         if self.axis is None or any(operand is not None for operand in operands):
             return None
         rank = rank_of(x)
@@ -117,7 +125,7 @@ class DFT(Op):
         if not (isinstance(dim, int) and isinstance(length, int) and isinstance(parts, int)):
             return None
         if axis != rank - 2 or x.type.dtype in (F16, BF16):
-            return self._over_rows(b, x, axis)
+            return self._canonical(b, x, axis)
         used = min(dim, length)
         size = self._matrix_size(used, parts, length)
         factor = None if size <= FAST_MATRIX else self._factor(length, parts)
@@ -129,8 +137,8 @@ class DFT(Op):
             return self._by_matrix(b, x, length)
         return self._by_factors(b, x, length, factor)
 
-    def _over_rows(self, b: Builder, x: Value, axis: int) -> Value:
-        """The transform of ``axis`` as one of the axis before the last, in f32 at least."""
+    def _canonical(self, b: Builder, x: Value, axis: int) -> Value:
+        """The transform of ``axis`` as a transform of the second last axis, in f32 or f64."""
         rank = rank_of(x)
         order = (*(k for k in range(rank - 1) if k != axis), axis, rank - 1)
         back = tuple(order.index(k) for k in range(rank))
@@ -140,19 +148,21 @@ class DFT(Op):
         return result
 
     def _matrix_size(self, used: int, parts: int, length: int) -> int:
-        """Elements of :meth:`matrix`."""
+        """The number of elements of :meth:`matrix`."""
         made = 1 if self.onesided and self.inverse else 2
         return used * parts * number(self._bins(length)) * made
 
     def _factor(self, length: int, parts: int) -> int | None:
-        """The largest factor of ``length`` that pays, if there is one."""
+        """The largest factor of ``length`` for which two shorter transforms are used; None if there
+        is none.
+        """
         if self.onesided and self.inverse:
             return None
         most = min(MAX_FACTOR, isqrt(length), MAX_MATRIX // (2 * length * parts))
         return next((p for p in range(most, MIN_FACTOR - 1, -1) if length % p == 0), None)
 
     def _by_matrix(self, b: Builder, x: Value, length: int) -> Value:
-        """The transform of x[..., used, parts] by a product with its matrix."""
+        """The transform of x[..., used, parts] as a product with the transform matrix."""
         *rest, used, parts = x.type.dims
         matrix = b.const(self.matrix(number(used), number(parts), length), x.type.dtype)
         spectrum = b(MatMul(), b(Reshape((*rest, used * parts), True), x), matrix)
@@ -161,9 +171,10 @@ class DFT(Op):
         return bins
 
     def _by_factors(self, b: Builder, x: Value, length: int, p: int) -> Value:
-        """The transform of x[..., used, parts] as one of length p and one of q (Cooley and Tukey 1965).
+        """The transform of x[..., used, parts] as transforms of length p and q (Cooley and Tukey 1965).
 
-        With n = q*i + j and k = c + p*d: over i for each j, turned by ``c*j / length``, then over j.
+        With n = q*i + j and k = c + p*d: transforms over i for each j, multiplied by the twiddle factors
+        ``exp(-2j*pi*c*j / length)``, then transforms over j.
         """
         *rest, used, parts = x.type.dims
         rows, q = product(tuple(rest)), length // p
@@ -171,8 +182,8 @@ class DFT(Op):
         if used != length:
             x = b(Pad((0, 0, 0, 0, length - used, 0)), x)
         x = b(Transpose((2, 0, 1, 3)), b(Reshape((rows, p, q, parts), True), x))
-        turned = b.const(self._turned(p, q, number(parts)), x.type.dtype)
-        x = b(MatMul(), b(Reshape((q, rows, p * parts), True), x), turned)
+        matrices = b.const(self._twiddled(p, q, number(parts)), x.type.dtype)
+        x = b(MatMul(), b(Reshape((q, rows, p * parts), True), x), matrices)
         x = b(Transpose((1, 2, 0, 3)), b(Reshape((q, rows, p, 2), True), x))
         x = b(Transpose((0, 2, 1, 3)), b(DFT(-2, self.inverse), x))
         x, bins = b(Reshape((rows, length, 2), True), x), self._bins(length)
@@ -182,36 +193,33 @@ class DFT(Op):
         return spectrum
 
     def matrix(self, used: int, parts: int, length: int) -> Array:
-        """The transform of every unit signal, f64[used * parts, bins * made]."""
+        """The transform matrix, f64[used * parts, bins * made]: its rows are the transforms of the unit
+        signals.
+        """
         units = np.eye(used * parts).reshape(used * parts, used, parts)
         made: Array = replace(self, axis=1, length=length).reference(units)
         return made.reshape(used * parts, -1)
 
-    def _turned(self, p: int, q: int, parts: int) -> Array:
-        """The matrix of length p for each j below q, turned by ``c*j / (p*q)``: f64[q, p * parts, 2 * p]."""
+    def _twiddled(self, p: int, q: int, parts: int) -> Array:
+        """The transform matrix of length p, multiplied by the twiddle factors of each j: f64[q, p * parts, 2
+        * p].
+        """
         plain = DFT(-2, self.inverse).matrix(p, parts, p).reshape(p * parts, p, 2)
         angles = 2 * np.pi * np.outer(np.arange(q), np.arange(p)) / (p * q)
-        turns = np.exp((1j if self.inverse else -1j) * angles)
-        made = (plain[..., 0] + 1j * plain[..., 1]) * turns[:, np.newaxis]
+        twiddles = np.exp((1j if self.inverse else -1j) * angles)
+        made = (plain[..., 0] + 1j * plain[..., 1]) * twiddles[:, np.newaxis]
         return np.stack([made.real, made.imag], axis=-1).reshape(q, p * parts, 2 * p)
 
 
 def _import_with_axis(i: Importer) -> Any:
     made = DFT(int(i.attr("axis", 1)), bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
-    return i.emit(made, *_present(i.input(0), i.optional(1)))
+    return i.emit(made, *without_trailing_none([i.input(0), i.optional(1)]))
 
 
 def _import(i: Importer) -> Any:
     axis = i.optional(2)
     made = DFT(-2 if axis is None else None, bool(i.attr("inverse", 0)), bool(i.attr("onesided", 0)))
-    return i.emit(made, *_present(i.input(0), i.optional(1), axis))
-
-
-def _present(*operands: Value | None) -> tuple[Value | None, ...]:
-    """``operands`` without absent ones at the end."""
-    while operands and operands[-1] is None:
-        operands = operands[:-1]
-    return operands
+    return i.emit(made, *without_trailing_none([i.input(0), i.optional(1), axis]))
 
 
 def _export(e: Exporter, op: DFT, x: Value, *operands: Value | None) -> Any:
@@ -241,9 +249,9 @@ DFT.samples = (
     Sample(DFT(), (arg(F32, 0, 4, 1),)),
     Sample(DFT(None), (arg(F32, 2, 3, 1), None, arg(I64, values=(-3,)))),
     Sample(DFT(1), (arg(F32, 2, 3, 1), arg(I32, values=(4,)))),
-    Sample(DFT(), (arg(F32, 3),), "it must have axes of the signal"),
+    Sample(DFT(), (arg(F32, 3),), "it must have a signal axis"),
     Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the axis of real and imaginary parts"),
-    Sample(DFT(), (arg(F32, 2, 3, 4),), "parts of an element: -1 is less than 1"),
+    Sample(DFT(), (arg(F32, 2, 3, 4),), "3 minus the size of the last axis: -1 is less than 1"),
     Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),
     Sample(DFT(-2, True, True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),
     Sample(DFT(length=0), (arg(F32, 2, 3, 1),), "the length of the transform: 0 is less than 1"),

@@ -25,12 +25,14 @@ from graphwright.records import dataclass
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 _ELLIPSIS = "0123456789"
-"""Labels of the axes that an ellipsis stands for, the last of them last."""
+"""The labels of the axes that an ellipsis denotes; fewer axes take the last ones."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """An equation in labels of one character, ellipses spelled out."""
+    """The labels of each operand and of the result, one character per axis; ellipses are replaced
+    by labels.
+    """
 
     operands: tuple[str, ...]
     result: str
@@ -38,7 +40,9 @@ class Terms:
 
 @op("Einsum")
 class Einsum(Op):
-    """Sums of products by Einstein's convention, as in NumPy: ``bij,bjk->bik``. Blanks do not matter."""
+    """Sums of products in Einstein notation, as in NumPy's ``einsum``: for example ``bij,bjk->bik``. Spaces
+    in the equation are ignored.
+    """
 
     equation: str
 
@@ -64,22 +68,22 @@ class Einsum(Op):
         return TensorType(dtype, tuple(sizes[label] for label in terms.result))
 
     def terms(self, ranks: Sequence[int]) -> Terms:
-        """The equation for operands of ``ranks``; InferError where it does not fit them."""
+        """The labels for operands of ``ranks``. Raises InferError if the equation does not fit them."""
         left, arrow, right = self.equation.replace(" ", "").partition("->")
         parts = left.split(",")
         if len(parts) != len(ranks):
             raise InferError(f"{self.equation!r} takes {len(parts)} operands, not {len(ranks)}")
-        spelled, widest = [], 0
+        expanded, widest = [], 0
         for part, rank in zip(parts, ranks, strict=True):
             extra = rank - len(part.replace("...", ""))
             if extra < 0 or (extra and "..." not in part) or extra > len(_ELLIPSIS):
                 raise InferError(f"{part!r} in {self.equation!r} does not fit an operand of {rank} axes")
-            spelled.append(part.replace("...", _ELLIPSIS[len(_ELLIPSIS) - extra :]))
+            expanded.append(part.replace("...", _ELLIPSIS[len(_ELLIPSIS) - extra :]))
             widest = max(widest, extra)
         shared = _ELLIPSIS[len(_ELLIPSIS) - widest :]
-        labels = "".join(spelled)
+        labels = "".join(expanded)
         once = "".join(sorted(c for c in set(labels) if labels.count(c) == 1 and c not in shared))
-        return Terms(tuple(spelled), right.replace("...", shared) if arrow else shared + once)
+        return Terms(tuple(expanded), right.replace("...", shared) if arrow else shared + once)
 
     @quiet
     def reference(self, *operands: Array) -> Array:
@@ -88,7 +92,9 @@ class Einsum(Op):
         return np.ascontiguousarray(like(made, operands[0])).reshape(np.shape(made))
 
     def decompose(self, b: Builder, *operands: Value) -> Value | None:
-        """Products of two operands at a time, as matrices; None for a diagonal of symbolic size."""
+        """Matrix products of two operands at a time, from left to right; None for a diagonal of symbolic
+        size.
+        """
         terms = self.terms([rank_of(operand) for operand in operands])
         sizes = _sizes(operands, terms)
         twice = [label for labels in terms.operands for label in labels if labels.count(label) > 1]
@@ -117,19 +123,19 @@ def _sizes(operands: Sequence[Value], terms: Terms) -> dict[str, Dim]:
 
 
 def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
-    """Axes of one label become one: its diagonal, in steps of n + 1 over both as one axis."""
+    """Replace two axes of the same label by their diagonal: every (n + 1)-th element of both as one axis."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first, second = [axis for axis, other in enumerate(labels) if other == label][:2]
             dims = value.type.dims
-            if dims[first] != dims[second] and 1 in (dims[first], dims[second]):  # which broadcasts
+            if dims[first] != dims[second] and 1 in (dims[first], dims[second]):  # broadcasts
                 one = first if dims[first] == 1 else second
                 value = b(Reshape(dims[:one] + dims[one + 1 :], True), value)
                 labels = labels[:one] + labels[one + 1 :]
                 continue
             rest = [axis for axis in range(len(labels)) if axis not in (first, second)]
             kept, size = tuple(dims[axis] for axis in rest), number(dims[first])
-            if (first, second) != (len(rest), len(rest) + 1):  # else the copy would be the value itself
+            if (first, second) != (len(rest), len(rest) + 1):
                 value = b(Transpose((*rest, first, second)), value)
             value = b(Reshape((*kept, size * size), True), value)
             value = b(Slice((0,), (size * size,), (len(rest),), (size + 1,)), value)
@@ -138,7 +144,7 @@ def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
 
 
 def _dense(b: Builder, value: Value, labels: str, sizes: dict[str, Dim]) -> tuple[Value, str]:
-    """``value`` without the axes of size 1 that broadcast to more."""
+    """``value`` without the axes of size 1 that broadcast to a larger size."""
     dims = value.type.dims
     kept = [axis for axis, label in enumerate(labels) if dims[axis] != 1 or sizes[label] == 1]
     if len(kept) == len(labels):
@@ -148,7 +154,7 @@ def _dense(b: Builder, value: Value, labels: str, sizes: dict[str, Dim]) -> tupl
 
 
 def _sum_out(b: Builder, value: Value, labels: str, kept: str) -> tuple[Value, str]:
-    """Sum over the labels that nobody asks for."""
+    """Sum over the labels that are not in ``kept``."""
     gone = tuple(axis for axis, label in enumerate(labels) if label not in kept)
     if not gone:
         return value, labels
@@ -164,7 +170,9 @@ def _ordered(b: Builder, value: Value, labels: str, order: str) -> Value:
 
 
 def _multiply(b: Builder, left: tuple[Value, str], right: tuple[Value, str], later: str) -> tuple[Value, str]:
-    """The product of two operands, summed over what they share and ``later`` does not ask for."""
+    """The product of two operands, summed over all labels that ``later`` does not contain: the labels of
+    later operands and of the result.
+    """
     x, x_labels = _sum_out(b, *left, later + right[1])
     y, y_labels = _sum_out(b, *right, later + left[1])
     shared = [label for label in x_labels if label in y_labels]
@@ -182,7 +190,7 @@ def _multiply(b: Builder, left: tuple[Value, str], right: tuple[Value, str], lat
 
 
 def _matrix(b: Builder, value: Value, sizes: dict[str, Dim], batch: str, rows: str, columns: str) -> Any:
-    """``value[batch..., rows..., columns...]`` with its rows and its columns each in one axis."""
+    """``value[batch..., rows..., columns...]`` with all row axes merged into one, and all column axes."""
     dims = (
         *(sizes[label] for label in batch),
         product([sizes[label] for label in rows]),

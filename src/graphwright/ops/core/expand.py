@@ -19,7 +19,9 @@ from graphwright.ops.core.shaping import carried, known_dims, known_parts
 
 @op("Expand")
 class Expand(PaddingRule, Op):
-    """The input broadcast with ``shape`` (operand 1 if None), both ways: a 1 there keeps the input's size."""
+    """The input, broadcast to ``shape`` (operand 1 if None). Broadcasting is bidirectional: where ``shape``
+    has 1, the output has the size of the input.
+    """
 
     shape: tuple[Dim, ...] | None = None
     traits = Trait.COPY
@@ -45,7 +47,7 @@ class Expand(PaddingRule, Op):
 
 
 def _open_broadcast(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
-    """Sizes that are known on one side stay where they are none of 1."""
+    """The broadcast shape of ``dims`` and ``parts``, whose unknown sizes are None."""
     rank = max(len(dims), len(parts))
     pairs = zip(
         (1,) * (rank - len(dims)) + tuple(dims), (1,) * (rank - len(parts)) + tuple(parts), strict=True
@@ -72,15 +74,15 @@ Expand.samples = (
 )
 
 
-def _expanded(i: AtenImporter) -> Any:
+def _aten_expand(i: AtenImporter) -> Any:
     i.ignore("size", "implicit")
     return i.emit(Expand(i.results[0].dims), i.input(0))
 
 
-def _copied(i: AtenImporter) -> Any:
-    """The second tensor in the shape and dtype of the first."""
+def _aten_copy(i: AtenImporter) -> Any:
+    """Operand 1 in the shape and dtype of operand 0."""
     i.ignore("self")
     return i.emit(Expand(i.results[0].dims), i.result(i.input(1)))
 
 
-Expand.aten = {"expand": _expanded, "copy": _copied}
+Expand.aten = {"expand": _aten_expand, "copy": _aten_copy}

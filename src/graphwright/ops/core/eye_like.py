@@ -15,7 +15,9 @@ from graphwright.ops.core.common import dtype_attribute
 
 @op("EyeLike")
 class EyeLike(Op):
-    """Ones on diagonal ``k`` (above the main one if positive), else zeros, shaped like the input matrix."""
+    """A matrix of the shape of the input, with ones on diagonal ``k`` and zeros elsewhere. A positive ``k``
+    is above the main diagonal. ``dtype`` None is the dtype of the input.
+    """
 
     k: int = 0
     dtype: DType | None = None

@@ -12,7 +12,7 @@ from graphwright.ir.types import F32, TensorType
 
 @op("Flatten")
 class Flatten(Op):
-    """A matrix: the axes in front of ``axis`` as rows, the others as columns."""
+    """The input as a matrix: the axes before ``axis`` are merged into rows, the others into columns."""
 
     axis: int = 1
     traits = Trait.VIEW

@@ -25,7 +25,11 @@ INDICES = frozenset({I32, I64})
 
 @op("Gather")
 class Gather(CopiesElements, PaddingRule, Op):
-    """Slices of the first input along ``axis``, chosen by indices; negative ones count from the back."""
+    """The slices of ``x`` along ``axis`` at the indices in operand 1; negative indices count from the end.
+
+    The output has the shape of ``x`` with ``axis`` replaced by the axes of the indices. An index outside the
+    axis is an error.
+    """
 
     axis: int = 0
 
@@ -39,31 +43,33 @@ class Gather(CopiesElements, PaddingRule, Op):
         type = TensorType(x.dtype, shape)
         if not indices.type.is_static or not is_known(indices.elements):
             return type
-        places = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
-        return carried(self, type, x, move=lambda data: self.reference(data, places))
+        positions = np.array(indices.elements, np.int64).reshape(indices.type.sizes)
+        return carried(self, type, x, move=lambda data: self.reference(data, positions))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         data, indices = node.operand(0), node.operand(1)
         if padded.among(data, [self.axis]):
             return "its indices may count from the end of a padded axis"
-        known = not padded.axes(indices) or _is_fed(indices, padded.main)
-        return "" if known else "its indices in the padding may have any value"
+        valid = not padded.axes(indices) or _is_model_input(indices, padded.main)
+        return "" if valid else "its indices in the padding may have any value"
 
     def copied_from(
         self, node: Node, element: int | None, facts: Mapping[Value, Fact]
     ) -> tuple[int, int | None] | None:
-        places = facts.get(node.operand(1))
-        if element is None or not are_vectors(node) or places is None or places.elements is None:
+        indices = facts.get(node.operand(1))
+        if element is None or not are_vectors(node) or indices is None or indices.elements is None:
             return None
-        place = places.elements[element]
-        return (0, place) if isinstance(place, int) and place >= 0 else None
+        index = indices.elements[element]
+        return (0, index) if isinstance(index, int) and index >= 0 else None
 
     def reference(self, x: Array, indices: Array) -> Array:
         return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)
 
 
-def _is_fed(value: Value, main: Graph) -> bool:
-    """Whether ``value`` is an input of ``main`` in another shape or dtype: zeros lie behind its elements."""
+def _is_model_input(value: Value, main: Graph) -> bool:
+    """Whether ``value`` is an input of ``main``, possibly reshaped, transposed or cast: its padding is 0,
+    which is a valid index.
+    """
     while value.producer is not None:
         op = value.producer.op
         if not isinstance(op, Cast | Transpose) and Trait.VIEW not in op.traits:
@@ -73,13 +79,13 @@ def _is_fed(value: Value, main: Graph) -> bool:
 
 
 def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int) -> None:
-    """Refuse known indices outside ``[-dim, dim)``."""
+    """Raise InferError for a known index outside ``[-dim, dim)``."""
     known = known_ints(indices)
     if known is None or not isinstance(dim, int):
         return
-    bad = [k for k in known if not -dim <= k < dim]
-    if bad:
-        raise at.fail(f"index {bad[0]} is outside axis {axis} of {dim} elements")
+    invalid = [k for k in known if not -dim <= k < dim]
+    if invalid:
+        raise at.fail(f"index {invalid[0]} is outside axis {axis} of {dim} elements")
 
 
 Gather.onnx = {("Gather", 1): lambda i: i.emit(Gather(i.attr("axis", 0)), i.input(0), i.input(1))}
@@ -96,29 +102,29 @@ Gather.samples = (
 )
 
 
-def _embedded(i: AtenImporter) -> Any:
-    """The arguments that are not read steer gradients."""
+def _aten_embedding(i: AtenImporter) -> Any:
+    """The ignored arguments only affect gradients."""
     i.ignore("padding_idx", "scale_grad_by_freq", "sparse")
     return i.emit(Gather(), i.input(0), i.input(1))
 
 
-def _strided(i: AtenImporter) -> Any:
-    """Elements of a dense tensor by their places in its memory."""
+def _aten_as_strided(i: AtenImporter) -> Any:
+    """Gathers the elements of a contiguous tensor at their offsets in its memory."""
     x, sizes, strides = i.input(0), i.attr("size"), i.attr("stride")
     if (
         not x.type.is_static
         or not i.owns_memory(0)
         or not all(isinstance(n, int) for n in (*sizes, *strides))
     ):
-        raise i.fail("only tensors that are dense and of known sizes are supported")
-    places = np.full(sizes, i.attr("storage_offset", 0), np.int64)
+        raise i.fail("only contiguous tensors of static shape are supported")
+    offsets = np.full(sizes, i.attr("storage_offset", 0), np.int64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        places += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
-    return i.emit(Gather(), i.emit(Reshape((x.type.elements,), True), x), i.const(places))
+        offsets += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
+    return i.emit(Gather(), i.emit(Reshape((x.type.elements,), True), x), i.const(offsets))
 
 
 Gather.aten = {
-    "embedding": _embedded,
+    "embedding": _aten_embedding,
     "index_select": lambda i: i.emit(Gather(i.attr("dim")), i.input(0), i.input(2)),
-    "as_strided": _strided,
+    "as_strided": _aten_as_strided,
 }

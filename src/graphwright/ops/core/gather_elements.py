@@ -18,7 +18,11 @@ from graphwright.ops.core.reshape import Reshape
 
 @op("GatherElements")
 class GatherElements(Op):
-    """``out[i, j, k] = x[i, indices[i, j, k], k]`` for ``axis`` 1; other axes may be shorter."""
+    """Each index selects one element along ``axis``: for ``axis`` 1, ``out[i, j, k] = x[i, indices[i, j, k],
+    k]``.
+
+    ``x`` and the indices have the same rank. On the other axes the indices may be shorter than ``x``.
+    """
 
     axis: int = 0
 
@@ -32,23 +36,27 @@ class GatherElements(Op):
 
 
 def check_elements(at: Inference, x: Fact, indices: Fact, axis: int) -> None:
-    """Refuse indices of another rank, larger sizes or known values out of bounds."""
+    """Raise InferError if the indices have another rank than ``x``, a larger size on another axis than
+    ``axis``, or a known value out of bounds.
+    """
     if indices.rank != x.rank or x.rank == 0:
         raise at.fail(
-            f"data of rank {x.rank} and indices of rank {indices.rank}: they must be equal, and at least 1"
+            f"data of rank {x.rank}, indices of rank {indices.rank}: the ranks must be equal, and at least 1"
         )
     axis = at.axis(axis, x.rank)
     check_bounds(at, indices, x.shape[axis], axis)
     for k, (size, bound) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if k != axis:
-            at.at_least(bound - size, 0, f"axis {k}: {size} indices for {bound} elements")
+            at.at_least(bound - size, 0, f"axis {k}: {bound} elements minus {size} indices")
 
 
 def element_index(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    """The full index of each element: its own place, but for ``axis``."""
-    places: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
-    places[axis] = indices
-    return tuple(places)
+    """NumPy indices of the selected elements: ``indices`` on ``axis``, the element's own position on other
+    axes.
+    """
+    positions: list[Array] = list(np.ogrid[tuple(slice(size) for size in indices.shape)])
+    positions[axis] = indices
+    return tuple(positions)
 
 
 GatherElements.onnx = {
@@ -60,13 +68,13 @@ GatherElements.samples = (
     Sample(GatherElements(0), (arg(F32, 4, symbol("N")), arg(I64, 2, symbol("N"), fill="index"))),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 6, fill="index"))),
     Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 6, fill="index")), "indices of rank 1"),
-    Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "3 indices for 2 elements"),
+    Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "2 elements minus 3 indices"),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 1, values=(4,))), "index 4 is outside"),
 )
 
 
-def _gathered(i: AtenImporter) -> Any:
-    """A scalar is a row of one element."""
+def _aten_gather(i: AtenImporter) -> Any:
+    """PyTorch allows scalars, and treats them as vectors of one element."""
     i.ignore("sparse_grad")
     x, indices = i.input(0), i.input(2)
     if indices.type.dtype not in INDICES:
@@ -74,8 +82,8 @@ def _gathered(i: AtenImporter) -> Any:
     if rank_of(x) and rank_of(indices):
         return i.emit(GatherElements(i.attr("dim")), x, indices)
     i.ignore("dim")
-    row, places = (i.emit(Reshape((each.type.elements,), True), each) for each in (x, indices))
-    return i.emit(Reshape(indices.type.dims, True), i.emit(GatherElements(0), row, places))
+    vector, positions = (i.emit(Reshape((each.type.elements,), True), each) for each in (x, indices))
+    return i.emit(Reshape(indices.type.dims, True), i.emit(GatherElements(0), vector, positions))
 
 
-GatherElements.aten = {"gather": _gathered}
+GatherElements.aten = {"gather": _aten_gather}

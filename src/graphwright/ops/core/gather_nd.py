@@ -25,7 +25,11 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 
 @op("GatherND")
 class GatherND(Op):
-    """Each row of the indices addresses a slice of the data, behind ``batch_dims`` axes that both share."""
+    """The slices of ``x`` at multi-dimensional indices: the last axis of the indices holds one index tuple.
+
+    The first ``batch_dims`` axes of both operands are batch axes, which must agree. A tuple indexes the axes
+    of ``x`` that follow them.
+    """
 
     batch_dims: int = 0
 
@@ -41,26 +45,28 @@ class GatherND(Op):
 
     def reference(self, x: Array, indices: Array) -> Array:
         batch = self.batch_dims
-        refuse_no_indices(indices)
+        need_index_tuples(indices)
         if x.shape[:batch] != indices.shape[:batch]:
             raise ValueError(f"batch axes {list(x.shape[:batch])} and {list(indices.shape[:batch])} differ")
         grid = np.ogrid[tuple(slice(size) for size in indices.shape[:-1])][:batch]
         return np.asarray(x[(*grid, *np.moveaxis(indices, -1, 0))], dtype=x.dtype)
 
 
-def refuse_no_indices(indices: Array) -> None:
-    """Raise ValueError where a row of ``indices`` addresses no axis."""
+def need_index_tuples(indices: Array) -> None:
+    """Raise ValueError if the index tuples of ``indices`` are empty."""
     if not indices.shape[-1]:
-        raise ValueError("rows of 0 indices address no axis")
+        raise ValueError("the last axis of the indices is empty; it must hold at least one index")
 
 
 def index_depth(at: Inference, indices: Fact, rank: int) -> int:
-    """How many axes a row of ``indices`` addresses: 1 to ``rank``. An open size leaves ranks unknown."""
+    """The number of axes that an index tuple of ``indices`` indexes, 1 to ``rank``. Raises UnknownRank if it
+    is symbolic.
+    """
     depth = indices.shape[-1] if indices.rank else 0
     if not isinstance(depth, int):
         raise UnknownRank
     if not 1 <= depth <= rank:
-        raise at.fail(f"rows of {depth} indices for {rank} axes")
+        raise at.fail(f"index tuples of {depth} elements for {rank} axes")
     return depth
 
 
@@ -73,23 +79,29 @@ GatherND.samples = (
     Sample(GatherND(), (arg(F32, 3, 4, 2), arg(I64, symbol("N"), 1, fill="index"))),
     Sample(GatherND(1), (arg(F32, 2, 3, 4), arg(I64, 2, 5, 1, fill="index"))),
     Sample(GatherND(1), (arg(F32, 2, 3), arg(I64, 2, 1, fill="index"))),
-    Sample(GatherND(), (arg(F32, 3, 4), arg(I64, 2, 3, fill="index")), "rows of 3 indices for 2 axes"),
+    Sample(
+        GatherND(), (arg(F32, 3, 4), arg(I64, 2, 3, fill="index")), "index tuples of 3 elements for 2 axes"
+    ),
     Sample(GatherND(1), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "batch axis 0: 3 and 2 differ"),
     Sample(GatherND(2), (arg(F32, 3, 4), arg(I64, 2, 1, fill="index")), "2 batch axes"),
 )
 
 
 def indexed_axes(i: AtenImporter, indices: Sequence[Value | None]) -> tuple[Value, list[int]]:
-    """Index tensors, of which None stands for a whole axis, as one of GatherND's; and the axes they index."""
-    places = [place for index in indices for place in _without_masks(i, index)]
-    given = [index for index in places if index is not None]
+    """PyTorch's index tensors (None selects a whole axis) as GatherND's index tuples, and the axes that they
+    index.
+    """
+    per_axis = [expanded for index in indices for expanded in _expand_mask(i, index)]
+    given = [index for index in per_axis if index is not None]
     columns = [i.emit(Unsqueeze((-1,)), index) for index in _broadcast(i, given)]
-    axes = [axis for axis, index in enumerate(places) if index is not None]
+    axes = [axis for axis, index in enumerate(per_axis) if index is not None]
     return i.emit(Concat(-1), *columns), axes
 
 
-def _without_masks(i: AtenImporter, index: Value | None) -> list[Value | None]:
-    """An index tensor; of a mask the indices of what it holds along each of its axes."""
+def _expand_mask(i: AtenImporter, index: Value | None) -> list[Value | None]:
+    """``index`` itself if it holds integers; for a bool mask, the indices of its true elements on
+    each axis.
+    """
     if index is None or index.type.dtype in INDICES:
         return [index]
     if index.type.dtype != BOOL or not rank_of(index):
@@ -99,40 +111,39 @@ def _without_masks(i: AtenImporter, index: Value | None) -> list[Value | None]:
 
 
 def _broadcast(i: AtenImporter, indices: Sequence[Value]) -> list[Value]:
-    """Index tensors in their common shape."""
+    """The index tensors as i64, broadcast to one shape."""
     same = [as_dtype(i.builder, index, I64) for index in indices]
     if len({index.type for index in same}) == 1:
         return same
     zero = i.const(np.zeros((), np.int64))
-    whole = zero
+    zeros = zero
     for index in same:
-        whole = i.emit(Add(), whole, i.emit(Mul(), index, zero))
-    return [i.emit(Add(), whole, index) for index in same]
+        zeros = i.emit(Add(), zeros, i.emit(Mul(), index, zero))
+    return [i.emit(Add(), zeros, index) for index in same]
 
 
-def _indexed(i: AtenImporter) -> Any:
-    """The axes of the index tensors stand where those they index stood if these are neighbours, else in
-    front.
-    """
-    return _taken(i, i.input(0), i.listed(1))
-
-
-def _selected(i: AtenImporter) -> Any:
+def _aten_masked_select(i: AtenImporter) -> Any:
     x, mask = i.input(0), i.input(1)
     if mask.type.dims != x.type.dims:
         mask = i.emit(Expand(x.type.dims), mask)
         x = i.emit(Expand(mask.type.dims), x)
-    return _taken(i, x, [mask])
+    return _index(i, x, [mask])
 
 
-def _taken(i: AtenImporter, x: Value, indices: Sequence[Value | None]) -> Any:
-    place, axes = indexed_axes(i, indices)
+def _index(i: AtenImporter, x: Value, indices: Sequence[Value | None]) -> Any:
+    """``x[indices]``, as advanced indexing in NumPy: the axes of the index tensors replace the indexed axes
+    if these are adjacent; otherwise they come first.
+    """
+    tuples, axes = indexed_axes(i, indices)
     rest = [axis for axis in range(rank_of(x)) if axis not in axes]
-    made = i.emit(GatherND(), i.emit(Transpose((*axes, *rest)), x), place)
-    new = rank_of(place) - 1
-    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
-    order = (*range(new, new + at), *range(new), *range(new + at, new + len(rest)))
-    return i.emit(Transpose(order), made)
+    gathered = i.emit(GatherND(), i.emit(Transpose((*axes, *rest)), x), tuples)
+    new = rank_of(tuples) - 1
+    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    order = (*range(new, new + first), *range(new), *range(new + first, new + len(rest)))
+    return i.emit(Transpose(order), gathered)
 
 
-GatherND.aten = {"index.Tensor": _indexed, "masked_select": _selected}
+GatherND.aten = {
+    "index.Tensor": lambda i: _index(i, i.input(0), i.listed(1)),
+    "masked_select": _aten_masked_select,
+}

@@ -22,7 +22,9 @@ from graphwright.ops.core.transpose import Transpose
 
 @op("Gemm")
 class Gemm(Arithmetic, PaddingRule, Op):
-    """``alpha * A @ B + beta * C`` of matrices; ``A``, ``B`` transposed if asked, ``C`` broadcast."""
+    """``alpha * A @ B + beta * C`` of matrices. ``trans_a`` and ``trans_b`` transpose ``A`` and ``B``; the
+    optional ``C`` is broadcast to the product.
+    """
 
     alpha: float = 1.0
     beta: float = 1.0

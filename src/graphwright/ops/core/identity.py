@@ -1,4 +1,4 @@
-"""The identity."""
+"""Identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphwright.ops.core.common import simple
 
 @op("Identity")
 class Identity(Op):
-    """``x`` itself, of any dtype."""
+    """``x``, unchanged; any dtype."""
 
     traits = Trait.ELEMENTWISE | Trait.VIEW
 

@@ -21,16 +21,17 @@ FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 
 @op("ImageDecoder")
 class ImageDecoder(Op):
-    """The pixels [height, width, channel] of an image file's bytes; none if they cannot be decoded.
+    """Decodes the bytes of an image file to u8[height, width, channels]. Bytes that are no image give an
+    empty tensor.
 
-    Pillow decodes: it has the chroma upsampling of libjpeg-turbo, which ONNX asks for.
+    The decoder is Pillow, which has the chroma upsampling of libjpeg-turbo, as ONNX specifies.
     """
 
     pixels: str = "RGB"
 
     def verify(self) -> None:
         if self.pixels not in CHANNELS:
-            raise InferError(f"pixels {self.pixels!r} are not one of {', '.join(CHANNELS)}")
+            raise InferError(f"the pixel format {self.pixels!r} is not one of {', '.join(CHANNELS)}")
 
     def infer(self, at: Inference, encoded: Fact) -> TensorType:
         need_dtype(at, encoded, {U8})
@@ -44,7 +45,7 @@ class ImageDecoder(Op):
         try:
             with image.open(BytesIO(encoded.tobytes()), formats=FORMATS) as file:
                 pixels = np.asarray(file.convert("L" if self.pixels == "Grayscale" else "RGB"))
-        except (OSError, SyntaxError, ValueError, image.DecompressionBombError):  # what Pillow raises
+        except (OSError, SyntaxError, ValueError, image.DecompressionBombError):  # raised by Pillow
             return np.zeros((0, 0, CHANNELS[self.pixels]), np.uint8)
         if self.pixels == "Grayscale":
             return pixels[:, :, None]
@@ -53,7 +54,7 @@ class ImageDecoder(Op):
 
 def _import(i: Importer) -> Any:
     if find_spec("PIL") is None:
-        raise i.fail("the package Pillow decodes images, and is not installed", hint="pip install pillow")
+        raise i.fail("it needs the package Pillow, which is not installed", hint="pip install pillow")
     return i.emit(ImageDecoder(str(i.attr("pixel_format", "RGB"))), i.input(0))
 
 
@@ -61,13 +62,13 @@ _BITMAP = (
     *b"BM", 70, *(0,) * 7, 54, *(0,) * 3, 40, *(0,) * 3, 2, *(0,) * 3, 2, *(0,) * 3, 1, 0, 24, *(0,) * 5, 16,
     *(0,) * 19, 0, 0, 255, 255, 255, 255, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0,
 )  # fmt: skip
-"""Two by two pixels: blue, green; red, white."""
+"""A BMP file of 2 x 2 pixels: blue and green above red and white."""
 ImageDecoder.onnx = {("ImageDecoder", 20): _import}
 ImageDecoder.to_onnx = as_onnx("ImageDecoder", pixel_format="pixels")
 ImageDecoder.samples = (
     *(Sample(ImageDecoder(pixels), (arg(U8, len(_BITMAP), values=_BITMAP),)) for pixels in CHANNELS),
     Sample(ImageDecoder(), (arg(U8, symbol("N")),)),
-    Sample(ImageDecoder("CMYK"), (arg(U8, 9),), "pixels 'CMYK'"),
+    Sample(ImageDecoder("CMYK"), (arg(U8, 9),), "pixel format 'CMYK'"),
     Sample(ImageDecoder(), (arg(F32, 9),), "the input is f32"),
     Sample(ImageDecoder(), (arg(U8, 3, 3),), "it must be a vector of bytes"),
 )

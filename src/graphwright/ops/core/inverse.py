@@ -1,4 +1,4 @@
-"""Inverse: ONNX Runtime has it, ONNX does not."""
+"""Inverse, an op of ONNX Runtime's domain ``com.microsoft``."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.contrib.common import contribute
-from graphwright.ops.core.arg_reduce import ArgMax
-from graphwright.ops.core.binary import Div, Equal, Mul, Sub, Where
-from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, simple, widened
+from graphwright.ops.core.binary import Div, Mul, Sub
+from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.common import quiet, rank_of, simple, widened
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.elimination import need_square_matrices, part, pivot
 from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.reductions import ReduceSum
-from graphwright.ops.core.sampling import as_dtype, wide
-from graphwright.ops.core.slice import Slice
-from graphwright.ops.core.unary import Abs
+from graphwright.ops.core.sampling import wide
 
 MAX_STEPS = 8
-"""Larger matrices are not taken apart: a step of the elimination is a dozen nodes."""
+"""Larger matrices are not decomposed: each step of the elimination adds about a dozen nodes."""
 
 
 @op("Inverse")
 class Inverse(Op):
-    """The inverse of every matrix x[..., M, M]; one that has none gives NaN or infinities."""
+    """The inverse of every matrix x[..., M, M]; NaN or infinities for a singular matrix."""
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
-        need_dtype(at, x, FLOATS)
-        if x.rank < 2:
-            raise at.fail(f"the input is {x.type}; it must have at least 2 axes")
-        at.equal(x.shape[-2], x.shape[-1], "rows and columns")
+        need_square_matrices(at, x)
         return x.type
 
     @quiet
@@ -40,40 +35,40 @@ class Inverse(Op):
         wide = widened(x)
         try:
             return np.linalg.inv(wide).astype(x.dtype)
-        except np.linalg.LinAlgError:  # one of them has none
+        except np.linalg.LinAlgError:  # one of the matrices is singular
             each = [_inverse(m) for m in wide.reshape(-1, *x.shape[-2:])]
             return np.stack(each).reshape(x.shape).astype(x.dtype)
 
     def decompose(self, b: Builder, x: Value) -> Value | None:
-        """Gauss-Jordan elimination with partial pivoting, for all matrices at once; None for large ones."""
+        """Gauss-Jordan elimination with partial pivoting, on all matrices at once; None for large or symbolic
+        sizes.
+
+        ``done`` are the rows that have been the pivot. Each step makes the first column of all other rows 0,
+        and then drops it, so that the inverse remains of the matrix and the identity beside it.
+        """
         rank, size = rank_of(x), x.type.dims[-1]
         if not isinstance(size, int) or not 0 < size <= MAX_STEPS:
             return None
         rows, columns, dtype = rank - 2, rank - 1, wide(x.type.dtype)
-        zero, dims = b.const(0, dtype), x.type.dims
-
-        def part(value: Value, axis: int, start: int, end: int) -> Value:
-            made: Value = b(Slice((start,), (end,), (axis,), (1,)), value)
-            return made
-
-        unit = b(Expand(dims), b.const(np.eye(size).astype(dtype.numpy)))
-        rest = b(Concat(columns), as_dtype(b, x, dtype), unit)
+        identity = b(Expand(x.type.dims), b.const(np.eye(size).astype(dtype.numpy)))
+        matrix = b(Concat(columns), as_dtype(b, x, dtype), identity)
         done: list[Value] = []
-        for left in range(size, 0, -1):
-            column, width = part(rest, columns, 0, 1), left + size
-            chosen = b(Equal(), b.const(np.arange(left).reshape(left, 1)), b(ArgMax(rows), b(Abs(), column)))
-            row = b(ReduceSum((rows,)), b(Where(), chosen, rest, zero))
-            row = b(Div(), part(row, columns, 1, width), part(row, columns, 0, 1))
-            swapped = b(Where(), chosen, part(rest, rows, 0, 1), rest)
-
-            def cleared(value: Value, by: Value = row, end: int = width) -> Value:
-                """Rows without their first column, which a multiple of the pivot's row makes 0."""
-                made: Value = b(Sub(), part(value, columns, 1, end), b(Mul(), part(value, columns, 0, 1), by))
-                return made
-
-            done = [*map(cleared, done), row]
-            rest = cleared(part(swapped, rows, 1, left)) if left > 1 else rest
+        for remaining in range(size, 0, -1):
+            width = remaining + size
+            _, row, exchanged = pivot(b, matrix, remaining)
+            row = b(Div(), part(b, row, columns, 1, width), part(b, row, columns, 0, 1))
+            done = [*(_clear_column(b, other, row, width) for other in done), row]
+            if remaining > 1:
+                matrix = _clear_column(b, part(b, exchanged, rows, 1, remaining), row, width)
         return as_dtype(b, b(Concat(rows), *done), x.type.dtype)
+
+
+def _clear_column(b: Builder, value: Value, row: Value, width: int) -> Value:
+    """Subtract the multiple of the pivot ``row`` that makes the first column 0, and drop this column."""
+    columns = rank_of(value) - 1
+    multiple = b(Mul(), part(b, value, columns, 0, 1), row)
+    cleared: Value = b(Sub(), part(b, value, columns, 1, width), multiple)
+    return cleared
 
 
 def _inverse(matrix: Array) -> Array:

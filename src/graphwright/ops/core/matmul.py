@@ -21,10 +21,10 @@ from graphwright.ops.core.rounded_operands import product_dtype, rounded, summed
 
 @op("MatMul")
 class MatMul(Arithmetic, PaddingRule, Op):
-    """The matrix product ``a[..., M, K] @ b[..., K, N]``; leading axes broadcast.
+    """The matrix product ``a[..., M, K] @ b[..., K, N]``; the leading axes are broadcast.
 
-    As in NumPy, a one-dimensional ``a`` is a row and such a ``b`` a column, which the result lacks. With a
-    ``precision`` both are rounded to it, and the result is f32.
+    As in NumPy, a vector ``a`` is a row and a vector ``b`` a column, and the result does not have this axis.
+    With ``precision`` bf16, both operands are rounded to bf16, and sums and result are f32.
     """
 
     precision: DType | None = None
@@ -65,8 +65,8 @@ MatMul.samples = (
     *(Sample(MatMul(), (arg(t, 3, 4), arg(t, 4, 5))) for t in (F32, F64, F16, BF16, I32)),
     *(Sample(MatMul(BF16), (arg(a, 3, 5), arg(b, 5, 4))) for a in (F32, BF16) for b in (F32, BF16)),
     Sample(MatMul(BF16), (arg(F32, _N, 6), arg(BF16, 6, 4))),
-    Sample(MatMul(BF16), (arg(F16, 3, 4), arg(BF16, 4, 2)), "a factor in bf16 is f16"),
-    Sample(MatMul(F16), (arg(F16, 3, 4), arg(F16, 4, 2)), "no product is computed in f16"),
+    Sample(MatMul(BF16), (arg(F16, 3, 4), arg(BF16, 4, 2)), "an operand of a product in bf16 is f16"),
+    Sample(MatMul(F16), (arg(F16, 3, 4), arg(F16, 4, 2)), "the precision f16 is not supported"),
     Sample(MatMul(), (arg(F32, 2, 1, 3, 4), arg(F32, 5, 4, 2))),
     Sample(MatMul(), (arg(F32, 4), arg(F32, 4))),
     Sample(MatMul(), (arg(F32, 4), arg(F32, 2, 4, 3))),
@@ -82,7 +82,7 @@ MatMul.samples = (
 )
 
 
-def _added_to(i: AtenImporter) -> Any:
+def _aten_addmm(i: AtenImporter) -> Any:
     """``beta * input + alpha * (a @ b)``."""
     product = i.emit(MatMul(), i.input(1), i.input(2))
     alpha, beta = i.attr("alpha", 1), i.attr("beta", 1)
@@ -97,6 +97,6 @@ def _added_to(i: AtenImporter) -> Any:
 
 MatMul.aten = {
     **{name: lambda i: i.emit(MatMul(), i.input(0), i.input(1)) for name in ("mm", "bmm", "mv", "dot")},
-    "addmm": _added_to,
-    "baddbmm": _added_to,
+    "addmm": _aten_addmm,
+    "baddbmm": _aten_addmm,
 }

@@ -20,18 +20,19 @@ _EDGES = ("the lower edge", "the upper edge")
 
 @op("MelWeightMatrix")
 class MelWeightMatrix(Op):
-    """Triangles that gather the ``length // 2 + 1`` bins of a spectrum in bands: y[bin, band].
+    """Weights that map the ``length // 2 + 1`` bins of a spectrum to mel bands: y[bin, band].
 
-    Operands: the number of bands, the length of the transform, samples per second, lower and upper edge in
-    hertz. Their corners are evenly spaced on the mel scale ``2595 * log10(1 + f / 700)`` (O'Shaughnessy
-    1987): ``bands + 2`` steps reach from edge to edge, so that the last band ends one step below the upper.
+    The operands are scalars: the number of bands, the length of the transform, the sample rate, and the lower
+    and upper edge in hertz. Each band is a triangle. The corners of the triangles are evenly spaced on the
+    mel scale ``2595 * log10(1 + f / 700)`` (O'Shaughnessy 1987). As in ONNX, the range from edge to edge has
+    ``bands + 2`` steps, so that the last band ends one step below the upper edge.
     """
 
     dtype: DType = F32
 
     def verify(self) -> None:
         if self.dtype not in NUMBERS:
-            raise InferError(f"a matrix of {self.dtype}: it holds numbers")
+            raise InferError(f"the dtype {self.dtype} is not one of numbers")
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType:
         for fact, what in zip(operands, (*_INTEGERS, *_EDGES), strict=True):
@@ -61,8 +62,8 @@ class MelWeightMatrix(Op):
             raise ValueError(f"a sample rate of {rate}: it must be positive")
         low, high = _mel(lower), _mel(upper)
         corners = low + np.arange(bands + 2) * ((high - low) / (bands + 2))
-        places = ((length + 1) * (700 * np.expm1(corners * (np.log(10) / 2595)))) // rate
-        begin, peak, end = places[:-2], places[1:-1], places[2:]
+        corner_bins = ((length + 1) * (700 * np.expm1(corners * (np.log(10) / 2595)))) // rate
+        begin, peak, end = corner_bins[:-2], corner_bins[1:-1], corner_bins[2:]
         bins = np.arange(length // 2 + 1)[:, np.newaxis]
         rising = (bins - begin) / np.maximum(peak - begin, 1)
         falling = (end - bins) / np.maximum(end - peak, 1)
@@ -77,7 +78,7 @@ def _mel(hertz: float) -> float:
 def _check_edges(lower: float, upper: float) -> None:
     if not 0 <= lower <= upper < np.inf:
         raise InferError(
-            f"edges of {lower} and {upper} Hz: the lower must be at least 0, and the upper at least as high"
+            f"edges of {lower} and {upper} Hz: the lower edge must be at least 0 and at most the upper edge"
         )
 
 
@@ -110,6 +111,6 @@ MelWeightMatrix.samples = (
     ),
     Sample(MelWeightMatrix(), _operands(8, 16, 0, 0, 4096), "the sample rate: 0 is less than 1"),
     Sample(MelWeightMatrix(), _operands(8, 16, 8192, 50, 40), "edges of 50.0 and 40.0 Hz"),
-    Sample(MelWeightMatrix(STRING), _operands(8, 16, 8192, 0, 4096), "a matrix of string"),
+    Sample(MelWeightMatrix(STRING), _operands(8, 16, 8192, 0, 4096), "the dtype string"),
     Sample(MelWeightMatrix(), (arg(F32), *_operands(8, 16, 8192, 0, 4096)[1:]), "the number of bands is f32"),
 )

@@ -16,9 +16,10 @@ from graphwright.ops.core.random import generator, seed_of
 
 @op("Multinomial")
 class Multinomial(Op):
-    """``count`` classes drawn for each row of logits[N, C], each class with the softmax of its logit.
+    """Draws ``count`` classes for each row of logits[N, C]: y[N, count], of ``dtype`` i32 or i64.
 
-    The draws invert the cumulative distribution. Seeds are those of the other random ops.
+    The probabilities are the softmax of the logits. Samples are drawn by inversion of the cumulative
+    distribution. For ``seed`` see :class:`~graphwright.ops.core.random.Random`.
     """
 
     count: int = 1
@@ -29,21 +30,21 @@ class Multinomial(Op):
     def infer(self, at: Inference, logits: Fact) -> TensorType:
         need_dtype(at, logits, FLOATS)
         if self.dtype not in (I32, I64):
-            raise at.fail(f"classes of {self.dtype}; they are i32 or i64")
+            raise at.fail(f"the dtype is {self.dtype}; it must be i32 or i64")
         if self.count < 0:
-            raise at.fail(f"{self.count} draws")
+            raise at.fail(f"the number of samples is {self.count}; it must be at least 0")
         if logits.rank != 2:
-            raise at.fail(f"logits of {logits.type}; it must be [batch, classes]")
+            raise at.fail(f"the logits are {logits.type}; they must be [batch, classes]")
         at.at_least(logits.shape[1], 1, "the number of classes")
         return TensorType(self.dtype, (logits.shape[0], self.count))
 
     @quiet
     def reference(self, logits: Array) -> Array:
         wide = logits.astype(np.float64)
-        powers = np.exp(wide - np.max(wide, axis=1, keepdims=True))
-        ends = np.cumsum(powers, axis=1)
-        draws = generator(self.seed).uniform(size=(len(wide), self.count)) * ends[:, -1:]
-        classes = np.sum(draws[:, :, None] >= ends[:, None, :], axis=2)
+        weights = np.exp(wide - np.max(wide, axis=1, keepdims=True))
+        cumulative = np.cumsum(weights, axis=1)
+        draws = generator(self.seed).uniform(size=(len(wide), self.count)) * cumulative[:, -1:]
+        classes = np.sum(draws[:, :, None] >= cumulative[:, None, :], axis=2)
         return np.asarray(np.minimum(classes, wide.shape[1] - 1), self.dtype.numpy)
 
 
@@ -59,8 +60,8 @@ Multinomial.samples = (
     Sample(Multinomial(2, I32, 0.0), (arg(F32, symbol("N"), 3),)),
     Sample(Multinomial(0, I32, 0.0), (arg(F32, 2, 3),)),
     Sample(Multinomial(3, seed=4.0), (arg(F32, 2, 3, values=(0, float("-inf"), 1, 5, 5, 5)),)),
-    Sample(Multinomial(), (arg(F32, 3),), "it must be [batch, classes]"),
-    Sample(Multinomial(1, F32), (arg(F32, 2, 3),), "classes of f32"),
+    Sample(Multinomial(), (arg(F32, 3),), "they must be [batch, classes]"),
+    Sample(Multinomial(1, F32), (arg(F32, 2, 3),), "the dtype is f32"),
     Sample(Multinomial(), (arg(I32, 2, 3),), "the input is i32"),
     Sample(Multinomial(), (arg(F32, 2, 0),), "the number of classes"),
 )

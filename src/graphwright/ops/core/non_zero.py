@@ -18,13 +18,15 @@ from graphwright.ops.control.bind_size import bind_size
 from graphwright.ops.core.common import simple
 from graphwright.ops.core.transpose import Transpose
 
-MAX_ROOM = 2**31
-"""Bytes of indices for which room is made before it is known how many there are."""
+MAX_BUFFER = 2**31
+"""The largest buffer, in bytes, that is allocated for indices before their number is known."""
 
 
 @op("NonZero")
 class NonZero(BoundedForm, Op):
-    """Indices of the elements that are not 0: i64[rank, count], row-major; the count becomes a new symbol."""
+    """The indices of the elements that are not 0, in row-major order: i64[rank, count]. The count is
+    data-dependent.
+    """
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         count = at.symbols.fresh("nonzero") if x.data is None else int(np.count_nonzero(x.data))
@@ -36,32 +38,33 @@ class NonZero(BoundedForm, Op):
         return np.array(np.nonzero(x), dtype=np.int64).reshape(x.ndim, -1)
 
     def bounded_form(self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value) -> Any:
-        found = found_in(b, inputs[0])
+        found = bounded_non_zero(b, inputs[0])
         if found is None:
             return None
-        room, count = found
-        return bind_size(b, gives[0].dims[1], count, (room, (len(inputs[0].type.dims), -1)))
+        padded_indices, count = found
+        return bind_size(b, gives[0].dims[1], count, (padded_indices, (len(inputs[0].type.dims), -1)))
 
 
-def found_in(b: Builder, x: Value) -> tuple[Value, Value] | None:
-    """What :class:`BoundedNonZero` gives; None where ``x`` is of unknown rank, or too large."""
-    shape = x.type.shape
-    if shape is None or not _fits(x.type):
+def bounded_non_zero(b: Builder, x: Value) -> tuple[Value, Value] | None:
+    """The results of :class:`BoundedNonZero`; None if the rank of ``x`` is unknown, or the buffer would be
+    too large.
+    """
+    if x.type.shape is None or not _fits(x.type):
         return None
-    room, count = b(BoundedNonZero(), x)
-    return room, count
+    padded_indices, count = b(BoundedNonZero(), x)
+    return padded_indices, count
 
 
 def _fits(type: TensorType) -> bool:
-    room: Dim = 8 * len(type.dims) * product(type.dims)
-    return not isinstance(room, int) or room <= MAX_ROOM
+    size: Dim = 8 * len(type.dims) * product(type.dims)
+    return not isinstance(size, int) or size <= MAX_BUFFER
 
 
 @op("BoundedNonZero")
 class BoundedNonZero(Op):
-    """NonZero with room for the indices of all elements, i64[rank * elements], and how many are not 0.
+    """NonZero into a buffer of static size: i64[rank * elements], and the count of elements that are not 0.
 
-    The first rank * count hold the indices, i64[rank, count].
+    The first ``rank * count`` elements of the buffer are the indices i64[rank, count].
     """
 
     outputs = 2
@@ -71,9 +74,9 @@ class BoundedNonZero(Op):
 
     def reference(self, x: Array) -> tuple[Array, Array]:
         indices = NonZero().reference(x)
-        room = np.zeros(x.ndim * x.size, np.int64)
-        room[: indices.size] = indices.reshape(-1)
-        return room, np.array(indices.shape[1])
+        buffer = np.zeros(x.ndim * x.size, np.int64)
+        buffer[: indices.size] = indices.reshape(-1)
+        return buffer, np.array(indices.shape[1])
 
 
 NonZero.onnx = {("NonZero", 9): simple(NonZero)}

@@ -22,9 +22,10 @@ from graphwright.ops.core.shaping import known_dims, known_floats, number
 
 @op("OneHot")
 class OneHot(BoundedForm, Op):
-    """A new axis of ``depth`` (operand 1 if None): the values' second element at the index, else their first.
+    """One-hot encoding of indices on a new axis ``axis`` of size ``depth`` (operand 1 if None).
 
-    Negative indices count from the back; what lies outside ``[-depth, depth)`` marks nothing.
+    The last operand is a vector of two values, off and on. Negative indices count from the end. An index
+    outside ``[-depth, depth)`` gives only off values.
     """
 
     axis: int = -1
@@ -43,8 +44,8 @@ class OneHot(BoundedForm, Op):
         *_, values = rest
         depth = at.symbols.fresh("depth") if self.depth is None else self.depth
         if values.rank != 1:
-            raise at.fail(f"values are {values.type}; they must be a vector of two: off and on")
-        at.equal(values.shape[0], 2, "values, which must be two: off and on")
+            raise at.fail(f"the values are {values.type}; they must be a vector of two elements, off and on")
+        at.equal(values.shape[0], 2, "elements of the values, which must be two: off and on")
         if self.depth is not None:
             at.at_least(depth, 0, "the depth")
         axis = at.axis(self.axis, indices.rank + 1)
@@ -53,22 +54,22 @@ class OneHot(BoundedForm, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
-        """With the depth of the operand told."""
+        """Binds the depth to operand 1."""
         if len(inputs) != 3 or gives[0].shape is None or str(gives[0].dims[self.axis]) not in made:
             return None
         indices, depth, values = inputs
         size = gives[0].dims[self.axis]
         bind_symbol(b, size, b(Cast(I64), depth))
-        marked: Value = b(OneHot(self.axis, size), indices, values)
-        return marked
+        encoded: Value = b(OneHot(self.axis, size), indices, values)
+        return encoded
 
     def reference(self, indices: Array, values: Array) -> Array:
         depth = number(self.depth)
-        places = indices.astype(np.int64)
-        places = np.where(places < 0, places + depth, places)
+        positions = indices.astype(np.int64)
+        positions = np.where(positions < 0, positions + depth, positions)
         axis = self.axis % (indices.ndim + 1)
         classes = np.arange(depth).reshape(-1, *[1] * (indices.ndim - axis))
-        return np.asarray(np.where(np.expand_dims(places, axis) == classes, values[1], values[0]))
+        return np.asarray(np.where(np.expand_dims(positions, axis) == classes, values[1], values[0]))
 
 
 def _import(i: Importer) -> object:

@@ -33,10 +33,12 @@ MODES = ("constant", "reflect", "edge", "wrap")
 
 @op("Pad")
 class Pad(PaddingRule, Op):
-    """``pads``, all begins then all ends, around the input; a negative pad crops.
+    """The input, padded by ``pads`` elements: the numbers for the begin of each axis, then those for each
+    end.
 
-    ``mode`` constant fills with operand 1 (0, or empty strings, if absent). Without ``pads``, operands are
-    pads, value, axes.
+    A negative number crops. ``mode`` is that of NumPy's ``pad``: constant, reflect, edge or wrap. The
+    constant is the optional operand 1, by default 0 or an empty string. If ``pads`` is None, operand 1 are
+    the pads, operand 2 the constant, and operand 3 the axes that are padded.
     """
 
     pads: tuple[Dim, ...] | None = None
@@ -60,25 +62,25 @@ class Pad(PaddingRule, Op):
             for axis in axes:
                 if not -x.rank <= axis < x.rank:
                     raise InferError(f"axis {axis} is out of range for rank {x.rank}")
-            pads = _spread(pads, axes, x.rank)
-        valued = len(operands) > 1 and operands[1] is not None and self.mode == "constant"
-        return Pad(pads, self.mode), (0, 2) if valued else (0,)
+            pads = _all_axes(pads, axes, x.rank)
+        has_constant = len(operands) > 1 and operands[1] is not None and self.mode == "constant"
+        return Pad(pads, self.mode), (0, 2) if has_constant else (0,)
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType | Fact:
         if self.pads is None:
             return TensorType(x.dtype, open_sizes(at, x.rank, "padded"))
         if len(self.pads) != 2 * x.rank:
-            raise at.fail(f"{len(self.pads)} pads for {x.rank} axes: each needs a begin and an end")
+            raise at.fail(f"{len(self.pads)} pads for {x.rank} axes: each axis needs a begin and an end")
         value = operands[0] if operands else None
         if value is not None:
             same_dtype(at, x, value)
         begins, ends = self.pads[: x.rank], self.pads[x.rank :]
         shape = tuple(d + b + e for d, b, e in zip(x.shape, begins, ends, strict=True))
         for axis, (dim, size, begin, end) in enumerate(zip(x.shape, shape, begins, ends, strict=True)):
-            at.at_least(size, 0, f"axis {axis} of {dim} elements, padded")
+            at.at_least(size, 0, f"size of axis {axis} of {dim} elements after padding")
             if self.mode != "constant" and (begin, end) != (0, 0):
-                kept = dim + _cropped(begin) + _cropped(end)
-                at.at_least(kept, 1, f"axis {axis}, of which mode {self.mode} takes elements")
+                kept = dim + minimum(begin, 0) + minimum(end, 0)
+                at.at_least(kept, 1, f"axis {axis}, whose elements mode {self.mode} repeats")
         type = TensorType(x.dtype, shape)
         return (
             type
@@ -117,20 +119,16 @@ class Pad(PaddingRule, Op):
             return np.asarray(np.pad(kept, widths, mode=self.mode))  # type: ignore[call-overload]  # one of MODES
         shape = [n + b + e for b, e, n in zip(begins, ends, x.shape, strict=True)]
         out = np.full(shape, value, x.dtype)
-        first = [max(0, -b) for b in begins]  # of the elements that stay, and behind the last of them
-        last = [max(a, min(n, n + e)) for a, e, n in zip(first, ends, x.shape, strict=True)]
-        source = tuple(map(slice, first, last))
-        if all(a < z for a, z in zip(first, last, strict=True)):
-            out[tuple(slice(a + b, z + b) for a, z, b in zip(first, last, begins, strict=True))] = x[source]
+        starts = [max(0, -b) for b in begins]  # [start, stop) are the elements that are not cropped
+        stops = [max(a, min(n, n + e)) for a, e, n in zip(starts, ends, x.shape, strict=True)]
+        source = tuple(map(slice, starts, stops))
+        if all(a < z for a, z in zip(starts, stops, strict=True)):
+            out[tuple(slice(a + b, z + b) for a, z, b in zip(starts, stops, begins, strict=True))] = x[source]
         return out
 
 
-def _cropped(pad: Dim) -> Dim:
-    return minimum(pad, 0)
-
-
-def _spread(pads: tuple[Dim, ...], axes: tuple[int, ...], rank: int) -> tuple[Dim, ...]:
-    """Pads of some axes as pads of all."""
+def _all_axes(pads: tuple[Dim, ...], axes: tuple[int, ...], rank: int) -> tuple[Dim, ...]:
+    """The pads of all axes, given those of ``axes``; others are 0."""
     full: list[Dim] = [0] * (2 * rank)
     for k, axis in enumerate(axes):
         full[axis % rank], full[axis % rank + rank] = pads[k], pads[k + len(axes)]
@@ -166,15 +164,15 @@ Pad.samples = (
     Sample(Pad((1, 0)), (arg(I64, 2, values=(4, 5)),)),
     Sample(Pad((1, 0)), (arg(STRING, 2),)),
     Sample(Pad((1, 1)), (arg(F32, 2, 3),), "2 pads for 2 axes"),
-    Sample(Pad((-1, -2)), (arg(F32, 2),), "padded: -1 is less than 0"),
+    Sample(Pad((-1, -2)), (arg(F32, 2),), "after padding: -1 is less than 0"),
     Sample(Pad((1, 1), "mirror"), (arg(F32, 2),), "mode 'mirror'"),
-    Sample(Pad((1, 1), "edge"), (arg(F32, 0),), "of which mode edge takes elements"),
+    Sample(Pad((1, 1), "edge"), (arg(F32, 0),), "whose elements mode edge repeats"),
     Sample(Pad((1, 1)), (arg(F32, 2), arg(I64)), "operands of f32 and i64"),
 )
 
 
-def _around(mode: str) -> AtenImport:
-    """``pad`` has the beginning and the end of the last axis first."""
+def _aten_pad(mode: str) -> AtenImport:
+    """PyTorch's pads are pairs of begin and end, the last axis first."""
 
     def convert(i: AtenImporter) -> Any:
         x, pairs = i.input(0), i.attr("pad" if mode == "constant" else "padding")
@@ -189,7 +187,7 @@ def _around(mode: str) -> AtenImport:
 
 
 Pad.aten = {
-    "constant_pad_nd": _around("constant"),
-    **{f"reflection_pad{n}d": _around("reflect") for n in (1, 2, 3)},
-    **{f"replication_pad{n}d": _around("edge") for n in (1, 2, 3)},
+    "constant_pad_nd": _aten_pad("constant"),
+    **{f"reflection_pad{n}d": _aten_pad("reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": _aten_pad("edge") for n in (1, 2, 3)},
 }

@@ -1,4 +1,4 @@
-"""RandomUniform and RandomNormal, and those of the shape of another tensor."""
+"""RandomUniform, RandomNormal, the ONNX ops RandomUniformLike and RandomNormalLike, and Bernoulli."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from graphwright.ops.core.shaping import number
 
 
 class Random(Op):
-    """Base of random tensors of ``shape``, or of that of the operand.
+    """Base class of ops that draw random tensors of ``shape``, or of the shape of the operand.
 
-    With a ``seed`` every run draws the same numbers, from the Mersenne Twister (Matsumoto and Nishimura 1998)
-    seeded as NumPy's RandomState is, whose stream is fixed for good; without one they differ.
+    With a ``seed``, every run draws the same numbers, and the numbers are those of NumPy's ``RandomState``
+    with this seed, a Mersenne Twister (Matsumoto and Nishimura 1998). Without one, every run draws other
+    numbers.
     """
 
     traits = Trait.EFFECT
@@ -29,24 +30,24 @@ class Random(Op):
 
     def infer(self, at: Inference, x: Fact | None = None) -> TensorType:
         if self.dtype not in FLOATS:
-            raise at.fail(f"random numbers of {self.dtype}; floats alone can be drawn")
+            raise at.fail(f"the dtype is {self.dtype}; only floats can be drawn")
         if self.shape is None and x is None:
-            raise at.fail("it needs a shape, or an operand that has one")
+            raise at.fail("it needs the attribute shape or an operand")
         return TensorType(self.dtype, self.shape if x is None else x.type.shape)
 
     def reference(self, x: Array | None = None) -> Array:
         shape = tuple(map(number, self.shape or ())) if x is None else x.shape
-        return np.asarray(self.drawn(generator(self.seed), shape)).astype(self.dtype.numpy)
+        return np.asarray(self.draw(generator(self.seed), shape)).astype(self.dtype.numpy)
 
-    def drawn(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
-        """Numbers of f64; each op of the family defines them."""
+    def draw(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
+        """Draw an f64 array of ``shape`` from the distribution of the op."""
         raise NotImplementedError(self.name)
 
 
 def generator(seed: float | None) -> np.random.RandomState:
-    """A source of numbers; one that is new each time where there is no seed.
+    """NumPy's generator with ``seed``, or with a random seed if it is None.
 
-    A whole number below 2**32 is the seed itself, any other the bits of it in f64.
+    An integer in [0, 2**32) is the seed itself; for other numbers, the seed is the bit pattern of the f64.
     """
     if seed is None:
         return np.random.RandomState(np.random.MT19937(np.random.SeedSequence()))
@@ -57,7 +58,7 @@ def generator(seed: float | None) -> np.random.RandomState:
 
 @op("RandomUniform")
 class RandomUniform(Random):
-    """Numbers from ``[low, high)``, each as likely as any other; see :class:`Random`."""
+    """Random numbers, uniformly distributed in ``[low, high)``; see :class:`Random`."""
 
     shape: tuple[Dim, ...] | None = None
     low: float = 0.0
@@ -65,13 +66,13 @@ class RandomUniform(Random):
     dtype: DType = F32
     seed: float | None = None
 
-    def drawn(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
+    def draw(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
         return source.uniform(self.low, self.high, shape)
 
 
 @op("RandomNormal")
 class RandomNormal(Random):
-    """Numbers of a normal distribution with ``mean`` and the standard deviation ``scale``; see
+    """Random numbers, normally distributed with ``mean`` and the standard deviation ``scale``; see
     :class:`Random`.
     """
 
@@ -81,12 +82,12 @@ class RandomNormal(Random):
     dtype: DType = F32
     seed: float | None = None
 
-    def drawn(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
+    def draw(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
         return source.normal(self.mean, self.scale, shape)
 
 
 def seed_of(i: Importer) -> float | None:
-    """The attribute ``seed``, a float or an integer; None where the node has none."""
+    """The attribute ``seed``, a float or an integer; None if it is absent."""
     seed = i.attr("seed")
     if seed is None:
         return None
@@ -95,16 +96,16 @@ def seed_of(i: Importer) -> float | None:
     return float(seed)
 
 
-_LIMITS: dict[type[Random], tuple[tuple[str, float], tuple[str, float]]] = {
+_PARAMETERS: dict[type[Random], tuple[tuple[str, float], tuple[str, float]]] = {
     RandomUniform: (("low", 0.0), ("high", 1.0)),
     RandomNormal: (("mean", 0.0), ("scale", 1.0)),
 }
 
 
 def _made(i: Importer, cls: Any, shape: tuple[Dim, ...] | None, dtype: DType) -> Any:
-    first, second = (float(i.attr(name, default)) for name, default in _LIMITS[cls])
+    first, second = (float(i.attr(name, default)) for name, default in _PARAMETERS[cls])
     if cls is RandomNormal and second < 0:
-        raise i.fail(f"a scale of {second}: a standard deviation is not negative")
+        raise i.fail(f"the scale {second} is negative; it is a standard deviation")
     return cls(shape, first, second, dtype, seed_of(i))
 
 
@@ -128,13 +129,15 @@ def _samples(cls: Any) -> tuple[Sample, ...]:
         Sample(cls(dtype=F64, seed=7.0), (arg(I32, 4),)),
         Sample(cls((), seed=2.0), ()),
         Sample(cls((2, 0), seed=2.0), ()),
-        Sample(cls((2,), dtype=I32), (), "random numbers of i32"),
-        Sample(cls(), (), "it needs a shape"),
+        Sample(cls((2,), dtype=I32), (), "the dtype is i32"),
+        Sample(cls(), (), "it needs the attribute shape"),
     )
 
 
 def _import_bernoulli(i: Importer) -> Any:
-    """1 with the probability that an element is; the body in ONNX's specification gives 0 with it."""
+    """Each element is the probability of a 1. The function body in ONNX's specification is wrong: it gives 0
+    with this probability.
+    """
     x, given = i.input(0), i.attr("dtype")
     ones = i.emit(Less(), i.emit(RandomUniform(dtype=x.type.dtype, seed=seed_of(i)), x), x)
     return i.emit(Cast(x.type.dtype if given is None else dtype_attribute(i, given)), ones)

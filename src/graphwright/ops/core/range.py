@@ -18,7 +18,7 @@ from graphwright.ir.symbols import Dim, Expr, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbol
 from graphwright.ops.core.binary import Add, Div, Less, Max, Mul, Sub, Where
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import known_size, same_dtype, simple
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import known_dims, known_floats, not_negative, open_sizes
@@ -26,14 +26,15 @@ from graphwright.ops.core.unary import Abs, Ceil
 
 Number = Dim | float
 _EXACT = 2.0**52
-"""Differences of integers below this are the same in f64."""
+"""f64 represents every difference of integers below this number exactly."""
 
 
 @op("Range")
 class Range(BoundedForm, PaddingRule, Op):
-    """Every ``start + k * step`` in front of ``limit``; without ``bounds``, they are the operands.
+    """The numbers ``start + k * step`` before ``limit``. ``bounds`` are (start, limit, step); if None, they
+    are the operands.
 
-    Elements of f16 and bf16 are computed in f32.
+    f16 and bf16 are computed in f32. The step must not be 0.
     """
 
     bounds: tuple[Number, Number, Number] | None = None
@@ -42,7 +43,7 @@ class Range(BoundedForm, PaddingRule, Op):
 
     def verify(self) -> None:
         if self.bounds is not None and len(self.bounds) != 3:
-            raise InferError(f"bounds of {self.bounds}: a start, a limit and a step are needed")
+            raise InferError(f"the bounds are {self.bounds}; they must be start, limit and step")
 
     def fold_operands(self, *bounds: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if self.bounds is not None or len(bounds) != 3 or bounds[0] is None:
@@ -63,7 +64,7 @@ class Range(BoundedForm, PaddingRule, Op):
         if self.dtype.is_float:
             return TensorType(self.dtype, (self._count(),))
         if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
-            raise at.fail(f"fractions in a range of {self.dtype}")
+            raise at.fail(f"a bound of a range of {self.dtype} is not an integer")
         if not isinstance(step, int) and not at.not_less(step, 1):
             return TensorType(self.dtype, open_sizes(at, 1, "range"))
         up = not isinstance(step, int) or step > 0
@@ -76,24 +77,22 @@ class Range(BoundedForm, PaddingRule, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
-        """With the number of steps told."""
+        """Binds the size to the number of steps, and computes ``start + k * step`` for each of them."""
         if len(inputs) != 3 or gives[0].shape is None:
             return None
         (start, limit, step), size, dtype = inputs, gives[0].dims[0], gives[0].dtype.computed
         if dtype.bits < 32:
             return None
-        start, limit, step = (
-            b(Reshape(()), v if v.type.dtype == dtype else b(Cast(dtype), v)) for v in (start, limit, step)
-        )
+        start, limit, step = (b(Reshape(()), as_dtype(b, v, dtype)) for v in (start, limit, step))
         span, stride = (b(Cast(F64), v) for v in (b(Sub(), limit, start), step))
-        if dtype.is_integer:  # where the difference wraps, that of the rounded bounds is near enough
+        if (
+            dtype.is_integer
+        ):  # the integer difference may wrap around; a difference this large need not be exact
             wide = b(Sub(), *(b(Cast(F64), v) for v in (limit, start)))
             span = b(Where(), b(Less(), b(Abs(), wide), b.const(_EXACT, F64)), span, wide)
         bind_symbol(b, size, b(Cast(I64), b(Max(), b(Ceil(), b(Div(), span, stride)), b.const(0, F64))))
-        number = b(Range((0, size, 1)))
-        made_of = b(Add(), b(Mul(), number if dtype == I64 else b(Cast(dtype), number), step), start)
-        stepped: Value = made_of if dtype == gives[0].dtype else b(Cast(gives[0].dtype), made_of)
-        return stepped
+        k = as_dtype(b, b(Range((0, size, 1))), dtype)
+        return as_dtype(b, b(Add(), b(Mul(), k, step), start), gives[0].dtype)
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         start, _, step = self.bounds or ("", "", "")
@@ -102,23 +101,21 @@ class Range(BoundedForm, PaddingRule, Op):
     def reference(self) -> Array:
         assert self.bounds is not None
         if not self.dtype.is_float:
-            return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]  # numbers by now
+            return np.arange(*self.bounds, dtype=self.dtype.numpy)  # type: ignore[arg-type]  # no symbols
         start, _, step = self._wide()
         return np.asarray(start + np.arange(self._count()).astype(step.dtype) * step).astype(self.dtype.numpy)
 
     def _wide(self) -> tuple[Array, ...]:
-        """The bounds of a range of floats, in the dtype to compute in."""
+        """The bounds of a range of floats, in the dtype in which it is computed."""
         wide = np.dtype(np.float32) if self.dtype in (F16, BF16) else self.dtype.numpy
         return tuple(np.asarray(b, dtype=wide) for b in self.bounds or ())
 
     def _count(self) -> int:
-        """The number of elements of a range of floats. An InferError where that is not finite."""
+        """The number of elements of a range of floats. Raises InferError if it is not finite."""
         start, limit, step = self._wide()
         steps = float(np.float64(limit - start) / np.float64(step))
-        if not steps < inf:  # NaN as well
-            raise InferError(
-                "a range from {} to {} with a step of {} does not end".format(*self.bounds or ())
-            )
+        if not steps < inf:  # also for NaN
+            raise InferError("the range from {} to {} with step {} does not end".format(*self.bounds or ()))
         return 0 if steps <= 0 else ceil(steps)
 
 
@@ -150,29 +147,29 @@ Range.samples = (
     Sample(Range(), (_scalar(1.0, F32), _scalar(0.0, F32), _scalar(-0.25, F32))),
     Sample(Range((0, 5, 0)), (), "the step is 0"),
     Sample(Range((0.0, float("inf"), 1.0), F32), (), "does not end"),
-    Sample(Range((0.5, 3, 1)), (), "fractions in a range of i64"),
+    Sample(Range((0.5, 3, 1)), (), "a bound of a range of i64 is not an integer"),
     Sample(Range(), (_scalar(1), _scalar(9), _scalar(1.0, F32)), "operands of i64 and f32"),
 )
 
 
-def _counted(i: AtenImporter) -> Any:
-    """Whole numbers in the dtype of the result; others are computed in f64, as many as PyTorch counts."""
+def _aten_arange(i: AtenImporter) -> Any:
+    """Ranges of floats are computed in f64, with the number of elements that PyTorch computed."""
     i.ignore("dtype")
     start, _, step = bounds = (i.attr("start"), i.attr("end"), i.attr("step"))
     if all(isinstance(bound, int | Expr) for bound in bounds):
         return i.result(i.emit(Range(bounds)))
     (type,) = i.results
     if not type.dtype.is_float or isinstance(start, Expr) or isinstance(step, Expr):
-        raise i.fail("ranges of floats are not supported as integers, or with dynamic bounds")
-    places = i.emit(Cast(F64), i.emit(Range((0, type.dims[0], 1))))
-    scaled = i.emit(Mul(), places, i.const(np.asarray(step, np.float64)))
+        raise i.fail("ranges with float bounds are not supported for integer results or with dynamic bounds")
+    positions = i.emit(Cast(F64), i.emit(Range((0, type.dims[0], 1))))
+    scaled = i.emit(Mul(), positions, i.const(np.asarray(step, np.float64)))
     return i.result(i.emit(Add(), scaled, i.const(np.asarray(start, np.float64))))
 
 
-Range.aten = {"arange.start_step": _counted}
+Range.aten = {"arange.start_step": _aten_arange}
 
 
 def scalar_of(b: Builder, dim: Dim) -> Value:
-    """A size as an i64 scalar."""
+    """``dim``, a number or symbolic size, as an i64 scalar."""
     made: Value = b(Reshape(()), b(Range((dim, dim + 1, 1))))
     return made

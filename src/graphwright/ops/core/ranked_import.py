@@ -1,4 +1,4 @@
-"""Source nodes that can only be translated once the ranks of their operands are known."""
+"""RankedImport: source nodes whose import depends on the ranks of operands that are not known yet."""
 
 from __future__ import annotations
 
@@ -27,24 +27,28 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.types import F32, TensorType
 
-MOST_OPERANDS = 64
+MAX_OPERANDS = 64
 Attributes = tuple[tuple[str, Any], ...]
 
 
 def ranked(convert: Import) -> Import:
-    """``convert``, whose translation depends on ranks: put off where one of the operands' is not known."""
+    """Decorator of an import function that needs the ranks of all operands: defers the import if one is
+    unknown.
+    """
 
     @wraps(convert)
     def checked(i: OnnxImporter) -> Any:
         if all(value is None or value.type.shape is not None for value in i.inputs()):
             return convert(i)
-        return put_off(i)
+        return defer(i)
 
     return checked
 
 
-def put_off(i: OnnxImporter) -> tuple[Value, ...]:
-    """The node as a :class:`RankedImport`: its outputs. A diagnostic where its attributes hold tensors."""
+def defer(i: OnnxImporter) -> tuple[Value, ...]:
+    """Import the node as a :class:`RankedImport`. Raises a diagnostic if an attribute is a tensor
+    or a graph.
+    """
     given = tuple(sorted(i.attributes.items()))
     if not all(_is_plain(value) for _, value in given):
         raise i.fail(
@@ -63,10 +67,11 @@ def _is_plain(value: Any) -> bool:
 
 @op("RankedImport")
 class RankedImport(Op):
-    """A node of ``domain`` that is translated to ops as soon as the ranks of its operands are known.
+    """A source node that is replaced by its import as soon as the ranks of its operands are known.
 
-    ``version`` is the opset that the model declares for the domain, ``attributes`` are pairs of names and
-    values, ``results`` the number of outputs.
+    ``op_type`` and ``domain`` name the op of the source model, and ``version`` is the opset of the domain
+    that the model imports. ``given`` are the attributes, as pairs of name and value. ``results`` is the
+    number of outputs.
     """
 
     op_type: str
@@ -74,7 +79,7 @@ class RankedImport(Op):
     domain: str = ""
     given: Attributes = ()
     results: int = 1
-    optional_inputs = frozenset(range(MOST_OPERANDS))
+    optional_inputs = frozenset(range(MAX_OPERANDS))
 
     @property
     def source_name(self) -> str:
@@ -82,7 +87,7 @@ class RankedImport(Op):
 
     def verify(self) -> None:
         if self._convert() is None:
-            raise InferError(f"this op of domain {self.domain!r} has no translation")
+            raise InferError(f"op {self.op_type} of domain {self.domain!r} is not supported")
 
     def output_count(self) -> int:
         return self.results
@@ -102,7 +107,7 @@ class RankedImport(Op):
     def _translated(
         self, module: Module, operands: Sequence[Fact | None], place: str
     ) -> tuple[Builder, tuple[Value, ...]]:
-        """The node alone in ``module``: a builder at its end, and its outputs."""
+        """A graph in ``module`` with the import of the node: a builder at its end, and the outputs."""
         present = [fact for fact in operands if fact is not None]
         builder, values = new_graph(module, "main", [(f"x{k}", f.type) for k, f in enumerate(present)])
         builder.sources = (place,)
@@ -123,14 +128,16 @@ class RankedImport(Op):
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             ranks = ", ".join("none" if value is None else str(value.type) for value in operands)
-            raise InferError(f"operands of {ranks} break ONNX's rules ({error})") from error
+            raise InferError(
+                f"operands of {ranks} do not conform to the ONNX specification ({error})"
+            ) from error
         results = tuple(made) if isinstance(made, list | tuple) else (made,)
         if len(results) < self.results or None in results[: self.results]:
-            raise InferError(f"not all of its {self.results} outputs are computed")
+            raise InferError(f"not all of its {self.results} outputs are supported")
         return results[: self.results]
 
     def _convert(self) -> Import | None:
-        """The newest import function not above ``version``."""
+        """The import function of the newest opset that is at most ``version``."""
         found = {
             key[1]: convert
             for cls in registered_ops().values()
@@ -141,7 +148,7 @@ class RankedImport(Op):
 
 
 class _Importer:
-    """An :class:`~graphwright.ir.importer.Importer` of a node that the graph holds."""
+    """The :class:`~graphwright.ir.importer.Importer` of a node of the graph."""
 
     def __init__(self, node: RankedImport, b: Builder, operands: Sequence[Value | None]) -> None:
         self.op_type, self.version, self.domain = node.op_type, node.version, node.domain
@@ -181,13 +188,16 @@ class _Importer:
         return self.builder(op, *inputs, regions=regions)
 
     def declared_ranks(self, name: str) -> list[int | None]:
-        raise self.fail(f"graph {name!r} is not kept")
+        raise self._no_graph(name)
 
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:
-        raise self.fail(f"graph {name!r} is not kept")
+        raise self._no_graph(name)
 
     def inline(self, name: str) -> list[Value]:
-        raise self.fail(f"graph {name!r} is not kept")
+        raise self._no_graph(name)
+
+    def _no_graph(self, name: str) -> Exception:
+        return self.fail(f"the graph {name!r} is not available after import")
 
     def fail(self, message: str, hint: str = "") -> Exception:
         return InferError(f"{message}{hint and f' ({hint})'}")
@@ -195,6 +205,6 @@ class _Importer:
 
 RankedImport.samples = (
     Sample(RankedImport("Add", 6, "", (("axis", 1), ("broadcast", 1))), (arg(F32, 2, 3, 4), arg(F32, 3))),
-    Sample(RankedImport("NoSuchOp", 6), (arg(F32, 2),), "has no translation"),
+    Sample(RankedImport("NoSuchOp", 6), (arg(F32, 2),), "op NoSuchOp of domain '' is not supported"),
     Sample(RankedImport("Add", 14), (arg(F32, 2),), "2 operands are needed, 1 are given"),
 )

@@ -1,4 +1,8 @@
-"""Reductions over axes. All but ReduceLogSumExp fold ``prepare(x)`` with a combiner, then ``finish``."""
+"""Reductions over axes.
+
+All but ReduceLogSumExp are a :class:`Fold`: a function of each element, a combiner, and a function of the
+result.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +59,10 @@ from graphwright.records import dataclass, replace
 
 @family
 class Reduction(Op):
-    """Base of reductions.
+    """Base class of reductions.
 
-    ``axes`` None is all axes, () none of them. With an operand 1, that holds the axes instead, and where
-    it is empty ``noop`` tells none from all.
+    ``axes`` None means all axes, () no axis. With operand 1, this operand holds the axes; an empty one means
+    all axes, or with ``noop`` no axis. ``keepdims``: reduced axes stay, with size 1.
     """
 
     axes: tuple[int, ...] | None = None
@@ -80,7 +84,7 @@ class Reduction(Op):
         return TensorType(x.dtype, reduced_shape(x.shape, resolve_axes(at, self.axes, x.rank), self.keepdims))
 
     def resolved(self, rank: int) -> tuple[int, ...]:
-        """The reduced axes of an operand of ``rank``, counted from the front, in order."""
+        """The reduced axes of an operand of ``rank``, non-negative and sorted."""
         return tuple(sorted(positive_axes(self.axes, rank)))
 
 
@@ -93,20 +97,20 @@ def reduced_shape(shape: Sequence[Dim], axes: Sequence[int], keepdims: bool) -> 
 
 @family
 class Fold(Reduction):
-    """A reduction that is ``finish(combine(prepare(x), ...), count)``.
+    """A reduction that computes ``finish(combine(prepare(x), ...), count)``.
 
-    ``combiner`` is ``add``, ``mul``, ``max`` or ``min``; ``count`` the number of elements that meet in one.
-    16-bit floats are to be accumulated in f32, as the reference does.
+    ``combiner`` is ``add``, ``mul``, ``max`` or ``min``; ``count`` is the number of elements that one result
+    combines. 16-bit floats are accumulated in f32.
     """
 
     traits = Trait.REDUCTION
     combiner: ClassVar[str]
-    row: ClassVar[Row]
+    functions: ClassVar[FoldFunctions]
 
     def infer(self, at: Inference, x: Fact, axes: Fact | None = None) -> TensorType | Fact:
         type = super().infer(at, x, axes)
         combine = _COMBINE_SIZES[self.combiner]
-        if x.elements is None or not x.dtype.is_integer or x.rank != 1 or not self.row.plain:
+        if x.elements is None or not x.dtype.is_integer or x.rank != 1 or not self.functions.plain:
             return type
         if self.axes == () or not x.elements:
             return type
@@ -114,12 +118,14 @@ class Fold(Reduction):
         return Fact(type, (functools.reduce(combine, x.elements),))
 
     def forwarded_operand(self, gives: TensorType, x: Fact, axes: Fact | None = None) -> int | None:
-        """Folding single elements keeps them; but sums of floats start from 0.0, which undoes -0.0."""
+        """A reduction over single elements forwards its operand. Float sums do not: they start from 0.0, and
+        0.0 plus -0.0 is 0.0.
+        """
         exact = self.combiner != "add" or x.dtype.is_integer
-        return 0 if self.row.plain and exact and gives == x.type else None
+        return 0 if self.functions.plain and exact and gives == x.type else None
 
     def identity(self, dtype: DType) -> float | int | bool:
-        """What the accumulator starts from."""
+        """The initial value of the accumulator."""
         if self.combiner in ("add", "mul"):
             return int(self.combiner == "mul")
         lowest = self.combiner == "max"
@@ -131,28 +137,28 @@ class Fold(Reduction):
         return int(info.min if lowest else info.max)
 
     def prepare(self, x: Scalar) -> Scalar:
-        """What is combined, from one element."""
-        return self.row.prepare[1](x)
+        """The value that is combined, computed from one element."""
+        return self.functions.prepare[1](x)
 
     def finish(self, acc: Scalar, count: Dim) -> Scalar:
-        """The result, from the accumulator."""
-        return self.row.finish[1](acc, count)
+        """The result, computed from the accumulator of ``count`` elements."""
+        return self.functions.finish[1](acc, count)
 
     @quiet
     def reference(self, x: Array) -> Array:
         axes = positive_axes(self.axes, x.ndim)
-        prepared = np.asarray(self.row.prepare[0](widened(x)))
+        prepared = np.asarray(self.functions.prepare[0](widened(x)))
         start = self.identity(dtype_of(prepared))
         acc = _UFUNCS[self.combiner].reduce(
             prepared, axis=axes, dtype=prepared.dtype, keepdims=self.keepdims, initial=start
         )
         count = math.prod(x.shape[axis] for axis in axes)
-        return like(self.row.finish[0](np.asarray(acc), count), x)
+        return like(self.functions.finish[0](np.asarray(acc), count), x)
 
 
 @dataclass(frozen=True)
-class Row:
-    """What tells one fold from another: each step in NumPy and as a scalar expression."""
+class FoldFunctions:
+    """The functions ``prepare`` and ``finish`` of a fold, each in NumPy and as a scalar expression."""
 
     prepare: tuple[Callable[[Array], Any], Callable[[Scalar], Scalar]] = (lambda x: x, lambda x: x)
     finish: tuple[Callable[[Array, int], Any], Callable[[Scalar, Dim], Scalar]] = (
@@ -160,7 +166,7 @@ class Row:
         lambda acc, count: acc,
     )
     plain: bool = False
-    """Whether it is the combiner alone."""
+    """Whether both functions are the identity."""
 
 
 _UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -173,7 +179,7 @@ _COMBINE_SIZES: dict[str, Callable[[Dim, Dim], Dim]] = {
 
 
 def _in_float(function: str) -> Callable[[Scalar], Scalar]:
-    """A float function of the loop IR, through f64 where the operand is an integer."""
+    """A float function of the loop IR; an integer operand is computed in f64 and cast back."""
 
     def scalar(x: Scalar) -> Scalar:
         return apply(function, x) if x.dtype.is_float else cast(apply(function, cast(x, F64)), x.dtype)
@@ -185,7 +191,6 @@ def _mean(acc: Scalar, count: Dim) -> Scalar:
     return acc / (count if isinstance(count, int) else cast(Position(count), acc.dtype))
 
 
-_AS_IS = (lambda x: x, lambda x: x)
 _SQUARE = (lambda x: x * x, lambda x: x * x)
 _ABS = (np.abs, lambda x: apply("abs", x))
 _ROOT = (lambda acc, count: np.sqrt(acc), lambda acc, count: _in_float("sqrt")(acc))
@@ -194,7 +199,7 @@ _MEAN = (lambda acc, count: FUNCTIONS["div"].numpy(acc, like(count, acc)), _mean
 
 
 def _import(cls: type[Reduction]) -> Import:
-    """ONNX up to opset 12 or 17: axes are an attribute."""
+    """Before opset 18 (ReduceSum: 13) the axes are an attribute."""
 
     def convert(i: Importer) -> Any:
         axes = i.attr("axes")
@@ -204,7 +209,9 @@ def _import(cls: type[Reduction]) -> Import:
 
 
 def _import_operand(cls: type[Reduction]) -> Import:
-    """Later: axes are operand 1, and an attribute says what none of them means."""
+    """From opset 18 (ReduceSum: 13) on, the axes are operand 1, and ``noop_with_empty_axes`` defines the
+    meaning of an empty or absent operand.
+    """
 
     def convert(i: Importer) -> Any:
         keepdims, noop = bool(i.attr("keepdims", 1)), bool(i.attr("noop_with_empty_axes", 0))
@@ -216,14 +223,14 @@ def _import_operand(cls: type[Reduction]) -> Import:
 
 
 def _export(e: Exporter, op: Reduction, x: Value, axes: Value | None = None) -> Any:
-    """Axes are always an operand; empty ones mean none or all as ``noop_with_empty_axes`` says."""
+    """Writes the axes as an operand; ``noop_with_empty_axes`` defines whether empty axes mean none or all."""
     given: Any = e.sizes(op.axes) if axes is None and op.axes is not None else axes
     noop = op.axes == () or (axes is not None and op.noop)
     return e.emit(op.name, x, given, keepdims=op.keepdims, noop_with_empty_axes=noop)
 
 
-def _finished(cls: type[Reduction], fill: str = "normal") -> None:
-    """Imports and samples that all reductions share."""
+def _complete(cls: type[Reduction], fill: str = "normal") -> None:
+    """Set imports, export and samples, which are the same for all reductions."""
     since = 13 if cls is ReduceSum else 18
     cls.onnx = {(cls.name, 1): _import(cls), (cls.name, since): _import_operand(cls)}
     cls.to_onnx = _export
@@ -248,75 +255,98 @@ def _finished(cls: type[Reduction], fill: str = "normal") -> None:
 
 
 def fold(
-    name: str, doc: str, combiner: str, row: Row, dtypes: frozenset[DType] = NUMBERS, fill: str = "normal"
+    name: str, doc: str, combiner: str, functions: FoldFunctions, dtypes: frozenset[DType] = NUMBERS
 ) -> type[Fold]:
-    """Register one reduction."""
-    body = {"__doc__": doc, "__module__": __name__, "combiner": combiner, "row": row, "dtypes": dtypes}
+    """Define and register one reduction."""
+    body = {
+        "__doc__": doc,
+        "__module__": __name__,
+        "combiner": combiner,
+        "functions": functions,
+        "dtypes": dtypes,
+    }
     return op(name)(type(name, (Fold,), body))
 
 
-ReduceSum = fold("ReduceSum", "The sum", "add", Row(plain=True))
-ReduceProd = fold("ReduceProd", "The product", "mul", Row(plain=True))
+_PLAIN = FoldFunctions(plain=True)
+ReduceSum = fold("ReduceSum", "The sum over ``axes``", "add", _PLAIN)
+ReduceProd = fold("ReduceProd", "The product over ``axes``", "mul", _PLAIN)
 ReduceMax = fold(
     "ReduceMax",
-    "The largest; NaN if any is; over none the least of the dtype",
+    "The maximum over ``axes``; NaN if an element is NaN. The maximum of no elements is the smallest value of"
+    " the dtype",
     "max",
-    Row(plain=True),
+    _PLAIN,
     NUMBERS | {BOOL},
 )
 ReduceMin = fold(
     "ReduceMin",
-    "The smallest; NaN if any is; over none the largest of the dtype",
+    "The minimum over ``axes``; NaN if an element is NaN. The minimum of no elements is the largest value of"
+    " the dtype",
     "min",
-    Row(plain=True),
+    _PLAIN,
     NUMBERS | {BOOL},
 )
-ReduceMean = fold("ReduceMean", "The mean; of integers truncated", "add", Row(finish=_MEAN))
-ReduceSumSquare = fold("ReduceSumSquare", "The sum of squares", "add", Row(_SQUARE))
-ReduceL1 = fold("ReduceL1", "The sum of absolute values", "add", Row(_ABS))
-ReduceL2 = fold("ReduceL2", "The root of the sum of squares", "add", Row(_SQUARE, _ROOT))
-ReduceLogSum = fold("ReduceLogSum", "The logarithm of the sum", "add", Row(_AS_IS, _LOG))
+ReduceMean = fold(
+    "ReduceMean",
+    "The mean over ``axes``; for integers, truncated towards zero",
+    "add",
+    FoldFunctions(finish=_MEAN),
+)
+ReduceSumSquare = fold(
+    "ReduceSumSquare", "The sum of squares over ``axes``", "add", FoldFunctions(prepare=_SQUARE)
+)
+ReduceL1 = fold("ReduceL1", "The sum of absolute values over ``axes``", "add", FoldFunctions(prepare=_ABS))
+ReduceL2 = fold(
+    "ReduceL2",
+    "The square root of the sum of squares over ``axes``",
+    "add",
+    FoldFunctions(prepare=_SQUARE, finish=_ROOT),
+)
+ReduceLogSum = fold(
+    "ReduceLogSum", "The logarithm of the sum over ``axes``", "add", FoldFunctions(finish=_LOG)
+)
 
 
 @op("ReduceLogSumExp")
 class ReduceLogSumExp(Reduction):
-    """``log(sum(exp(x)))``, with the largest element taken out first so that nothing overflows."""
+    """``log(sum(exp(x)))`` over ``axes``. The maximum is subtracted before ``exp``, so that it does not
+    overflow.
 
-    dtypes = NUMBERS
-    """Of integers, the result in f64 without its fraction."""
+    Integers are computed in f64, and the result is truncated.
+    """
 
     @quiet
     def reference(self, x: Array) -> Array:
         axes, wide = positive_axes(self.axes, x.ndim), widened(x)
         wide = wide if wide.dtype.kind == "f" else x.astype(np.float64)
-        top = np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf)
-        top = np.where(np.isinf(top), 0, top).astype(wide.dtype)
-        total = np.add.reduce(np.exp(wide - top), axis=axes, keepdims=True)
-        result = np.log(total) + top
+        maximum = np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf)
+        maximum = np.where(np.isinf(maximum), 0, maximum).astype(wide.dtype)
+        total = np.add.reduce(np.exp(wide - maximum), axis=axes, keepdims=True)
+        result = np.log(total) + maximum
         shape = result.shape if self.keepdims else reduced_shape(x.shape, axes, False)
         return like(result, x).reshape(shape)
 
     def decompose(self, b: Builder, x: Value, axes: Value | None = None) -> Value | None:
         if axes is not None:
             return None
-        axes_ = self.resolved(rank_of(x))
+        reduced = self.resolved(rank_of(x))
         wide = as_dtype(b, x, F64) if x.type.dtype in INTEGERS else in_f32(b, x)
-        top = b(ReduceMax(axes_), wide)
-        top = b(Where(), b(IsInf(), top), b.const(0.0, wide.type.dtype), top)
-        total = b(ReduceSum(axes_), b(Exp(), b(Sub(), wide, top)))
-        result = b(Add(), b(Log(), total), top)
+        maximum = b(ReduceMax(reduced), wide)
+        maximum = b(Where(), b(IsInf(), maximum), b.const(0.0, wide.type.dtype), maximum)
+        total = b(ReduceSum(reduced), b(Exp(), b(Sub(), wide, maximum)))
+        result = b(Add(), b(Log(), total), maximum)
         if not self.keepdims:
-            result = b(Squeeze(axes_), result)
+            result = b(Squeeze(reduced), result)
         return as_dtype(b, result, x.type.dtype)
 
 
-_POSITIVE = (ReduceLogSum,)
 _ALL: tuple[type[Reduction], ...] = (
     ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, ReduceL1, ReduceL2,
     ReduceLogSum, ReduceLogSumExp,
 )  # fmt: skip
 for _cls in _ALL:
-    _finished(_cls, "positive" if _cls in _POSITIVE else "normal")
+    _complete(_cls, "positive" if _cls is ReduceLogSum else "normal")
 
 _SIZES = (arg(I64, 3, values=(2, 3, 4)),)
 ReduceSum.samples += (Sample(ReduceSum((0,)), _SIZES),)
@@ -325,63 +355,67 @@ ReduceMax.samples += (Sample(ReduceMax(), _SIZES), Sample(ReduceMax((1,)), (arg(
 ReduceMin.samples += (Sample(ReduceMin(), _SIZES), Sample(ReduceMin((1,)), (arg(U8, 3, 4),)))
 
 
-def _over(i: AtenImporter, cls: type[Reduction], x: Value, along: bool) -> Any:
-    """``x`` reduced over the axes ``dim`` if ``along``, over all where there are none."""
-    axes = i.attr("dim") if along else None
+def _reduce(i: AtenImporter, cls: type[Reduction], x: Value, has_dim: bool) -> Any:
+    """``x`` reduced over the axes ``dim`` of an overload that ``has_dim``; over all axes if there
+    are none.
+    """
+    axes = i.attr("dim") if has_dim else None
     axes = (axes,) if isinstance(axes, int) else axes
-    return i.emit(cls(tuple(axes) if axes and rank_of(x) else None, along and bool(i.attr("keepdim"))), x)
+    keepdims = has_dim and bool(i.attr("keepdim"))
+    return i.emit(cls(tuple(axes) if axes and rank_of(x) else None, keepdims), x)
 
 
-def _reduced(cls: type[Reduction], along: bool) -> AtenImport:
-    """In the dtype of the result."""
+def _aten_reduction(cls: type[Reduction], has_dim: bool) -> AtenImport:
+    """A reduction, computed in the dtype of the result."""
 
     def convert(i: AtenImporter) -> Any:
         i.ignore("dtype")
-        return _over(i, cls, i.result(i.input(0)), along)
+        return _reduce(i, cls, i.result(i.input(0)), has_dim)
 
     return convert
 
 
-def _decided(cls: type[Reduction], along: bool) -> AtenImport:
-    """Whether any (ReduceMax) or every (ReduceMin) element is other than 0."""
-    return lambda i: as_dtype(i.builder, _over(i, cls, _as_bits(i), along), BOOL)
+def _aten_logical(cls: type[Reduction], has_dim: bool) -> AtenImport:
+    """``any`` (ReduceMax) or ``all`` (ReduceMin): the elements become bools, then u8 numbers 0 and 1."""
+
+    def convert(i: AtenImporter) -> Any:
+        bits = as_dtype(i.builder, as_dtype(i.builder, i.input(0), BOOL), U8)
+        return as_dtype(i.builder, _reduce(i, cls, bits, has_dim), BOOL)
+
+    return convert
 
 
-def _as_bits(i: AtenImporter) -> Value:
-    return as_dtype(i.builder, as_dtype(i.builder, i.input(0), BOOL), U8)
-
-
-def _variance(i: AtenImporter) -> Any:
-    """Around the mean; divided by the number of elements less ``correction``. The variance, and the mean."""
-    x, correction, keeps = i.result(i.input(0)), i.attr("correction", 1), bool(i.attr("keepdim"))
+def _variance_and_mean(i: AtenImporter) -> Any:
+    """The variance, with the divisor ``count - correction``, and the mean."""
+    x, correction, keepdim = i.result(i.input(0)), i.attr("correction", 1), bool(i.attr("keepdim"))
     axes = tuple(i.attr("dim") or range(rank_of(x))) if rank_of(x) else ()
     count = product([x.type.dims[axis] for axis in axes])
     if not isinstance(count, int):
         raise i.fail("variance over dynamic dimensions is not supported")
     mean = i.emit(ReduceMean(axes or None), x)
-    rest = i.emit(Sub(), x, mean)
-    total = i.emit(ReduceSum(axes or None, keeps), i.emit(Mul(), rest, rest))
+    deviation = i.emit(Sub(), x, mean)
+    total = i.emit(ReduceSum(axes or None, keepdim), i.emit(Mul(), deviation, deviation))
     divisor = np.asarray(max(count - correction, 0), x.type.dtype.numpy)
     variance = i.emit(Div(), total, i.const(divisor))
-    return variance, mean if keeps else i.emit(ReduceMean(axes or None, False), x)
+    return variance, mean if keepdim else i.emit(ReduceMean(axes or None, False), x)
 
 
-for _cls, _whole, _along in (
+for _cls, _whole, _dim in (
     (ReduceSum, "sum", "sum.dim_IntList"),
     (ReduceMean, "mean", "mean.dim"),
     (ReduceProd, "prod", "prod.dim_int"),
     (ReduceMax, "max", "amax"),
     (ReduceMin, "min", "amin"),
 ):
-    _cls.aten = {_whole: _reduced(_cls, along=False), _along: _reduced(_cls, along=True)}
+    _cls.aten = {_whole: _aten_reduction(_cls, has_dim=False), _dim: _aten_reduction(_cls, has_dim=True)}
 for _cls, _name in ((ReduceMax, "any"), (ReduceMin, "all")):
     _cls.aten = {
         **_cls.aten,
-        _name: _decided(_cls, along=False),
-        **dict.fromkeys((f"{_name}.dim", f"{_name}.dims"), _decided(_cls, along=True)),
+        _name: _aten_logical(_cls, has_dim=False),
+        **dict.fromkeys((f"{_name}.dim", f"{_name}.dims"), _aten_logical(_cls, has_dim=True)),
     }
 ReduceMean.aten = {
     **ReduceMean.aten,
-    "var.correction": lambda i: _variance(i)[0],
-    "var_mean.correction": _variance,
+    "var.correction": lambda i: _variance_and_mean(i)[0],
+    "var_mean.correction": _variance_and_mean,
 }

@@ -29,9 +29,10 @@ from graphwright.ops.core.shaping import cancel, carried, known_dims, known_part
 
 @op("Reshape")
 class Reshape(BlockedForm, Op):
-    """The same elements, in row-major order, under another shape.
+    """The elements of the input, in row-major order, in another shape.
 
-    ``shape`` None is operand 1. A 0 copies the input's size (unless ``allow_zero``); one -1 takes the rest.
+    ``shape`` (operand 1 if None) must have the same number of elements. A 0 copies the size of the same axis
+    of the input, unless ``allow_zero`` is set; one size may be -1, and is inferred from the others.
     """
 
     shape: tuple[Dim, ...] | None = None
@@ -47,21 +48,21 @@ class Reshape(BlockedForm, Op):
             return None
         dims = known_dims(shape)
         if dims is None and x.type.shape is not None:
-            dims = _but_one(shape.partial_elements)
+            dims = _infer_unknown(shape.partial_elements)
         return None if dims is None else (Reshape(dims, self.allow_zero), (0,))
 
     def infer(self, at: Inference, x: Fact, shape: Fact | None = None) -> TensorType | Fact:
         if self.shape is None:
-            return TensorType(x.dtype, tuple(_size(at, part) for part in known_parts(shape)))
+            return TensorType(x.dtype, tuple(_known_size(at, part) for part in known_parts(shape)))
         return carried(self, TensorType(x.dtype, self._sizes(at, x.shape, self.shape)), x)
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Pixels under another shape: blocks of channels lie as they did."""
+        """A reshape of the spatial axes of an image does not move its blocks of channels."""
         x, y = operands[0], node.output
         if x is None or len(operands) > 1 or not can_be_blocked(x) or not can_be_blocked(y):
-            return "no image on both sides"
+            return "operand and result are not both images"
         kept = x.type.dims[: CHANNELS + 1] == y.type.dims[: CHANNELS + 1]
-        return Blocked() if kept else "it regroups channels"
+        return Blocked() if kept else "it reshapes the channels"
 
     def _sizes(self, at: Inference, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[Dim, ...]:
         sizes = [self._copied(at, dims, axis) if d == 0 else d for axis, d in enumerate(target)]
@@ -76,7 +77,7 @@ class Reshape(BlockedForm, Op):
                 at.equal(product(have), product(want), f"elements of {list(dims)} and {list(sizes)}")
             return tuple(sizes)
         if 0 in want:
-            raise at.fail(f"{list(target)}: -1 cannot be inferred, as another size is 0")
+            raise at.fail(f"{list(target)}: -1 cannot be inferred, because another size is 0")
         rest = _quotient(at, product(have), product(want), dims, target)
         return tuple(rest if d == -1 else d for d in sizes)
 
@@ -85,7 +86,7 @@ class Reshape(BlockedForm, Op):
             return 0
         if axis >= len(dims):
             raise at.fail(
-                f"size {axis} is 0, which copies axis {axis} of the input, but it has only {len(dims)} axes"
+                f"size {axis} is 0, which copies axis {axis} of the input, but the input has {len(dims)} axes"
             )
         return dims[axis]
 
@@ -93,27 +94,31 @@ class Reshape(BlockedForm, Op):
         assert self.shape is not None
         copy = not self.allow_zero
         sizes = [x.shape[k] if d == 0 and copy else d for k, d in enumerate(numbers(self.shape))]
-        if -1 in sizes and not x.size:  # what NumPy refuses to tell
+        if -1 in sizes and not x.size:  # NumPy does not infer a size of empty arrays
             have, want = cancel(x.shape, [size for size in sizes if size != -1])
             if 0 not in want:
                 sizes[sizes.index(-1)] = prod(numbers(have)) // prod(numbers(want))
         return x.reshape(sizes)
 
 
-def _but_one(parts: tuple[Dim | None, ...] | None) -> tuple[Dim, ...] | None:
-    """Sizes of which one is not known, which takes the rest: the others must leave nothing open."""
+def _infer_unknown(parts: tuple[Dim | None, ...] | None) -> tuple[Dim, ...] | None:
+    """``parts`` with -1 for the unknown size; None unless exactly one size is unknown and no other is 0 or
+    -1.
+    """
     if parts is None or parts.count(None) != 1 or 0 in parts or -1 in parts:
         return None
     return tuple(-1 if part is None else part for part in parts)
 
 
-def _size(at: Inference, part: Dim | None) -> Dim:
-    """A size of the result; what is not known, or stands for another size, is a new one."""
+def _known_size(at: Inference, part: Dim | None) -> Dim:
+    """A size of the result: a new symbol if it is unknown, copied (0) or inferred (-1)."""
     return at.symbols.fresh("reshaped") if part is None or part in (0, -1) else part
 
 
 def _quotient(at: Inference, total: Dim, part: Dim, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> Dim:
-    """``total / part``, which must be exact: proved, assumed or refused."""
+    """``total / part``. The division must be exact: this is proved, or becomes a constraint; otherwise
+    InferError.
+    """
     rest = floordiv(total, part)
     if mod(total, part) != 0:
         at.equal(rest * part, total, f"elements of {list(dims)} in a shape of {list(target)}")
@@ -125,7 +130,9 @@ def _import(i: Importer) -> Any:
 
 
 def _export(e: Exporter, op: Reshape, x: Value, *shape: Value) -> Any:
-    """Sizes that are not known are copied from the input or left to -1, where one of both says the same."""
+    """Writes a symbolic size as 0 if it is that of the same axis of the input, and the only remaining one as
+    -1.
+    """
     if op.shape is None:
         return e.emit("Reshape", x, *shape, allowzero=op.allow_zero)
     known = x.type.shape or ()
@@ -156,14 +163,14 @@ Reshape.samples = (
     Sample(Reshape((2, 5)), (arg(F32, 4, 3),), "12 and 10 differ"),
     Sample(Reshape((5, -1)), (arg(F32, 4, 3),), "10 and 12 differ"),
     Sample(Reshape((-1, -1)), (arg(F32, 4, 3),), "has more than one -1"),
-    Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "but it has only 2 axes"),
-    Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "as another size is 0"),
+    Sample(Reshape((1, 1, 0)), (arg(F32, 4, 3),), "but the input has 2 axes"),
+    Sample(Reshape((0, 0, -1), allow_zero=True), (arg(F32, 0, 3),), "because another size is 0"),
 )
 
 
-def _viewed(i: AtenImporter) -> Any:
+def _aten_view(i: AtenImporter) -> Any:
     i.ignore("size", "shape")
     return i.emit(Reshape(i.results[0].dims, True), i.input(0))
 
 
-Reshape.aten = dict.fromkeys(("view", "_unsafe_view", "reshape"), _viewed)
+Reshape.aten = dict.fromkeys(("view", "_unsafe_view", "reshape"), _aten_view)

@@ -12,9 +12,9 @@ from graphwright.ir.types import F32, I64, TensorType
 
 @op("ReverseSequence")
 class ReverseSequence(Op):
-    """The first ``lengths[k]`` elements along ``time_axis`` of batch entry ``k`` reversed, the rest kept.
+    """Reverses the first ``lengths[k]`` elements along ``time_axis`` of each batch entry ``k``.
 
-    A length that is negative or beyond the axis ends the run with an error.
+    The axes must be 0 and 1. A length that is negative or larger than the axis is an error at run time.
     """
 
     batch_axis: int = 1
@@ -23,7 +23,7 @@ class ReverseSequence(Op):
     def verify(self) -> None:
         if {self.batch_axis, self.time_axis} != {0, 1}:
             raise InferError(
-                f"batch axis {self.batch_axis} and time axis {self.time_axis}: one is 0, the other 1"
+                f"batch axis {self.batch_axis} and time axis {self.time_axis}: one must be 0, the other 1"
             )
 
     def infer(self, at: Inference, x: Fact, lengths: Fact) -> TensorType:
@@ -37,7 +37,7 @@ class ReverseSequence(Op):
     def reference(self, x: Array, lengths: Array) -> Array:
         steps = np.arange(x.shape[self.time_axis])
         if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(steps):
-            raise ValueError(f"lengths of {lengths.tolist()}: they are 0 to {len(steps)}")
+            raise ValueError(f"the lengths are {lengths.tolist()}; they must be in [0, {len(steps)}]")
         order = np.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)  # batch, time
         if self.batch_axis == 1:
             return x[order.T, np.arange(x.shape[1])]
@@ -45,8 +45,8 @@ class ReverseSequence(Op):
 
 
 def _import(i: Importer) -> object:
-    axes = ReverseSequence(i.attr("batch_axis", 1), i.attr("time_axis", 0))
-    return i.emit(axes, i.input(0), i.input(1))
+    op = ReverseSequence(i.attr("batch_axis", 1), i.attr("time_axis", 0))
+    return i.emit(op, i.input(0), i.input(1))
 
 
 ReverseSequence.onnx = {("ReverseSequence", 10): _import}
@@ -54,7 +54,7 @@ ReverseSequence.to_onnx = as_onnx("ReverseSequence", batch_axis="batch_axis", ti
 ReverseSequence.samples = (
     Sample(ReverseSequence(), (arg(F32, 4, 3, symbol("N")), arg(I64, 3, values=(4, 2, 0)))),
     Sample(ReverseSequence(0, 1), (arg(F32, 2, 5), arg(I64, 2, values=(1, 5)))),
-    Sample(ReverseSequence(0, 0), (arg(F32, 2, 5), arg(I64, 2, fill="index")), "one is 0, the other 1"),
+    Sample(ReverseSequence(0, 0), (arg(F32, 2, 5), arg(I64, 2, fill="index")), "one must be 0, the other 1"),
     Sample(ReverseSequence(), (arg(F32, 4, 3), arg(I64, 2, fill="index")), "3 and 2 differ"),
     Sample(ReverseSequence(), (arg(F32, 4), arg(I64, 2, fill="index")), "a batch and a time axis"),
 )

@@ -1,4 +1,4 @@
-"""Roll."""
+"""Roll, an op of graphwright; ONNX has no counterpart."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from graphwright.ops.core.slice import TO_THE_END
 
 @op("Roll")
 class Roll(MovesAxes, PaddingRule, Op):
-    """Element ``i`` along ``axis`` is element ``i + start`` of the input, modulo the size of the axis.
+    """Rotates ``axis``: element ``i`` is element ``(i + start) % size`` of the input, as ``torch.roll`` by
+    ``-start``.
 
-    ``start`` is at least 0, and no more than the size.
+    ``start`` must be in [0, size].
     """
 
     axis: int
@@ -32,8 +33,8 @@ class Roll(MovesAxes, PaddingRule, Op):
             raise at.fail("a scalar has no axis to roll")
         size = x.shape[at.axis(self.axis, x.rank)]
         if self.start < 0 or (isinstance(size, int) and self.start > size):
-            raise at.fail(f"it starts at element {self.start} of an axis of {size}")
-        at.at_least(size, self.start, f"axis {self.axis}, which it rolls")
+            raise at.fail(f"start {self.start} is outside [0, {size}], the size of axis {self.axis}")
+        at.at_least(size, self.start, f"size of the rolled axis {self.axis}")
         return x.type
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
@@ -49,11 +50,11 @@ class Roll(MovesAxes, PaddingRule, Op):
 
 
 def _export(e: Exporter, op: Roll, x: Value) -> Any:
-    """The end of the axis, then what stands in front of it."""
+    """Exports as the concatenation of the slices ``[start:]`` and ``[:start]``."""
     if op.start == 0:
         return e.emit("Identity", x)
     bounds = ((op.start, TO_THE_END), (0, op.start))
-    parts = (e.emit("Slice", x, *(e.sizes((n,)) for n in (*each, op.axis)), since=10) for each in bounds)
+    parts = (e.emit("Slice", x, *(e.sizes((n,)) for n in (*pair, op.axis)), since=10) for pair in bounds)
     return e.emit("Concat", *parts, axis=op.axis, since=4)
 
 
@@ -63,7 +64,7 @@ Roll.samples = (
     Sample(Roll(-2, 2), (arg(F32, 5, symbol("N")),)),
     Sample(Roll(0, 0), (arg(F32, 0, 2),)),
     Sample(Roll(0, 1), (arg(F32, symbol("N"), 2),)),
-    Sample(Roll(0, 4), (arg(F32, 3),), "it starts at element 4 of an axis of 3"),
+    Sample(Roll(0, 4), (arg(F32, 3),), "start 4 is outside [0, 3]"),
     Sample(Roll(0, 0), (arg(F32),), "a scalar has no axis"),
     Sample(Roll(2, 0), (arg(F32, 3),), "axis 2 is out of range"),
 )

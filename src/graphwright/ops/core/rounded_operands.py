@@ -1,7 +1,7 @@
-"""Products whose operands are rounded to few bits, and whose sums are f32: what such ops share.
+"""The attribute ``precision`` of matrix multiplications and convolutions that round their operands.
 
-Their attribute ``precision`` is None, where operands and result have one dtype, or :data:`BF16`: then each of
-both factors is f32 or bf16, f32 is rounded on the way, and sums, bias and result are f32.
+If it is None, operands and result have one dtype. If it is bf16, each operand is f32 or bf16, f32 operands
+are rounded to bf16, and sums, bias and result are f32.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ PRECISIONS = (None, BF16)
 
 
 def verify_precision(precision: DType | None) -> None:
-    """Raises InferError for what is no precision of a product."""
+    """Raise InferError if ``precision`` is not supported."""
     if precision not in PRECISIONS:
-        raise InferError(f"no product is computed in {precision}: the precision is bf16 or none")
+        raise InferError(f"the precision {precision} is not supported: it must be bf16 or None")
 
 
 def product_dtype(at: Inference, precision: DType | None, *factors: Fact) -> DType:
-    """The dtype of the sums of products of ``factors``, which is checked."""
+    """The dtype of the result. Raises InferError if the dtypes of ``factors`` do not match ``precision``."""
     if precision is None:
         return same_dtype(at, *factors)
     for factor in factors:
-        need_dtype(at, factor, {F32, precision}, f"a factor in {precision}")
+        need_dtype(at, factor, {F32, precision}, f"an operand of a product in {precision}")
     return F32
 
 
 def rounded(array: Array, precision: DType | None) -> Array:
-    """A factor as it is multiplied: f32 (f64 where the model is evaluated in f64), of rounded numbers."""
+    """An operand rounded to ``precision``, as f32 (f64 if it is f64, for the evaluation of models in f64)."""
     if precision is None:
         return widened(array)
     wide = array.dtype if array.dtype == np.float64 else np.float32
@@ -39,7 +39,7 @@ def rounded(array: Array, precision: DType | None) -> Array:
 
 
 def summed(array: Array, factor: Array, precision: DType | None) -> Array:
-    """A result computed from ``factor`` in the dtype that it has."""
+    """A result in its dtype: that of ``factor``, or with a precision that of the sums."""
     if precision is None:
         return np.asarray(array, dtype=factor.dtype)
     return np.asarray(array)

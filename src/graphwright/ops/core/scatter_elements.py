@@ -1,4 +1,4 @@
-"""ScatterElements, and what it shares with ScatterND."""
+"""ScatterElements, and helpers that it shares with ScatterND."""
 
 from __future__ import annotations
 
@@ -39,7 +39,12 @@ REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.mi
 
 @op("ScatterElements")
 class ScatterElements(Op):
-    """The data with ``out[i, indices[i, j]] = updates[i, j]`` (``axis`` 1), or the ``reduction`` of both."""
+    """A copy of ``x`` with elements replaced along ``axis``: for ``axis`` 1, ``out[i, indices[i, j]] =
+    updates[i, j]``.
+
+    A ``reduction`` (add, mul, max or min) combines the old element with the update. Indices and updates have
+    the same shape; indices follow the rules of GatherElements.
+    """
 
     axis: int = 0
     reduction: str = "none"
@@ -63,13 +68,13 @@ class ScatterElements(Op):
 
 
 def check_reduction(reduction: str) -> None:
-    """Refuse a reduction that is not known."""
+    """Raise InferError unless ``reduction`` is none or one of REDUCTIONS."""
     if reduction != "none" and reduction not in REDUCTIONS:
         raise InferError(f"reduction {reduction!r} is not one of none, {', '.join(REDUCTIONS)}")
 
 
 def scattered(x: Array, where: tuple[Array, ...], updates: Array, reduction: str) -> Array:
-    """A copy of ``x`` with ``updates`` written or combined at ``where``, in order."""
+    """A copy of ``x`` with ``updates`` written or combined at the NumPy index ``where``, in order."""
     out = x.copy()
     if reduction == "none":
         out[where] = updates
@@ -79,8 +84,8 @@ def scattered(x: Array, where: tuple[Array, ...], updates: Array, reduction: str
 
 
 def _import(i: Importer) -> object:
-    scatter = ScatterElements(i.attr("axis", 0), i.attr("reduction", "none"))
-    return i.emit(scatter, i.input(0), i.input(1), i.input(2))
+    op = ScatterElements(i.attr("axis", 0), i.attr("reduction", "none"))
+    return i.emit(op, i.input(0), i.input(1), i.input(2))
 
 
 ScatterElements.onnx = {("Scatter", 9): _import, ("ScatterElements", 11): _import}
@@ -102,8 +107,10 @@ ScatterElements.samples = (
 )
 
 
-def _scattered(reduction: str = "none") -> AtenImport:
-    """Of ``src`` that part is taken which has the shape of the indices; a number is spread to it."""
+def _aten_scatter(reduction: str = "none") -> AtenImport:
+    """The updates are the leading part of ``src`` that has the shape of the indices; a scalar is expanded to
+    it.
+    """
 
     def convert(i: AtenImporter) -> Any:
         x, indices = i.input(0), i.input(2)
@@ -121,75 +128,80 @@ def _scattered(reduction: str = "none") -> AtenImport:
     return convert
 
 
-def _combined(i: AtenImporter) -> Any:
-    known = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-    if i.attr("reduce") not in known or not i.attr("include_self"):
-        raise i.fail(f"reduce={i.attr('reduce')} is not supported")
-    return _scattered(known[i.attr("reduce")])(i)
+def _aten_scatter_reduce(i: AtenImporter) -> Any:
+    reductions = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    reduce, include_self = i.attr("reduce"), bool(i.attr("include_self"))
+    if reduce not in reductions or not include_self:
+        raise i.fail(f"reduce={reduce} with include_self={include_self} is not supported")
+    return _aten_scatter(reductions[reduce])(i)
 
 
-def _copied(i: AtenImporter) -> Any:
-    """Slices of ``source`` written where a vector of indices says."""
+def _aten_index_copy(i: AtenImporter) -> Any:
+    """Writes the slices of ``source`` at the positions in a vector of indices."""
     x, indices, source = i.input(0), i.input(2), i.result(i.input(3))
     if not rank_of(x) or not rank_of(source):
         raise i.fail("scalars are not supported")
-    return written_slices(i, x, i.attr("dim") % rank_of(x), indices, source)
+    return write_slices(i, x, i.attr("dim") % rank_of(x), indices, source)
 
 
-def written_slices(
-    i: AtenImporter, x: Value, axis: int, places: Value, source: Value, reduction: str = "none"
+def write_slices(
+    i: AtenImporter, x: Value, axis: int, positions: Value, source: Value, reduction: str = "none"
 ) -> Value:
-    """Slices of ``source`` along ``axis`` written where a vector says: in place, where ``x`` is a state."""
-    column = i.emit(Reshape((-1, *(1,) * (rank_of(x) - 1 - axis))), places)
-    spread = i.emit(Expand(source.type.dims), column)
-    made: Value = i.emit(ScatterElements(axis, reduction), x, spread, source)
-    return made
+    """``x`` with the slices of ``source`` along ``axis`` written at a vector of positions. A ScatterElements,
+    which runs in place if ``x`` is a state.
+    """
+    column = i.emit(Reshape((-1, *(1,) * (rank_of(x) - 1 - axis))), positions)
+    indices = i.emit(Expand(source.type.dims), column)
+    written: Value = i.emit(ScatterElements(axis, reduction), x, indices, source)
+    return written
 
 
-def _slice_written(i: AtenImporter) -> Any:
-    """A slice replaced by the second tensor: in place where the first is an input, or was written so."""
+def _aten_slice_scatter(i: AtenImporter) -> Any:
+    """Replaces a slice of operand 0 by operand 1: with a scatter if operand 0 may be a state, which it
+    updates in place; otherwise with a concatenation.
+    """
     x, source, step = i.input(0), i.result(i.input(1)), i.attr("step", 1)
     axis = i.attr("dim", 0) % rank_of(x)
     size, count = x.type.dims[axis], source.type.dims[axis]
-    i.ignore("end")  # which follows from the size of the source
+    i.ignore("end")  # it follows from the size of the source
     if not isinstance(count, int):
-        raise i.fail("open bounds are not supported")
+        raise i.fail("slices of dynamic size are not supported")
     start = i.optional(3)
-    known = np.zeros((), np.int64) if start is None else i.constant(3)
-    if known is None or not isinstance(size, int):
-        begin = i.const(np.zeros((), np.int64)) if start is None else as_dtype(i.builder, start, I64)
-        places = i.emit(Add(), i.const(step * np.arange(count)), begin)
-        return written_slices(i, x, axis, places, source)
-    first = slice(int(known), None).indices(size)[0]
-    if step != 1 or _is_kept(x):
-        return written_slices(i, x, axis, i.const(first + step * np.arange(count)), source)
-    before, behind = (
-        i.emit(Slice((low,), (high,), (axis,), (1,)), x) for low, high in ((0, first), (first + count, size))
+    known_start = np.zeros((), np.int64) if start is None else i.constant(3)
+    if known_start is None or not isinstance(size, int):
+        first = i.const(np.zeros((), np.int64)) if start is None else as_dtype(i.builder, start, I64)
+        positions = i.emit(Add(), i.const(step * np.arange(count)), first)
+        return write_slices(i, x, axis, positions, source)
+    begin = slice(int(known_start), None).indices(size)[0]
+    if step != 1 or _may_be_state(x):
+        return write_slices(i, x, axis, i.const(begin + step * np.arange(count)), source)
+    before, after = (
+        i.emit(Slice((low,), (high,), (axis,), (1,)), x) for low, high in ((0, begin), (begin + count, size))
     )
-    return i.emit(Concat(axis), before, source, behind)
+    return i.emit(Concat(axis), before, source, after)
 
 
-def _is_kept(x: Value) -> bool:
-    """Whether ``x`` is an input, or one that was written to: it may be a state."""
+def _may_be_state(x: Value) -> bool:
+    """Whether ``x`` is an input of the graph, possibly after scatters."""
     while x.producer is not None and isinstance(x.producer.op, ScatterElements):
         x = x.producer.operand(0)
     return x.producer is None
 
 
-def _row_written(i: AtenImporter) -> Any:
-    """One slice, without its axis, replaced by the second tensor."""
+def _aten_select_scatter(i: AtenImporter) -> Any:
+    """Replaces the slice at one index by operand 1, which does not have this axis."""
     x = i.input(0)
     axis = i.attr("dim") % rank_of(x)
-    place = i.emit(Reshape((1,)), as_dtype(i.builder, i.input(3), I64))
-    return written_slices(i, x, axis, place, i.emit(Unsqueeze((axis,)), i.result(i.input(1))))
+    position = i.emit(Reshape((1,)), as_dtype(i.builder, i.input(3), I64))
+    return write_slices(i, x, axis, position, i.emit(Unsqueeze((axis,)), i.result(i.input(1))))
 
 
 ScatterElements.aten = {
-    "index_copy": _copied,
-    "slice_scatter": _slice_written,
-    "select_scatter": _row_written,
-    "scatter.src": _scattered(),
-    "scatter.value": _scattered(),
-    "scatter_add": _scattered("add"),
-    "scatter_reduce.two": _combined,
+    "index_copy": _aten_index_copy,
+    "slice_scatter": _aten_slice_scatter,
+    "select_scatter": _aten_select_scatter,
+    "scatter.src": _aten_scatter(),
+    "scatter.value": _aten_scatter(),
+    "scatter_add": _aten_scatter("add"),
+    "scatter_reduce.two": _aten_scatter_reduce,
 }

@@ -16,15 +16,19 @@ from graphwright.ops.core.binary import Where
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
-from graphwright.ops.core.gather_nd import index_depth, indexed_axes, refuse_no_indices
-from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, written_slices
+from graphwright.ops.core.gather_nd import index_depth, indexed_axes, need_index_tuples
+from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, write_slices
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 @op("ScatterND")
 class ScatterND(Op):
-    """The data with slices, one for each row of the indices, replaced or combined by ``reduction``."""
+    """A copy of ``x`` with slices replaced by ``updates``: one slice for each index tuple, the last axis of
+    the indices (see GatherND).
+
+    A ``reduction`` (add, mul, max or min) combines the old slice with the update.
+    """
 
     reduction: str = "none"
 
@@ -38,7 +42,7 @@ class ScatterND(Op):
         wanted = (*indices.shape[:-1], *x.shape[depth:])
         if updates.rank != len(wanted):
             raise at.fail(
-                f"updates of rank {updates.rank}; with these indices the rank must be {len(wanted)}"
+                f"updates of rank {updates.rank}; for these indices their rank must be {len(wanted)}"
             )
         for axis, (a, b) in enumerate(zip(wanted, updates.shape, strict=True)):
             at.equal(a, b, f"axis {axis} of the updates")
@@ -46,7 +50,7 @@ class ScatterND(Op):
 
     @quiet
     def reference(self, x: Array, indices: Array, updates: Array) -> Array:
-        refuse_no_indices(indices)
+        need_index_tuples(indices)
         return scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, self.reduction)
 
 
@@ -66,48 +70,52 @@ ScatterND.samples = (
         for reduction in REDUCTIONS
     ),
     Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2, 4)), "axis 1 of the updates: 3 and 4 differ"),
-    Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2)), "with these indices the rank must be 2"),
+    Sample(ScatterND(), (arg(F32, 4, 3), _ROWS, arg(F32, 2)), "for these indices their rank must be 2"),
     Sample(ScatterND("sum"), (arg(F32, 4, 3), _ROWS, arg(F32, 2, 3)), "reduction 'sum'"),
 )
 
 
-def _written(i: AtenImporter) -> Any:
-    """Values are spread over what the indices name, and added to it if they are to be accumulated. Axes of
-    the index tensors stand in the values as in a result of ``index``.
+def _aten_index_put(i: AtenImporter) -> Any:
+    """``x[indices] = values``, or ``+=`` with ``accumulate``. The values are broadcast to the shape of
+    ``x[indices]``, in which the axes of the index tensors replace the indexed axes if these are adjacent, and
+    come first otherwise.
     """
     x, indices, reduction = i.input(0), i.listed(1), "add" if i.attr("accumulate") else "none"
     given = [index for index in indices if index is not None]
     values = i.result(i.input(2))
     if len(given) == 1 and given[0].type.dtype == BOOL and not values.type.rank and reduction == "none":
-        return _filled(i, x, indices, given[0], values)
+        return _masked_fill(i, x, indices, given[0], values)
     if len(given) == 1 and given[0].type.rank == 1 and given[0].type.dtype in INDICES:
-        return _written_slices(i, x, len(indices) - 1, given[0], values, reduction)
-    place, axes = indexed_axes(i, indices)
+        return _broadcast_to_slices(i, x, len(indices) - 1, given[0], values, reduction)
+    tuples, axes = indexed_axes(i, indices)
     rest = [axis for axis in range(rank_of(x)) if axis not in axes]
-    new, whole = list(place.type.dims[:-1]), [x.type.dims[axis] for axis in rest]
-    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
-    spread = i.emit(Expand((*whole[:at], *new, *whole[at:])), values)
-    moved = (*range(at, at + len(new)), *range(at), *range(at + len(new), len(new) + len(whole)))
-    order = (*axes, *rest)
-    front = i.emit(Transpose(order), x)
-    made = i.emit(ScatterND(reduction), front, place, i.emit(Transpose(moved), spread))
-    return i.emit(Transpose(tuple(map(int, np.argsort(order)))), made)
+    new, whole = list(tuples.type.dims[:-1]), [x.type.dims[axis] for axis in rest]
+    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    broadcast = i.emit(Expand((*whole[:first], *new, *whole[first:])), values)
+    end = first + len(new)
+    new_axes_first = (*range(first, end), *range(first), *range(end, len(new) + len(whole)))
+    indexed_axes_first = (*axes, *rest)
+    updates = i.emit(Transpose(new_axes_first), broadcast)
+    made = i.emit(ScatterND(reduction), i.emit(Transpose(indexed_axes_first), x), tuples, updates)
+    return i.emit(Transpose(tuple(map(int, np.argsort(indexed_axes_first)))), made)
 
 
-def _filled(i: AtenImporter, x: Value, indices: Sequence[Value | None], mask: Value, number: Value) -> Any:
-    """One number where a mask holds, which stands for as many axes as it has."""
-    behind = rank_of(x) - (len(indices) - 1) - rank_of(mask)
-    axes = tuple(range(rank_of(mask), rank_of(mask) + behind))
+def _masked_fill(
+    i: AtenImporter, x: Value, indices: Sequence[Value | None], mask: Value, number: Value
+) -> Any:
+    """``number`` where ``mask`` is true, else ``x``. The mask indexes as many axes as it has."""
+    trailing = rank_of(x) - (len(indices) - 1) - rank_of(mask)
+    axes = tuple(range(rank_of(mask), rank_of(mask) + trailing))
     return i.emit(Where(), i.emit(Unsqueeze(axes), mask) if axes else mask, number, x)
 
 
-def _written_slices(
-    i: AtenImporter, x: Value, axis: int, places: Value, values: Value, reduction: str
+def _broadcast_to_slices(
+    i: AtenImporter, x: Value, axis: int, positions: Value, values: Value, reduction: str
 ) -> Any:
-    """Slices along ``axis`` written where a vector says."""
+    """Broadcast ``values`` to slices along ``axis``, and write them at a vector of positions."""
     dims = x.type.dims
-    spread = i.emit(Expand((*dims[:axis], places.type.dims[0], *dims[axis + 1 :])), values)
-    return written_slices(i, x, axis, places, spread, reduction)
+    slices = i.emit(Expand((*dims[:axis], positions.type.dims[0], *dims[axis + 1 :])), values)
+    return write_slices(i, x, axis, positions, slices, reduction)
 
 
-ScatterND.aten = {"index_put": _written}
+ScatterND.aten = {"index_put": _aten_index_put}

@@ -12,7 +12,9 @@ from graphwright.ir.types import F32, I64, TensorType
 
 @op("Shape")
 class Shape(Op):
-    """Sizes of the axes ``[start, end)`` as i64; both may count from the back and are clamped to the rank."""
+    """The sizes of the axes ``[start, end)``, as an i64 vector. Negative bounds count from the end; bounds
+    are clamped to the rank.
+    """
 
     start: int = 0
     end: int | None = None

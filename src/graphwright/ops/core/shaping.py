@@ -1,4 +1,4 @@
-"""What ops that move elements or take sizes as operands share."""
+"""Inference helpers of ops that move elements, or take sizes as operands."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from graphwright.ops.core.common import MAX_ELEMENTS, fact_of_parts, known_size,
 
 
 def known_ints(fact: Fact | None) -> tuple[int, ...] | None:
-    """The elements of ``fact`` if all of them are numbers; None otherwise."""
+    """The elements of ``fact`` if all are numbers; otherwise None."""
     if fact is None or not is_known(fact.elements):
         return None
     return tuple(int(e) for e in fact.elements or ())  # type: ignore[arg-type]  # is_known: no Expr
 
 
 def known_dims(fact: Fact | None) -> tuple[Dim, ...] | None:
-    """The elements of ``fact``, numbers or symbolic sizes; None where they are not known."""
+    """The elements of ``fact``, numbers or symbolic sizes; None if they are unknown."""
     return None if fact is None else fact.elements
 
 
 def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
-    """The elements of a constant float tensor; None if ``fact`` is computed."""
+    """The elements of a constant tensor as floats; None if ``fact`` is not constant."""
     if fact is None or fact.data is None:
         return None
     return tuple(float(v) for v in fact.data.ravel())
@@ -36,8 +36,9 @@ def known_floats(fact: Fact | None) -> tuple[float, ...] | None:
 def carried(
     op: Op, type: TensorType, *facts: Fact, move: Callable[..., Any] | None = None
 ) -> Fact | TensorType:
-    """``type``, with the elements that the reference of ``op``, or ``move``, makes of those of ``facts``: not
-    where attributes of ``op`` are sizes that only a run knows.
+    """The fact of a result of ``type`` whose elements are elements of ``facts``: the reference of ``op``, or
+    ``move``, is computed on them. Only ``type`` if the elements are unknown, or an attribute of ``op`` is a
+    symbolic size.
     """
     if type.shape is None or known_size(type.shape) is None:
         return type
@@ -48,7 +49,7 @@ def carried(
 
 
 def elements_of(array: Array) -> tuple[Dim | None, ...]:
-    """The sizes in an array, row-major; None where they are not known."""
+    """The elements of an array of sizes in row-major order; None for unknown ones."""
     return tuple(e if e is None or isinstance(e, Expr) else int(e) for e in array.ravel().tolist())
 
 
@@ -60,12 +61,12 @@ def _array_of(elements: Sequence[Dim | None], fact: Fact) -> Array:
 
 
 def not_negative(symbols: SymbolTable, dim: Dim) -> Dim:
-    """``max(dim, 0)``, without the ``max`` where ``dim >= 0`` is known."""
+    """``max(dim, 0)``; ``dim`` itself if ``dim >= 0`` is proved."""
     return dim if symbols.proves_at_least(dim, 0) else maximum(dim, 0)
 
 
 def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[Dim]]:
-    """The factors of two products without those that both have (and without ones)."""
+    """The factors of two products without their common factors, and without 1."""
     kept, rest = [], [d for d in right if d != 1]
     for dim in left:
         if dim in rest:
@@ -76,14 +77,16 @@ def cancel(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[list[Dim], list[D
 
 
 def open_sizes(at: Inference, count: Dim | None, hint: str) -> tuple[Dim, ...]:
-    """Sizes that elements decide, as new symbols; raises UnknownRank where their number is not known."""
+    """``count`` new symbols, for sizes that depend on elements. Raises UnknownRank if ``count`` is not a
+    number.
+    """
     if not isinstance(count, int):
         raise UnknownRank
     return tuple(at.symbols.fresh(hint) for _ in range(count))
 
 
 def known_parts(fact: Fact | None) -> tuple[Dim | None, ...]:
-    """The elements of a vector as far as they are known; raises UnknownRank where their number is not."""
+    """The elements of a vector, None for unknown ones. Raises UnknownRank if its length is unknown."""
     length = length_of(fact)
     if fact is None or not isinstance(length, int):
         raise UnknownRank
@@ -93,7 +96,7 @@ def known_parts(fact: Fact | None) -> tuple[Dim | None, ...]:
 
 
 def length_of(fact: Fact | None) -> Dim | None:
-    """How many elements a vector has; None where that is not known, or more than are tracked, or it is no
+    """The length of a vector; None if it is unknown, larger than MAX_ELEMENTS, or ``fact`` is not a
     vector.
     """
     shape = None if fact is None else fact.type.shape
@@ -103,7 +106,7 @@ def length_of(fact: Fact | None) -> Dim | None:
 
 
 def number(dim: Dim | None) -> int:
-    """A size of an attribute inside a reference, where every symbol has been given its value."""
+    """``dim`` as an int. For references, which run after symbols have been replaced by numbers."""
     if not isinstance(dim, int):
-        raise TypeError(f"{dim} is not a number: give the sizes of the inputs first")
+        raise TypeError(f"the size {dim} is symbolic: bind the sizes of the inputs first")
     return dim

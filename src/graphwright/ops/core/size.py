@@ -13,7 +13,7 @@ from graphwright.ops.core.common import simple
 
 @op("Size")
 class Size(Op):
-    """The number of elements as an i64 scalar."""
+    """The number of elements of the input, as an i64 scalar."""
 
     traits = Trait.SHAPE_ONLY
 

@@ -22,16 +22,17 @@ from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
 
 TO_THE_END = 2**31 - 1
-"""A bound at least this far off stands for the end, or the beginning, whatever the size."""
+"""A bound of at least this magnitude means the end of the axis, or its beginning, for every size."""
 
 
 @op("Slice")
 class Slice(MovesAxes, PaddingRule, Op):
-    """``x[starts[k]:ends[k]:steps[k]]`` along ``axes[k]``; negative bounds count from the back, as in NumPy.
+    """``x[starts[k]:ends[k]:steps[k]]`` along each of ``axes``; negative bounds count from the end, as in
+    NumPy.
 
-    A negative step that starts before the first element starts at it; in NumPy it selects nothing.
-
-    Without ``starts`` the operands 1 to 4 give starts, ends, axes and steps; axes and steps may be absent.
+    Unlike NumPy, and as in ONNX, a start before the first element with a negative step is clamped to the
+    first element. If ``starts`` is None, operands 1 to 4 are starts, ends, axes and steps; axes and steps may
+    be absent.
     """
 
     starts: tuple[Dim, ...] | None = None
@@ -58,7 +59,7 @@ class Slice(MovesAxes, PaddingRule, Op):
             return TensorType(x.dtype, self._open(at, x, bounds))
         if not len(self.starts) == len(self.ends) == len(self.axes) == len(self.steps):
             counts = f"{len(self.starts)} starts, {len(self.ends)} ends, {len(self.axes)} axes"
-            raise at.fail(f"{counts}, {len(self.steps)} steps: there must be as many of each")
+            raise at.fail(f"{counts}, {len(self.steps)} steps: their numbers must be equal")
         shape = list(x.shape)
         if self.axes and not shape:
             raise at.fail("a scalar has no axis to slice")
@@ -70,16 +71,18 @@ class Slice(MovesAxes, PaddingRule, Op):
             if step == 0:
                 raise at.fail(f"the step along axis {axis} is 0")
             seen.add(axis)
-            shape[axis] = window(at, x.shape[axis], start, end, step)[1]
+            shape[axis] = sliced_range(at, x.shape[axis], start, end, step)[1]
         return carried(self, TensorType(x.dtype, tuple(shape)), x)
 
     def _open(self, at: Inference, x: Fact, bounds: Sequence[Fact | None]) -> tuple[Dim, ...]:
-        """The sizes where elements decide the bounds: axes that are not sliced keep theirs."""
+        """The shape of the result if the bounds are unknown: a new symbol for each axis that may be
+        sliced.
+        """
         length = length_of(bounds[0]) if bounds else None
         axes = _or_default(bounds, 2, tuple(range(length)) if isinstance(length, int) else None)
         given = tuple(range(x.rank)) if axes is None else axes
-        cut = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
-        return tuple(at.symbols.fresh("sliced") if k in cut else dim for k, dim in enumerate(x.shape))
+        sliced = {at.axis(axis, x.rank) for axis in given if isinstance(axis, int)}
+        return tuple(at.symbols.fresh("sliced") if k in sliced else dim for k, dim in enumerate(x.shape))
 
     def forwarded_operand(self, gives: TensorType, x: Fact, *others: Fact | None) -> int | None:
         return 0 if gives == x.type and all(step > 0 for step in self.steps) else None
@@ -101,8 +104,8 @@ class Slice(MovesAxes, PaddingRule, Op):
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
             size = shape[axis % len(shape)]
             if not isinstance(size, int) or not isinstance(start, int) or not isinstance(end, int):
-                return "it cuts an axis whose size or bounds are not known"
-            first, _ = placed(size, start, end, step)
+                return "it slices an axis whose size or bounds are symbolic"
+            first, _ = clamped_range(size, start, end, step)
             made[axis % len(shape)] = AxisSlice(axis % len(shape), first, step)
         return tuple(made)
 
@@ -110,32 +113,32 @@ class Slice(MovesAxes, PaddingRule, Op):
         assert self.starts is not None
         where = [slice(None)] * x.ndim
         for start, end, axis, step in zip(self.starts, self.ends, self.axes, self.steps, strict=True):
-            first, count = placed(x.shape[axis], number(start), number(end), step)
+            first, count = clamped_range(x.shape[axis], number(start), number(end), step)
             stop = first + count * step
             where[axis] = slice(first, stop if stop >= 0 else None, step) if count else slice(0, 0)
         return np.array(x[tuple(where)], order="C")
 
 
-def placed(size: int, start: int, end: int, step: int) -> tuple[int, int]:
-    """First element and number of elements, as ONNX clamps bounds: a start to the elements that there are."""
+def clamped_range(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """The first element of a slice and its number of elements, with the bounds clamped as in ONNX."""
     last = size - 1 if step < 0 else size
     first = min(max(start + size * (start < 0), 0), last)
     stop = min(max(end + size * (end < 0), -1 if step < 0 else 0), last)
     return first, max(0, -((first - stop) // step))
 
 
-def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
-    """First element and number of elements of ``[start:end:step]`` along an axis of ``dim`` elements."""
+def sliced_range(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
+    """:func:`clamped_range` for symbolic sizes and bounds: the first element and the number of elements."""
     if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
-        return placed(dim, start, end, step)
+        return clamped_range(dim, start, end, step)
     if not all([_keeps_sign(at, bound) for bound in (start, end)]):
         return 0, at.symbols.fresh("sliced")
     if step < 0:
-        last = dim - 1  # -1 where the axis has no element
-        first = last if start == -1 else minimum(_place(at, dim, start, last, 0), last)
-        stop = _place(at, dim, end, dim - 1, -1)
+        last = dim - 1  # -1 if the axis is empty
+        first = last if start == -1 else minimum(_position(at, dim, start, last, 0), last)
+        stop = _position(at, dim, end, dim - 1, -1)
         return first, not_negative(at.symbols, ceildiv(first - stop, -step))
-    first, stop = _place(at, dim, start, dim, 0), _place(at, dim, end, dim, 0)
+    first, stop = _position(at, dim, start, dim, 0), _position(at, dim, end, dim, 0)
     if first == 0:
         return 0, ceildiv(stop, step)
     if stop == dim and first == minimum(start, dim):  # dim - min(start, dim)
@@ -146,30 +149,34 @@ def window(at: Inference, dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Di
 
 
 def _keeps_sign(at: Inference, bound: Dim) -> bool:
-    """Whether a bound counts from one end for all sizes: known, or assumed."""
+    """Whether ``bound`` is negative for all sizes, or for none. For a symbolic bound this is proved, or
+    becomes a constraint.
+    """
     if isinstance(bound, int):
         return True
-    return at.not_less(-bound, 1) if _from_back(at, bound) else at.not_less(bound, 0)
+    return at.not_less(-bound, 1) if _from_end(at, bound) else at.not_less(bound, 0)
 
 
-def _from_back(at: Inference, bound: Dim) -> bool:
+def _from_end(at: Inference, bound: Dim) -> bool:
+    """Whether ``bound`` is negative, so that it counts from the end of the axis."""
     high = at.symbols.range_of(bound).high
     return high is not None and high <= 0 and bound != 0
 
 
-def _place(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
-    """A bound that keeps its sign, counted from the front, within ``[low, high]``."""
+def _position(at: Inference, dim: Dim, bound: Dim, high: Dim, low: int) -> Dim:
+    """The position that ``bound`` denotes, clamped to ``[low, high]``; see :func:`_keeps_sign`."""
     if isinstance(bound, int) and abs(bound) >= TO_THE_END:
         return high if bound > 0 else low
-    if _from_back(at, bound):
-        placed = dim + bound
-        return placed if at.symbols.proves_at_least(placed, low) else maximum(placed, low)
+    if _from_end(at, bound):
+        position = dim + bound
+        return position if at.symbols.proves_at_least(position, low) else maximum(position, low)
     return bound if at.symbols.proves_at_least(high - bound, 0) else minimum(bound, high)
 
 
 def _or_default(
     bounds: Sequence[Fact | None], index: int, default: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
+    """The elements of operand ``index`` of ``bounds``, None if unknown; ``default`` if it is absent."""
     absent = index >= len(bounds) or bounds[index] is None
     return default if absent else known_ints(bounds[index])
 
@@ -188,16 +195,16 @@ def _export(e: Exporter, op: Slice, x: Value, *bounds: Value) -> Any:
 
 Slice.to_onnx = _export
 Slice.onnx = {("Slice", 1): _from_attributes, ("Slice", 10): lambda i: i.emit(Slice(), *i.inputs())}
-_END = 2**63 - 1
+_I64_MAX = 2**63 - 1
 _ONE = arg(I64, 1, values=(1,))
 Slice.samples = (
-    Sample(Slice((1, -2), (3, _END), (0, 1), (1, 1)), (arg(F32, 4, 5),)),
-    Sample(Slice((-1,), (-_END - 1,), (1,), (-1,)), (arg(F32, 2, 5),)),
+    Sample(Slice((1, -2), (3, _I64_MAX), (0, 1), (1, 1)), (arg(F32, 4, 5),)),
+    Sample(Slice((-1,), (-_I64_MAX - 1,), (1,), (-1,)), (arg(F32, 2, 5),)),
     Sample(Slice((9, 3), (0, 1), (0, 1), (-2, 1)), (arg(F32, 6, 5),)),
-    Sample(Slice((1,), (_END,), (0,), (2,)), (arg(F32, symbol("N"), 2),)),
-    Sample(Slice((-2,), (_END,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((1,), (_I64_MAX,), (0,), (2,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-2,), (_I64_MAX,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
     Sample(Slice((0,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
-    Sample(Slice((-1,), (-_END - 1,), (0,), (-1,)), (arg(F32, symbol("N"), 2),)),
+    Sample(Slice((-1,), (-_I64_MAX - 1,), (0,), (-1,)), (arg(F32, symbol("N"), 2),)),
     Sample(Slice((2,), (4,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
     Sample(Slice((-3,), (-1,), (0,), (1,)), (arg(F32, symbol("N"), 2),)),
     Sample(
@@ -211,28 +218,30 @@ Slice.samples = (
 )
 
 
-def _sliced(i: AtenImporter) -> Any:
+def _aten_slice(i: AtenImporter) -> Any:
     axis, step = i.attr("dim", 0), i.attr("step", 1)
     start, end = i.attr("start", 0), i.attr("end", _END)
     return i.emit(Slice((start,), (end,), (axis,), (step,)), i.input(0))
 
 
-def _selected(i: AtenImporter) -> Any:
+def _aten_select(i: AtenImporter) -> Any:
     axis, index = i.attr("dim"), i.attr("index")
     row = i.emit(Slice((index,), (_END if index == -1 else index + 1,), (axis,), (1,)), i.input(0))
     return i.emit(Squeeze((axis,)), row)
 
 
-def _flipped(i: AtenImporter) -> Any:
+def _aten_flip(i: AtenImporter) -> Any:
     axes = i.attr("dims")
     if not axes:
         return i.input(0)
-    ends, back = (-_END,) * len(axes), (-1,) * len(axes)
-    return i.emit(Slice((-1,) * len(axes), ends, tuple(axes), back), i.input(0))
+    starts, ends, steps = ((bound,) * len(axes) for bound in (-1, -_END, -1))
+    return i.emit(Slice(starts, ends, tuple(axes), steps), i.input(0))
 
 
-def _diagonal(i: AtenImporter) -> Any:
-    """The diagonal as the last axis: every (columns + 1)-th element of the two axes taken as one."""
+def _aten_diagonal(i: AtenImporter) -> Any:
+    """The diagonal of two axes as the last axis: every (columns + 1)-th element of both axes merged
+    into one.
+    """
     x, offset = i.input(0), i.attr("offset")
     rank = rank_of(x)
     first, second = i.attr("dim1") % rank, i.attr("dim2") % rank
@@ -246,10 +255,15 @@ def _diagonal(i: AtenImporter) -> Any:
     flat = i.emit(Reshape((*(x.type.dims[a] for a in rest), rows * columns), True), flat)
     end = start + (count - 1) * (columns + 1) + 1
     if not isinstance(columns, int):
-        raise i.fail("diagonals of an open number of columns are not supported")
+        raise i.fail("diagonals of a dynamic number of columns are not supported")
     return i.emit(Slice((start,), (end,), (-1,), (columns + 1,)), flat)
 
 
 _END = 2**62
-"""Beyond all axes."""
-Slice.aten = {"slice.Tensor": _sliced, "select.int": _selected, "flip": _flipped, "diagonal": _diagonal}
+"""A bound after the end of every axis; its negative is before the beginning."""
+Slice.aten = {
+    "slice.Tensor": _aten_slice,
+    "select.int": _aten_select,
+    "flip": _aten_flip,
+    "diagonal": _aten_diagonal,
+}

@@ -29,14 +29,14 @@ from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.shaping import carried, known_dims, number, open_sizes
 
 MAX_PARTS = 1 << 20
-"""Beyond this many outputs a model is not meant."""
+"""A larger number of outputs is rejected, before it exhausts the memory."""
 
 
 @op("Split")
 class Split(BlockedForm, PaddingRule, Op):
-    """``parts`` pieces along ``axis``, of ``sizes`` (operand 1 if ``from_operand``).
+    """Splits the input along ``axis`` into ``parts`` outputs of ``sizes`` (operand 1 if ``from_operand``).
 
-    Without sizes the pieces are equal; where ``uneven``, the last may be smaller.
+    Without sizes, the outputs have equal sizes; with ``uneven``, the last one may be smaller.
     """
 
     parts: int
@@ -47,7 +47,7 @@ class Split(BlockedForm, PaddingRule, Op):
 
     def verify(self) -> None:
         if not 1 <= self.parts <= MAX_PARTS:
-            raise InferError(f"{self.parts} parts: 1 to {MAX_PARTS} can be made")
+            raise InferError(f"{self.parts} parts: the number must be in [1, {MAX_PARTS}]")
 
     def output_count(self) -> int:
         return self.parts
@@ -82,7 +82,7 @@ class Split(BlockedForm, PaddingRule, Op):
             raise at.fail(f"{len(self.sizes)} sizes for {self.parts} outputs")
         if any(isinstance(size, int) and size < 0 for size in self.sizes):
             raise at.fail(f"a size of {list(self.sizes)} is negative")
-        at.equal(sum(self.sizes), x.shape[axis], f"axis {axis} in pieces of {list(self.sizes)}")
+        at.equal(sum(self.sizes), x.shape[axis], f"sum of the sizes {list(self.sizes)} and axis {axis}")
         shapes = [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in self.sizes]
         return tuple(
             carried(self, TensorType(x.dtype, shape), x, move=lambda data, k=k: self.reference(data)[k])
@@ -93,17 +93,17 @@ class Split(BlockedForm, PaddingRule, Op):
         return "it splits a padded axis" if padded.among(node.operand(0), [self.axis]) else ""
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Along channels."""
+        """A split along channels copies whole blocks if every result consists of whole blocks."""
         x = node.operand(0)
         if not can_be_blocked(x) or not all(map(can_be_blocked, node.outputs)):
-            return f"no split of {x.type} on channel blocks"
+            return f"{x.type} or a result has no channel-blocked layout"
         if self.sizes is None or self.axis % len(x.type.dims) != CHANNELS:
             return "the split is along another axis, or at computed positions"
         return Blocked(results=frozenset(range(len(node.outputs))))
 
     def reference(self, x: Array) -> tuple[Array, ...]:
         if self.sizes is None:
-            raise ValueError(f"axis {self.axis} of an operand of shape {list(x.shape)} cannot be split")
+            raise ValueError(f"an operand of shape {list(x.shape)} has no axis {self.axis} to split")
         ends = list(accumulate(number(size) for size in self.sizes))
         return tuple(np.split(x, ends[:-1], self.axis))
 
@@ -144,10 +144,10 @@ Split.samples = (
 )
 
 
-def _by_sizes(i: AtenImporter) -> Any:
+def _aten_split_with_sizes(i: AtenImporter) -> Any:
     sizes = i.attr("split_sizes")
     made = i.emit(Split(len(sizes), i.attr("dim", 0), sizes), i.input(0))
     return made if isinstance(made, tuple) else (made,)
 
 
-Split.aten = {"split_with_sizes": _by_sizes}
+Split.aten = {"split_with_sizes": _aten_split_with_sizes}

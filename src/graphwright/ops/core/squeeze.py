@@ -30,7 +30,7 @@ from graphwright.ops.core.shaping import carried, known_ints
 
 @op("Squeeze")
 class Squeeze(Op):
-    """Removes axes of size 1: ``axes``, or operand 1, or, where ``every`` is set, all that there are."""
+    """Removes axes of size 1: ``axes`` (operand 1 if None), or with ``every`` all axes of size 1."""
 
     axes: tuple[int, ...] | None = None
     every: bool = False
@@ -49,19 +49,19 @@ class Squeeze(Op):
             raise UnknownRank
         if self.axes and not x.rank:
             raise at.fail("a scalar has no axis to squeeze")
-        gone = resolve_axes(at, self.axes, x.rank)
-        for axis in gone:
+        removed = resolve_axes(at, self.axes, x.rank)
+        for axis in removed:
             at.equal(x.shape[axis], 1, f"axis {axis} is squeezed")
-        kept = tuple(d for axis, d in enumerate(x.shape) if axis not in gone)
+        kept = tuple(d for axis, d in enumerate(x.shape) if axis not in removed)
         return carried(self, TensorType(x.dtype, kept), x)
 
     def _infer_every(self, at: Inference, x: Fact) -> TensorType | Fact:
-        """An open size is assumed not to be 1; without that, the rank is not known."""
-        gone = _ones(x.shape)
-        kept = tuple(dim for axis, dim in enumerate(x.shape) if axis not in gone)
+        """A symbolic size is constrained to differ from 1; if that is not possible, the rank is unknown."""
+        removed = _ones(x.shape)
+        kept = tuple(dim for axis, dim in enumerate(x.shape) if axis not in removed)
         if not all([at.differs(dim, 1) for dim in kept]):
             return TensorType(x.dtype, None)
-        return carried(Squeeze(gone), TensorType(x.dtype, kept), x)
+        return carried(Squeeze(removed), TensorType(x.dtype, kept), x)
 
     def reference(self, x: Array) -> Array:
         return np.squeeze(x, _ones(x.shape) if self.every else positive_axes(self.axes, x.ndim))
@@ -86,7 +86,7 @@ Squeeze.onnx = {("Squeeze", 1): _from_attribute, ("Squeeze", 13): _from_operand}
 
 
 def _export(e: Exporter, op: Squeeze, x: Value, *axes: Value) -> Any:
-    """Engines differ on an empty list of axes."""
+    """No axes are exported as Identity: engines differ on the meaning of an empty list of axes."""
     if op.axes == ():
         return e.emit("Identity", x)
     given: Any = axes if op.axes is None else (e.sizes(op.axes),)
@@ -105,8 +105,8 @@ Squeeze.samples = (
 )
 
 
-def _without(i: AtenImporter, axes: Sequence[int]) -> Any:
-    """Of ``axes`` those are left out that have the size 1."""
+def _aten_squeeze(i: AtenImporter, axes: Sequence[int]) -> Any:
+    """Removes those of ``axes`` that have size 1."""
     x = i.input(0)
     ones = (
         tuple(sorted({axis % rank_of(x) for axis in axes if x.type.dims[axis] == 1})) if x.type.dims else ()
@@ -115,7 +115,7 @@ def _without(i: AtenImporter, axes: Sequence[int]) -> Any:
 
 
 Squeeze.aten = {
-    "squeeze": lambda i: _without(i, range(rank_of(i.input(0)))),
-    "squeeze.dim": lambda i: _without(i, (i.attr("dim"),)),
-    "squeeze.dims": lambda i: _without(i, i.attr("dim")),
+    "squeeze": lambda i: _aten_squeeze(i, range(rank_of(i.input(0)))),
+    "squeeze.dim": lambda i: _aten_squeeze(i, (i.attr("dim"),)),
+    "squeeze.dims": lambda i: _aten_squeeze(i, i.attr("dim")),
 }

@@ -14,7 +14,15 @@ from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, I64, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
-from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, same_dtype
+from graphwright.ops.core.common import (
+    FLOATS,
+    like,
+    need_dtype,
+    quiet,
+    rank_of,
+    same_dtype,
+    without_trailing_none,
+)
 from graphwright.ops.core.dft import DFT
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
@@ -25,12 +33,13 @@ from graphwright.records import replace
 
 @op("STFT")
 class STFT(Op):
-    """Transforms y[batch, frame, bin, 2] of frames of x[batch, time, 1 or 2], one every ``step`` samples.
+    """Short-time Fourier transform: y[batch, frame, bin, 2] of signals x[batch, time, 1 or 2].
 
-    Real signals may come without the axis of parts, as ONNX Runtime takes them.
-    Each frame is multiplied by the window, operand 1. It is ``length`` long, by default as the window or, if
-    that is absent, as the signal. ``onesided`` keeps the first ``length // 2 + 1`` bins of real signals.
-    Where ``step`` is None, operands 1 to 3 are step, window and length; the last two may be absent.
+    A frame of ``length`` samples starts every ``step`` samples, is multiplied by the window (operand 1), and
+    transformed by DFT. The length is by default that of the window or, if it is absent, of the signal.
+    ``onesided`` computes the first ``length // 2 + 1`` bins of real signals. A real signal may be x[batch,
+    time], as in ONNX Runtime. If ``step`` is None, operands 1 to 3 are step, window and length; the last two
+    may be absent.
     """
 
     onesided: bool = True
@@ -54,18 +63,18 @@ class STFT(Op):
         if self.step is None:
             raise UnknownRank
         if x.rank not in (2, 3):
-            raise at.fail(f"the input is {x.type}; it must be [batch, time, parts]")
+            raise at.fail(f"the input is {x.type}; it must be [batch, time] or [batch, time, 1 or 2]")
         batch, time, parts = (*x.shape, 1)[:3]
         length = self._length(time, None if window is None else _window_length(at, x, window))
         if window is not None:
             at.equal(_window_length(at, x, window), length, "elements of the window and of a frame")
         at.at_least(length, 1, "the length of a frame")
-        at.at_least(self.step, 1, "the step from frame to frame")
-        at.at_least(time - length, 0, f"a signal of {time} less a frame of {length}")
+        at.at_least(self.step, 1, "the step between frames")
+        at.at_least(time - length, 0, f"the {time} samples of the signal minus the {length} of a frame")
         if self.onesided:
-            at.equal(parts, 1, "parts of the elements of a onesided transform")
-        at.at_least(parts, 1, "parts of an element")
-        at.at_least(3 - parts, 1, "3 less the parts of an element")
+            at.equal(parts, 1, "size of the last axis of a onesided transform")
+        at.at_least(parts, 1, "size of the last axis")
+        at.at_least(3 - parts, 1, "3 minus the size of the last axis")
         frames = floordiv(time - length, self.step) + 1
         return TensorType(x.dtype, (batch, frames, self._bins(length), 2))
 
@@ -82,8 +91,8 @@ class STFT(Op):
     def reference(self, x: Array, window: Array | None = None) -> Array:
         x = x if x.ndim == 3 else x[..., np.newaxis]
         length = number(self._length(x.shape[1], None if window is None else len(window)))
-        slides = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), length, axis=1)
-        frames = np.moveaxis(slides[:, :: number(self.step)], -1, 2)
+        windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), length, axis=1)
+        frames = np.moveaxis(windows[:, :: number(self.step)], -1, 2)
         if window is not None:
             frames = frames * window.astype(np.float64)[:, np.newaxis]
         return like(DFT(-2, False, self.onesided).reference(frames), x)
@@ -91,7 +100,7 @@ class STFT(Op):
     def decompose(
         self, b: Builder, x: Value, window: Value | None = None, *others: Value | None
     ) -> Value | None:
-        """Frames one behind the other, times the window, and the transform of each."""
+        """Gathers the frames, multiplies them by the window, and transforms each of them."""
         if self.step is None:
             return None
         if rank_of(x) == 2:
@@ -102,8 +111,8 @@ class STFT(Op):
             return None
         count = floordiv(time - length, self.step) + 1
         starts = b(Reshape((count, 1), True), b(Range((0, count * self.step, self.step))))
-        places = b(Add(), starts, b(Range((0, length, 1))))
-        frames = b(Gather(1), in_f32(b, x), places)
+        positions = b(Add(), starts, b(Range((0, length, 1))))
+        frames = b(Gather(1), in_f32(b, x), positions)
         if window is not None:
             column = b(Reshape((length, 1), True), as_dtype(b, window, frames.type.dtype))
             frames = b(Mul(), frames, column)
@@ -118,9 +127,7 @@ def _window_length(at: Inference, x: Fact, window: Fact) -> Dim:
 
 
 def _import(i: Importer) -> Any:
-    operands = [i.input(0), i.input(1), i.optional(2), i.optional(3)]
-    while operands[-1] is None:
-        operands.pop()
+    operands = without_trailing_none([i.input(0), i.input(1), i.optional(2), i.optional(3)])
     return i.emit(STFT(bool(i.attr("onesided", 1))), *operands)
 
 
@@ -147,11 +154,11 @@ STFT.samples = (
     Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, None, arg(I32, values=(6,)))),
     *(Sample(STFT(onesided, 2, 4), (arg(F32, 2, 9), arg(F32, 4))) for onesided in (True, False)),
     Sample(STFT(True, 2, 3), (arg(F32, _N, _T), arg(F32, 3))),
-    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it must be [batch, time, parts]"),
+    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it must be [batch, time] or [batch, time, 1 or 2]"),
     Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 2),), "2 and 1 differ"),
-    Sample(STFT(False, 2, 4), (arg(F32, 1, 8, 3),), "3 less the parts of an element: 0 is less than 1"),
-    Sample(STFT(True, 2, 9), (arg(F32, 1, 8, 1),), "a signal of 8 less a frame of 9"),
-    Sample(STFT(True, 0, 4), (arg(F32, 1, 8, 1),), "the step from frame to frame: 0 is less than 1"),
+    Sample(STFT(False, 2, 4), (arg(F32, 1, 8, 3),), "3 minus the size of the last axis: 0 is less than 1"),
+    Sample(STFT(True, 2, 9), (arg(F32, 1, 8, 1),), "the 8 samples of the signal minus the 9 of a frame"),
+    Sample(STFT(True, 0, 4), (arg(F32, 1, 8, 1),), "the step between frames: 0 is less than 1"),
     Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F32, 5)), "the window and of a frame: 5 and 4 differ"),
     Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F32, 4, 1)), "it must be a vector"),
     Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F64, 4)), "operands of f32 and f64"),

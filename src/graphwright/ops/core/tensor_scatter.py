@@ -24,9 +24,10 @@ MODES = ("linear", "circular")
 
 @op("TensorScatter")
 class TensorScatter(Op):
-    """The cache with the update written along ``axis`` from an index on: one for each of the batch, else 0.
+    """Writes an update into a cache (a KV cache) along ``axis``; ONNX opset 24.
 
-    A ``circular`` cache goes on at its beginning; a ``linear`` one must be long enough.
+    The optional operand 2, i64[batch], are the positions of the first element, by default 0. In ``mode``
+    circular, positions wrap around at the end of the axis; in linear, the update must fit.
     """
 
     axis: int = -2
@@ -41,7 +42,7 @@ class TensorScatter(Op):
         dtype = same_dtype(at, cache, update)
         if cache.rank < 2 or update.rank != cache.rank:
             raise at.fail(
-                f"a cache of {cache.type} and an update of {update.type}: their ranks must be equal, "
+                f"the cache is {cache.type} and the update {update.type}: their ranks must be equal, "
                 "and at least 2"
             )
         along = at.axis(self.axis, cache.rank)
@@ -49,13 +50,13 @@ class TensorScatter(Op):
             raise at.fail(f"axis {self.axis} is the batch axis")
         for axis, (have, given) in enumerate(zip(cache.shape, update.shape, strict=True)):
             if axis == along:
-                at.at_least(have - given, 0, f"a cache of {have} less an update of {given}")
+                at.at_least(have - given, 0, f"size {have} of the cache minus size {given} of the update")
             else:
                 at.equal(have, given, f"axis {axis} of the cache and of the update")
         if write is not None:
             need_dtype(at, write, frozenset({I64}), "the index tensor")
             if write.rank != 1:
-                raise at.fail(f"indices of {write.type}: they must be a vector")
+                raise at.fail(f"the indices are {write.type}; they must be a vector")
             at.equal(write.shape[0], cache.shape[0], "indices and batch")
         return TensorType(dtype, cache.shape)
 
@@ -63,27 +64,27 @@ class TensorScatter(Op):
         out = cache.copy()
         target, source = np.moveaxis(out, self.axis, 1), np.moveaxis(update, self.axis, 1)
         first = np.zeros(len(cache), np.int64) if write is None else write
-        places = first[:, np.newaxis] + np.arange(source.shape[1])
+        positions = first[:, np.newaxis] + np.arange(source.shape[1])
         if self.mode == "circular" and target.shape[1]:
-            places %= target.shape[1]
-        target[np.arange(len(cache))[:, np.newaxis], places] = source
+            positions %= target.shape[1]
+        target[np.arange(len(cache))[:, np.newaxis], positions] = source
         return out
 
     def decompose(self, b: Builder, cache: Value, update: Value, write: Value | None = None) -> Value | None:
-        """Elements scattered along the axis; None for a circle of symbolic length."""
+        """ScatterElements at computed positions; None for a circular cache of symbolic size."""
         rank = rank_of(cache)
         along, dims = self.axis % rank, update.type.dims
         size = cache.type.dims[along]
         if self.mode == "circular" and (not isinstance(size, int) or size == 0):
             return None
         shape = tuple(dims[axis] if axis == along else 1 for axis in range(rank))
-        places = b(Reshape(shape, True), b(Range((0, dims[along], 1))))
+        positions = b(Reshape(shape, True), b(Range((0, dims[along], 1))))
         if write is not None:
             column = b(Reshape((cache.type.dims[0], *[1] * (rank - 1)), True), write)
-            places = b(Add(), column, places)
+            positions = b(Add(), column, positions)
             if self.mode == "circular":
-                places = b(Mod(), places, b.const(np.array(size, np.int64)))
-        scattered: Value = b(ScatterElements(along), cache, b(Expand(dims), places), update)
+                positions = b(Mod(), positions, b.const(np.array(size, np.int64)))
+        scattered: Value = b(ScatterElements(along), cache, b(Expand(dims), positions), update)
         return scattered
 
 
@@ -106,7 +107,9 @@ TensorScatter.samples = (
     Sample(TensorScatter(), (arg(STRING, 2, 5, 1), arg(STRING, 2, 1, 1), _FROM)),
     Sample(TensorScatter(), (arg(F32, 2, 4, 3), arg(F32, 2, 0, 3), _FROM)),
     Sample(TensorScatter(0), (arg(F32, 2, 4), arg(F32, 2, 4)), "axis 0 is the batch axis"),
-    Sample(TensorScatter(1), (arg(F32, 2, 4), arg(F32, 2, 5)), "a cache of 4 less an update of 5"),
+    Sample(
+        TensorScatter(1), (arg(F32, 2, 4), arg(F32, 2, 5)), "size 4 of the cache minus size 5 of the update"
+    ),
     Sample(TensorScatter(1), (arg(F32, 2, 4), arg(F32, 3, 2)), "axis 0 of the cache and of the update"),
     Sample(TensorScatter(1), (arg(F32, 3, 4), arg(F32, 3, 2), _FROM), "indices and batch: 2 and 3 differ"),
     Sample(TensorScatter(1), (arg(F32, 2, 4), arg(I32, 2, 2)), "operands of f32 and i32"),

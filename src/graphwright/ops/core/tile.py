@@ -18,7 +18,7 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 
 @op("Tile")
 class Tile(Op):
-    """Copies side by side: ``repeats[k]`` of them along axis ``k``; None takes the counts from operand 1."""
+    """The input repeated ``repeats[k]`` times along each axis ``k``. ``repeats`` None is operand 1."""
 
     repeats: tuple[Dim, ...] | None = None
     traits = Trait.COPY
@@ -40,13 +40,13 @@ class Tile(Op):
 
     def reference(self, x: Array) -> Array:
         repeats = numbers(self.repeats or ())
-        if 0 in (*repeats, *x.shape):  # NumPy would make the other copies first
+        if 0 in (*repeats, *x.shape):  # np.tile would first repeat the other axes, and need memory
             return np.zeros([n * r for n, r in zip(x.shape, repeats, strict=True)], x.dtype)
         return np.array(np.tile(x, repeats))
 
 
 def _open_copies(at: Inference, dims: Sequence[Dim], parts: Sequence[Dim | None]) -> tuple[Dim, ...]:
-    """The sizes of the result, new ones where the number of copies is not known."""
+    """The sizes of the result, with a new symbol for each axis whose number of repetitions is unknown."""
     if len(parts) != len(dims):
         raise at.fail(f"{len(parts)} repeats for {len(dims)} axes")
     return tuple(
@@ -67,11 +67,11 @@ Tile.samples = (
 )
 
 
-def _repeated(i: AtenImporter) -> Any:
-    """``repeats`` may be longer than the shape: new axes stand in front."""
+def _aten_repeat(i: AtenImporter) -> Any:
+    """``repeats`` may be longer than the shape, which then gets leading axes of size 1."""
     x, repeats = i.input(0), tuple(i.attr("repeats"))
     new = len(repeats) - rank_of(x)
     return i.emit(Tile(repeats), i.emit(Unsqueeze(tuple(range(new))), x) if new else x)
 
 
-Tile.aten = {"repeat": _repeated}
+Tile.aten = {"repeat": _aten_repeat}

@@ -22,9 +22,10 @@ from graphwright.ops.core.shaping import known_dims, number
 
 @op("TopK")
 class TopK(BoundedForm, PaddingRule, Op):
-    """The ``k`` (operand 1 if None) largest or smallest elements along ``axis``, and their indices.
+    """The ``k`` (operand 1 if None) largest or smallest elements along ``axis``, and their indices (i64).
 
-    Of equal elements the first comes first. Without ``ordered`` any order will do.
+    Of equal elements, the one with the lower index comes first. NaN is larger than all numbers. Without
+    ``ordered``, results may be in any order.
     """
 
     axis: int = -1
@@ -41,19 +42,19 @@ class TopK(BoundedForm, PaddingRule, Op):
 
     def infer(self, at: Inference, x: Fact, k: Fact | None = None) -> tuple[TensorType, TensorType]:
         if x.rank == 0:
-            raise at.fail("a scalar has no axis to rank along")
+            raise at.fail("a scalar has no axis to sort along")
         axis = at.axis(self.axis, x.rank)
         kept = at.symbols.fresh("top") if self.k is None else self.k
         if self.k is not None:
             at.at_least(self.k, 0, "k")
-            at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements less k = {self.k}")
+            at.at_least(x.shape[axis] - self.k, 0, f"{x.shape[axis]} elements minus k = {self.k}")
         shape = (*x.shape[:axis], kept, *x.shape[axis + 1 :])
         return TensorType(x.dtype, shape), TensorType(I64, shape)
 
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> tuple[Value, ...] | None:
-        """With the number of the operand told."""
+        """Binds the size of the results to operand 1."""
         if len(inputs) != 2 or gives[0].shape is None:
             return None
         size = gives[0].dims[self.axis]
@@ -67,11 +68,13 @@ class TopK(BoundedForm, PaddingRule, Op):
         count = node.inputs[1] if len(node.inputs) > 1 else None
         if padded.among(node.operand(0), [self.axis]) or padded.axes(count):
             return "it sorts along a padded axis"
-        return "how many it keeps depends on sizes" if padded.decides(self) else ""
+        return "k depends on a padded size" if padded.decides(self) else ""
 
     def reference(self, x: Array) -> tuple[Array, Array]:
-        keys = widened(x)  # NumPy sorts bf16 without an order for NaN
-        if self.largest:  # reversed twice, so that a stable sort keeps the first of equal elements in front
+        keys = widened(x)  # NumPy's sort does not order NaN of bf16
+        if (
+            self.largest
+        ):  # reversed twice: a stable sort in descending order keeps the order of equal elements
             order = np.flip(
                 x.shape[self.axis] - 1 - np.argsort(np.flip(keys, self.axis), self.axis, kind="stable"),
                 self.axis,
@@ -83,8 +86,8 @@ class TopK(BoundedForm, PaddingRule, Op):
 
 
 def _import(i: Importer) -> object:
-    attributes = TopK(i.attr("axis", -1), bool(i.attr("largest", 1)), bool(i.attr("sorted", 1)))
-    return i.emit(attributes, i.input(0), i.input(1))
+    op = TopK(i.attr("axis", -1), bool(i.attr("largest", 1)), bool(i.attr("sorted", 1)))
+    return i.emit(op, i.input(0), i.input(1))
 
 
 def _from_attribute(i: Importer) -> object:
@@ -104,32 +107,34 @@ TopK.samples = (
     Sample(TopK(k=4), (arg(I32, 6, values=(1, 3, 3, 0, 3, 1)),)),
     Sample(TopK(0, k=0), (arg(F32, 4),)),
     Sample(TopK(), (arg(F32, 2, 5), arg(I64, 1, values=(2,)))),
-    Sample(TopK(k=6), (arg(F32, 2, 5),), "less k = 6"),
+    Sample(TopK(k=6), (arg(F32, 2, 5),), "minus k = 6"),
     Sample(TopK(2, k=1), (arg(F32, 2, 5),), "axis 2 is out of range"),
     Sample(TopK(0, k=1), (arg(F32),), "a scalar has no axis"),
 )
 
 
-def _ranked(i: AtenImporter) -> Any:
+def _aten_topk(i: AtenImporter) -> Any:
     x, axis, k = i.input(0), i.attr("dim"), i.attr("k")
-    made = TopK(axis, i.attr("largest"), i.attr("sorted"), k)
+    op = TopK(axis, i.attr("largest"), i.attr("sorted"), k)
     if rank_of(x):
-        return i.emit(made, x)
+        return i.emit(op, x)
     if k != 1:
-        raise i.fail(f"{k} elements of a scalar")
-    return _of_scalar(i, x)
+        raise i.fail(f"k is {k}, but a scalar has one element")
+    return _scalar_and_index(i, x)
 
 
-def _of_scalar(i: AtenImporter, x: Value) -> tuple[Value, Value]:
-    """The only element, and its place."""
+def _scalar_and_index(i: AtenImporter, x: Value) -> tuple[Value, Value]:
+    """A scalar and its index, 0: PyTorch sorts scalars as vectors of one element."""
     return x, i.const(np.zeros((), np.int64))
 
 
-def _sorted(i: AtenImporter) -> Any:
-    """Stable, as of equal elements the first comes first."""
+def _aten_sort(i: AtenImporter) -> Any:
+    """``stable`` has no effect: TopK is stable."""
     i.ignore("stable")
-    x, axis, descends = i.input(0), i.attr("dim"), bool(i.attr("descending"))
-    return i.emit(TopK(axis, descends, True, x.type.dims[axis]), x) if rank_of(x) else _of_scalar(i, x)
+    x, axis, descending = i.input(0), i.attr("dim"), bool(i.attr("descending"))
+    if not rank_of(x):
+        return _scalar_and_index(i, x)
+    return i.emit(TopK(axis, descending, True, x.type.dims[axis]), x)
 
 
-TopK.aten = {"topk": _ranked, "sort": _sorted, "sort.stable": _sorted}
+TopK.aten = {"topk": _aten_topk, "sort": _aten_sort, "sort.stable": _aten_sort}

@@ -21,7 +21,9 @@ from graphwright.ops.core.shaping import carried
 
 @op("Transpose")
 class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
-    """Axis ``k`` of the result is axis ``perm[k]`` of the input; None reverses the axes."""
+    """Permutes the axes: axis ``k`` of the result is axis ``perm[k]`` of the input. ``perm`` None reverses
+    them.
+    """
 
     perm: tuple[int, ...] | None = None
     traits = Trait.COPY
@@ -36,24 +38,26 @@ class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
         return 0 if self.perm == tuple(range(x.rank)) or x.rank < 2 else None
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
-        return ""  # elements behind the true ones stay behind them
+        return ""  # padding stays at the end of its axis
 
     def moved_axes(self, node: Node) -> tuple[AxisSlice, ...] | str:
         rank = len(node.output.type.dims)
         return tuple(map(AxisSlice, reversed(range(rank)) if self.perm is None else self.perm))
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Between images and rows of channels: it reads or writes the images in blocks."""
+        """A transpose between channels first and channels last reads or writes the channels-first side in
+        blocks.
+        """
         x, y = operands[0], node.output
         assert x is not None
         rank = len(y.type.dims)
         perm = tuple(reversed(range(rank))) if self.perm is None else self.perm
-        to_rows = perm == (0, *range(2, rank), CHANNELS)
-        to_images = perm == (0, rank - 1, *range(1, rank - 1))
-        if to_rows and to_images:  # of one spatial axis: the side that was, or becomes, an image of two
-            to_images = not _is_flat_image(x)
-        image = y if to_images else x
-        if not (to_rows or to_images) or not can_be_blocked(image):
+        to_channels_last = perm == (0, *range(2, rank), CHANNELS)
+        to_channels_first = perm == (0, rank - 1, *range(1, rank - 1))
+        if to_channels_last and to_channels_first:  # with one spatial axis, both permutations are the same
+            to_channels_first = not _is_flat_image(x)
+        image = y if to_channels_first else x
+        if not (to_channels_last or to_channels_first) or not can_be_blocked(image):
             return "it does not move the channels of images"
         if image.type.dims[CHANNELS] % lanes != 0:
             return "its channels do not fill blocks"
@@ -64,7 +68,7 @@ class Transpose(MovesAxes, BlockedForm, PaddingRule, Op):
 
 
 def _is_flat_image(value: Value) -> bool:
-    """Whether ``value`` shows an image of two spatial axes with one."""
+    """Whether ``value`` is a view of an image in which the two spatial axes are merged."""
     node = value.producer
     return node is not None and Trait.VIEW in node.op.traits and node.operand(0).type.rank == 4
 
@@ -86,7 +90,7 @@ Transpose.samples = (
 )
 
 
-def _swapped(i: AtenImporter) -> Any:
+def _aten_transpose(i: AtenImporter) -> Any:
     x = i.input(0)
     order = list(range(rank_of(x)))
     if order:
@@ -95,13 +99,13 @@ def _swapped(i: AtenImporter) -> Any:
     return i.emit(Transpose(tuple(order)), x)
 
 
-def _permuted(i: AtenImporter) -> Any:
+def _aten_permute(i: AtenImporter) -> Any:
     x = i.input(0)
     return i.emit(Transpose(tuple(axis % rank_of(x) for axis in i.attr("dims"))), x)
 
 
 Transpose.aten = {
-    "permute": _permuted,
-    "transpose.int": _swapped,
+    "permute": _aten_permute,
+    "transpose.int": _aten_transpose,
     "t": lambda i: i.emit(Transpose(tuple(reversed(range(rank_of(i.input(0)))))), i.input(0)),
 }

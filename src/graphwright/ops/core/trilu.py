@@ -17,9 +17,9 @@ from graphwright.ops.core.shaping import known_ints
 
 @op("Trilu")
 class Trilu(Op):
-    """Each matrix's triangle on and above (``upper``) or below diagonal ``k``, else 0 or empty strings.
+    """The upper or lower triangle of each matrix x[..., M, N]; other elements are 0 or empty strings.
 
-    ``k`` is operand 1 if None.
+    The triangle consists of diagonal ``k`` (operand 1 if None) and all above it (``upper``) or below it.
     """
 
     upper: bool = True
@@ -36,12 +36,12 @@ class Trilu(Op):
 
     def reference(self, x: Array, k: Array | None = None) -> Array:
         diagonal = int(k.reshape(())) if k is not None else self.k or 0
-        reach = max(x.shape)  # beyond it a diagonal changes nothing, and may overflow
-        diagonal = max(-reach, min(diagonal, reach))
+        limit = max(x.shape)  # a diagonal further out has the same effect; NumPy overflows on large ones
+        diagonal = max(-limit, min(diagonal, limit))
         if x.dtype == object:
             rows, columns = x.shape[-2:]
-            kept = np.tri(rows, columns, diagonal - 1 if self.upper else diagonal, dtype=bool)
-            return np.asarray(np.where(kept != self.upper, x, zero_of(x)))
+            lower = np.tri(rows, columns, diagonal - 1 if self.upper else diagonal, dtype=bool)
+            return np.asarray(np.where(lower != self.upper, x, zero_of(x)))
         return np.asarray((np.triu if self.upper else np.tril)(x, diagonal))
 
 
@@ -62,14 +62,14 @@ Trilu.samples = (
 )
 
 
-def _triangle(upper: bool) -> AtenImport:
+def _aten_triangle(upper: bool) -> AtenImport:
     def convert(i: AtenImporter) -> Any:
         diagonal = i.number("diagonal")
-        if isinstance(diagonal, Value):  # sizes or elements decide it
+        if isinstance(diagonal, Value):  # not a constant
             return i.emit(Trilu(upper), i.input(0), diagonal)
         return i.emit(Trilu(upper, diagonal), i.input(0))
 
     return convert
 
 
-Trilu.aten = {"triu": _triangle(True), "tril": _triangle(False)}
+Trilu.aten = {"triu": _aten_triangle(True), "tril": _aten_triangle(False)}

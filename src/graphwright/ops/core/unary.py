@@ -1,4 +1,4 @@
-"""Elementwise functions of one operand without attributes: a table, a row per op."""
+"""Elementwise ops with one operand and, except for Exp, without attributes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ def unary(
     known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
     keeps_sizes: bool = False,
 ) -> type[Op]:
-    """Register one row: ONNX ``name`` from opset ``since`` on, if ONNX has it. ``expression`` may name a
-    loop IR function.
+    """Define and register an elementwise op with one operand.
 
-    ``keeps_sizes``: integers >= 0 in a float stay what they are.
+    ``since`` is the opset in which ONNX has an op of the same name and meaning; None if ONNX does not have
+    it. ``expression`` may be the name of a loop IR function. ``gives`` is the output dtype if it differs from
+    the operand's. ``known``: see :class:`Pointwise`. ``keeps_sizes``: the op is the identity on integers >= 0
+    in a float dtype. ``fill`` are the elements of the samples.
     """
 
-    def meaning(self: Op, x: Array) -> Array:
+    def compute(self: Op, x: Array) -> Array:
         result = quiet(reference)(x)
         return np.asarray(result) if gives else like(result, x)
 
@@ -56,7 +58,7 @@ def unary(
 
     body: dict[str, Any] = {
         "__doc__": doc, "__module__": __name__, "dtypes": dtypes, "gives": gives,
-        "reference": meaning, "expression": scalar,
+        "reference": compute, "expression": scalar,
     }  # fmt: skip
     if known is not None:
         body["known"] = lambda self, symbols, x: known(symbols, x)
@@ -90,7 +92,9 @@ def _softplus_scalar(x: Scalar) -> Scalar:
 
 
 def _mish_scalar(x: Scalar) -> Scalar:
-    """``tanh(log(1 + e)) = n / (n + 2)`` with ``n = e * (e + 2)``; 1 beyond a bound that keeps n finite."""
+    """With ``e = exp(x)`` and ``n = e * (e + 2)``, ``tanh(log(1 + e)) = n / (n + 2)``. ``x`` is clamped so
+    that n is finite; the quotient is 1 there.
+    """
     e = apply("exp", minimum(x, 5.0 if x.dtype == F16 else 20.0))
     n = e * (e + 2.0)
     return x * (n / (n + 2.0))
@@ -110,14 +114,15 @@ def _known_sign(symbols: SymbolTable, x: Dim) -> Dim | None:
 
 Abs = unary("Abs", "``|x|``", 6, np.abs, "abs", NUMBERS, known=_known_abs, keeps_sizes=True)
 Neg = unary("Neg", "``-x``", 6, np.negative, "neg", FLOATS | SIGNED, known=lambda _, x: -x)
-Sign = unary("Sign", "-1, 0 or 1, as ``x`` is; NaN of NaN", 9, np.sign, "sign", NUMBERS, known=_known_sign)
+Sign = unary("Sign", "The sign of ``x``: -1, 0 or 1; NaN stays NaN", 9, np.sign, "sign", NUMBERS,
+             known=_known_sign)  # fmt: skip
 Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
-Sqrt = unary("Sqrt", "The square root; NaN below zero", 6, np.sqrt, "sqrt", fill="positive")
+Sqrt = unary("Sqrt", "The square root; NaN for negative ``x``", 6, np.sqrt, "sqrt", fill="positive")
 
 
 @op("Exp")
 class Exp(Pointwise):
-    """``e ** x``; ``nonpositive`` says that no element is above 0, which takes fewer instructions."""
+    """``e ** x``. ``nonpositive``: no element is positive; the kernel then needs fewer instructions."""
 
     nonpositive: bool = False
 
@@ -133,29 +138,34 @@ Exp.onnx = {("Exp", 6): simple(Exp)}
 Exp.to_onnx = lambda e, op, x: e.emit("Exp", x)
 Exp.samples = _samples(Exp, FLOATS, "normal")
 
-Expm1 = unary("Expm1", "``e ** x - 1``, near 0 as well", None, np.expm1, "expm1")
-Log1p = unary("Log1p", "The logarithm of ``1 + x``, near 0 as well", None, np.log1p, "log1p", fill="positive")
-Trunc = unary("Trunc", "The integer next to ``x`` towards 0", None, np.trunc, "trunc")
-Log = unary("Log", "The natural logarithm; NaN below zero", 6, np.log, "log", fill="positive")
-Log2 = unary("Log2", "The logarithm to base 2, exact of powers of 2; NaN below zero", None, np.log2, "log2",
-             fill="positive")  # fmt: skip
-Log10 = unary("Log10", "The logarithm to base 10, exact of powers of 10; NaN below zero", None, np.log10,
-              "log10", fill="positive")  # fmt: skip
-Floor = unary("Floor", "The largest integer not above ``x``", 6, np.floor, "floor", keeps_sizes=True)
-Ceil = unary("Ceil", "The smallest integer not below ``x``", 6, np.ceil, "ceil", keeps_sizes=True)
+Expm1 = unary("Expm1", "``e ** x - 1``, accurate near 0", None, np.expm1, "expm1")
+Log1p = unary("Log1p", "``log(1 + x)``, accurate near 0", None, np.log1p, "log1p", fill="positive")
+Trunc = unary("Trunc", "``x`` rounded towards 0", None, np.trunc, "trunc")
+Log = unary("Log", "The natural logarithm; NaN for negative ``x``", 6, np.log, "log", fill="positive")
+Log2 = unary("Log2", "The logarithm to base 2, exact for powers of 2; NaN for negative ``x``", None, np.log2,
+             "log2", fill="positive")  # fmt: skip
+Log10 = unary("Log10", "The logarithm to base 10, exact for powers of 10; NaN for negative ``x``", None,
+              np.log10, "log10", fill="positive")  # fmt: skip
+Floor = unary("Floor", "``x`` rounded down to an integer", 6, np.floor, "floor", keeps_sizes=True)
+Ceil = unary("Ceil", "``x`` rounded up to an integer", 6, np.ceil, "ceil", keeps_sizes=True)
 Round = unary(
-    "Round", "The nearest integer; halves go to the even one", 11, np.rint, "round", keeps_sizes=True
+    "Round",
+    "``x`` rounded to the nearest integer, in ties to the even one",
+    11,
+    np.rint,
+    "round",
+    keeps_sizes=True,
 )
 Erf = unary("Erf", "The error function ``2/sqrt(pi) * integral of exp(-t*t) from 0 to x``", 9,
             FUNCTIONS["erf"].numpy, "erf", NUMBERS - INTEGERS)  # fmt: skip
 
-Erfc = unary("Erfc", "``1 - erf(x)``, also where that is small", None, FUNCTIONS["erfc"].numpy, "erfc")
+Erfc = unary("Erfc", "``1 - erf(x)``, accurate for large ``x``", None, FUNCTIONS["erfc"].numpy, "erfc")
 LogGamma = unary("LogGamma", "The logarithm of the absolute value of the gamma function", None,
                  FUNCTIONS["lgamma"].numpy, "lgamma", fill="positive")  # fmt: skip
 
 
 def _import_erf(i: Importer) -> Any:
-    """Of integers as well: what remains without the fraction."""
+    """The error function of integers is computed in f32 and truncated."""
     x = i.input(0)
     if x.type.dtype not in INTEGERS:
         return i.emit(Erf(), x)
@@ -171,11 +181,11 @@ Acos = unary("Acos", "The angle in radians whose cosine is ``x``", 7, np.arccos,
 Atan = unary("Atan", "The angle in radians whose tangent is ``x``", 7, np.arctan, "atan")
 Sinh = unary("Sinh", "The hyperbolic sine", 9, np.sinh, "sinh")
 Cosh = unary("Cosh", "The hyperbolic cosine", 9, np.cosh, "cosh")
-Asinh = unary("Asinh", "The inverse of the hyperbolic sine", 9, np.arcsinh, "asinh")
+Asinh = unary("Asinh", "The inverse hyperbolic sine", 9, np.arcsinh, "asinh")
 Acosh = unary(
-    "Acosh", "The inverse of the hyperbolic cosine; NaN below 1", 9, np.arccosh, "acosh", fill="positive"
+    "Acosh", "The inverse hyperbolic cosine; NaN for ``x < 1``", 9, np.arccosh, "acosh", fill="positive"
 )
-Atanh = unary("Atanh", "The inverse of the hyperbolic tangent", 9, np.arctanh, "atanh", fill="unit")
+Atanh = unary("Atanh", "The inverse hyperbolic tangent", 9, np.arctanh, "atanh", fill="unit")
 Tanh = unary("Tanh", "The hyperbolic tangent", 6, np.tanh, "tanh")
 Sigmoid = unary("Sigmoid", "``1 / (1 + exp(-x))``", 6, FUNCTIONS["sigmoid"].numpy, "sigmoid")
 Relu = unary("Relu", "``max(x, 0)``; NaN stays NaN", 6, lambda x: np.maximum(x, np.zeros((), x.dtype)),
@@ -195,17 +205,17 @@ BitwiseNot = unary("BitwiseNot", "All bits inverted", 18, np.invert, "not", INTE
 IsNaN = unary("IsNaN", "Whether ``x`` is NaN", 9, np.isnan, "isnan", gives=BOOL)
 
 
-def _inverted(i: AtenImporter) -> Any:
+def _aten_bitwise_not(i: AtenImporter) -> Any:
     x = i.input(0)
     return i.emit(Not() if x.type.dtype == BOOL else BitwiseNot(), x)
 
 
-def _rounded(made: Op) -> AtenImport:
-    """``made``; integers are whole already."""
+def _aten_rounding(op: Op) -> AtenImport:
+    """Import as the rounding ``op``; integers are returned unchanged."""
 
     def convert(i: AtenImporter) -> Any:
         x = i.input(0)
-        return x if x.type.dtype in INTEGERS else i.emit(made, x)
+        return x if x.type.dtype in INTEGERS else i.emit(op, x)
 
     return convert
 
@@ -213,13 +223,13 @@ def _rounded(made: Op) -> AtenImport:
 for _cls, _name in {Abs: "abs", Neg: "neg", Relu: "relu"}.items():
     _cls.aten = {_name: elementwise(_cls())}
 for _cls, _name in {Floor: "floor", Ceil: "ceil", Round: "round", Trunc: "trunc"}.items():
-    _cls.aten = {_name: _rounded(_cls())}
+    _cls.aten = {_name: _aten_rounding(_cls())}
 for _cls in (
     Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Exp, Expm1, Log, Log10, Log1p, Log2,
     Reciprocal, Sigmoid, Sin, Sinh, Sqrt, Tan, Tanh,
 ):  # fmt: skip
     _cls.aten = {_cls.name.lower(): elementwise(_cls(), floats=True)}
-Not.aten = {"bitwise_not": _inverted}
+Not.aten = {"bitwise_not": _aten_bitwise_not}
 IsNaN.aten = {"isnan": elementwise(IsNaN())}
 LogGamma.aten = {"lgamma": elementwise(LogGamma(), floats=True)}
 HardSwish.aten = {"hardswish": elementwise(HardSwish())}

@@ -21,7 +21,7 @@ from graphwright.ops.core.common import widened
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.cumulative import CumSum
 from graphwright.ops.core.gather import Gather
-from graphwright.ops.core.non_zero import found_in
+from graphwright.ops.core.non_zero import bounded_non_zero
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.scatter_elements import ScatterElements
@@ -29,15 +29,16 @@ from graphwright.ops.core.top_k import TopK
 from graphwright.ops.core.unary import IsNaN, Not
 
 MAX_SORTED = 2**16
-"""A constant of more elements is not sorted just to know the size of the result."""
+"""Inference sorts constants of at most so many elements to compute the size of the result."""
 
 
 @op("Unique")
 class Unique(BoundedForm, Op):
-    """The different elements of ``x``, flattened, or its different slices along ``axis``, in ascending order.
+    """The distinct elements of the flattened ``x``, or its distinct slices along ``axis``.
 
-    Not ``sorted``, they are in that of their first occurrence. Further outputs, i64: where each of them is
-    first in ``x``; for each of ``x`` which of them it is; how often each is there. All NaN count as equal.
+    They are in ascending order if ``sorted``, else in the order of their first occurrence. Outputs 1 to 3,
+    i64, as in ONNX: the index in ``x`` of the first occurrence of each; for each element of ``x``, its index
+    in output 0; the number of occurrences of each. All NaN are equal.
     """
 
     axis: int | None = None
@@ -61,28 +62,30 @@ class Unique(BoundedForm, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> tuple[Value, ...] | None:
-        """Of elements: those are counted that differ from the one before them in order."""
+        """Sorts the elements; an element that differs from its predecessor is the first of its group. None
+        for slices of several elements.
+        """
         (x,) = inputs
         shape, dtype = x.type.shape, x.type.dtype
-        if shape is None or (self.axis is not None and len(shape) != 1) or not _is_ranked(dtype):
+        if shape is None or (self.axis is not None and len(shape) != 1) or not _is_sortable(dtype):
             return None
         length = product(shape)
         if len(shape) != 1:
             x = b(Reshape((length,), True), x)
         ordered, order = b(TopK(0, largest=False, k=length), x)
         is_first = _first_of_equals(b, ordered, length)
-        found = found_in(b, is_first)
+        found = bounded_non_zero(b, is_first)
         if found is None:
             return None
-        room, count = found
+        padded_indices, count = found
         size = gives[1].dims[0]
-        first = b(Gather(0), order, bind_size(b, size, count, (room, (-1,))))
+        first = b(Gather(0), order, bind_size(b, size, count, (padded_indices, (-1,))))
         group = b(Sub(), b(CumSum(0), b(Cast(I64), is_first)), b.const(1, I64))
         inverse = b(ScatterElements(0), _zeros(b, length), order, group)
         if not self.sorted:
-            first, places = b(TopK(0, largest=False, k=size), first)
-            moved = b(ScatterElements(0), _zeros(b, size), places, b(Range((0, size, 1))))
-            inverse = b(Gather(0), moved, inverse)
+            first, groups = b(TopK(0, largest=False, k=size), first)
+            new_positions = b(ScatterElements(0), _zeros(b, size), groups, b(Range((0, size, 1))))
+            inverse = b(Gather(0), new_positions, inverse)
         ones = b(ConstantOfShape(1, I64, (length,)))
         counts = b(ScatterElements(0, "add"), _zeros(b, size), inverse, ones)
         return b(Gather(0), x, first), first, inverse, counts
@@ -102,22 +105,22 @@ class Unique(BoundedForm, Op):
         return y, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
 
 
-def _is_ranked(dtype: DType) -> bool:
-    """Whether elements are ordered by a kernel."""
+def _is_sortable(dtype: DType) -> bool:
+    """Whether a kernel can sort elements of ``dtype``."""
     if dtype.is_float:
         return dtype.bits >= 16
     return dtype.kind == "bool" or (dtype.is_integer and dtype.bits >= 8)
 
 
 def _first_of_equals(b: Builder, ordered: Value, length: Dim) -> Value:
-    """Whether each of ordered elements is the first, or another than the one before."""
-    number = b(Range((0, length, 1)))
-    before = b(Gather(0), ordered, b(Max(), b(Sub(), number, b.const(1, I64)), b.const(0, I64)))
-    same = b(Equal(), ordered, before)
+    """For each of the sorted elements: whether it differs from its predecessor, or has none."""
+    positions = b(Range((0, length, 1)))
+    previous = b(Gather(0), ordered, b(Max(), b(Sub(), positions, b.const(1, I64)), b.const(0, I64)))
+    same = b(Equal(), ordered, previous)
     if ordered.type.dtype.is_float:
-        same = b(Or(), same, b(And(), b(IsNaN(), ordered), b(IsNaN(), before)))
-    made: Value = b(Or(), b(Equal(), number, b.const(0, I64)), b(Not(), same))
-    return made
+        same = b(Or(), same, b(And(), b(IsNaN(), ordered), b(IsNaN(), previous)))
+    is_first: Value = b(Or(), b(Equal(), positions, b.const(0, I64)), b(Not(), same))
+    return is_first
 
 
 def _zeros(b: Builder, length: Dim) -> Value:
@@ -126,7 +129,7 @@ def _zeros(b: Builder, length: Dim) -> Value:
 
 
 def _ranks(x: Array) -> Array:
-    """The place of each element in the ascending order of all different ones."""
+    """The rank of each element among the distinct elements in ascending order."""
     return np.unique(widened(x).reshape(-1), return_inverse=True)[1].reshape(x.shape)
 
 

@@ -14,7 +14,7 @@ from graphwright.ops.core.shaping import carried, known_ints
 
 @op("Unsqueeze")
 class Unsqueeze(Op):
-    """Inserts axes of size 1 at the places ``axes`` of the result; None takes them from operand 1."""
+    """Inserts axes of size 1, which are ``axes`` of the result (operand 1 if None)."""
 
     axes: tuple[int, ...] | None = None
     traits = Trait.VIEW

@@ -1,1 +1,1 @@
-"""Layers of neural networks."""
+"""Ops of neural networks: convolution, pooling, normalization, attention, recurrent layers, activations."""

@@ -1,4 +1,4 @@
-"""Elementwise functions of one operand with attributes. ``alpha`` and the like default as in ONNX."""
+"""Elementwise ops with one operand and attributes. Names and defaults of the attributes are those of ONNX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphwright.ops.core.common import FLOATS, Pointwise, like, quiet, with_att
 
 @op("LeakyRelu")
 class LeakyRelu(Pointwise):
-    """``x`` where it is at least 0, else ``alpha * x``."""
+    """``x`` if it is at least 0, else ``alpha * x`` (Maas et al. 2013)."""
 
     alpha: float = 0.01
 
@@ -32,7 +32,7 @@ class LeakyRelu(Pointwise):
 
 @op("Elu")
 class Elu(Pointwise):
-    """``x`` where it is at least 0, else ``alpha * (exp(x) - 1)`` (Clevert et al. 2015)."""
+    """``x`` if it is at least 0, else ``alpha * (exp(x) - 1)`` (Clevert et al. 2015)."""
 
     alpha: float = 1.0
 
@@ -46,7 +46,7 @@ class Elu(Pointwise):
 
 @op("Selu")
 class Selu(Pointwise):
-    """``gamma * x`` above 0, else ``gamma * alpha * (exp(x) - 1)`` (Klambauer et al. 2017)."""
+    """``gamma * x`` if ``x > 0``, else ``gamma * alpha * (exp(x) - 1)`` (Klambauer et al. 2017)."""
 
     alpha: float = 1.67326319217681884765625
     gamma: float = 1.05070102214813232421875
@@ -67,7 +67,7 @@ class Celu(Pointwise):
 
     def verify(self) -> None:
         if self.alpha == 0:
-            raise InferError("alpha is 0")
+            raise InferError("alpha is 0; the op divides by it")
 
     @quiet
     def reference(self, x: Array) -> Array:
@@ -95,7 +95,7 @@ class HardSigmoid(Pointwise):
 
 @op("ThresholdedRelu")
 class ThresholdedRelu(Pointwise):
-    """``x`` where it is above ``alpha``, else 0."""
+    """``x`` if it is greater than ``alpha``, else 0 (Konda et al. 2014)."""
 
     alpha: float = 1.0
 
@@ -129,9 +129,9 @@ _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 @op("Gelu")
 class Gelu(Pointwise):
-    """``x`` times the normal distribution's probability below ``x`` (Hendrycks and Gimpel 2016).
+    """``x * P(X <= x)`` for a standard normal X (Hendrycks and Gimpel 2016).
 
-    ``approximate`` is ``none`` (by erf) or ``tanh``.
+    ``approximate`` is ``none`` (computed with erf) or ``tanh`` (the approximation with tanh).
     """
 
     approximate: str = "none"
@@ -156,7 +156,7 @@ class Gelu(Pointwise):
 
 @op("Shrink")
 class Shrink(Pointwise):
-    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, 0 between."""
+    """``x + bias`` if ``x < -lambd``, ``x - bias`` if ``x > lambd``, else 0."""
 
     bias: float = 0.0
     lambd: float = 0.5
@@ -173,7 +173,7 @@ class Shrink(Pointwise):
 
 @op("IsInf")
 class IsInf(Pointwise):
-    """Whether ``x`` is an infinity of a sign that is asked for."""
+    """Whether ``x`` is infinite, with a sign that ``detect_negative`` and ``detect_positive`` select."""
 
     detect_negative: bool = True
     detect_positive: bool = True
@@ -191,11 +191,11 @@ class IsInf(Pointwise):
 
 
 def _import_shrink(i: Importer) -> Any:
-    """Integers shrink in f64: their attributes are no integers."""
-    x, made = i.input(0), Shrink(float(i.attr("bias", 0.0)), float(i.attr("lambd", 0.5)))
+    """Integers are computed in f64, because the attributes are floats."""
+    x, op = i.input(0), Shrink(float(i.attr("bias", 0.0)), float(i.attr("lambd", 0.5)))
     if x.type.dtype in FLOATS:
-        return i.emit(made, x)
-    return i.emit(Cast(x.type.dtype), i.emit(made, i.emit(Cast(F64), x)))
+        return i.emit(op, x)
+    return i.emit(Cast(x.type.dtype), i.emit(op, i.emit(Cast(F64), x)))
 
 
 _SINCE: dict[type[Op], int] = {
@@ -227,7 +227,7 @@ Shrink.to_onnx = as_onnx("Shrink", bias="bias", lambd="lambd")
 
 
 def _export_swish(e: Exporter, op: Swish, x: Value) -> Any:
-    """ONNX has it from opset 24 on."""
+    """Written as Sigmoid and Mul: ONNX has Swish only from opset 24 on."""
     scaled: Any = x if op.alpha == 1 else e.emit("Mul", x, e.const(np.array(op.alpha, x.type.dtype.numpy)))
     return e.emit("Mul", x, e.emit("Sigmoid", scaled))
 
@@ -235,22 +235,22 @@ def _export_swish(e: Exporter, op: Swish, x: Value) -> Any:
 Swish.to_onnx = _export_swish
 
 
-def _leaky(i: AtenImporter) -> Any:
+def _aten_leaky_relu(i: AtenImporter) -> Any:
     return i.emit(LeakyRelu(float(i.attr("negative_slope"))), i.input(0))
 
 
-def _gelu(i: AtenImporter) -> Any:
+def _aten_gelu(i: AtenImporter) -> Any:
     return i.emit(Gelu(i.attr("approximate")), i.input(0))
 
 
-def _elu(i: AtenImporter) -> Any:
+def _aten_elu(i: AtenImporter) -> Any:
     if i.attr("scale") != 1 or i.attr("input_scale") != 1:
         raise i.fail("elu with a scale is not supported")
     return i.emit(Elu(float(i.attr("alpha"))), i.input(0))
 
 
-LeakyRelu.aten = {"leaky_relu": _leaky}
-Gelu.aten = {"gelu": _gelu}
-Elu.aten = {"elu": _elu}
+LeakyRelu.aten = {"leaky_relu": _aten_leaky_relu}
+Gelu.aten = {"gelu": _aten_gelu}
+Elu.aten = {"elu": _aten_elu}
 Swish.aten = {"silu": lambda i: i.emit(Swish(), i.input(0))}
 HardSigmoid.aten = {"hardsigmoid": lambda i: i.emit(HardSigmoid(1 / 6), i.input(0))}

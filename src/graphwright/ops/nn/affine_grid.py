@@ -28,11 +28,14 @@ from graphwright.ops.core.shaping import known_dims, known_parts, number
 
 @op("AffineGrid")
 class AffineGrid(BoundedForm, Op):
-    """Where the points of images of ``size`` (N, C, then axes; operand 1 if None) lie in other images.
+    """The sampling grid of affine transformations (Jaderberg et al. 2015), as GridSample reads it: [N, D...,
+    rank].
 
-    Operand 0 holds a matrix for each image: as many rows as axes, one more column. Coordinates run from -1
-    to 1 from edge to edge, or with ``align_corners`` from the middle of the first point to that of the last;
-    the only point of an axis lies at 1 then, as in ONNX Runtime (the standard's formula divides 0 by 0).
+    ``size`` (operand 1 if None) is the output shape [N, C, D...] with 2 or 3 spatial axes. Operand 0, [N,
+    rank, rank + 1], holds the transformation matrix of each image. Coordinates run from -1 to 1: between the
+    edges of the image, or with ``align_corners`` between the centers of the first and the last pixel. With
+    ``align_corners``, the coordinate on an axis of size 1 is 1, as in ONNX Runtime; the formula in ONNX's
+    specification gives 0 / 0.
     """
 
     align_corners: bool = False
@@ -49,9 +52,9 @@ class AffineGrid(BoundedForm, Op):
         parts = known_parts(size) if self.size is None else self.size
         axes = len(parts) - 2
         if axes not in (2, 3):
-            raise at.fail(f"a size of {len(parts)} elements; N, C and 2 or 3 spatial axes are needed")
+            raise at.fail(f"the size has {len(parts)} elements; it must be N, C and 2 or 3 spatial sizes")
         if theta.rank != 3:
-            raise at.fail(f"the matrices are {theta.type}; they take [N, {axes}, {axes + 1}]")
+            raise at.fail(f"the matrices are {theta.type}; they must be [N, {axes}, {axes + 1}]")
         dims = tuple(at.symbols.fresh("grid") if part is None else part for part in parts)
         for dim, wanted, name in zip(
             theta.shape, (dims[0], axes, axes + 1), ("images", "rows", "columns"), strict=True
@@ -62,7 +65,7 @@ class AffineGrid(BoundedForm, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value
     ) -> Value | None:
-        """With sizes told by the elements of the operand."""
+        """Binds the sizes to the elements of operand 1."""
         if len(inputs) != 2 or gives[0].shape is None:
             return None
         images, *spatial, _ = gives[0].dims
@@ -73,42 +76,42 @@ class AffineGrid(BoundedForm, Op):
 
     def reference(self, theta: Array) -> Array:
         sizes = [number(dim) for dim in (self.size or ())[2:]]
-        places = np.meshgrid(*(self._places(size).astype(theta.dtype) for size in sizes), indexing="ij")
-        points = np.stack([*places[::-1], np.ones(sizes, theta.dtype)], -1).reshape(
-            prod(sizes), len(sizes) + 1
-        )
+        coordinates = (self._coordinates(size).astype(theta.dtype) for size in sizes)
+        mesh = np.meshgrid(*coordinates, indexing="ij")
+        points = np.stack([*mesh[::-1], np.ones(sizes, theta.dtype)], -1).reshape(prod(sizes), len(sizes) + 1)
         grid = points @ theta.swapaxes(1, 2)
         return np.asarray(grid.reshape(len(theta), *sizes, len(sizes)))
 
-    def _places(self, size: int) -> Array:
-        """Coordinates along an axis."""
+    def _coordinates(self, size: int) -> Array:
+        """The coordinates of the pixels along an axis."""
         points = 2 * np.arange(size, dtype=np.float64)
         if self.align_corners:
             return points / (size - 1) - 1 if size > 1 else points + 1
         return (points + 1) / max(size, 1) - 1
 
     def decompose(self, b: Builder, theta: Value, size: Value | None = None) -> Value | None:
-        """A column of the matrices times the coordinates of its axis, for each axis, and the last column."""
+        """For each axis, its coordinates times a column of the matrices; these are added to the
+        last column.
+        """
         if self.size is None:
             return None
         spatial = self.size[2:]
         rank, dtype = len(spatial), theta.type.dtype
 
         def column(k: int) -> Value:
-            picked = b(Gather(2), theta, b.const(k, I64))
-            made: Value = b(Reshape((theta.type.dims[0], *(1,) * rank, rank), True), picked)
-            return made
+            vectors = b(Gather(2), theta, b.const(k, I64))
+            reshaped: Value = b(Reshape((theta.type.dims[0], *(1,) * rank, rank), True), vectors)
+            return reshaped
 
         total = column(rank)
         for k, dim in enumerate(spatial):
-            places = b(
-                Reshape((1, *(dim if j == k else 1 for j in range(rank)), 1), True), self._along(b, dim)
-            )
-            total = b(Add(), total, b(Mul(), column(rank - 1 - k), b(Cast(dtype), places)))
+            shape = (1, *(dim if j == k else 1 for j in range(rank)), 1)
+            coordinates = b(Cast(dtype), b(Reshape(shape, True), self._build_coordinates(b, dim)))
+            total = b(Add(), total, b(Mul(), column(rank - 1 - k), coordinates))
         return total
 
-    def _along(self, b: Builder, dim: Dim) -> Value:
-        """:meth:`_places` in the graph, in f32."""
+    def _build_coordinates(self, b: Builder, dim: Dim) -> Value:
+        """:meth:`_coordinates` as nodes, in f32."""
         indices = b(Range((0, dim, 1)))
         doubled = b(Mul(), b(Cast(F32), indices), b.const(2.0, F32))
         count = b(Cast(F32), b(Shape(0, 1), indices))
@@ -117,10 +120,10 @@ class AffineGrid(BoundedForm, Op):
             first = b(
                 Sub(), b.const(1.0, F32), b(Mul(), b(Min(), last, b.const(1.0, F32)), b.const(2.0, F32))
             )
-            place: Value = b(Add(), b(Div(), doubled, b(Max(), last, b.const(1.0, F32))), first)
-            return place
-        place = b(Sub(), b(Div(), b(Add(), doubled, b.const(1.0, F32)), count), b.const(1.0, F32))
-        return place
+            aligned: Value = b(Add(), b(Div(), doubled, b(Max(), last, b.const(1.0, F32))), first)
+            return aligned
+        centers: Value = b(Sub(), b(Div(), b(Add(), doubled, b.const(1.0, F32)), count), b.const(1.0, F32))
+        return centers
 
 
 def _import(i: Importer) -> Any:
@@ -136,7 +139,7 @@ AffineGrid.samples = (
     Sample(AffineGrid(True, (1, 1, 1, 3, 2)), (arg(F32, 1, 3, 4),)),
     Sample(AffineGrid(), (arg(F32, 1, 2, 3), arg(I64, 4, values=(1, 1, 2, 3)))),
     Sample(AffineGrid(False, (2, 3, 0, 5)), (arg(F32, 2, 2, 3),)),
-    Sample(AffineGrid(False, (2, 3, 4)), (arg(F32, 2, 2, 3),), "a size of 3 elements"),
-    Sample(AffineGrid(False, (2, 3, 4, 5)), (arg(F32, 2, 6),), r"they take [N, 2, 3]"),
+    Sample(AffineGrid(False, (2, 3, 4)), (arg(F32, 2, 2, 3),), "the size has 3 elements"),
+    Sample(AffineGrid(False, (2, 3, 4, 5)), (arg(F32, 2, 6),), r"they must be [N, 2, 3]"),
     Sample(AffineGrid(False, (2, 3, 4, 5)), (arg(F32, 2, 2, 4),), "columns of the matrices: 4 and 3 differ"),
 )

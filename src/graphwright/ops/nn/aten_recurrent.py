@@ -1,4 +1,6 @@
-"""PyTorch's recurrent layers: ``lstm``, ``gru`` and ``rnn`` of several layers and both directions."""
+"""Import of PyTorch's recurrent operators ``lstm``, ``gru`` and ``rnn``, with several layers and
+directions.
+"""
 
 from __future__ import annotations
 
@@ -18,51 +20,50 @@ from graphwright.ops.nn.recurrent import Recurrent
 from graphwright.ops.nn.rnn import RNN
 from graphwright.records import dataclass
 
-TIME_FIRST = (1, 0, 2)
-"""From batch first to time first, and back."""
+SWAP_BATCH_AND_TIME = (1, 0, 2)
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """``op`` computes it; ``order`` are PyTorch's gates in the order of the op's."""
+    """A kind of recurrent layer: its op, and the positions of the op's gates in PyTorch's weights."""
 
     op: type[Recurrent]
-    order: tuple[int, ...]
+    gates: tuple[int, ...]
     attributes: tuple[tuple[str, Any], ...] = ()
 
-    def layer(self, hidden: int, both: bool) -> Recurrent:
+    def layer(self, hidden_size: int, bidirectional: bool) -> Recurrent:
         """The op of one layer."""
-        return self.op(hidden, "bidirectional" if both else "forward", **dict(self.attributes))
+        return self.op(hidden_size, "bidirectional" if bidirectional else "forward", **dict(self.attributes))
 
 
-def _imported(cell: _Cell) -> AtenImport:
+def _aten_recurrent(cell: _Cell) -> AtenImport:
     def convert(i: AtenImporter) -> Any:
-        x, starts, parameters = i.input(0), _states(i), i.listed(2)
+        x, initial_states, parameters = i.input(0), _initial_states(i), i.listed(2)
         if i.attr("train") and i.attr("dropout"):
             raise i.fail("dropout between layers is not supported")
         i.ignore("train", "dropout")
-        layers, both, biases = i.attr("num_layers"), i.attr("bidirectional"), i.attr("has_biases")
-        directions, count = 1 + both, 4 if biases else 2
-        hidden = starts[0].type.dims[-1]
-        if len(parameters) != layers * directions * count or not isinstance(hidden, int):
+        layers, bidirectional = i.attr("num_layers"), i.attr("bidirectional")
+        directions, count = 1 + bidirectional, 4 if i.attr("has_biases") else 2
+        hidden_size = initial_states[0].type.dims[-1]
+        if len(parameters) != layers * directions * count or not isinstance(hidden_size, int):
             raise i.fail("projections of the hidden state are not supported")
         if i.attr("batch_first"):
-            x = i.emit(Transpose(TIME_FIRST), x)
-        last: list[Sequence[Value]] = []
+            x = i.emit(Transpose(SWAP_BATCH_AND_TIME), x)
+        final_states: list[Sequence[Value]] = []
         for layer in range(layers):
             first = layer * directions
             weights = [parameters[(first + k) * count :][:count] for k in range(directions)]
-            states = [_rows(i, state, first, first + directions) for state in starts]
-            x, *ends = _layer(i, cell, cell.layer(hidden, both), x, weights, states)
-            last.append(ends)
-        made = i.emit(Transpose(TIME_FIRST), x) if i.attr("batch_first") else x
-        return (made, *(_joined(i, ends) for ends in zip(*last, strict=True)))
+            states = [_rows(i, state, first, first + directions) for state in initial_states]
+            x, *last = _layer(i, cell, cell.layer(hidden_size, bidirectional), x, weights, states)
+            final_states.append(last)
+        y = i.emit(Transpose(SWAP_BATCH_AND_TIME), x) if i.attr("batch_first") else x
+        return (y, *(_joined(i, states) for states in zip(*final_states, strict=True)))
 
     return convert
 
 
-def _states(i: AtenImporter) -> list[Value]:
-    """The initial states: an LSTM has a list of two."""
+def _initial_states(i: AtenImporter) -> list[Value]:
+    """The initial states: h, for an LSTM h and c."""
     given = i.attr("hx")
     return [given] if isinstance(given, Value) else list(given)
 
@@ -70,23 +71,25 @@ def _states(i: AtenImporter) -> list[Value]:
 def _layer(
     i: AtenImporter, cell: _Cell, op: Recurrent, x: Value, weights: Sequence[Any], states: Sequence[Value]
 ) -> list[Value]:
-    """What one layer gives for each time, directions side by side, and its last states."""
+    """One layer: its outputs [time, batch, directions * hidden], and its final states. ``weights`` are the
+    parameters of each direction.
+    """
     w, r, *biases = (
-        [i.emit(Unsqueeze((0,)), _in_order(i, value, cell.order)) for value in of_all]
+        [i.emit(Unsqueeze((0,)), _reorder_gates(i, value, cell.gates)) for value in of_all]
         for of_all in zip(*weights, strict=True)
     )
     bias = _joined(i, [_joined(i, pair, 1) for pair in zip(*biases, strict=True)]) if biases else None
-    every, *last = i.emit(op, x, _joined(i, w), _joined(i, r), bias, None, *states)
-    time, count, batch, hidden = every.type.dims
-    beside = i.emit(Transpose((0, 2, 1, 3)), every)
-    return [i.emit(Reshape((time, batch, count * hidden)), beside), *last]
+    outputs, *last = i.emit(op, x, _joined(i, w), _joined(i, r), bias, None, *states)
+    time, count, batch, hidden_size = outputs.type.dims
+    batch_first = i.emit(Transpose((0, 2, 1, 3)), outputs)
+    return [i.emit(Reshape((time, batch, count * hidden_size)), batch_first), *last]
 
 
-def _in_order(i: AtenImporter, value: Value, order: Sequence[int]) -> Value:
-    """Weights or biases with their gates in ``order``."""
+def _reorder_gates(i: AtenImporter, value: Value, gates: Sequence[int]) -> Value:
+    """Weights or biases with the blocks of their gates in the order ``gates``."""
     rows: Any = value.type.dims[0]
-    size = rows // len(order)
-    return _joined(i, [_rows(i, value, gate * size, (gate + 1) * size) for gate in order])
+    size = rows // len(gates)
+    return _joined(i, [_rows(i, value, gate * size, (gate + 1) * size) for gate in gates])
 
 
 def _rows(i: AtenImporter, value: Value, start: int, end: int) -> Value:
@@ -101,9 +104,9 @@ def _joined(i: AtenImporter, values: Sequence[Value], axis: int = 0) -> Value:
     return made
 
 
-LSTM.aten = {"lstm.input": _imported(_Cell(LSTM, (0, 3, 1, 2)))}
-GRU.aten = {"gru.input": _imported(_Cell(GRU, (1, 0, 2), (("linear_before_reset", True),)))}
+LSTM.aten = {"lstm.input": _aten_recurrent(_Cell(LSTM, (0, 3, 1, 2)))}
+GRU.aten = {"gru.input": _aten_recurrent(_Cell(GRU, (1, 0, 2), (("linear_before_reset", True),)))}
 RNN.aten = {
-    "rnn_tanh.input": _imported(_Cell(RNN, (0,))),
-    "rnn_relu.input": _imported(_Cell(RNN, (0,), (("activations", ("Relu",)),))),
+    "rnn_tanh.input": _aten_recurrent(_Cell(RNN, (0,))),
+    "rnn_relu.input": _aten_recurrent(_Cell(RNN, (0,), (("activations", ("Relu",)),))),
 }

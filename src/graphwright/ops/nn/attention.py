@@ -1,4 +1,4 @@
-"""ScaledDotProductAttention, and ONNX's Attention in terms of it."""
+"""ScaledDotProductAttention, and the import of ONNX's Attention."""
 
 from __future__ import annotations
 
@@ -45,23 +45,27 @@ from graphwright.ops.nn.softmax import Softmax
 Axes = tuple[int, ...]
 CANONICAL: Axes = (0, 1, 2, 3)
 HEADS_INSIDE: Axes = (0, 2, 1, 3)
-"""Of a value [batch, row, head, feature]; its own inverse."""
+"""The axes of a value [batch, row, head, feature]; this permutation is its own inverse."""
 GUARDS = ("none", "nan", "empty")
 
 
 @op("ScaledDotProductAttention")
 class ScaledDotProductAttention(Arithmetic, Op):
-    """``softmax(scale * q @ k^T + mask) @ v`` (Vaswani et al. 2017), of f32.
+    """``softmax(scale * q @ k^T + mask) @ v`` in f32 (Vaswani et al. 2017).
 
-    q [B, H, S, D], k [B, G, T, D], v [B, G, T, E] and the result [B, H, S, E]; query head h reads head
-    ``h // (H // G)`` of k and v. The mask broadcasts to [B, H, S, T].
+    The shapes are q [B, H, S, D], k [B, G, T, D], v [B, G, T, E] and the result [B, H, S, E]. H is a multiple
+    of G (grouped-query attention, Ainslie et al. 2023): query head h reads head ``h // (H // G)`` of k and v.
+    The optional mask is broadcast to [B, H, S, T].
 
-    ``q_axes``: which axes of the operand are B, H, S and D; so for k and v. ``y_axes``: which of B, H, S, E
-    the axes of the result are. With ``softcap``, scores are ``softcap * tanh(score / softcap)`` before the
-    mask; with ``causal``, query i sees keys up to ``i + offset`` alone. ``guard``: ``nan`` takes
-    probabilities that are NaN for 0, ``empty`` those of rows whose scores are all -inf. With ``fill``, the
-    mask is not added: it replaces the scores where it is not 0, NaN and infinities among them. With a
-    ``precision`` the factors of both products are rounded to it, and k and v may be of it.
+    - ``q_axes`` are the axes of operand q that are B, H, S and D; ``k_axes`` and ``v_axes`` those of k and v.
+      Axis i of the result is number ``y_axes[i]`` of (B, H, S, E).
+    - With ``softcap``, scores become ``softcap * tanh(score / softcap)`` before the mask is added.
+    - With ``causal``, query i attends only to keys up to ``i + offset``.
+    - ``guard`` says which probabilities are replaced by 0: ``nan`` those that are NaN, ``empty`` those of
+      rows whose scores are all -inf.
+    - With ``fill``, the mask is not added: it replaces the scores wherever it is not 0.
+    - With ``precision`` bf16, the operands of both matrix multiplications are rounded to bf16, and k and v
+      may be bf16.
     """
 
     scale: float = 1.0
@@ -83,7 +87,7 @@ class ScaledDotProductAttention(Arithmetic, Op):
             raise InferError(f"guard {self.guard!r} is not one of {', '.join(GUARDS)}")
         for axes in (self.q_axes, self.k_axes, self.v_axes, self.y_axes):
             if sorted(axes) != [0, 1, 2, 3]:
-                raise InferError(f"{list(axes)} is not an order of four axes")
+                raise InferError(f"{list(axes)} is not a permutation of four axes")
 
     def infer(self, at: Inference, q: Fact, k: Fact, v: Fact, mask: Fact | None = None) -> TensorType:
         wide = {F32}
@@ -114,15 +118,18 @@ class ScaledDotProductAttention(Arithmetic, Op):
         sizes = (batch, heads, queries, width)
         return TensorType(F32, tuple(sizes[a] for a in self.y_axes))
 
-    @quiet
     def operations(self, node: Node) -> Dim:
-        """Of both products; of causal attention as well, which needs half of them."""
+        """The operations of both matrix multiplications. Causal attention is counted in full, though it needs
+        half.
+        """
         q, k, v = (node.operand(position).type.dims for position in range(3))
         batch, heads, queries, depth = (q[axis] for axis in self.q_axes)
         return 2 * batch * heads * queries * k[self.k_axes[2]] * (depth + v[self.v_axes[3]])
 
+    @quiet
     def reference(self, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
-        q, k, v = (np.transpose(x, axes) for x, axes in zip((q, k, v), self._operand_axes, strict=True))
+        operand_axes = (self.q_axes, self.k_axes, self.v_axes)
+        q, k, v = (np.transpose(x, axes) for x, axes in zip((q, k, v), operand_axes, strict=True))
         group = q.shape[1] // k.shape[1]
         k, v = (np.repeat(x, group, axis=1) for x in (k, v))
         if self.precision is not None:
@@ -138,30 +145,28 @@ class ScaledDotProductAttention(Arithmetic, Op):
         if self.causal:
             rows, columns = np.ogrid[: scores.shape[2], : scores.shape[3]]
             scores = np.where(columns <= rows + evaluate(self.offset, {}), scores, q.dtype.type(-np.inf))
-        largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
-        powers = np.exp(scores - largest)
-        shares = self._rounded(powers) / np.sum(powers, axis=-1, keepdims=True)
-        zero = {"none": False, "nan": np.isnan(shares), "empty": largest == -np.inf}[self.guard]
-        result = np.matmul(np.where(zero, q.dtype.type(0), shares), v)
+        maximum = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+        powers = np.exp(scores - maximum)
+        probabilities = self._rounded(powers) / np.sum(powers, axis=-1, keepdims=True)
+        replaced = {"none": False, "nan": np.isnan(probabilities), "empty": maximum == -np.inf}[self.guard]
+        result = np.matmul(np.where(replaced, q.dtype.type(0), probabilities), v)
         return np.ascontiguousarray(np.transpose(result, self.y_axes))
 
     def _rounded(self, factor: Array) -> Array:
         return factor if self.precision is None else rounded(factor, self.precision)
 
-    @property
-    def _operand_axes(self) -> tuple[Axes, Axes, Axes]:
-        return self.q_axes, self.k_axes, self.v_axes
-
 
 def _export(
     e: Exporter, op: ScaledDotProductAttention, q: Value, k: Value, v: Value, mask: Value | None = None
 ) -> Any:
-    """Products around a Softmax, which all opsets have."""
+    """Exports as MatMul, Softmax and MatMul, which every opset has."""
     refuse_others(op, set(op.attribute_defaults) - {"precision"})
     heads, groups = q.type.dims[op.q_axes[1]], k.type.dims[op.k_axes[1]]
     batch, rows, keys = q.type.dims[op.q_axes[0]], q.type.dims[op.q_axes[2]], k.type.dims[op.k_axes[2]]
     key_axes = tuple(op.k_axes[axis] for axis in (0, 1, 3, 2))
-    left, right, values = _moved(e, q, op.q_axes), _moved(e, k, key_axes), _moved(e, v, op.v_axes)
+    left, right, values = (
+        _transposed(e, x, axes) for x, axes in ((q, op.q_axes), (k, key_axes), (v, op.v_axes))
+    )
     number = q.type.dtype.numpy.type
     left = e.emit("Mul", left, e.const(np.array(number(op.scale))))
     if heads != groups:
@@ -171,27 +176,35 @@ def _export(
     scores = e.emit("MatMul", left, right)
     if heads != groups:
         scores = e.emit("Reshape", scores, e.sizes((batch, heads, rows, keys)))
-    scores = _masked(e, op, scores, mask, rows, keys, number)
-    shares = e.emit("Softmax", scores, axis=-1)
-    if op.guard != "none":
-        top = e.emit("ReduceMax", scores, e.sizes((-1,)))
-        lost = (
-            e.emit("IsNaN", shares) if op.guard == "nan" else e.emit("Equal", top, e.const(number(-np.inf)))
-        )
-        shares = e.emit("Where", lost, e.const(number(0)), shares)
+    scores = _export_mask(e, op, scores, mask, rows, keys, number)
+    probabilities = _export_guard(e, op, scores, e.emit("Softmax", scores, axis=-1), number)
     if heads != groups:
-        shares = e.emit("Reshape", shares, e.sizes((*shared, keys)))
-    y = e.emit("MatMul", shares, values)
+        probabilities = e.emit("Reshape", probabilities, e.sizes((*shared, keys)))
+    y = e.emit("MatMul", probabilities, values)
     if heads != groups:
         y = e.emit("Reshape", y, e.sizes((batch, heads, rows, v.type.dims[op.v_axes[3]])))
-    return _moved(e, y, op.y_axes)
+    return _transposed(e, y, op.y_axes)
 
 
-def _moved(e: Exporter, x: Any, axes: Axes) -> Any:
+def _transposed(e: Exporter, x: Any, axes: Axes) -> Any:
     return x if axes == CANONICAL else e.emit("Transpose", x, perm=axes)
 
 
-def _masked(
+def _export_guard(
+    e: Exporter, op: ScaledDotProductAttention, scores: Any, probabilities: Any, number: Any
+) -> Any:
+    """The probabilities after ``guard``."""
+    if op.guard == "none":
+        return probabilities
+    if op.guard == "nan":
+        replaced = e.emit("IsNaN", probabilities)
+    else:
+        maximum = e.emit("ReduceMax", scores, e.sizes((-1,)))
+        replaced = e.emit("Equal", maximum, e.const(number(-np.inf)))
+    return e.emit("Where", replaced, e.const(number(0)), probabilities)
+
+
+def _export_mask(
     e: Exporter,
     op: ScaledDotProductAttention,
     scores: Any,
@@ -200,7 +213,7 @@ def _masked(
     keys: Dim,
     number: Any,
 ) -> Any:
-    """The scores with a cap, the mask, and without keys behind the query."""
+    """The scores after ``softcap``, the mask and ``causal``."""
     if op.softcap:
         cap = e.const(np.array(number(op.softcap)))
         scores = e.emit("Mul", e.emit("Tanh", e.emit("Div", scores, cap)), cap)
@@ -213,16 +226,16 @@ def _masked(
     one = e.size(1)
     row = e.emit("Range", e.size(op.offset), e.size(rows + op.offset), one)
     column = e.emit("Range", e.size(0), e.size(keys), one)
-    seen = e.emit("LessOrEqual", column, e.emit("Unsqueeze", row, e.sizes((1,))))
-    return e.emit("Where", seen, scores, e.const(number(-np.inf)))
+    visible = e.emit("LessOrEqual", column, e.emit("Unsqueeze", row, e.sizes((1,))))
+    return e.emit("Where", visible, scores, e.const(number(-np.inf)))
 
 
 ScaledDotProductAttention.to_onnx = _export
 
 
 def scaled(i: Importer, q: Any, features: Dim) -> tuple[Any, float]:
-    """The query and the factor of the scores: ``1 / sqrt(features)``, multiplied into the query where that
-    number is open.
+    """The query and the attribute ``scale`` of ``1 / sqrt(features)``. If ``features`` is symbolic, the query
+    is divided by the root, and ``scale`` is 1.
     """
     if isinstance(features, int):
         return q, max(features, 1) ** -0.5
@@ -231,11 +244,11 @@ def scaled(i: Importer, q: Any, features: Dim) -> tuple[Any, float]:
 
 
 class _Attention:
-    """One node of ONNX's Attention (opset 23 and later), as simpler ops.
+    """Imports one node of ONNX's Attention (opset 23 and later).
 
-    What ScaledDotProductAttention does not do (f64, the scores as an output) becomes products around a
-    Softmax. Halves are computed in f32 and rounded once, which is nearer to the exact result than rounding
-    after each step.
+    It becomes a ScaledDotProductAttention, or MatMul, Softmax and MatMul if that op does not apply (f64, or
+    the scores are an output). 16-bit floats are computed in f32 and rounded once, which is more precise than
+    rounding after each step.
     """
 
     def __init__(self, i: OnnxImporter) -> None:
@@ -243,7 +256,7 @@ class _Attention:
         q, k, v = (i.input(number) for number in range(3))
         ranks = {x.type.rank for x in (q, k, v)}
         if ranks not in ({3}, {4}):
-            raise i.fail("Q, K and V need 3 or 4 axes each, all alike")
+            raise i.fail("Q, K and V must all have 3 axes, or all have 4 axes")
         self.flat = ranks == {3}
         self.dtype: DType = q.type.dtype
         if self.flat:
@@ -288,17 +301,22 @@ class _Attention:
         return (y, *present, scores)[:count] if count > 1 else (y,)
 
     def _fuses(self, precision: DType | None) -> bool:
-        """Whether f32 holds all operands, and computes the softmax as precisely as the node wants it."""
+        """Whether f32 represents all operands, and is at least as precise as the required
+        ``softmax_precision``.
+        """
         dtypes = {self.dtype, self.v.type.dtype}
         return dtypes <= {F32, F16, BF16} and precision in (None, F32, *dtypes)
 
     def _fused(self) -> Any:
-        aligned = self.lengths is None and self.windows == (-1, -1)
+        """ScaledDotProductAttention. Its ``causal`` does not apply with lengths or windows, which become a
+        mask.
+        """
+        plain = self.lengths is None and self.windows == (-1, -1)
         op = ScaledDotProductAttention(
-            self.scale, self.softcap, self.causal and aligned, self.offset if self.causal and aligned else 0,
+            self.scale, self.softcap, self.causal and plain, self.offset if self.causal and plain else 0,
             "empty", self.axes, self.k_axes, self.k_axes, self.axes, precision=_precision_of(self.dtype),
         )  # fmt: skip
-        mask = self._bias(with_causal=not aligned)
+        mask = self._bias(with_causal=not plain)
         operands = (self.q, self.k, self.v, *([] if mask is None else [mask]))
         y = self.i.emit(op, *(self._as(F32, operand) for operand in operands))
         return self._as(self.dtype, y)
@@ -307,7 +325,7 @@ class _Attention:
         return x if x.type.dtype == dtype else self.i.emit(Cast(dtype), x)
 
     def _decomposed(self, precision: DType | None) -> tuple[Any, Any]:
-        """The result in the order of the query's axes, and the scores that the node's mode asks for."""
+        """The result in the axes of the query, and the scores that ``qk_matmul_output_mode`` selects."""
         i, mode = self.i, int(self.i.attr("qk_matmul_output_mode", 0))
         q = self._canonical(self.q)
         k, v = (self.k, self.v) if self.k_axes == CANONICAL else map(self._canonical, (self.k, self.v))
@@ -321,83 +339,87 @@ class _Attention:
         scores = i.emit(MatMul(), i.emit(Mul(), q, root), i.emit(Mul(), transposed, root))
         if grouped:
             scores = i.emit(Reshape((0, heads, self.queries, self.keys)), scores)
-        shown = [scores]
-        if self.softcap:
-            cap = self._number(self.softcap)
-            scores = i.emit(Mul(), i.emit(Tanh(), i.emit(Div(), scores, cap)), cap)
-        shown.append(scores)
-        bias = self._bias(with_causal=True)
-        if bias is not None:
-            scores = i.emit(Add(), scores, bias)
-        shown.append(scores)
-        shares = i.emit(Softmax(), scores if precision is None else i.emit(Cast(precision), scores))
-        shares = shares if precision is None else i.emit(Cast(self.dtype), shares)
-        if bias is not None:
-            empty = i.emit(Equal(), i.emit(ReduceMax((-1,)), bias), self._number(-np.inf))
-            shares = i.emit(Where(), empty, self._number(0), shares)
-        shown.append(shares)
+        by_mode = self._softmax_steps(scores, precision)
+        probabilities = by_mode[3]
         if grouped and isinstance(heads, int) and isinstance(groups, int):
-            shares = i.emit(Reshape((0, groups, heads // groups, self.queries, self.keys)), shares)
-        y = i.emit(MatMul(), shares, v)
+            shape = (0, groups, heads // groups, self.queries, self.keys)
+            probabilities = i.emit(Reshape(shape), probabilities)
+        y = i.emit(MatMul(), probabilities, v)
         if grouped:
             y = i.emit(Reshape((0, heads, self.queries, v.type.dims[4])), y)
-        return (self._canonical(y) if self.flat else y), i.emit(Identity(), shown[mode])
+        return (self._canonical(y) if self.flat else y), i.emit(Identity(), by_mode[mode])
+
+    def _softmax_steps(self, scores: Any, precision: DType | None) -> tuple[Any, Any, Any, Any]:
+        """The scores, the scores after softcap, the scores with the bias added, and the probabilities."""
+        i, capped = self.i, scores
+        if self.softcap:
+            cap = self._number(self.softcap)
+            capped = i.emit(Mul(), i.emit(Tanh(), i.emit(Div(), scores, cap)), cap)
+        bias = self._bias(with_causal=True)
+        biased = capped if bias is None else i.emit(Add(), capped, bias)
+        softmax = i.emit(Softmax(), biased if precision is None else i.emit(Cast(precision), biased))
+        probabilities = softmax if precision is None else i.emit(Cast(self.dtype), softmax)
+        if bias is not None:
+            empty = i.emit(Equal(), i.emit(ReduceMax((-1,)), bias), self._number(-np.inf))
+            probabilities = i.emit(Where(), empty, self._number(0), probabilities)
+        return scores, capped, biased, probabilities
 
     def _bias(self, with_causal: bool) -> Any:
-        """What is added to the scores, of the dtype of the query; None if nothing is."""
+        """The sum of all masks, which is added to the scores, in the dtype of the query; None if there is
+        none.
+        """
         i, mask = self.i, self.i.optional(3)
         allowed = self._visible(with_causal)
         bias = None
         if mask is not None:
-            mask = self._whole(mask)
+            mask = self._pad_mask(mask)
             if mask.type.dtype == BOOL:
                 allowed.append(mask)
             else:
                 bias = mask
         if allowed:
-            both = allowed[0]
+            visible = allowed[0]
             for other in allowed[1:]:
-                both = i.emit(And(), both, other)
-            open_, closed = self._number(0), self._number(-np.inf)
-            hidden = i.emit(Where(), both, open_, closed)
+                visible = i.emit(And(), visible, other)
+            hidden = i.emit(Where(), visible, self._number(0), self._number(-np.inf))
             bias = hidden if bias is None else i.emit(Add(), bias, hidden)
         return bias
 
-    def _whole(self, mask: Any) -> Any:
-        """A mask for fewer keys than there are hides the rest."""
+    def _pad_mask(self, mask: Any) -> Any:
+        """A mask may be shorter than the number of keys; the remaining keys are masked out."""
         last, keys = mask.type.dims[-1], self.keys
         if not isinstance(last, int) or not isinstance(keys, int) or last in (1, keys):
             return mask
         rank = len(mask.type.dims)
-        if mask.type.dtype == BOOL:  # padding takes numbers
-            padded = self._whole(self.i.emit(Where(), mask, self._number(0), self._number(-np.inf)))
+        if mask.type.dtype == BOOL:  # pads the bias that it stands for
+            padded = self._pad_mask(self.i.emit(Where(), mask, self._number(0), self._number(-np.inf)))
             return self.i.emit(Equal(), padded, self._number(0))
         pads = (*[0] * (2 * rank - 1), keys - last)
         return self.i.emit(Pad(pads), mask, self._number(-np.inf))
 
     def _visible(self, with_causal: bool) -> list[Any]:
-        """Conditions on which a query sees a key, [S, T] or with a batch in front."""
+        """Conditions under which a query attends to a key, bool [S, T] or [B, 1, S, T]; all must be true."""
         i, (left, right) = self.i, self.windows
         if self.lengths is None and not (with_causal and (self.causal or (left, right) != (-1, -1))):
             return []
         keys = i.emit(Range((0, self.keys, 1)))
-        found = []
+        conditions = []
         if self.lengths is not None:
             lengths = i.emit(Reshape((-1, 1, 1, 1)), self.lengths)
-            found.append(i.emit(Less(), keys, lengths))
+            conditions.append(i.emit(Less(), keys, lengths))
         if not with_causal:
-            return found
+            return conditions
         rows = i.emit(Reshape((-1, 1)), i.emit(Range((self.offset, self.offset + self.queries, 1))))
         if self.lengths is not None and i.optional(4) is None:
-            before = i.emit(Sub(), lengths, self._integer(self.queries))
-            rows = i.emit(Add(), rows, before)
+            past = i.emit(Sub(), lengths, self._integer(self.queries))
+            rows = i.emit(Add(), rows, past)
         if self.causal:
-            found.append(i.emit(LessOrEqual(), keys, rows))
+            conditions.append(i.emit(LessOrEqual(), keys, rows))
         if left >= 0:
-            found.append(i.emit(LessOrEqual(), i.emit(Sub(), rows, self._integer(left)), keys))
+            conditions.append(i.emit(LessOrEqual(), i.emit(Sub(), rows, self._integer(left)), keys))
         if right >= 0:
-            found.append(i.emit(LessOrEqual(), keys, i.emit(Add(), rows, self._integer(right))))
-        return found
+            conditions.append(i.emit(LessOrEqual(), keys, i.emit(Add(), rows, self._integer(right))))
+        return conditions
 
     def _split(self, x: Any, heads: int) -> Any:
         """[B, S, H * D] as [B, S, H, D]."""
@@ -458,7 +480,7 @@ ScaledDotProductAttention.samples = (
         (*(arg(F32, 1, 1, 2, 3) for _ in range(3)), arg(F32, 2, 2, values=(-np.inf, -np.inf, 0, -np.inf))),
     ),
     _sample(ScaledDotProductAttention(guard="all"), *_SELF, error="guard 'all' is not one of"),
-    _sample(ScaledDotProductAttention(q_axes=(0, 1, 1, 2)), *_SELF, error="is not an order of four axes"),
+    _sample(ScaledDotProductAttention(q_axes=(0, 1, 1, 2)), *_SELF, error="not a permutation of four axes"),
     _sample(ScaledDotProductAttention(), (3, 5, 4), (3, 5, 4), (3, 5, 4), error="the query has 3 axes"),
     _sample(ScaledDotProductAttention(), (1, 3, 5, 4), *((1, 2, 5, 4),) * 2, error="not a multiple"),
     _sample(ScaledDotProductAttention(), (1, 2, 5, 4), *((1, 2, 5, 3),) * 2, error="features of queries"),
@@ -468,35 +490,35 @@ ScaledDotProductAttention.samples = (
 )  # fmt: skip
 
 
-def _flash(i: AtenImporter) -> Any:
-    """Without the logarithms of the sums of exponentials, which gradients need.
-
-    A query that sees no key gives zeros.
+def _aten_flash_attention(i: AtenImporter) -> Any:
+    """Output 1, the logsumexp of the scores for gradients, is not supported. A query that attends to no key
+    gives zeros.
     """
     if i.is_used(1):
-        raise i.fail("the logarithms of its sums are not computed")
+        raise i.fail("its output logsumexp is not supported")
     q, k, v, mask = i.input(0), i.input(1), i.input(2), i.optional(_MASK)
     scale = i.attr("scale")
     if scale is None:
         q, scale = scaled(i, q, q.type.dims[-1])
-    made = ScaledDotProductAttention(
+    op = ScaledDotProductAttention(
         float(scale), causal=bool(i.attr("is_causal")), guard="empty", precision=_precision_of(q.type.dtype)
     )
-    return as_dtype(i.builder, i.emit(made, *_operands(i, made, q, k, v, mask)), q.type.dtype), None
+    return as_dtype(i.builder, i.emit(op, *_operands(i, op, q, k, v, mask)), q.type.dtype), None
 
 
-def _operands(i: Importer, made: ScaledDotProductAttention, *given: Value | None) -> list[Value | None]:
-    """q, k, v and the mask in f32, but for k and v of the precision."""
-    kept = [k in (1, 2) and x is not None and x.type.dtype == made.precision for k, x in enumerate(given)]
+def _operands(i: Importer, op: ScaledDotProductAttention, *given: Value | None) -> list[Value | None]:
+    """q, k, v and the mask, cast to f32 except for k and v in the precision of ``op``."""
+    kept = [k in (1, 2) and x is not None and x.type.dtype == op.precision for k, x in enumerate(given)]
     return [
-        x if x is None or keeps else as_dtype(i.builder, x, F32) for x, keeps in zip(given, kept, strict=True)
+        x if x is None or keep else as_dtype(i.builder, x, F32) for x, keep in zip(given, kept, strict=True)
     ]
 
 
 def _precision_of(dtype: DType) -> DType | None:
-    """That of the products of operands of ``dtype``, which f32 holds."""
+    """The precision of the matrix multiplications for operands of ``dtype``."""
     return BF16 if dtype == BF16 else None
 
 
 _MASK = 5
-ScaledDotProductAttention.aten = {"_scaled_dot_product_flash_attention_for_cpu": _flash}
+"""The position of the mask among the arguments of PyTorch's operator."""
+ScaledDotProductAttention.aten = {"_scaled_dot_product_flash_attention_for_cpu": _aten_flash_attention}

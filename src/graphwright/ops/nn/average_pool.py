@@ -23,9 +23,11 @@ from graphwright.records import replace
 
 @op("AveragePool")
 class AveragePool(BlockedPool, Pool):
-    """The mean of every window: over its elements, or, with ``include_pads``, over elements and pads.
+    """The mean of every window of x[N, C, D...]: of its elements, or with ``include_pads`` of its elements
+    and pads.
 
-    What a window overhangs beyond the pads counts never. A window of pads alone is 0, as in ONNX Runtime.
+    With ``ceil``, a window may reach beyond the pads; that part is never counted. The mean of a window
+    without elements is 0, as in ONNX Runtime.
     """
 
     include_pads: bool = False
@@ -39,13 +41,13 @@ class AveragePool(BlockedPool, Pool):
         padded = shape.padded(x.astype(wide, copy=False), counts, 0)
         total = np.zeros((*x.shape[:2], *counts), wide)
         for position in shape.positions():
-            total += padded[shape.taken(position, counts)]
+            total += padded[shape.elements_of_tap(position, counts)]
         sizes = [self._counted(axis, dim, counts[axis]) for axis, dim in enumerate(x.shape[2:])]
         divisor = np.maximum(reduce(np.multiply.outer, sizes), 1).astype(wide)
         return np.asarray(total / divisor).astype(x.dtype, copy=False)
 
     def _counted(self, axis: int, dim: int, count: int) -> Array:
-        """Along one axis: how many taps of each window count."""
+        """The number of counted elements of each window along one axis."""
         shape = self.windows
         begin, end = number(shape.pads[axis]), number(shape.pads[axis + shape.rank])
         starts = np.arange(count) * shape.strides[axis] - begin
@@ -64,8 +66,8 @@ _as_pool = as_onnx("AveragePool", POOL_ATTRIBUTES, count_include_pad="include_pa
 
 
 def _export(e: Exporter, op: AveragePool, x: Value) -> Any:
-    """Pads that follow from open sizes become a node of their own: the mean with zeros in the place of pads,
-    over the share of each window that is none.
+    """Symbolic pads are exported as a Pad node. Without ``include_pads``, the mean of the zero-padded input
+    is then divided by the fraction of each window that is no padding.
     """
     if all(isinstance(pad, int) for pad in op.pads):
         return _as_pool(e, op, x)
@@ -91,28 +93,28 @@ AveragePool.samples = (
     Sample(AveragePool((3,)), (arg(F64, 1, 2, 5),)),
     Sample(AveragePool((2, 2)), (arg(F16, 1, 2, 3, 3),)),
     Sample(AveragePool((2, 2)), (arg(I32, 1, 2, 3, 3),), "the input is i32"),
-    Sample(AveragePool((2, 2), pads=(1, 1)), (_X,), "2 pads for 2 spatial axes: 4 are needed"),
-    Sample(AveragePool((2, 9)), (_X,), "less a window of 9"),
+    Sample(AveragePool((2, 2), pads=(1, 1)), (_X,), "2 pads for 2 spatial axes: there must be 4"),
+    Sample(AveragePool((2, 9)), (_X,), "minus a window of 9"),
 )
 
 
-def _averaged(rank: int) -> AtenImport:
-    """Of a batch of images, or of one."""
+def _aten_avg_pool(rank: int) -> AtenImport:
+    """PyTorch also accepts an image without a batch axis."""
 
     def convert(i: AtenImporter) -> Any:
         kernel = i.attr("kernel_size")
         sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"))
         kernel, strides, padding = (per_axis(n, rank) for n in sizes)
-        pads, overhangs = bool(i.attr("count_include_pad")), bool(i.attr("ceil_mode"))
+        include_pads, ceil = bool(i.attr("count_include_pad")), bool(i.attr("ceil_mode"))
         if rank > 1 and i.attr("divisor_override") is not None:
             raise i.fail("divisor_override is not supported")
-        made = AveragePool(kernel, strides, padding * 2, (), overhangs, include_pads=pads)
+        op = AveragePool(kernel, strides, padding * 2, (), ceil, include_pads=include_pads)
         x = i.input(0)
         if rank_of(x) == rank + 2:
-            return i.emit(made, x)
-        return i.emit(Squeeze((0,)), i.emit(made, i.emit(Unsqueeze((0,)), x)))
+            return i.emit(op, x)
+        return i.emit(Squeeze((0,)), i.emit(op, i.emit(Unsqueeze((0,)), x)))
 
     return convert
 
 
-AveragePool.aten = {f"avg_pool{n}d": _averaged(n) for n in (1, 2, 3)}
+AveragePool.aten = {f"avg_pool{n}d": _aten_avg_pool(n) for n in (1, 2, 3)}

@@ -13,7 +13,6 @@ from graphwright.ir.op import (
     Array,
     AtenImporter,
     Fact,
-    Importer,
     Inference,
     OnnxImporter,
     Op,
@@ -22,12 +21,12 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.symbols import symbol
-from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
+from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
-from graphwright.ops.core.cast import Cast, as_dtype, in_f32
+from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
 from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.ranked_import import put_off
+from graphwright.ops.core.ranked_import import defer
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.normalization import along_channels, channels, need_channels
@@ -53,13 +52,15 @@ class BatchNormalization(Op):
     @quiet
     def reference(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
         wide, parts = widened(x), [channels(p, x.ndim) for p in (scale, bias, mean, variance)]
-        factor, shift, centre, spread = (part.astype(wide.dtype) for part in parts)
-        return like((wide - centre) / np.sqrt(spread + wide.dtype.type(self.epsilon)) * factor + shift, x)
+        scale, bias, mean, variance = (part.astype(wide.dtype) for part in parts)
+        return like((wide - mean) / np.sqrt(variance + wide.dtype.type(self.epsilon)) * scale + bias, x)
 
     def decompose(
         self, b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
     ) -> Value:
-        """One product and one sum per element, with vectors that fold where the parameters are constant."""
+        """``x * factor + shift``, with one factor and shift per channel, which are folded if they are
+        constant.
+        """
         wide = in_f32(b, x)
         dtype = wide.type.dtype
         scale, bias, mean, variance = (as_dtype(b, p, dtype) for p in (scale, bias, mean, variance))
@@ -72,31 +73,35 @@ class BatchNormalization(Op):
 
 def _import_14(i: OnnxImporter) -> Any:
     if i.attr("training_mode", 0):
-        return _trained(i)[: max(i.output_count, 1)]
+        return _training(i)[: max(i.output_count, 1)]
     if i.output_count > 1:
-        raise i.fail(f"{i.output_count} outputs: all but the first are for training_mode=1")
-    return _run(i)
+        raise i.fail(f"it has {i.output_count} outputs; without training_mode=1 it has one")
+    return _inference(i)
 
 
 def _import_7(i: OnnxImporter) -> Any:
-    """Outputs behind the first are those of training: running mean and variance, then the batch's own."""
+    """A node with several outputs is in training mode: the running mean and variance, then those of the
+    batch.
+    """
     if not i.attr("spatial", 1):
-        return _run_by_element(i)
-    return _trained(i)[: i.output_count] if i.output_count > 1 else _run(i)
+        return _per_element(i)
+    return _training(i)[: i.output_count] if i.output_count > 1 else _inference(i)
 
 
 def _import_1(i: OnnxImporter) -> Any:
-    return _import_7(i) if i.attr("is_test", 0) or i.output_count > 1 else _trained(i)[0]
+    return _import_7(i) if i.attr("is_test", 0) or i.output_count > 1 else _training(i)[0]
 
 
-def _run(i: OnnxImporter) -> Any:
+def _inference(i: OnnxImporter) -> Any:
     return i.emit(BatchNormalization(float(i.attr("epsilon", 1e-5))), *i.inputs())
 
 
-def _run_by_element(i: OnnxImporter) -> Any:
-    """``spatial=0`` of opsets before 9: parameters [C, D...], one for each element of a batch's entry."""
+def _per_element(i: OnnxImporter) -> Any:
+    """``spatial=0`` of opsets before 9: the parameters are [C, D...], one for each element of a
+    batch entry.
+    """
     if i.output_count > 1:
-        raise i.fail(f"{i.output_count} outputs with spatial=0: only the first is known")
+        raise i.fail(f"{i.output_count} outputs with spatial=0 are not supported; only the first one is")
     x, scale, bias, mean, variance = (i.input(k) for k in range(5))
     epsilon = i.const(np.asarray(i.attr("epsilon", 1e-5), variance.type.dtype.numpy))
     deviation = i.emit(Sqrt(), i.emit(Add(), variance, epsilon))
@@ -104,18 +109,19 @@ def _run_by_element(i: OnnxImporter) -> Any:
     return i.emit(Add(), i.emit(Mul(), i.emit(Sub(), x, mean), factor), bias)
 
 
-def _trained(i: OnnxImporter) -> tuple[Any, ...]:
-    """The result by mean and variance of the batch, what becomes of the running ones, and these two."""
+def _training(i: OnnxImporter) -> tuple[Any, ...]:
+    """Training mode: the result, normalized by the mean and variance of the batch; the updated running mean
+    and variance; the mean and variance of the batch.
+    """
     x, scale, bias, *running = (i.input(k) for k in range(5))
     if x.type.rank is None:
-        return put_off(i)
+        return defer(i)
     axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
-    wide = _as(i, x, F32 if x.type.dtype in (F16, BF16) else x.type.dtype)
-    kept = i.emit(ReduceMean(axes), wide)
-    centred = i.emit(Sub(), wide, kept)
+    wide = in_f32(i.builder, x)
+    deviation = i.emit(Sub(), wide, i.emit(ReduceMean(axes), wide))
     mean, variance = (
-        _as(i, i.emit(ReduceMean(axes, False), part), running[0].type.dtype)
-        for part in (wide, i.emit(Mul(), centred, centred))
+        as_dtype(i.builder, i.emit(ReduceMean(axes, False), part), running[0].type.dtype)
+        for part in (wide, i.emit(Mul(), deviation, deviation))
     )
     momentum = float(i.attr("momentum", 0.9))
     old, new = (i.const(np.asarray(m, mean.type.dtype.numpy)) for m in (momentum, 1 - momentum))
@@ -123,13 +129,8 @@ def _trained(i: OnnxImporter) -> tuple[Any, ...]:
         i.emit(Add(), i.emit(Mul(), before, old), i.emit(Mul(), now, new))
         for before, now in zip(running, (mean, variance), strict=True)
     )
-    made = BatchNormalization(float(i.attr("epsilon", 1e-5)))
-    return i.emit(made, x, scale, bias, mean, variance), *updated, mean, variance
-
-
-def _as(i: Importer, x: Value, dtype: DType) -> Value:
-    made: Value = x if x.type.dtype == dtype else i.emit(Cast(dtype), x)
-    return made
+    op = BatchNormalization(float(i.attr("epsilon", 1e-5)))
+    return i.emit(op, x, scale, bias, mean, variance), *updated, mean, variance
 
 
 BatchNormalization.onnx = {
@@ -156,8 +157,8 @@ BatchNormalization.samples = (
 )
 
 
-def _normalized(i: AtenImporter) -> Any:
-    """With running statistics; the others of its results are empty."""
+def _aten_batch_norm(i: AtenImporter) -> Any:
+    """Batch normalization with running statistics; outputs 1 and 2 are empty, as in PyTorch."""
     i.ignore("momentum", "training", "cudnn_enabled")
     x = i.input(0)
     dtype = i.input(3).type.dtype
@@ -170,4 +171,4 @@ def _normalized(i: AtenImporter) -> Any:
     return y, none, none
 
 
-BatchNormalization.aten = {"_native_batch_norm_legit_no_training": _normalized}
+BatchNormalization.aten = {"_native_batch_norm_legit_no_training": _aten_batch_norm}

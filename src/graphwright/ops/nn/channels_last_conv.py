@@ -1,4 +1,6 @@
-"""ChannelsLastConv, a convolution of images whose channels lie together."""
+"""ChannelsLastConv, a convolution in the channels-last layout. An op of graphwright, without ONNX
+counterpart.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ from graphwright.ops.nn.conv import Conv, export_conv
 from graphwright.ops.nn.spatial import Windows, windows
 
 WIDEST_BLOCK: Final = 16
-"""Channels in the widest vector of an ISA."""
+"""The number of f32 channels in the widest vector of all ISAs."""
 
 
 @op("ChannelsLastConv")
 class ChannelsLastConv(Arithmetic, Op):
-    """A convolution of x[N, D..., C] with w[M, C/group, K...], plus bias[M], in f32: y[N, D'..., M].
+    """A convolution of x[N, D..., C] with w[M, C/group, K...], plus the optional bias[M], in f32: y[N, D'...,
+    M].
 
-    Attributes are those of Conv. ``reads_planes``: x is [N, C, D...], as the first image of a model is.
+    The attributes are those of Conv. With ``reads_planes``, x is channels first, [N, C, D...]: the first
+    convolution of a model then needs no transpose.
     """
 
     strides: tuple[int, ...] = ()
@@ -39,7 +43,7 @@ class ChannelsLastConv(Arithmetic, Op):
     optional_inputs = frozenset({2})
 
     def fills_blocks(self, x: Value, w: Value) -> bool:
-        """Whether channels of a group fill vectors of any ISA, in ``x`` and in the result, for kernels."""
+        """Whether the channels of each group fill whole vectors of every ISA, in ``x`` and in the result."""
         shape, sizes = x.type.shape, w.type.shape
         if x.type.dtype != F32 or shape is None or sizes is None or len(shape) not in (3, 4):
             return False
@@ -53,25 +57,26 @@ class ChannelsLastConv(Arithmetic, Op):
 
     @property
     def conv(self) -> Conv:
-        """The same convolution of planes."""
+        """The same convolution, channels first."""
         return Conv(self.strides, self.pads, self.dilations, self.group)
 
     def verify(self) -> None:
         self.conv.verify()
 
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
-        """The geometry, given the weight's spatial sizes."""
+        """The windows of the convolution, given the spatial sizes of the weight."""
         return windows(kernel, self.strides, self.dilations, self.pads)
 
     def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
         for fact, name in ((x, "the image"), (w, "the weight")):
             need_dtype(at, fact, {F32}, name)
         if x.rank < 3:
-            raise InferError(f"an image of {x.type}: at least 3 axes are needed")
+            raise InferError(f"the image is {x.type}; it must have at least 3 axes")
         made = self.conv.infer(at, Fact(TensorType(F32, self._planes(x.shape))), w, bias)
         return TensorType(F32, tuple(made.dims[axis] for axis in to_last(x.rank)))
 
     def _planes(self, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """The shape of ``x``, channels first."""
         return shape if self.reads_planes else tuple(shape[axis] for axis in to_first(len(shape)))
 
     def operations(self, node: Node) -> Dim:
@@ -117,6 +122,6 @@ ChannelsLastConv.samples = (
     Sample(ChannelsLastConv(), (arg(F32, 1, 3, 4, 5, 2), arg(F32, 3, 2, 2, 2, 2))),
     Sample(ChannelsLastConv(), (_X, arg(F32, 6, 3, 3, 3)), "4 and 3 differ"),
     Sample(ChannelsLastConv(), (_X, _W, arg(F32, 5)), "bias and features: 5 and 6 differ"),
-    Sample(ChannelsLastConv(), (arg(F32, 2, 7), _W), "at least 3 axes"),
+    Sample(ChannelsLastConv(), (arg(F32, 2, 7), _W), "it must have at least 3 axes"),
     Sample(ChannelsLastConv(group=0), (_X, _W), "0 groups"),
 )

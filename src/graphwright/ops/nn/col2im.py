@@ -13,10 +13,11 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, Unkn
 from graphwright.ir.symbols import Dim, floordiv, product, symbol
 from graphwright.ir.types import BF16, BOOL, C64, F16, F32, I32, I64, STRING, U8, TensorType
 from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import NUMBERS, rank_of
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
 from graphwright.ops.core.range import Range
-from graphwright.ops.core.sampling import as_dtype, reshaped, size_value, wide
+from graphwright.ops.core.sampling import reshaped, size_value, wide
 from graphwright.ops.core.scatter_nd import ScatterND
 from graphwright.ops.core.shaping import known_dims, number
 from graphwright.ops.core.slice import Slice
@@ -27,9 +28,11 @@ from graphwright.records import replace
 
 @op("Col2Im")
 class Col2Im(Op):
-    """Sums blocks x[N, C * block..., L], one for each of L windows, row-major, into y[N, C, image...].
+    """Sums the blocks of x[N, C * block..., L] into images y[N, C, image...], as
+    ``torch.nn.functional.fold``.
 
-    Without ``image`` and ``block``, operands 1 and 2 are these sizes. ``pads`` of the image are dropped.
+    The L blocks are those of sliding windows over the padded image, in row-major order; overlapping elements
+    are added. If ``image`` and ``block`` are None, operands 1 and 2 are these sizes.
     """
 
     image: tuple[Dim, ...] | None = None
@@ -52,13 +55,13 @@ class Col2Im(Op):
 
     def infer(self, at: Inference, x: Fact, *sizes: Fact) -> TensorType:
         if x.dtype == STRING:
-            raise at.fail(f"the input is {x.type}; strings have no sum")
+            raise at.fail(f"the input is {x.type}; strings cannot be added")
         if self.image is None or self.block is None:
             raise UnknownRank
         if x.rank != 3 or len(self.image) != len(self.block) or not self.image:
             raise at.fail(
-                f"an input of {x.type}, an image of {list(self.image)} and blocks of {list(self.block)}: "
-                "3 axes, and one size for each axis of the image"
+                f"the input is {x.type}, the image {list(self.image)} and the block {list(self.block)}: the "
+                "input must have 3 axes, and the block one size for each axis of the image"
             )
         counts = self.windows.infer(at, self.image)
         elements = product(self.block)
@@ -77,12 +80,14 @@ class Col2Im(Op):
         out = np.zeros((*blocks.shape[:2], *full), accumulator(x))
         for position in shape.positions():
             at: tuple[Any, ...] = (slice(None), slice(None), *position)
-            out[shape.taken(position, counts)] += blocks[at]
+            out[shape.elements_of_tap(position, counts)] += blocks[at]
         kept = tap([slice(number(b), number(b) + n) for b, n in zip(begins, image, strict=True)])
         return np.array(out[kept], dtype=x.dtype, order="C")
 
     def decompose(self, b: Builder, x: Value, *sizes: Value) -> Value | None:
-        """Rows of one pixel of every channel, added at their places in the padded image."""
+        """ScatterND with addition: each row holds one pixel of all channels. None for complex numbers and
+        bools.
+        """
         rank_of(x)
         if self.image is None or x.type.dtype not in NUMBERS:
             return None
@@ -94,9 +99,9 @@ class Col2Im(Op):
         full = [begin + n + end for begin, n, end in zip(begins, self.image, ends, strict=True)]
         rows = reshaped(b, as_dtype(b, x, wide(dtype)), batch * channels, elements * length)
         rows = b(Transpose((1, 0)), rows)
-        places = reshaped(b, self._places(b, counts, full), elements * length, 1)
-        nothing = b(ConstantOfShape(0, wide(dtype), (product(full), batch * channels)))
-        summed = b(Transpose((1, 0)), b(ScatterND("add"), nothing, places, rows))
+        positions = reshaped(b, self._positions(b, counts, full), elements * length, 1)
+        zeros = b(ConstantOfShape(0, wide(dtype), (product(full), batch * channels)))
+        summed = b(Transpose((1, 0)), b(ScatterND("add"), zeros, positions, rows))
         out = reshaped(b, as_dtype(b, summed, dtype), batch, channels, *full)
         if full != list(self.image):
             stops = tuple(begin + n for begin, n in zip(begins, self.image, strict=True))
@@ -104,8 +109,10 @@ class Col2Im(Op):
             out = b(Slice(tuple(begins), stops, axes, (1,) * shape.rank), out)
         return out
 
-    def _places(self, b: Builder, counts: tuple[Dim, ...], full: list[Dim]) -> Value:
-        """Where in the flat padded image the elements of all blocks lie: i64[block..., counts...]."""
+    def _positions(self, b: Builder, counts: tuple[Dim, ...], full: list[Dim]) -> Value:
+        """The positions of all elements of all blocks in the flattened padded image: i64[block...,
+        counts...].
+        """
         shape = self.windows
         total: Value | None = None
         for axis in range(2 * shape.rank):
@@ -143,9 +150,9 @@ Col2Im.samples = (
     Sample(Col2Im(), (_X, arg(I64, 2, values=(4, 3)), arg(I64, 2, values=(2, 2)))),
     Sample(Col2Im((4, 3), (2, 2)), (arg(F32, 0, 12, 6),)),
     Sample(Col2Im((4, 4), (2, 2)), (_X,), "3 x 3 blocks and axis 2: 9 and 6 differ"),
-    Sample(Col2Im((4, 3), (2, 5)), (_X,), "less a window of 5"),
+    Sample(Col2Im((4, 3), (2, 5)), (_X,), "minus a window of 5"),
     Sample(Col2Im((2, 7), (5, 1), pads=(3, 0, 0, 0)), (arg(F32, 1, 12, 7),), "axis 1 in blocks of [5, 1]"),
-    Sample(Col2Im((4, 3), (2,)), (_X,), "one size for each axis"),
+    Sample(Col2Im((4, 3), (2,)), (_X,), "one size for each axis of the image"),
     Sample(Col2Im((4, 3), (2, 2), (1,)), (_X,), "1 strides for 2 spatial axes"),
-    Sample(Col2Im((4, 3), (2, 2)), (arg(STRING, 2, 12, 6),), "strings have no sum"),
+    Sample(Col2Im((4, 3), (2, 2)), (arg(STRING, 2, 12, 6),), "strings cannot be added"),
 )

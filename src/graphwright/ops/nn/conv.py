@@ -38,8 +38,8 @@ from graphwright.ops.nn.spatial import (
     Windows,
     accumulator,
     import_padding,
-    need_alike_ranks,
     need_bias,
+    need_equal_ranks,
     need_groups,
     same_pads,
     tap,
@@ -50,15 +50,18 @@ from graphwright.ops.nn.spatial import (
 from graphwright.records import replace
 
 MAX_PLANAR_CHANNELS = 8
-"""Up to so many input channels, a convolution reads planes: blocks would be mostly padding."""
+"""Convolutions with at most so many input channels read them channels first: blocks would be mostly
+padding."""
 
 
 @op("Conv")
 class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
-    """Cross-correlation of x[N, C, D...] with w[M, C/group, K...], plus bias[M]: y[N, M, D'...].
+    """Convolution (cross-correlation) of x[N, C, D...] with w[M, C/group, K...], plus the optional bias[M]:
+    y[N, M, D'...].
 
-    ``pads`` are all begins, then all ends; empty lists stand for strides and dilations of 1 and no pads. With
-    a ``precision`` x and w are rounded to it; bias and result are f32. A kernel may keep more of x.
+    ``pads`` are the begins of all spatial axes, then their ends. Empty lists are the defaults: strides and
+    dilations of 1, no pads. With ``precision`` bf16, x and w are rounded to bf16, and bias and result are
+    f32; a kernel may skip the rounding of x.
     """
 
     strides: tuple[int, ...] = ()
@@ -75,7 +78,7 @@ class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
         verify_precision(self.precision)
 
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
-        """The geometry, given the weight's spatial sizes."""
+        """The windows of the convolution, given the spatial sizes of the weight."""
         return windows(kernel, self.strides, self.dilations, self.pads)
 
     def fold_operands(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
@@ -89,7 +92,7 @@ class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
         dtype = product_dtype(at, self.precision, x, w)
         if bias is not None:
             need_dtype(at, bias, {dtype}, "the bias")
-        need_alike_ranks(at, x, w)
+        need_equal_ranks(at, x, w)
         if self.auto_pad:
             raise UnknownRank
         features = w.shape[0]
@@ -108,12 +111,14 @@ class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
         return window_leak(node.operand(0), self.pads, padded)
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Dense, grouped by whole blocks, or depthwise; of few channels from planes."""
+        """Convolutions with one group, with groups of whole blocks, or depthwise. An input of few channels is
+        read channels first; a result of one channel is row-major.
+        """
         x, w, y = operands[0], operands[1], node.output
         assert x is not None and w is not None
         single = has_one_channel(y) and self.group == 1 and can_be_blocked(x)
         if not (single or can_be_blocked(y)) or x.type.dtype != y.type.dtype:
-            return f"no convolution of {x.type} on channel blocks"
+            return f"a convolution of {x.type} to {y.type} has no channel-blocked form"
         if not all(is_constant(v) for v in operands[1:] if v is not None):
             return "its weights are not constant"
         cout, cin, *_ = w.type.sizes
@@ -123,7 +128,11 @@ class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
             return f"groups of {cin} to {cout // self.group} channels do not fill blocks of {lanes}"
         planar = self.group == 1 and cin <= MAX_PLANAR_CHANNELS
         if single:
-            return "planes become one" if planar else Blocked(results=frozenset())
+            return (
+                "neither its input nor its result has enough channels"
+                if planar
+                else Blocked(results=frozenset())
+            )
         return Blocked(operands=frozenset()) if planar else Blocked()
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
@@ -138,8 +147,8 @@ class Conv(Arithmetic, BlockedForm, PaddingRule, Op):
         multiply = np.multiply if depth == 1 else np.matmul
         length = int(np.prod(counts))
         out = np.zeros((len(x), groups, weights.shape[1], length), wide)
-        for position in shape.positions():  # tap by tap: a matrix of all patches would not fit
-            patch = padded[shape.taken(position, counts)].reshape(len(x), groups, depth, length)
+        for position in shape.positions():  # one tap at a time: an im2col matrix would need too much memory
+            patch = padded[shape.elements_of_tap(position, counts)].reshape(len(x), groups, depth, length)
             out += multiply(weights[tap(position)], patch)
         out = out.reshape(len(x), w.shape[0], *counts)
         if bias is not None:
@@ -164,7 +173,7 @@ _as_conv = as_onnx("Conv", WINDOW_ATTRIBUTES)
 
 
 def export_conv(e: Exporter, op: Conv, x: Any, *others: Value) -> Any:
-    """Pads that follow from open sizes become a node of their own."""
+    """Symbolic pads are exported as a Pad node."""
     if not all(isinstance(pad, int) for pad in op.pads):
         half = len(op.pads) // 2
         x = e.emit("Pad", x, e.sizes((0, 0, *op.pads[:half], 0, 0, *op.pads[half:])))
@@ -195,27 +204,26 @@ Conv.samples = (
     Sample(Conv((2, 2, 1), auto_pad="SAME_UPPER"), (_X, _W), "3 strides for 2 spatial axes"),
     Sample(Conv(group=4), (_X, arg(F32, 6, 1, 3, 3)), "features in 4 groups"),
     Sample(Conv(), (_X, _W, arg(F32, 5)), "bias and features: 5 and 6 differ"),
-    Sample(Conv(), (arg(F32, 1, 4, 2, 5), _W), "less a window of 3: -1 is less than 0"),
+    Sample(Conv(), (arg(F32, 1, 4, 2, 5), _W), "minus a window of 3: -1 is less than 0"),
     Sample(Conv((1,)), (_X, _W), "1 strides for 2 spatial axes"),
-    Sample(Conv(pads=(-1, 0, 0, 0)), (_X, _W), "at least 0 is needed"),
+    Sample(Conv(pads=(-1, 0, 0, 0)), (_X, _W), "they must be at least 0"),
     Sample(Conv(), (arg(F32, 1, 4, 7), _W), "their ranks must be equal and at least 3"),
     Sample(Conv(), (arg(I32, 2, 4, 7, 5), arg(I32, 6, 4, 3, 3)), "the input is i32"),
     Sample(Conv(group=0), (_X, _W), "0 groups"),
 )
 
 
-def _convolved(i: AtenImporter) -> Any:
-    """A batch of images; transposed where ``transposed`` is set."""
+def _aten_convolution(i: AtenImporter) -> Any:
+    """A convolution, or a transposed one."""
     x, w, bias = i.input(0), i.input(1), i.optional(2)
     rank = rank_of(x) - 2
-    strides, padding, dilations, outer = (
+    strides, padding, dilations, output_padding = (
         per_axis(i.attr(name), rank) for name in ("stride", "padding", "dilation", "output_padding")
     )
     group = i.attr("groups")
     if i.attr("transposed"):
-        made = ConvTranspose(strides, padding * 2, dilations, outer, group)
-        return i.emit(made, x, w, bias)
+        return i.emit(ConvTranspose(strides, padding * 2, dilations, output_padding, group), x, w, bias)
     return i.emit(Conv(strides, padding * 2, dilations, group), x, w, bias)
 
 
-Conv.aten = {"convolution": _convolved}
+Conv.aten = {"convolution": _aten_convolution}

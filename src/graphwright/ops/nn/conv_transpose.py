@@ -36,8 +36,8 @@ from graphwright.ops.nn.spatial import (
     accumulator,
     halves,
     import_padding,
-    need_alike_ranks,
     need_bias,
+    need_equal_ranks,
     span,
     tap,
     verify_groups,
@@ -48,9 +48,11 @@ from graphwright.records import replace
 
 @op("ConvTranspose")
 class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
-    """The adjoint of Conv: x[N, C, D...] spread by w[C, M/group, K...], plus bias[M]: y[N, M, D'...].
+    """Transposed convolution of x[N, C, D...] with w[C, M/group, K...], plus the optional bias[M]: y[N, M,
+    D'...].
 
-    ``pads`` crop the result, ``output_padding`` lengthens its end; ``output_shape`` or ``auto_pad`` set both.
+    It is the adjoint of Conv with the same attributes. ``pads`` are cropped from the result,
+    ``output_padding`` extends its end. ``output_shape`` or ``auto_pad`` determine both.
     """
 
     strides: tuple[int, ...] = ()
@@ -66,14 +68,14 @@ class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
     def verify(self) -> None:
         verify_groups(self.group, self.auto_pad)
         if any(isinstance(extra, int) and extra < 0 for extra in self.output_padding):
-            raise InferError(f"output paddings of {list(self.output_padding)}: at least 0 is needed")
+            raise InferError(f"the output paddings {list(self.output_padding)} must be at least 0")
 
     def windows(self, kernel: tuple[Dim, ...]) -> Windows:
-        """The geometry, given the weight's spatial sizes."""
+        """The windows of the convolution, given the spatial sizes of the weight."""
         return windows(kernel, self.strides, self.dilations, self.pads)
 
     def fold_operands(self, x: Fact, w: Fact, bias: Fact | None = None) -> tuple[Op, tuple[int, ...]] | None:
-        """Works out pads; lists of a wrong length are refused by :meth:`infer`."""
+        """Computes the pads. :meth:`infer` rejects lists of a wrong length."""
         if not (self.auto_pad or self.output_shape) or x.type.shape is None or w.type.shape is None:
             return None
         shape = self.windows(w.shape[2:])
@@ -82,15 +84,17 @@ class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
         wanted = self.output_shape[-shape.rank :] or [
             d * s for d, s in zip(x.shape[2:], shape.strides, strict=False)
         ]
-        spare = [have - want for have, want in zip(self._uncropped(shape, x.shape[2:]), wanted, strict=False)]
-        pads = halves([maximum(total, 0) for total in spare], self.auto_pad == "SAME_UPPER")
+        excess = [
+            have - want for have, want in zip(self._full_sizes(shape, x.shape[2:]), wanted, strict=False)
+        ]
+        pads = halves([maximum(total, 0) for total in excess], self.auto_pad == "SAME_UPPER")
         padding = self.output_padding or (0,) * shape.rank
-        longer = tuple(extra + maximum(-total, 0) for extra, total in zip(padding, spare, strict=False))
-        folded = replace(self, pads=pads, output_padding=longer, auto_pad="", output_shape=())
+        extended = tuple(extra + maximum(-total, 0) for extra, total in zip(padding, excess, strict=False))
+        folded = replace(self, pads=pads, output_padding=extended, auto_pad="", output_shape=())
         return folded, (0, 1) if bias is None else (0, 1, 2)
 
-    def _uncropped(self, shape: Windows, dims: tuple[Dim, ...]) -> list[Dim]:
-        """Sizes of the result before ``pads`` crop it."""
+    def _full_sizes(self, shape: Windows, dims: tuple[Dim, ...]) -> list[Dim]:
+        """The spatial sizes of the result before ``pads`` are cropped."""
         padding = self.output_padding or (0,) * shape.rank
         return [
             (dim - 1) * stride + span(size, dilation) + extra
@@ -102,10 +106,10 @@ class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
     def infer(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
         need_dtype(at, x, FLOATS)
         same_dtype(at, x, w, *([] if bias is None else [bias]))
-        need_alike_ranks(at, x, w)
+        need_equal_ranks(at, x, w)
         if self.auto_pad or self.output_shape:
             if len(self.output_shape) not in (0, x.rank - 2, x.rank):
-                raise at.fail(f"an output_shape of {list(self.output_shape)} for {x.rank - 2} spatial axes")
+                raise at.fail(f"the output_shape is {list(self.output_shape)} for {x.rank - 2} spatial axes")
             raise UnknownRank
         shape = self.windows(w.shape[2:])
         shape.check(at)
@@ -117,7 +121,7 @@ class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
         features = w.shape[1] * self.group
         need_bias(at, bias, features)
         sizes = []
-        for axis, size in enumerate(self._uncropped(shape, x.shape[2:])):
+        for axis, size in enumerate(self._full_sizes(shape, x.shape[2:])):
             sizes.append(size - shape.pads[axis] - shape.pads[axis + shape.rank])
             at.at_least(sizes[-1], 0, f"spatial axis {axis} of the result")
         return TensorType(x.dtype, (x.shape[0], features, *sizes))
@@ -126,42 +130,44 @@ class ConvTranspose(Arithmetic, BlockedForm, PaddingRule, Op):
         return 2 * product(node.operand(0).type.dims) * product(node.operand(1).type.dims[1:])
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
-        """What lies behind the true elements would spread over the last true windows."""
+        """Padding of a spatial axis would add to valid elements, because windows overlap."""
         weights = any(padded.axes(value) for value in node.inputs[1:])
-        alone = padded.axes(node.operand(0)) <= {0} and not weights
-        return "" if alone else "its windows overlap along a padded axis"
+        only_batch = padded.axes(node.operand(0)) <= {0} and not weights
+        return "" if only_batch else "its windows overlap along a padded axis"
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Dense or grouped by whole blocks; into one channel if windows do not overlap."""
+        """Convolutions with one group, or with groups of whole blocks. A result of one channel is row-major;
+        this is supported if windows do not overlap.
+        """
         x, w, y = operands[0], operands[1], node.output
         assert x is not None and w is not None
         if not all(is_constant(v) for v in operands[1:] if v is not None):
             return "its weights are not constant"
         if not all(isinstance(pad, int) for pad in self.pads):
-            return "its pads are not known"
+            return "its pads are symbolic"
         cin, cout, *_ = w.type.sizes
         if self.group > 1 and (cin // self.group % lanes or cout % lanes):
             return f"groups of {cin // self.group} to {cout} channels do not fill blocks of {lanes}"
         single = has_one_channel(y) and not self.overlaps(w.type.dims[2:])
         if not can_be_blocked(x) or not (single or can_be_blocked(y)):
-            return f"no transposed convolution of {x.type} to {y.type} on channel blocks"
+            return f"a transposed convolution of {x.type} to {y.type} has no channel-blocked form"
         return Blocked(results=frozenset()) if single else Blocked()
 
     def overlaps(self, kernel: Sequence[Dim]) -> bool:
-        """Whether an output element is part of several windows, of none, or cropped away."""
+        """Whether an output element is in several windows or in none, or is cropped."""
         window = self.windows(tuple(kernel))
         return window.kernel != window.strides or any(window.pads) or any(self.output_padding)
 
     def reference(self, x: Array, w: Array, bias: Array | None = None) -> Array:
         shape, dims, wide, groups = self.windows(w.shape[2:]), x.shape[2:], accumulator(x), self.group
         features, length = w.shape[1], int(np.prod(dims))
-        full = [number(size) for size in self._uncropped(shape, dims)]
+        full = [number(size) for size in self._full_sizes(shape, dims)]
         weights = w.astype(wide, copy=False).reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
         columns = x.astype(wide, copy=False).reshape(len(x), groups, x.shape[1] // groups, length)
         out = np.zeros((len(x), groups, features, *full), wide)
         for position in shape.positions():
             part = np.matmul(weights[tap(position)], columns)
-            out[shape.taken(position, dims)] += part.reshape(len(x), groups, features, *dims)
+            out[shape.elements_of_tap(position, dims)] += part.reshape(len(x), groups, features, *dims)
         begins, ends = shape.pads[: shape.rank], shape.pads[shape.rank :]
         kept = tuple(slice(number(b), n - number(e)) for b, e, n in zip(begins, ends, full, strict=True))
         out = out.reshape(len(x), groups * features, *full)[tap(kept)]
@@ -203,7 +209,7 @@ ConvTranspose.samples = (
     Sample(ConvTranspose(), (_X, arg(F32, 3, 3, 3, 3)), "4 and 3 differ"),
     Sample(ConvTranspose(group=3), (_X, _W), "4 channels in 3 groups"),
     Sample(ConvTranspose((4,), auto_pad="SAME_LOWER"), (_X, _W), "1 strides for 2 spatial axes"),
-    Sample(ConvTranspose(output_padding=(-1, 0)), (_X, _W), "output paddings of [-1, 0]: at least 0"),
+    Sample(ConvTranspose(output_padding=(-1, 0)), (_X, _W), "output paddings [-1, 0] must be at least 0"),
     Sample(ConvTranspose(), (_X, _W, arg(F32, 2)), "bias and features: 2 and 3 differ"),
     Sample(ConvTranspose(output_shape=(6, 9, 1)), (_X, _W), "for 2 spatial axes"),
     Sample(ConvTranspose(pads=(9, 0, 0, 0)), (_X, _W), "spatial axis 0 of the result: -4 is less than 0"),

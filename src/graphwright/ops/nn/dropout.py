@@ -1,4 +1,4 @@
-"""Dropout: nothing when a model is run, and what it drops when one is trained."""
+"""Import of ONNX's Dropout: Identity in inference mode, a random mask in training mode."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import BOOL, F64
 from graphwright.ops.core.binary import Div, GreaterOrEqual, Mul, Or, Sub, Where
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.random import RandomUniform, seed_of
 from graphwright.ops.core.unary import Not
 
 
 def _import_12(i: OnnxImporter) -> Any:
-    """The mode is operand 2, false where it is absent; elements of ratio (operand 1) are dropped."""
-    if i.optional(2) is None or _is(i, 2, False) or _is(i, 1, 0.0):
-        return _kept(i)
+    """Operand 1 is the ratio of dropped elements, operand 2 whether it is training mode, by default false."""
+    if i.optional(2) is None or _is_constant(i, 2, False) or _is_constant(i, 1, 0.0):
+        return _inference(i)
     ratio = i.optional(1)
     ratio = i.const(np.array(0.5, np.float32)) if ratio is None else ratio
-    return _dropped(i, ratio, None if _is(i, 2, True) else i.input(2))
+    return _training(i, ratio, None if _is_constant(i, 2, True) else i.input(2))
 
 
 def _import_1(i: OnnxImporter) -> Any:
-    """The mode is the attribute ``is_test``, and training if that is 0."""
+    """The attribute ``is_test`` is 0 in training mode."""
     if i.attr("is_test", 0):
-        return _kept(i)
-    return _dropped(i, i.const(np.array(i.attr("ratio", 0.5), np.float32)), None)
+        return _inference(i)
+    return _training(i, i.const(np.array(i.attr("ratio", 0.5), np.float32)), None)
 
 
-def _kept(i: OnnxImporter) -> Any:
-    """The input, and a mask that is true."""
+def _inference(i: OnnxImporter) -> Any:
+    """The input, and a mask whose elements are all true."""
     x = i.input(0)
     same = i.emit(Identity(), x)
     if i.output_count < 2:
@@ -42,18 +42,19 @@ def _kept(i: OnnxImporter) -> Any:
 
 
 def _mask(i: OnnxImporter, kept: Value) -> Value:
-    """Where elements are kept: before opset 10 as numbers of the input's dtype."""
-    return kept if i.version >= 10 else _as(i, kept, i.input(0).type.dtype)
+    """The output mask of the elements that are kept: before opset 10 in the dtype of the input."""
+    return kept if i.version >= 10 else as_dtype(i.builder, kept, i.input(0).type.dtype)
 
 
-def _dropped(i: OnnxImporter, ratio: Value, training: Value | None) -> Any:
-    """The elements of which a draw is at least the ratio, scaled up for the sum of the others; where
-    ``training`` is false, all of them as they are."""
+def _training(i: OnnxImporter, ratio: Value, training: Value | None) -> Any:
+    """Keeps an element if a uniform random number is at least ``ratio``, and scales it by ``1 / (1 -
+    ratio)``. If ``training`` is given and false at run time, keeps all elements unchanged.
+    """
     x = i.input(0)
     draws = i.emit(RandomUniform(dtype=F64, seed=seed_of(i)), x)
-    mask = i.emit(GreaterOrEqual(), draws, _as(i, ratio, F64))
+    mask = i.emit(GreaterOrEqual(), draws, as_dtype(i.builder, ratio, F64))
     one = i.const(np.array(1, x.type.dtype.numpy))
-    scale = i.emit(Div(), one, i.emit(Sub(), one, _as(i, ratio, x.type.dtype)))
+    scale = i.emit(Div(), one, i.emit(Sub(), one, as_dtype(i.builder, ratio, x.type.dtype)))
     y = i.emit(Mul(), i.emit(Where(), mask, x, i.const(np.array(0, x.type.dtype.numpy))), scale)
     if training is not None:
         mask = i.emit(Or(), mask, i.emit(Not(), training))
@@ -61,13 +62,8 @@ def _dropped(i: OnnxImporter, ratio: Value, training: Value | None) -> Any:
     return y if i.output_count < 2 else (y, _mask(i, mask))
 
 
-def _as(i: Importer, x: Value, dtype: Any) -> Value:
-    made: Value = x if x.type.dtype == dtype else i.emit(Cast(dtype), x)
-    return made
-
-
-def _is(i: Importer, index: int, value: float) -> bool:
-    """Whether an operand is a constant of one element, this one."""
+def _is_constant(i: Importer, index: int, value: float) -> bool:
+    """Whether operand ``index`` is a constant of one element, ``value``."""
     known = i.constant(index)
     return known is not None and known.size == 1 and bool(known.item() == value)
 
@@ -75,6 +71,6 @@ def _is(i: Importer, index: int, value: float) -> bool:
 Identity.onnx = {
     **Identity.onnx,
     ("Dropout", 1): _import_1,
-    ("Dropout", 7): _kept,
+    ("Dropout", 7): _inference,
     ("Dropout", 12): _import_12,
 }

@@ -1,4 +1,6 @@
-"""GlobalAveragePool, GlobalMaxPool and GlobalLpPool: reductions over the spatial axes, which keep size 1."""
+"""GlobalAveragePool, GlobalMaxPool and GlobalLpPool: reductions over the spatial axes, which stay with size
+1.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from graphwright.ops.nn.spatial import accumulator, norm_of
 def _infer(at: Inference, x: Fact) -> TensorType:
     need_dtype(at, x, FLOATS)
     if x.rank < 3:
-        raise at.fail(f"the input is {x.type}; it needs a spatial axis behind N, C")
+        raise at.fail(f"the input is {x.type}; it must be [N, C, D...] with at least one spatial axis")
     return TensorType(x.dtype, (*x.shape[:2], *[1] * (x.rank - 2)))
 
 
@@ -33,7 +35,7 @@ def _spatial(rank: int) -> tuple[int, ...]:
 
 @op("GlobalAveragePool")
 class GlobalAveragePool(Op):
-    """The mean of each channel."""
+    """The mean of each channel of x[N, C, D...]: y[N, C, 1...]."""
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         return _infer(at, x)
@@ -48,7 +50,7 @@ class GlobalAveragePool(Op):
 
 @op("GlobalMaxPool")
 class GlobalMaxPool(Op):
-    """The largest element of each channel."""
+    """The maximum of each channel of x[N, C, D...]: y[N, C, 1...]."""
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         return _infer(at, x)
@@ -62,13 +64,13 @@ class GlobalMaxPool(Op):
 
 @op("GlobalLpPool")
 class GlobalLpPool(Op):
-    """The p-norm of each channel."""
+    """The p-norm of each channel of x[N, C, D...]: y[N, C, 1...]."""
 
     p: int = 2
 
     def verify(self) -> None:
         if self.p < 1:
-            raise InferError(f"a norm of p = {self.p}: at least 1 is needed")
+            raise InferError(f"p = {self.p}: the order of a norm must be at least 1")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         return _infer(at, x)
@@ -101,7 +103,7 @@ for _pool in (GlobalAveragePool, GlobalMaxPool, GlobalLpPool):
         Sample(_pool(), (arg(F32, symbol("N"), 3, symbol("H"), 5),)),
         Sample(_pool(), (arg(F64, 1, 2, 4),)),
         Sample(_pool(), (arg(F16, 1, 2, 3, 2, 2),)),
-        Sample(_pool(), (arg(F32, 2, 3),), "it needs a spatial axis"),
+        Sample(_pool(), (arg(F32, 2, 3),), "with at least one spatial axis"),
         Sample(_pool(), (arg(I32, 2, 3, 4),), "the input is i32"),
     )
 GlobalLpPool.samples += (
@@ -111,30 +113,34 @@ GlobalLpPool.samples += (
 )
 
 
-def _adaptive(i: AtenImporter) -> Any:
-    """Window k of n goes from ``floor(k * size / n)`` to ``ceil((k + 1) * size / n)``: along each axis sums
-    of elements with equal weights.
+def _aten_adaptive_avg_pool(i: AtenImporter) -> Any:
+    """Window k of n is ``[floor(k * size / n), ceil((k + 1) * size / n))``. Interpolate computes the means
+    along one axis after the other.
     """
     x, sizes = i.input(0), i.attr("output_size")
     rank = rank_of(x)
     if all(size == 1 for size in sizes) and rank == len(sizes) + 2:
         return i.emit(GlobalAveragePool(), x)
     for axis, size in zip(range(rank - len(sizes), rank), sizes, strict=True):
-        whole = x.type.dims[axis]
-        if not isinstance(whole, int) or not isinstance(size, int):
+        dim = x.type.dims[axis]
+        if not isinstance(dim, int) or not isinstance(size, int):
             raise i.fail("adaptive pooling of dynamic dimensions is not supported")
-        places, weights = _windows(whole, size)
-        x = i.emit(Interpolate(axis), x, i.const(places), i.const(weights.astype(x.type.dtype.numpy)))
+        positions, weights = _adaptive_windows(dim, size)
+        x = i.emit(Interpolate(axis), x, i.const(positions), i.const(weights.astype(x.type.dtype.numpy)))
     return x
 
 
-def _windows(whole: int, count: int) -> tuple[Array, Array]:
-    """The elements of each of ``count`` windows over ``whole``, -1 where there is none, and their weights."""
-    starts = np.arange(count) * whole // count
-    sizes = -(-(np.arange(count) + 1) * whole // count) - starts
+def _adaptive_windows(dim: int, count: int) -> tuple[Array, Array]:
+    """The positions of the elements of each of ``count`` windows over ``dim`` elements, and their weights.
+    Windows that are shorter than the longest one have positions -1.
+    """
+    starts = np.arange(count) * dim // count
+    sizes = -(-(np.arange(count) + 1) * dim // count) - starts
     steps = np.arange(max(sizes, default=0))
     inside = steps < sizes[:, None]
     return np.where(inside, starts[:, None] + steps, -1), inside / sizes[:, None]
 
 
-GlobalAveragePool.aten = {"_adaptive_avg_pool2d": _adaptive, "_adaptive_avg_pool3d": _adaptive}
+GlobalAveragePool.aten = dict.fromkeys(
+    ("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _aten_adaptive_avg_pool
+)

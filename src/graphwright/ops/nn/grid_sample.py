@@ -13,11 +13,11 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, In
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, C64, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
 from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, widened
 from graphwright.ops.core.sampling import (
     OFFSETS,
     PADDINGS,
-    as_dtype,
     blend,
     build_blend,
     build_taps,
@@ -33,12 +33,12 @@ from graphwright.ops.nn.spatial import accumulator
 
 @op("GridSample")
 class GridSample(Op):
-    """x[N, C, D...] read at the coordinates grid[N, D'..., r]: y[N, C, D'...].
+    """Samples x[N, C, D...] at the coordinates grid[N, D'..., r]: y[N, C, D'...] (Jaderberg et al. 2015).
 
-    A coordinate goes from -1 to 1 over its axis, the innermost axis first; with ``aligned`` between the
-    centres of the outer elements, else between their outer edges. ``mode`` is nearest (halves go to even
-    ones), linear or cubic, of which the last two compute integers as floats; ``padding`` says what lies
-    outside.
+    The r coordinates of a point are those of the spatial axes, the innermost axis first. They range from -1
+    to 1: with ``aligned`` from the center of the first pixel to that of the last, else from edge to edge.
+    ``mode`` is nearest (in ties the even position), linear or cubic; linear and cubic compute integers in
+    f64. ``padding`` (zeros, border or reflection) defines pixels outside of the image.
     """
 
     mode: str = "linear"
@@ -53,10 +53,10 @@ class GridSample(Op):
     def infer(self, at: Inference, x: Fact, grid: Fact) -> TensorType:
         need_dtype(at, grid, FLOATS, "the grid")
         if x.dtype == STRING and self.mode != "nearest":
-            raise at.fail(f"{self.mode} of {x.type}: strings can only be taken by mode nearest")
+            raise at.fail(f"mode {self.mode} for {x.type}: strings support only mode nearest")
         if x.rank < 3 or grid.rank != x.rank:
             raise at.fail(
-                f"an input of {x.type} and a grid of {grid.type}: their ranks must be equal and at least 3"
+                f"the input is {x.type} and the grid {grid.type}: their ranks must be equal and at least 3"
             )
         at.equal(grid.shape[-1], x.rank - 2, "coordinates and spatial axes")
         at.equal(x.shape[0], grid.shape[0], "the batch")
@@ -68,26 +68,26 @@ class GridSample(Op):
     def reference(self, x: Array, grid: Array) -> Array:
         batch, channels, *sizes = x.shape
         points = widened(grid).reshape(batch, int(np.prod(grid.shape[1:-1])), len(sizes))
-        blended = np.dtype(np.float64) if x.dtype.kind in "iub" else accumulator(x)
+        sum_dtype = np.dtype(np.float64) if x.dtype.kind in "iub" else accumulator(x)
         rows = x.reshape(batch, channels, int(np.prod(sizes))).swapaxes(1, 2)
         if self.mode != "nearest":
-            rows = rows.astype(blended)
-        reads = [
+            rows = rows.astype(sum_dtype)
+        samples = [
             taps(self._coordinates(points[..., -1 - axis], size), size, self.mode, self.padding, self.aligned)
             for axis, size in enumerate(sizes)
         ]
-        read = blend(rows, reads, sizes).swapaxes(1, 2)
-        return np.ascontiguousarray(read.astype(x.dtype)).reshape(batch, channels, *grid.shape[1:-1])
+        blended = blend(rows, samples, sizes).swapaxes(1, 2)
+        return np.ascontiguousarray(blended.astype(x.dtype)).reshape(batch, channels, *grid.shape[1:-1])
 
     def _coordinates(self, points: Array, size: int) -> Array:
-        """From -1 to 1 as from the first to the last element, or half an element beyond."""
+        """Map [-1, 1] to positions: ``aligned`` to [0, size - 1], else to [-0.5, size - 0.5]."""
         kind = points.dtype.type
         if self.aligned:
             return np.asarray((points + 1) / 2 * kind(size - 1))
         return np.asarray(((points + 1) * kind(size) - 1) / 2)
 
     def decompose(self, b: Builder, x: Value, grid: Value) -> Value | None:
-        """Rows of channels, gathered; None for integers that are blended."""
+        """Gathers rows of channels, and sums them up; None for interpolated integers."""
         rank_of(x), rank_of(grid)
         if x.type.dtype == STRING or (self.mode != "nearest" and x.type.dtype not in FLOATS):
             return None
@@ -96,35 +96,38 @@ class GridSample(Op):
         rank = len(sizes)
         points = reshaped(b, as_dtype(b, grid, wide(grid.type.dtype)), batch, queries, rank)
         columns = [b(Slice((k,), (k + 1,), (2,), (1,)), points) for k in reversed(range(rank))]
-        reads = [
+        samples = [
             build_taps(
                 b, self._build_coordinates(b, column, size), size, self.mode, self.padding, self.aligned
             )
             for column, size in zip(columns, sizes, strict=True)
         ]
         rows = b(Transpose((0, 2, 1)), reshaped(b, x, batch, channels, product(sizes)))
-        read = b(Transpose((0, 2, 1)), build_blend(b, rows, reads, sizes))
-        return reshaped(b, as_dtype(b, read, x.type.dtype), batch, channels, *grid.type.dims[1:-1])
+        blended = b(Transpose((0, 2, 1)), build_blend(b, rows, samples, sizes))
+        return reshaped(b, as_dtype(b, blended, x.type.dtype), batch, channels, *grid.type.dims[1:-1])
 
     def _build_coordinates(self, b: Builder, points: Value, size: Dim) -> Value:
+        """:meth:`_coordinates` as nodes."""
         dtype: DType = points.type.dtype
         one, two = b.const([1], dtype), b.const([2], dtype)
-        moved = b(Add(), points, one)
+        shifted = b(Add(), points, one)
         if self.aligned:
-            made: Value = b(Mul(), b(Div(), moved, two), size_value(b, size - 1, dtype))
-            return made
-        made = b(Div(), b(Sub(), b(Mul(), moved, size_value(b, size, dtype)), one), two)
-        return made
+            aligned: Value = b(Mul(), b(Div(), shifted, two), size_value(b, size - 1, dtype))
+            return aligned
+        unaligned: Value = b(Div(), b(Sub(), b(Mul(), shifted, size_value(b, size, dtype)), one), two)
+        return unaligned
 
 
-_RENAMED = {"bilinear": "linear", "bicubic": "cubic"}
-"""Modes of opset 16."""
+_OPSET_16_MODES = {"bilinear": "linear", "bicubic": "cubic"}
+"""The names of modes in opset 16, and their names from opset 20 on."""
 
 
 def _import(i: Importer) -> Any:
     mode = str(i.attr("mode", "linear"))
     made = GridSample(
-        _RENAMED.get(mode, mode), str(i.attr("padding_mode", "zeros")), bool(i.attr("align_corners", 0))
+        _OPSET_16_MODES.get(mode, mode),
+        str(i.attr("padding_mode", "zeros")),
+        bool(i.attr("align_corners", 0)),
     )
     return i.emit(made, i.input(0), i.input(1))
 
@@ -152,12 +155,12 @@ GridSample.samples = (
     Sample(GridSample(), (_X, arg(F32, 1, 3, 2, 2)), "the batch: 2 and 1 differ"),
     Sample(GridSample(), (_X, arg(F32, 2, 3, 2)), "their ranks must be equal and at least 3"),
     Sample(GridSample(), (_X, arg(I64, 2, 3, 2, 2)), "the grid is i64"),
-    Sample(GridSample(), (arg(STRING, 2, 3, 4, 5), _GRID), "mode nearest"),
+    Sample(GridSample(), (arg(STRING, 2, 3, 4, 5), _GRID), "only mode nearest"),
     Sample(GridSample(), (arg(F32, 2, 3, 0, 5), _GRID), "spatial axis 0: 0 is less than 1"),
 )
 
 
-def _sampled(i: AtenImporter) -> Any:
+def _aten_grid_sampler(i: AtenImporter) -> Any:
     modes, paddings = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
     made = GridSample(
         modes[i.attr("interpolation_mode")], paddings[i.attr("padding_mode")], bool(i.attr("align_corners"))
@@ -165,4 +168,4 @@ def _sampled(i: AtenImporter) -> Any:
     return i.emit(made, i.input(0), i.input(1))
 
 
-GridSample.aten = {"grid_sampler_2d": _sampled, "grid_sampler_3d": _sampled}
+GridSample.aten = {"grid_sampler_2d": _aten_grid_sampler, "grid_sampler_3d": _aten_grid_sampler}

@@ -15,9 +15,11 @@ from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurre
 
 @op("GRU")
 class GRU(Recurrent):
-    """Gated recurrent unit (Cho et al., 2014). Gates lie in the order update, reset, hidden.
+    """Gated recurrent unit (Cho et al. 2014). The weights of the gates are in the order update, reset,
+    hidden.
 
-    With ``linear_before_reset`` the reset gate scales the recurrent product, else the state that enters it.
+    With ``linear_before_reset``, the reset gate scales the product of the recurrent weights and the state, as
+    in PyTorch; otherwise it scales the state. Operands and results: see :class:`Recurrent`.
     """
 
     linear_before_reset: bool = False
@@ -59,5 +61,5 @@ GRU.samples = (
     Sample(GRU(4, "bidirectional"), (arg(F32, symbol("T"), _N, 3), arg(F32, 2, 12, 3), arg(F32, 2, 12, 4))),
     Sample(GRU(4, batch_first=True), (arg(F64, _N, 5, 3), arg(F64, 1, 12, 3), arg(F64, 1, 12, 4))),
     Sample(GRU(4), (_X, arg(F32, 1, 16, 3), _R), "axis 1 of the weights: 16 and 12 differ"),
-    Sample(GRU(4, activations=("Tanh",)), (_X, _W, _R), "1 activations; 2 are needed"),
+    Sample(GRU(4, activations=("Tanh",)), (_X, _W, _R), "1 activations; there must be 2"),
 )

@@ -40,9 +40,10 @@ from graphwright.ops.nn.normalization import (
 
 @op("InstanceNormalization")
 class InstanceNormalization(Op):
-    """Each channel of each ``x[N, C, ...]`` brought to mean 0 and variance 1, then scaled and shifted.
+    """Normalizes each channel of each image x[N, C, D...] to mean 0 and variance 1, multiplies it by
+    ``scale`` and adds ``bias`` (Ulyanov et al. 2016).
 
-    Scale and bias are ``[C]`` (Ulyanov et al. 2016). 16-bit floats are computed in f32.
+    Scale and bias are [C]. 16-bit floats are computed in f32.
     """
 
     epsilon: float = 1e-5
@@ -70,10 +71,10 @@ def _affine(b: Builder, normal: Value, scale: Value, bias: Value) -> Any:
 
 @op("GroupNormalization")
 class GroupNormalization(Op):
-    """Groups of channels of ``x[N, C, ...]`` brought to mean 0 and variance 1, then scaled and shifted.
+    """Normalizes each group of channels of each image x[N, C, D...] to mean 0 and variance 1, multiplies it
+    by ``scale`` and adds ``bias`` (Wu and He 2018).
 
-    Scale and bias are ``[C]``, or ``[groups]`` where ``per_group`` (Wu and He 2018). 16-bit floats are
-    computed in f32.
+    Scale and bias are [C], with ``per_group`` [groups] (ONNX opset 18). 16-bit floats are computed in f32.
     """
 
     groups: int
@@ -82,17 +83,17 @@ class GroupNormalization(Op):
 
     def verify(self) -> None:
         if self.groups < 1:
-            raise InferError(f"{self.groups} groups: at least 1 is needed")
+            raise InferError(f"{self.groups} groups: there must be at least 1")
 
     def infer(self, at: Inference, x: Fact, scale: Fact, bias: Fact) -> TensorType:
         need_channels(at, x, *(() if self.per_group else (scale, bias)))
         at.equal(
-            mod(x.shape[1], self.groups), 0, f"{x.shape[1]} channels over {self.groups} groups: the rest"
+            mod(x.shape[1], self.groups), 0, f"remainder of {x.shape[1]} channels over {self.groups} groups"
         )
         for parameter in (scale, bias):
             need_dtype(at, parameter, {x.dtype}, "a parameter")
             if self.per_group and parameter.shape != (self.groups,):
-                raise at.fail(f"a parameter of {parameter.type}: it must hold one number for each group")
+                raise at.fail(f"a parameter is {parameter.type}; it must have one element for each group")
         return x.type
 
     @quiet
@@ -119,11 +120,9 @@ def _import_instance(i: Importer) -> Any:
 
 
 def _import_group(i: OnnxImporter) -> Any:
-    """Opset 18 scales groups, 21 channels."""
-    made = GroupNormalization(
-        int(i.required_attr("num_groups")), float(i.attr("epsilon", 1e-5)), i.version < 21
-    )
-    return i.emit(made, *i.inputs())
+    """Scale and bias are per group in opset 18, and per channel from opset 21 on."""
+    groups, epsilon = int(i.required_attr("num_groups")), float(i.attr("epsilon", 1e-5))
+    return i.emit(GroupNormalization(groups, epsilon, i.version < 21), *i.inputs())
 
 
 InstanceNormalization.onnx = {("InstanceNormalization", 6): _import_instance}
@@ -151,15 +150,15 @@ GroupNormalization.samples = (
     Sample(
         GroupNormalization(3, per_group=True), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "for each group"
     ),
-    Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "at least 1 is needed"),
+    Sample(GroupNormalization(0), (arg(F32, 2, 6), arg(F32, 6), arg(F32, 6)), "there must be at least 1"),
 )
 
 
-def _grouped(i: AtenImporter) -> Any:
-    """Without mean and deviation, which gradients need."""
+def _aten_group_norm(i: AtenImporter) -> Any:
+    """Outputs 1 and 2, mean and inverse deviation for gradients, are not supported."""
     i.ignore("N", "C", "HxW")
     if i.is_used(1) or i.is_used(2):
-        raise i.fail("its mean and deviation are not given")
+        raise i.fail("its outputs mean and rstd are not supported")
     x = i.input(0)
     channels, dtype = x.type.dims[1:2], x.type.dtype.numpy
     scale = i.optional(1) or i.emit(Expand(channels), i.const(np.ones(1, dtype)))
@@ -167,4 +166,4 @@ def _grouped(i: AtenImporter) -> Any:
     return i.emit(GroupNormalization(i.attr("group"), i.attr("eps")), x, scale, bias), None, None
 
 
-GroupNormalization.aten = {"native_group_norm": _grouped}
+GroupNormalization.aten = {"native_group_norm": _aten_group_norm}

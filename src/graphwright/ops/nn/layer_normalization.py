@@ -43,10 +43,11 @@ from graphwright.ops.nn.normalization import standardize, standardized
 
 @op("LayerNormalization")
 class LayerNormalization(Op):
-    """``x`` brought to mean 0 and variance 1 from ``axis`` on, times ``scale``, plus ``bias``.
+    """Normalizes ``x`` over ``axis`` and all later axes to mean 0 and variance 1, multiplies it by ``scale``
+    and adds the optional ``bias`` (Ba et al. 2016).
 
-    (Ba et al. 2016.) 16-bit floats are normalised in f32. With ``statistics`` the outputs are y, mean and
-    ``1 / sqrt(variance + epsilon)``.
+    Scale and bias are broadcast to ``x``. 16-bit floats are normalized in f32. With ``statistics`` the
+    outputs are y, mean and ``1 / sqrt(variance + epsilon)``.
     """
 
     axis: int = -1
@@ -89,9 +90,11 @@ class LayerNormalization(Op):
 
 @op("RMSNormalization")
 class RMSNormalization(Op):
-    """``x / sqrt(mean(x * x) + epsilon)`` over ``axis`` and all later axes, times ``scale``.
+    """``x / sqrt(mean(x * x) + epsilon) * scale``, with the mean over ``axis`` and all later axes (Zhang and
+    Sennrich 2019).
 
-    (Zhang and Sennrich 2019.) 16-bit floats are normalised in f32. The output has the dtype of ``scale``.
+    The scale is broadcast to ``x``. 16-bit floats are normalized in f32. The output has the dtype of
+    ``scale``.
     """
 
     axis: int = -1
@@ -129,19 +132,19 @@ def _trailing(axis: int, rank: int) -> tuple[int, ...]:
 
 
 _F32, _F64 = 1, 11
-"""ONNX's numbers of the dtypes in which statistics may be kept."""
+"""The supported values of ``stash_type``, as ONNX's ``TensorProto.DataType``."""
 
 
 def _check_stash(i: Importer) -> None:
     if i.attr("stash_type", _F32) not in (_F32, _F64):
-        raise i.fail("stash_type is not f32", hint="export the model with stash_type 1")
+        raise i.fail("stash_type is neither f32 nor f64", hint="export the model with stash_type 1")
 
 
 def _import_layer(i: OnnxImporter) -> Any:
     _check_stash(i)
-    made = LayerNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)), i.output_count > 1)
-    results = i.emit(made, *i.inputs())
-    if not made.statistics:
+    op = LayerNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)), i.output_count > 1)
+    results = i.emit(op, *i.inputs())
+    if not op.statistics:
         return results
     y, *statistics = results
     return (y, *(s if s.type.dtype == F32 else i.emit(Cast(F32), s) for s in statistics))
@@ -159,7 +162,7 @@ LayerNormalization.to_onnx = as_onnx(
 
 
 def _export_rms(e: Exporter, op: RMSNormalization, x: Value, scale: Value) -> Any:
-    """As the nodes that exporters wrote before opset 23."""
+    """Exports as Pow, ReduceMean, Sqrt, Div and Mul: ONNX has RMSNormalization only from opset 23 on."""
     dtype = x.type.dtype
     wide: Any = x if dtype.bits >= 32 else e.cast(x, F32)
     number = (F32 if dtype.bits < 32 else dtype).numpy
@@ -183,7 +186,11 @@ LayerNormalization.samples = (
     Sample(LayerNormalization(), (arg(F32, _N, _H), arg(F32, _H), arg(F32, 1))),
     Sample(LayerNormalization(), (arg(F32, 0, 4), arg(F32, 4))),
     Sample(LayerNormalization(), (arg(F32, 2, 4), arg(F32, 3)), "a size of the scale: 3 and 4 differ"),
-    Sample(LayerNormalization(), (arg(F32, 4), arg(F32, 2, 4)), "the scale has 2 axes"),
+    Sample(
+        LayerNormalization(),
+        (arg(F32, 4), arg(F32, 2, 4)),
+        "the scale has 2 axes and cannot broadcast to 1 axes",
+    ),
     Sample(LayerNormalization(2), (arg(F32, 2, 4), arg(F32, 4)), "axis 2 is out of range"),
     Sample(LayerNormalization(), (arg(F32, 2, 4), arg(F32, 4), arg(F64, 4)), "the bias is f64"),
     Sample(LayerNormalization(), (arg(I32, 2, 4), arg(I32, 4)), "the input is i32"),
@@ -197,22 +204,22 @@ RMSNormalization.samples = (
 )
 
 
-def _layer(i: AtenImporter) -> Any:
-    """The result, mean and inverse deviation, computed in the type of scale and bias: under autocast these
-    have 32 bits, and the input has 16.
+def _aten_layer_norm(i: AtenImporter) -> Any:
+    """The result, mean and inverse deviation, computed in the dtype of scale and bias: under autocast, they
+    are f32 and the input is a 16-bit float.
     """
     shape, scale, bias = i.attr("normalized_shape"), i.optional(2), i.optional(3)
     given = next((each for each in (scale, bias) if each is not None), i.input(0))
     dtype = given.type.dtype
     scale = scale or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
     x = as_dtype(i.builder, i.input(0), dtype)
-    made = i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, bias)
-    wanted = (type.dtype for type in i.results)
-    return tuple(as_dtype(i.builder, value, dtype) for value, dtype in zip(made, wanted, strict=True))
+    results = i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, bias)
+    dtypes = (type.dtype for type in i.results)
+    return tuple(as_dtype(i.builder, value, dtype) for value, dtype in zip(results, dtypes, strict=True))
 
 
-def _rms(i: AtenImporter) -> Any:
-    """The result, and the inverse of the root."""
+def _aten_rms_norm(i: AtenImporter) -> Any:
+    """The result, and ``1 / sqrt(mean(x * x) + epsilon)``."""
     shape, epsilon = i.attr("normalized_shape"), i.attr("eps")
     x, dtype = i.input(0), i.input(0).type.dtype
     epsilon = float(np.finfo(dtype.numpy).eps) if epsilon is None else epsilon
@@ -225,5 +232,5 @@ def _rms(i: AtenImporter) -> Any:
     return y, i.emit(Reciprocal(), root)
 
 
-LayerNormalization.aten = {"native_layer_norm": _layer}
-RMSNormalization.aten = {"_fused_rms_norm": _rms}
+LayerNormalization.aten = {"native_layer_norm": _aten_layer_norm}
+RMSNormalization.aten = {"_fused_rms_norm": _aten_rms_norm}

@@ -20,14 +20,14 @@ from graphwright.ops.core.reductions import ReduceL1, ReduceL2
 
 @op("LpNormalization")
 class LpNormalization(Op):
-    """``x`` over its norm of order ``p`` (1 or 2) along ``axis``; 0 where the norm is 0."""
+    """``x`` divided by its p-norm along ``axis``, for ``p`` 1 or 2; 0 where the norm is 0."""
 
     axis: int = -1
     p: int = 2
 
     def verify(self) -> None:
         if self.p not in (1, 2):
-            raise InferError(f"a norm of order {self.p}: it must be 1 or 2")
+            raise InferError(f"p = {self.p}: the order of the norm must be 1 or 2")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, FLOATS)

@@ -16,14 +16,14 @@ from graphwright.ops.nn.spatial import POOL_ATTRIBUTES, Pool, accumulator, impor
 
 @op("LpPool")
 class LpPool(Pool):
-    """The p-norm of every window."""
+    """The p-norm of every window of x[N, C, D...]; pads are 0. Attributes: see :class:`Pool`."""
 
     p: int = 2
 
     def verify(self) -> None:
         super().verify()
         if self.p < 1:
-            raise InferError(f"a norm of p = {self.p}: at least 1 is needed")
+            raise InferError(f"p = {self.p}: the order of a norm must be at least 1")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, FLOATS)
@@ -34,7 +34,7 @@ class LpPool(Pool):
         powers = shape.padded(np.abs(x.astype(accumulator(x), copy=False)) ** self.p, counts, 0)
         total = np.zeros((*x.shape[:2], *counts), powers.dtype)
         for position in shape.positions():
-            total += powers[shape.taken(position, counts)]
+            total += powers[shape.elements_of_tap(position, counts)]
         return np.asarray(total ** (1 / self.p)).astype(x.dtype, copy=False)
 
 

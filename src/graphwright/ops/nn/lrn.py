@@ -1,4 +1,4 @@
-"""LRN: local response normalisation."""
+"""LRN, local response normalization."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from graphwright.ops.nn.normalization import need_channels
 
 @op("LRN")
 class LRN(BlockedForm, Op):
-    """``x / (bias + alpha / size * sum(x * x)) ** beta``, the sum over ``size`` channels around each.
+    """Local response normalization of x[N, C, D...]: ``x / (bias + alpha / size * sum(x * x)) ** beta``
+    (Krizhevsky et al. 2012).
 
-    (Krizhevsky et al. 2012.) The window begins ``(size - 1) // 2`` channels before; outside, x counts as 0.
+    The sum is over a window of ``size`` channels, which begins ``(size - 1) // 2`` channels before each
+    channel. Channels that do not exist count as 0.
     """
 
     size: int
@@ -36,19 +38,20 @@ class LRN(BlockedForm, Op):
 
     def verify(self) -> None:
         if self.size < 1:
-            raise InferError(f"a window of {self.size} channels: at least 1 is needed")
+            raise InferError(f"the size is {self.size}; a window must have at least 1 channel")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_channels(at, x)
         return x.type
 
     def _margins(self) -> tuple[int, int]:
+        """The number of channels of a window before and after its own channel."""
         return (self.size - 1) // 2, self.size // 2
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Has no other kernel."""
+        """The only library kernel of this op is for channel blocks."""
         if not can_be_blocked(node.output):
-            return f"no normalisation of {node.output.type} on channel blocks"
+            return f"{node.output.type} has no channel-blocked layout"
         return Blocked(only=True)
 
     @quiet
@@ -89,7 +92,7 @@ LRN.samples = (
     *(Sample(LRN(3, 0.5), (arg(t, 2, 7, 3, 4),)) for t in (F32, F64, F16)),
     Sample(LRN(4, 0.5, 0.5, 2.0), (arg(F32, 2, 5, 3),)),
     Sample(LRN(5), (arg(F32, symbol("N"), 3, symbol("H"), 2),)),
-    Sample(LRN(0), (arg(F32, 2, 3),), "at least 1 is needed"),
+    Sample(LRN(0), (arg(F32, 2, 3),), "at least 1 channel"),
     Sample(LRN(3), (arg(F32, 3),), "needs a batch axis"),
     Sample(LRN(3), (arg(I32, 2, 3),), "the input is i32"),
 )

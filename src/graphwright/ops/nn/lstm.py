@@ -15,10 +15,11 @@ from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurre
 
 @op("LSTM")
 class LSTM(Recurrent):
-    """Long short-term memory (Hochreiter, Schmidhuber 1997), with peepholes (Gers, Schmidhuber 2000).
+    """Long short-term memory (Hochreiter and Schmidhuber 1997), with peepholes (Gers and Schmidhuber 2000).
 
-    Gates lie in the order input, output, forget, cell; peepholes as input, output, forget. With ``coupled``,
-    the forget gate is 1 minus the input gate.
+    The weights of the gates are in the order input, output, forget, cell, those of the peepholes in the order
+    input, output, forget. With ``coupled``, the forget gate is 1 minus the input gate. Operands and results:
+    see :class:`Recurrent`.
     """
 
     coupled: bool = False
@@ -29,16 +30,16 @@ class LSTM(Recurrent):
 
     def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
         f, g, h = functions
-        both = bias[: len(r)] + bias[len(r) :]
-        looks = np.zeros((3, self.hidden), r.dtype) if peepholes is None else peepholes.reshape(3, -1)
+        total_bias = bias[: len(r)] + bias[len(r) :]
+        p = np.zeros((3, self.hidden), r.dtype) if peepholes is None else peepholes.reshape(3, -1)
 
         def step(x: Array, states: list[Array]) -> list[Array]:
             hidden, cell = states
-            i, o, forget, c = np.split(x + hidden @ r.T + both, 4, 1)
-            admitted = f(i + looks[0] * cell)
-            kept = 1 - admitted if self.coupled else f(forget + looks[2] * cell)
-            cell = kept * cell + admitted * g(c)
-            return [f(o + looks[1] * cell) * h(cell), cell]
+            i, o, forget, c = np.split(x + hidden @ r.T + total_bias, 4, 1)
+            input_gate = f(i + p[0] * cell)
+            forget_gate = 1 - input_gate if self.coupled else f(forget + p[2] * cell)
+            cell = forget_gate * cell + input_gate * g(c)
+            return [f(o + p[1] * cell) * h(cell), cell]
 
         return step
 
@@ -58,9 +59,9 @@ LSTM.samples = (
     Sample(LSTM(4), (arg(F64, 5, 2, 3), arg(F64, 1, 16, 3), arg(F64, 1, 16, 4))),
     Sample(LSTM(4), (arg(F16, 5, 2, 3), arg(F16, 1, 16, 3), arg(F16, 1, 16, 4))),
     Sample(LSTM(4), (_X, arg(F32, 1, 12, 3), _R), "axis 1 of the weights: 12 and 16 differ"),
-    Sample(LSTM(4), (_X, _W, _R, arg(F32, 32)), "the biases are f32[32]; 2 axes are needed"),
+    Sample(LSTM(4), (_X, _W, _R, arg(F32, 32)), "the biases are f32[32]; they must have 2 axes"),
     Sample(LSTM(4, "sideways"), (_X, _W, _R), "direction 'sideways'"),
-    Sample(LSTM(4, activations=("Tanh",)), (_X, _W, _R), "1 activations; 3 are needed"),
+    Sample(LSTM(4, activations=("Tanh",)), (_X, _W, _R), "1 activations; there must be 3"),
     Sample(LSTM(4, activations=("Tanh", "Tanh", "Swish")), (_X, _W, _R), "activation 'Swish'"),
     Sample(LSTM(4), (arg(F32, 5, 2), _W, _R), "it must be [time, batch, features]"),
 )

@@ -23,10 +23,11 @@ from graphwright.records import replace
 
 @op("MaxPool")
 class MaxPool(BlockedPool, Pool):
-    """The largest element of every window; NaN wins. Pads are never taken.
+    """The maximum of every window of x[N, C, D...]; NaN if the window contains NaN. Pads are ignored.
 
-    With ``indices`` a second output holds its flat position in the input, the first of equal ones.
-    ``column_major`` counts positions along the first spatial axis first.
+    With ``indices``, output 1 holds the position of each maximum in the flattened input, the first one of
+    equal elements. With ``column_major``, these positions count the spatial axes in column-major order.
+    Attributes: see :class:`Pool`.
     """
 
     indices: bool = False
@@ -45,18 +46,18 @@ class MaxPool(BlockedPool, Pool):
         best: Array = np.full((*x.shape[:2], *counts), _lowest(x.dtype), dtype=x.dtype)
         if not self.indices:
             for position in shape.positions():
-                np.maximum(best, padded[shape.taken(position, counts)], out=best)
+                np.maximum(best, padded[shape.elements_of_tap(position, counts)], out=best)
             return best
-        places = shape.padded(self._places(x.shape), counts, -1)
-        where = np.full(best.shape, -1, dtype=np.int64)
+        all_indices = shape.padded(self._flat_indices(x.shape), counts, -1)
+        best_index = np.full(best.shape, -1, dtype=np.int64)
         for position in shape.positions():
-            value, place = padded[shape.taken(position, counts)], places[shape.taken(position, counts)]
-            better = (place >= 0) & ((where < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best)))
-            best, where = np.where(better, value, best), np.where(better, place, where)
-        return best, where
+            value, index = (array[shape.elements_of_tap(position, counts)] for array in (padded, all_indices))
+            better = (index >= 0) & ((best_index < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best)))
+            best, best_index = np.where(better, value, best), np.where(better, index, best_index)
+        return best, best_index
 
-    def _places(self, shape: tuple[int, ...]) -> Array:
-        """The flat position of every element."""
+    def _flat_indices(self, shape: tuple[int, ...]) -> Array:
+        """The position of every element in the flattened input."""
         size = int(np.prod(shape[2:]))
         inner = np.arange(size).reshape(shape[2:], order="F" if self.column_major else "C")
         outer = np.arange(shape[0] * shape[1]).reshape(*shape[:2], *[1] * (len(shape) - 2))
@@ -79,7 +80,7 @@ _as_pool = as_onnx("MaxPool", POOL_ATTRIBUTES, outputs="indices", storage_order=
 
 
 def _export(e: Exporter, op: MaxPool, x: Value) -> Any:
-    """Pads that follow from open sizes become a node of their own, which fills with what is never taken."""
+    """Symbolic pads are exported as a Pad node that fills with the smallest value of the dtype."""
     if all(isinstance(pad, int) for pad in op.pads) or op.indices:
         return _as_pool(e, op, x)
     half, dtype = len(op.pads) // 2, x.type.dtype.numpy
@@ -101,36 +102,38 @@ MaxPool.samples = (
     Sample(MaxPool((3,)), (arg(I8, 1, 2, 5),)),
     Sample(MaxPool((2, 2)), (arg(U8, 1, 2, 3, 3),)),
     Sample(MaxPool((2, 1, 2)), (arg(F64, 1, 2, 3, 3, 4),)),
-    Sample(MaxPool((2, 2)), (arg(F32, 2, 3, 7),), "needs rank 4"),
-    Sample(MaxPool((9, 2)), (_X,), "less a window of 9: -2 is less than -1"),
-    Sample(MaxPool((2, 2), (0, 1)), (_X,), "strides of [0, 1]"),
+    Sample(MaxPool((2, 2)), (arg(F32, 2, 3, 7),), "must have rank 4"),
+    Sample(MaxPool((9, 2)), (_X,), "minus a window of 9: -2 is less than -1"),
+    Sample(MaxPool((2, 2), (0, 1)), (_X,), "the strides are [0, 1]"),
     Sample(MaxPool((2, 2), auto_pad="SAME"), (_X,), "auto_pad 'SAME'"),
 )
 
 
-def _pooled(rank: int) -> AtenImport:
-    """The largest of each window, and where it lies in its image; of a batch of images, or of one."""
+def _aten_max_pool_with_indices(rank: int) -> AtenImport:
+    """The maxima, and their positions in their image. PyTorch also accepts an image without a batch axis."""
 
     def convert(i: AtenImporter) -> Any:
         kernel = i.attr("kernel_size")
         sizes = (kernel, i.attr("stride") or kernel, i.attr("padding"), i.attr("dilation"))
         kernel, strides, padding, dilations = (per_axis(n, rank) for n in sizes)
-        made = MaxPool(kernel, strides, padding * 2, dilations, bool(i.attr("ceil_mode")))
+        op = MaxPool(kernel, strides, padding * 2, dilations, bool(i.attr("ceil_mode")))
         x = i.input(0)
         if rank_of(x) == rank + 2:
-            return _with_places(i, made, x)
-        of_one = _with_places(i, made, i.emit(Unsqueeze((0,)), x))
-        return tuple(None if y is None else i.emit(Squeeze((0,)), y) for y in of_one)
+            return _with_indices(i, op, x)
+        outputs = _with_indices(i, op, i.emit(Unsqueeze((0,)), x))
+        return tuple(None if y is None else i.emit(Squeeze((0,)), y) for y in outputs)
 
     return convert
 
 
-def _with_places(i: AtenImporter, made: MaxPool, x: Value) -> tuple[Value, Value | None]:
-    """Places count within an image, those of ONNX through the whole batch; None where none is read."""
+def _with_indices(i: AtenImporter, op: MaxPool, x: Value) -> tuple[Value, Value | None]:
+    """The maxima and their positions, None if they are not used. PyTorch counts positions within an image,
+    ONNX within the whole batch.
+    """
     if not i.is_used(1):
-        return i.emit(made, x), None
-    y, places = i.emit(replace(made, indices=True), x)
-    return y, i.emit(Mod(), places, scalar_of(i.builder, product(x.type.dims[2:])))
+        return i.emit(op, x), None
+    y, indices = i.emit(replace(op, indices=True), x)
+    return y, i.emit(Mod(), indices, scalar_of(i.builder, product(x.type.dims[2:])))
 
 
-MaxPool.aten = {f"max_pool{n}d_with_indices": _pooled(n) for n in (2, 3)}
+MaxPool.aten = {f"max_pool{n}d_with_indices": _aten_max_pool_with_indices(n) for n in (2, 3)}

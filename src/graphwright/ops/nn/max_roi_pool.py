@@ -15,11 +15,11 @@ from graphwright.ops.core.common import FLOATS, need_dtype, same_dtype
 
 @op("MaxRoiPool")
 class MaxRoiPool(Op):
-    """The maxima of x[N, C, H, W] in the bins of regions (Girshick 2015, Fast R-CNN).
+    """The maxima of regions of x[N, C, H, W]: y[R, C, *pooled] (Fast R-CNN, Girshick 2015).
 
-    A region is a row of ``regions``: its image, and its corners x1, y1, x2, y2, which times ``scale`` and
-    rounded are pixels, the last ones inside. Each is cut in ``pooled`` bins, which may overlap; one without
-    pixels gives 0.
+    Each row of the regions [R, 5] is an image index and two corners x1, y1, x2, y2. The corners are
+    multiplied by ``scale`` and rounded to pixels; the region includes both. It is divided into ``pooled`` =
+    (height, width) bins, which may overlap. The maximum of a bin without pixels is 0.
     """
 
     pooled: tuple[int, ...]
@@ -27,14 +27,16 @@ class MaxRoiPool(Op):
 
     def verify(self) -> None:
         if len(self.pooled) != 2 or min(self.pooled) < 1:
-            raise InferError(f"pooled to {list(self.pooled)}: a height and a width are needed")
+            raise InferError(
+                f"the pooled shape is {list(self.pooled)}; it must be a height and a width, at least 1"
+            )
 
     def infer(self, at: Inference, x: Fact, regions: Fact) -> TensorType:
         same_dtype(at, x, regions)
         need_dtype(at, x, FLOATS)
         if x.rank != 4 or regions.rank != 2:
-            raise at.fail(f"{x.type} and regions of {regions.type}; ranks of 4 and 2 are needed")
-        at.equal(regions.shape[1], 5, "a region's numbers")
+            raise at.fail(f"the input is {x.type} and the regions {regions.type}; the ranks must be 4 and 2")
+        at.equal(regions.shape[1], 5, "elements of a region")
         return TensorType(x.dtype, (regions.shape[0], x.shape[1], *self.pooled))
 
     def reference(self, x: Array, regions: Array) -> Array:
@@ -46,14 +48,16 @@ class MaxRoiPool(Op):
             columns = list(_bins(x1, x2, self.pooled[1], x.shape[3]))
             for i, row in enumerate(rows):
                 for j, column in enumerate(columns):
-                    seen = x[int(image), :, row, column]
-                    if seen.size:
-                        out[number, :, i, j] = seen.max((1, 2))
+                    pixels = x[int(image), :, row, column]
+                    if pixels.size:
+                        out[number, :, i, j] = pixels.max((1, 2))
         return out
 
 
 def _bins(first: int, last: int, count: int, size: int) -> Any:
-    """Slices of an axis of ``size``, from ``first`` to ``last`` in ``count`` bins."""
+    """The slices of an axis of ``size`` pixels that divide the pixels ``first`` to ``last`` into ``count``
+    bins.
+    """
     length = max(last - first + 1, 1) / count
     for number in range(count):
         low, high = first + int(np.floor(number * length)), first + int(np.ceil((number + 1) * length))
@@ -77,8 +81,8 @@ MaxRoiPool.samples = (
         MaxRoiPool((1, 1)), (arg(F32, symbol("N"), 3, symbol("H"), 7), arg(F32, 1, 5, values=_REGIONS[:5]))
     ),
     Sample(MaxRoiPool((2, 2)), (arg(F32, 2, 3, 6, 7), arg(F32, 0, 5))),
-    Sample(MaxRoiPool((2,)), (arg(F32, 2, 3, 6, 7), arg(F32, 0, 5)), "pooled to [2]"),
-    Sample(MaxRoiPool((2, 2)), (arg(F32, 2, 3, 6), arg(F32, 1, 5)), "ranks of 4 and 2"),
+    Sample(MaxRoiPool((2,)), (arg(F32, 2, 3, 6, 7), arg(F32, 0, 5)), "the pooled shape is [2]"),
+    Sample(MaxRoiPool((2, 2)), (arg(F32, 2, 3, 6), arg(F32, 1, 5)), "the ranks must be 4 and 2"),
     Sample(MaxRoiPool((2, 2)), (arg(F32, 2, 3, 6, 7), arg(F32, 1, 4)), "4 and 5 differ"),
     Sample(MaxRoiPool((2, 2)), (arg(I32, 2, 3, 6, 7), arg(I32, 1, 5)), "the input is i32"),
 )

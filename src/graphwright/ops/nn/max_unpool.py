@@ -23,9 +23,12 @@ from graphwright.records import replace
 
 @op("MaxUnpool")
 class MaxUnpool(Op):
-    """Zeros, with every element of x[N, C, D...] at its flat place in the result; of equal places the last.
+    """The partial inverse of MaxPool: writes every element of x[N, C, D...] to its index in the flattened
+    result.
 
-    The result's shape is ``shape``, or operand 2, or what MaxPool with the other attributes gives ``x`` for.
+    Operand 1 are the indices, in the shape of ``x``. All other elements are 0; of equal indices, the last one
+    counts. The shape of the result is ``shape``, or the optional operand 2, or else the input shape for which
+    MaxPool with the other attributes returns the shape of ``x``.
     """
 
     kernel: tuple[int, ...]
@@ -34,27 +37,27 @@ class MaxUnpool(Op):
     shape: tuple[Dim, ...] | None = None
 
     def fold_operands(
-        self, x: Fact, places: Fact, shape: Fact | None = None
+        self, x: Fact, indices: Fact, shape: Fact | None = None
     ) -> tuple[Op, tuple[int, ...]] | None:
         dims = known_dims(shape)
         return None if self.shape is not None or dims is None else (replace(self, shape=dims), (0, 1))
 
-    def infer(self, at: Inference, x: Fact, places: Fact, shape: Fact | None = None) -> TensorType:
+    def infer(self, at: Inference, x: Fact, indices: Fact, shape: Fact | None = None) -> TensorType:
         need_dtype(at, x, FLOATS)
-        need_dtype(at, places, {I64}, "the index tensor")
+        need_dtype(at, indices, {I64}, "the index tensor")
         if shape is not None:
             raise UnknownRank
-        if x.rank != len(self.kernel) + 2 or places.rank != x.rank:
+        if x.rank != len(self.kernel) + 2 or indices.rank != x.rank:
             raise at.fail(
-                f"{x.type} and indices of {places.type}; a kernel of {list(self.kernel)} needs rank "
-                f"{len(self.kernel) + 2}"
+                f"the input is {x.type} and the indices {indices.type}; for a kernel of {list(self.kernel)} "
+                f"both must have rank {len(self.kernel) + 2}"
             )
-        for axis, (have, wanted) in enumerate(zip(places.shape, x.shape, strict=True)):
+        for axis, (have, wanted) in enumerate(zip(indices.shape, x.shape, strict=True)):
             at.equal(have, wanted, f"axis {axis} of the indices")
         windows(self.kernel, self.strides, (), self.pads).check(at)
         sizes = self._sizes(x.shape)
         if len(sizes) != x.rank:
-            raise at.fail(f"an output shape of {list(sizes)} for {x.type}")
+            raise at.fail(f"the output shape is {list(sizes)}; it must have the rank of the input, {x.type}")
         for axis, size in enumerate(sizes):
             at.at_least(size, 0, f"axis {axis} of the result")
         return TensorType(x.dtype, sizes)
@@ -71,21 +74,21 @@ class MaxUnpool(Op):
             ),
         )
 
-    def reference(self, x: Array, places: Array) -> Array:
+    def reference(self, x: Array, indices: Array) -> Array:
         sizes = [number(size) for size in self._sizes(x.shape)]
         out = np.zeros(int(np.prod(sizes)), x.dtype)
-        out[places.ravel()] = x.ravel()
+        out[indices.ravel()] = x.ravel()
         return out.reshape(sizes)
 
-    def decompose(self, b: Builder, x: Value, places: Value, shape: Value | None = None) -> Value | None:
+    def decompose(self, b: Builder, x: Value, indices: Value, shape: Value | None = None) -> Value | None:
         rank_of(x)
         if shape is not None:
             return None
         sizes = self._sizes(x.type.dims)
         zeros = b(ConstantOfShape(0.0, x.type.dtype, (product(sizes),)))
         count = x.type.elements
-        made = b(ScatterElements(0), zeros, reshaped(b, places, count), reshaped(b, x, count))
-        return reshaped(b, made, *sizes)
+        flat = b(ScatterElements(0), zeros, reshaped(b, indices, count), reshaped(b, x, count))
+        return reshaped(b, flat, *sizes)
 
 
 def _import(i: Importer) -> Any:
@@ -100,16 +103,16 @@ MaxUnpool.onnx = {("MaxUnpool", version): _import for version in (9, 11, 22)}
 MaxUnpool.to_onnx = as_onnx(
     "MaxUnpool", operand="shape", kernel_shape="kernel", strides="strides", pads="pads"
 )
-_X, _PLACES = arg(F32, 1, 2, 2, 2), arg(I64, 1, 2, 2, 2, values=(5, 7, 13, 15, 16, 18, 25, 31))
+_X, _INDICES = arg(F32, 1, 2, 2, 2), arg(I64, 1, 2, 2, 2, values=(5, 7, 13, 15, 16, 18, 25, 31))
 MaxUnpool.samples = (
-    *(Sample(MaxUnpool((2, 2), (2, 2)), (arg(t, 1, 2, 2, 2), _PLACES)) for t in (F32, F64, F16, BF16)),
-    Sample(MaxUnpool((3, 3), (2, 2), (1, 0, 0, 1), (1, 2, 5, 5)), (_X, _PLACES)),
-    Sample(MaxUnpool((3, 3), (2, 2), (0, 1, 1, 0)), (_X, _PLACES)),
-    Sample(MaxUnpool((2, 2), (2, 2)), (_X, _PLACES, arg(I64, 4, values=(1, 2, 5, 4)))),
+    *(Sample(MaxUnpool((2, 2), (2, 2)), (arg(t, 1, 2, 2, 2), _INDICES)) for t in (F32, F64, F16, BF16)),
+    Sample(MaxUnpool((3, 3), (2, 2), (1, 0, 0, 1), (1, 2, 5, 5)), (_X, _INDICES)),
+    Sample(MaxUnpool((3, 3), (2, 2), (0, 1, 1, 0)), (_X, _INDICES)),
+    Sample(MaxUnpool((2, 2), (2, 2)), (_X, _INDICES, arg(I64, 4, values=(1, 2, 5, 4)))),
     Sample(MaxUnpool((2,), (2,)), (arg(F32, symbol("N"), 3, 4), arg(I64, symbol("N"), 3, 4, fill="index"))),
     Sample(MaxUnpool((2, 2), (2, 2)), (_X, arg(I64, 1, 2, 2, 1)), "axis 3 of the indices: 1 and 2 differ"),
-    Sample(MaxUnpool((2,)), (_X, _PLACES), "needs rank 3"),
-    Sample(MaxUnpool((2, 2), shape=(4, 4)), (_X, _PLACES), "an output shape of [4, 4]"),
-    Sample(MaxUnpool((2, 2), (1,)), (_X, _PLACES), "1 strides for 2 spatial axes"),
-    Sample(MaxUnpool((2, 2)), (arg(I32, 1, 2, 2, 2), _PLACES), "the input is i32"),
+    Sample(MaxUnpool((2,)), (_X, _INDICES), "both must have rank 3"),
+    Sample(MaxUnpool((2, 2), shape=(4, 4)), (_X, _INDICES), "the output shape is [4, 4]"),
+    Sample(MaxUnpool((2, 2), (1,)), (_X, _INDICES), "1 strides for 2 spatial axes"),
+    Sample(MaxUnpool((2, 2)), (arg(I32, 1, 2, 2, 2), _INDICES), "the input is i32"),
 )

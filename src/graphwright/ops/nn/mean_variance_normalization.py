@@ -28,12 +28,12 @@ from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Sqrt
 
 EPSILON = 1e-9
-"""Added to the standard deviation by the definition in ONNX."""
+"""The number that ONNX's function body adds to the standard deviation."""
 
 
 @op("MeanVarianceNormalization")
 class MeanVarianceNormalization(Op):
-    """``(x - mean) / (standard deviation + 1e-9)`` over ``axes``."""
+    """``(x - mean) / (standard deviation + 1e-9)``, with mean and standard deviation over ``axes``."""
 
     axes: tuple[int, ...] = (0, 2, 3)
 
@@ -46,16 +46,16 @@ class MeanVarianceNormalization(Op):
     @quiet
     def reference(self, x: Array) -> Array:
         wide, axes = widened(x), positive_axes(self.axes, x.ndim)
-        centred = wide - mean_over(wide, axes)
-        deviation = np.sqrt(mean_over(centred * centred, axes))
-        return like(centred / (deviation + wide.dtype.type(EPSILON)), x)
+        centered = wide - mean_over(wide, axes)
+        deviation = np.sqrt(mean_over(centered * centered, axes))
+        return like(centered / (deviation + wide.dtype.type(EPSILON)), x)
 
     def decompose(self, b: Builder, x: Value) -> Value:
         wide = in_f32(b, x)
         reduce = ReduceMean(positive_axes(self.axes, rank_of(x)))
-        centred = b(Sub(), wide, b(reduce, wide))
-        deviation = b(Sqrt(), b(reduce, b(Mul(), centred, centred)))
-        result = b(Div(), centred, b(Add(), deviation, b.const(EPSILON, wide.type.dtype)))
+        centered = b(Sub(), wide, b(reduce, wide))
+        deviation = b(Sqrt(), b(reduce, b(Mul(), centered, centered)))
+        result = b(Div(), centered, b(Add(), deviation, b.const(EPSILON, wide.type.dtype)))
         return as_dtype(b, result, x.type.dtype)
 
 

@@ -15,23 +15,24 @@ from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg,
 from graphwright.ir.symbols import Dim, minimum, product, symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.control.bind_size import bind_size
-from graphwright.ops.core.common import need_dtype, need_scalar, quiet
+from graphwright.ops.core.common import need_dtype, need_scalar, quiet, without_trailing_none
 from graphwright.ops.core.shaping import number
 
 BLOCK = 256
-"""Boxes that are compared with each other at a time."""
-MOST_NUMBERED = 2**31
-"""More boxes of a class than this are taken to be all of them."""
+"""The number of boxes whose intersections are computed at a time."""
+MAX_LIMIT = 2**31
+"""A larger maximum number of boxes per class means no maximum."""
 
 
 @op("NonMaxSuppression")
 class NonMaxSuppression(BoundedForm, Op):
-    """Rows (batch, class, box) of the boxes that no better one of the same class hides; best ones first.
+    """Greedy non-maximum suppression: the selected boxes as rows (batch, class, box), i64[selected, 3].
 
-    boxes[B, S, 4] are two opposite corners (y, x, y, x), or with ``centered`` centre and size
-    (x, y, width, height); scores[B, K, S]. A box hides another if the area of their intersection over that of
-    their union is above the threshold, operand 3 (0 if absent). Operand 2 is how many boxes a class may have
-    (0 if absent), operand 4 the score that a box must exceed.
+    Operands are boxes[B, S, 4] and scores[B, K, S]. A box is two opposite corners (y, x, y, x), with
+    ``centered`` its center and size (x, y, width, height). In the order of their scores, boxes of a class are
+    selected unless a box that was selected before overlaps: the intersection over union is larger than the
+    threshold. The optional operands 2 to 4 are the maximum number of boxes per class (0 if absent), the
+    overlap threshold (0 if absent), and a score that boxes must exceed. The number of rows is data-dependent.
     """
 
     centered: bool = False
@@ -42,23 +43,23 @@ class NonMaxSuppression(BoundedForm, Op):
         at: Inference,
         boxes: Fact,
         scores: Fact,
-        most: Fact | None = None,
+        max_boxes: Fact | None = None,
         overlap: Fact | None = None,
-        least: Fact | None = None,
+        min_score: Fact | None = None,
     ) -> TensorType:
         need_dtype(at, boxes, {F32}, "the box tensor")
         need_dtype(at, scores, {F32}, "the score tensor")
         for fact, dtype, what in (
-            (most, I64, "the number of boxes"),
+            (max_boxes, I64, "the number of boxes"),
             (overlap, F32, "the overlap threshold"),
-            (least, F32, "the score threshold"),
+            (min_score, F32, "the score threshold"),
         ):
             if fact is not None:
                 need_dtype(at, fact, {dtype}, what)
                 need_scalar(at, fact, what)
         if boxes.rank != 3 or scores.rank != 3:
             raise at.fail(f"boxes of {boxes.type} and scores of {scores.type}: both must have 3 axes")
-        at.equal(boxes.shape[2], 4, "numbers of a box")
+        at.equal(boxes.shape[2], 4, "elements of a box")
         at.equal(boxes.shape[0], scores.shape[0], "the batch")
         at.equal(boxes.shape[1], scores.shape[2], "boxes and scores")
         return TensorType(I64, (at.symbols.fresh("selected"), 3))
@@ -68,17 +69,17 @@ class NonMaxSuppression(BoundedForm, Op):
         self,
         boxes: Array,
         scores: Array,
-        most: Array | None = None,
+        max_boxes: Array | None = None,
         overlap: Array | None = None,
-        least: Array | None = None,
+        min_score: Array | None = None,
     ) -> Array:
-        limit = 0 if most is None else int(most.reshape(()))
+        limit = 0 if max_boxes is None else int(max_boxes.reshape(()))
         threshold = np.float32(0) if overlap is None else overlap.reshape(())
         rows = [
             (batch, label, box)
-            for batch, of_batch in enumerate(scores)
-            for label, ranks in enumerate(of_batch)
-            for box in _chosen(self._corners(boxes[batch]), ranks, limit, threshold, least)
+            for batch, class_scores in enumerate(scores)
+            for label, box_scores in enumerate(class_scores)
+            for box in _select(self._corners(boxes[batch]), box_scores, limit, threshold, min_score)
         ]
         return np.array(rows, np.int64).reshape(-1, 3)
 
@@ -88,9 +89,11 @@ class NonMaxSuppression(BoundedForm, Op):
         boxes, _scores, *scalars = inputs
         if boxes is None or boxes.type.rank != 3:
             return None
-        limit, most = boxes.type.dims[1], b.fact(scalars[0] if scalars else None)
-        known = 0 if most is None else None if most.data is None else int(most.data.reshape(()))
-        if known is not None and known < MOST_NUMBERED:
+        limit, max_boxes = boxes.type.dims[1], b.fact(scalars[0] if scalars else None)
+        known = (
+            0 if max_boxes is None else None if max_boxes.data is None else int(max_boxes.data.reshape(()))
+        )
+        if known is not None and known < MAX_LIMIT:
             limit = minimum(limit, max(known, 0))
         rows, count = b(BoundedNonMaxSuppression(limit, self.centered), *inputs)
         return bind_size(b, gives[0].dims[0], count, (rows, (-1, 3)))
@@ -105,9 +108,10 @@ class NonMaxSuppression(BoundedForm, Op):
 
 @op("BoundedNonMaxSuppression")
 class BoundedNonMaxSuppression(Op):
-    """NonMaxSuppression of at most ``limit`` boxes of a class, which are not more than there are.
+    """NonMaxSuppression into a buffer of static size. ``limit`` is the largest number of boxes of a class, at
+    most S.
 
-    Gives as many rows as that can be, of which the first are filled, and how many these are.
+    Results: i64[B * K * limit, 3], whose first rows are the selected boxes, and the number of these rows.
     """
 
     limit: Dim
@@ -120,73 +124,76 @@ class BoundedNonMaxSuppression(Op):
     ) -> tuple[TensorType, TensorType]:
         NonMaxSuppression().infer(at, boxes, scores, *scalars)
         at.at_least(self.limit, 0, "the limit")
-        at.at_least(boxes.shape[1] - self.limit, 0, f"{boxes.shape[1]} boxes less a limit of {self.limit}")
+        at.at_least(boxes.shape[1] - self.limit, 0, f"{boxes.shape[1]} boxes minus a limit of {self.limit}")
         return TensorType(I64, (product(scores.shape[:2]) * self.limit, 3)), TensorType(I64, ())
 
     def reference(
-        self, boxes: Array, scores: Array, most: Array | None = None, *thresholds: Array | None
+        self, boxes: Array, scores: Array, max_boxes: Array | None = None, *thresholds: Array | None
     ) -> tuple[Array, Array]:
         limit = number(self.limit)
-        fewest = None if most is None else np.minimum(most, limit)
-        rows = NonMaxSuppression(self.centered).reference(boxes, scores, fewest, *thresholds)
-        room = np.zeros((scores.shape[0] * scores.shape[1] * limit, 3), np.int64)
-        room[: len(rows)] = rows
-        return room, np.array(len(rows))
+        bounded = None if max_boxes is None else np.minimum(max_boxes, limit)
+        rows = NonMaxSuppression(self.centered).reference(boxes, scores, bounded, *thresholds)
+        buffer = np.zeros((scores.shape[0] * scores.shape[1] * limit, 3), np.int64)
+        buffer[: len(rows)] = rows
+        return buffer, np.array(len(rows))
 
 
-def _chosen(corners: Array, ranks: Array, limit: int, threshold: Any, least: Array | None) -> list[int]:
-    """The boxes of one class that stay, best first; of equal scores the first.
+def _select(corners: Array, scores: Array, limit: int, threshold: Any, min_score: Array | None) -> list[int]:
+    """The selected boxes of one class, in descending order of their scores; of equal scores, the first box
+    first.
 
-    Block by block of the best that are left: what those that stay hide goes, then each that none before hides
-    stays.
+    Boxes are processed in blocks. Boxes that overlap a selected box of an earlier block are removed first;
+    then the boxes of the block are compared with each other.
     """
-    left = np.argsort(-ranks, kind="stable")
-    if least is not None:
-        left = left[ranks[left] > least.reshape(())]
+    candidates = np.argsort(-scores, kind="stable")
+    if min_score is not None:
+        candidates = candidates[scores[candidates] > min_score.reshape(())]
     areas = np.prod(corners[1] - corners[0], axis=1)
-    chosen: list[int] = []
-    for start in range(0, len(left), BLOCK):
-        if len(chosen) >= limit:
+    selected: list[int] = []
+    for start in range(0, len(candidates), BLOCK):
+        if len(selected) >= limit:
             break
-        block = left[start : start + BLOCK]
-        block = block[~_hidden(corners, areas, np.array(chosen, np.intp), block, threshold).any(axis=0)]
-        chosen += block[
-            _first(_hidden(corners, areas, block, block, threshold), limit - len(chosen))
-        ].tolist()
-    return chosen
+        block = candidates[start : start + BLOCK]
+        block = block[~_overlaps(corners, areas, np.array(selected, np.intp), block, threshold).any(axis=0)]
+        kept = _select_in_block(_overlaps(corners, areas, block, block, threshold), limit - len(selected))
+        selected += block[kept].tolist()
+    return selected
 
 
-def _hidden(corners: Array, areas: Array, by: Array, boxes: Array, threshold: Any) -> Array:
-    """Whether each box of ``by`` (rows) hides each of ``boxes`` (columns): they share more than they may."""
+def _overlaps(corners: Array, areas: Array, by: Array, boxes: Array, threshold: Any) -> Array:
+    """Whether the intersection over union of each box of ``by`` (rows) and each of ``boxes`` (columns) is
+    larger than the threshold.
+    """
     (lower_by, upper_by), (lower, upper) = corners[:, by, None], corners[:, boxes]
     sides = [
         np.minimum(upper_by[..., k], upper[:, k]) - np.maximum(lower_by[..., k], lower[:, k]) for k in (0, 1)
     ]
     common = np.maximum(sides[0], 0) * np.maximum(sides[1], 0)
     areas_by, areas = areas[by, None], areas[boxes]
-    found: Array = common / (areas_by + areas - common) > threshold
-    found &= (areas_by > 0) & (areas > 0) & (common > 0)
-    return found
+    overlaps: Array = common / (areas_by + areas - common) > threshold
+    overlaps &= (areas_by > 0) & (areas > 0) & (common > 0)
+    return overlaps
 
 
-def _first(hides: Array, limit: int) -> list[int]:
-    """Up to ``limit`` boxes in order of which none hides a later one; rows of bits are whole numbers."""
-    rows = [int.from_bytes(row.tobytes(), "little") for row in np.packbits(hides, axis=1, bitorder="little")]
+def _select_in_block(overlaps: Array, limit: int) -> list[int]:
+    """Up to ``limit`` boxes in order, without those that overlap an earlier one. A row of ``overlaps`` is
+    handled as an integer, a bit per box.
+    """
+    packed = np.packbits(overlaps, axis=1, bitorder="little")
+    rows = [int.from_bytes(row.tobytes(), "little") for row in packed]
     kept: list[int] = []
-    gone = 0
+    suppressed = 0
     for box, row in enumerate(rows):
         if len(kept) == limit:
             break
-        if not gone >> box & 1:
+        if not suppressed >> box & 1:
             kept.append(box)
-            gone |= row
+            suppressed |= row
     return kept
 
 
 def _import(i: Importer) -> Any:
-    operands = [i.input(0), i.input(1), *(i.optional(k) for k in range(2, 5))]
-    while operands[-1] is None:
-        operands.pop()
+    operands = without_trailing_none([i.input(0), i.input(1), *(i.optional(k) for k in range(2, 5))])
     return i.emit(NonMaxSuppression(bool(i.attr("center_point_box", 0))), *operands)
 
 
@@ -203,7 +210,7 @@ NonMaxSuppression.samples = (
     Sample(NonMaxSuppression(), (arg(F32, 1, 0, 4), arg(F32, 1, 2, 0), _MOST)),
     Sample(NonMaxSuppression(), (_BOXES, arg(F32, 2, 3, 5)), "boxes and scores: 6 and 5 differ"),
     Sample(NonMaxSuppression(), (_BOXES, arg(F32, 1, 3, 6)), "the batch: 2 and 1 differ"),
-    Sample(NonMaxSuppression(), (arg(F32, 2, 6, 5), _SCORES), "numbers of a box: 5 and 4 differ"),
+    Sample(NonMaxSuppression(), (arg(F32, 2, 6, 5), _SCORES), "elements of a box: 5 and 4 differ"),
     Sample(NonMaxSuppression(), (arg(F32, 6, 4), _SCORES), "both must have 3 axes"),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(I64, 2)), "must be a scalar"),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, arg(F32, 1)), "the number of boxes is f32"),
@@ -213,6 +220,6 @@ BoundedNonMaxSuppression.samples = (
     Sample(BoundedNonMaxSuppression(2), (_APART, arg(F32, 1, 3, 2), arg(I64, values=(2,)))),
     Sample(BoundedNonMaxSuppression(1), (_BOXES, _SCORES, _MOST)),
     Sample(BoundedNonMaxSuppression(3, True), (_BOXES, _SCORES, _MOST, arg(F32, values=(1.0,)))),
-    Sample(BoundedNonMaxSuppression(7), (_BOXES, _SCORES), "less a limit of 7"),
+    Sample(BoundedNonMaxSuppression(7), (_BOXES, _SCORES), "minus a limit of 7"),
     Sample(BoundedNonMaxSuppression(-1), (_BOXES, _SCORES), "the limit"),
 )

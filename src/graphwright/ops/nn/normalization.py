@@ -1,4 +1,4 @@
-"""What normalisations share: scales per channel, and mean and variance as nodes."""
+"""Helpers of normalizations: parameters per channel, and the normalization to mean 0 and variance 1."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 def need_channels(at: Inference, x: Fact, *parameters: Fact) -> None:
-    """Refuse ``x`` unless it is ``[N, C, ...]`` of floats and each parameter ``[C]``."""
+    """Raise InferError unless ``x`` is a float tensor [N, C, ...] and each parameter is [C]."""
     need_dtype(at, x, FLOATS)
     if x.rank < 2:
-        raise at.fail(f"an input of {x.type}: it needs a batch axis and a channel axis")
+        raise at.fail(f"the input is {x.type}; it needs a batch axis and a channel axis")
     for parameter in parameters:
         need_vector(at, parameter, x, "channels")
 
 
 def need_vector(at: Inference, parameter: Fact, x: Fact, what: str) -> None:
-    """Refuse a parameter that is not a vector of as many elements as ``x`` has channels."""
+    """Raise InferError unless ``parameter`` is a vector with one element for each channel of ``x``."""
     if parameter.rank != 1:
-        raise at.fail(f"a parameter of {parameter.type}: it must be a vector")
+        raise at.fail(f"a parameter is {parameter.type}; it must be a vector")
     at.equal(parameter.shape[0], x.shape[1], f"{what} of a parameter and of the input")
 
 
@@ -41,25 +41,27 @@ def along_channels(b: Builder, parameter: Value, rank: int) -> Value:
 
 
 def channels(parameter: Array, rank: int) -> Array:
-    """:func:`along_channels` in NumPy; 16-bit floats as f32."""
+    """:func:`along_channels` in NumPy; 16-bit floats are converted to f32."""
     return widened(parameter).reshape((-1, *[1] * (rank - 2)))
 
 
 def standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value]:
-    """``(x - mean) * inverse``, mean and inverse, ``1 / sqrt(variance + epsilon)``; ``axes`` are kept."""
+    """``(x - mean) * inverse``, the mean over ``axes``, and ``inverse = 1 / sqrt(variance + epsilon)``. The
+    reduced axes stay with size 1.
+    """
     reduce = ReduceMean(tuple(axes))
     mean = b(reduce, x)
-    centred = b(Sub(), x, mean)
-    variance = b(reduce, b(Mul(), centred, centred))
+    centered = b(Sub(), x, mean)
+    variance = b(reduce, b(Mul(), centered, centered))
     inverse = b(Reciprocal(), b(Sqrt(), b(Add(), variance, b.const(epsilon, x.type.dtype))))
-    return b(Mul(), centred, inverse), mean, inverse
+    return b(Mul(), centered, inverse), mean, inverse
 
 
 def standardize(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array, Array]:
     """:func:`standardized` in NumPy."""
-    over = tuple(axes)
-    mean = mean_over(x, over)
-    centred = x - mean
-    variance = mean_over(centred * centred, over)
+    reduced = tuple(axes)
+    mean = mean_over(x, reduced)
+    centered = x - mean
+    variance = mean_over(centered * centered, reduced)
     inverse = np.asarray(1 / np.sqrt(variance + x.dtype.type(epsilon)), x.dtype)
-    return centred * inverse, mean, inverse
+    return centered * inverse, mean, inverse

@@ -1,4 +1,4 @@
-"""What LSTM, GRU and RNN share: attributes, shapes, activations and the walk over time."""
+"""The base class of LSTM, GRU and RNN: attributes, shapes, activations, and the loop over time steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ DIRECTIONS = ("forward", "reverse", "bidirectional")
 
 @dataclass(frozen=True)
 class Activation:
-    """``numpy(x, alpha, beta)``, and the parameters that it takes with their defaults."""
+    """The function ``numpy(x, alpha, beta)``, and the defaults of its parameters; None for a parameter that
+    it does not have.
+    """
 
     numpy: Callable[[Array, float, float], Any]
     alpha: float | None = None
@@ -48,16 +50,18 @@ ACTIVATIONS: dict[str, Activation] = {
     "softsign": Activation(lambda x, a, b: x / (1 + np.abs(x))),
     "softplus": Activation(lambda x, a, b: np.logaddexp(x, 0)),
 }
-"""By lower-case name, as ONNX matches them without case."""
+"""The activations by lower-case name; ONNX ignores case."""
 
 
 @family
 class Recurrent(Arithmetic, PaddingRule, Op):
-    """Base of the recurrent ops. Outputs: all hidden states, the last one, of an LSTM the last cell state.
+    """Base class of recurrent layers, with the operands and results of ONNX's ops.
 
-    Inputs: x, weights, recurrent weights, biases, sequence lengths, initial hidden state, for an LSTM initial
-    cell state and peepholes. ``alphas`` and ``betas`` go, in order, to the activations that take them.
-    With ``batch_first`` x is [batch, time, features], else [time, batch, features].
+    Operands: x[time, batch, features], weights, recurrent weights, and optionally biases, sequence lengths,
+    the initial hidden state, and for an LSTM the initial cell state and peepholes. Results: the hidden states
+    of all steps [time, directions, batch, hidden], the last hidden state, and for an LSTM the last cell
+    state. With ``batch_first``, the batch axis of x, states and results is the first one (ONNX: ``layout``
+    1). ``alphas`` and ``betas`` are, in order, the parameters of the activations that have them.
     """
 
     hidden: int
@@ -86,10 +90,10 @@ class Recurrent(Arithmetic, PaddingRule, Op):
             raise InferError(f"direction {self.direction!r} is not one of {', '.join(DIRECTIONS)}")
         wanted = len(self.defaults) * self.directions
         if len(self.activations) not in (0, wanted):
-            raise InferError(f"{len(self.activations)} activations; {wanted} are needed")
+            raise InferError(f"{len(self.activations)} activations; there must be {wanted}")
         unknown = [name for name in self.activations if name.lower() not in ACTIVATIONS]
         if unknown:
-            raise InferError(f"activation {unknown[0]!r} is not known")
+            raise InferError(f"activation {unknown[0]!r} is not one of {', '.join(ACTIVATIONS)}")
 
     def infer(self, at: Inference, x: Fact, w: Fact, r: Fact, *rest: Fact | None) -> tuple[TensorType, ...]:
         need_dtype(at, x, FLOATS)
@@ -117,12 +121,14 @@ class Recurrent(Arithmetic, PaddingRule, Op):
         return (TensorType(x.dtype, every), *[last] * (self.outputs - 1))
 
     def _optional(self, rest: Sequence[Any]) -> tuple[Any, Any, Sequence[Any], Any]:
-        """Biases, sequence lengths, initial states and peepholes, None where absent."""
+        """The biases, sequence lengths, initial states and peepholes; None if absent."""
         bias, lengths, hidden, cell, peepholes = (*rest, *[None] * 5)[:5]
         return bias, lengths, (hidden, cell)[: self.outputs - 1], peepholes
 
     def functions(self, direction: int) -> list[Function]:
-        """Activations of one direction; those of gates clip what enters them, as ONNX Runtime has it."""
+        """The activations of one direction. ``clip`` applies to the input of the gates' activations, as in
+        ONNX Runtime.
+        """
         alphas, betas = iter(self.alphas), iter(self.betas)
         names = self.activations or self.defaults * self.directions
         count = len(self.defaults)
@@ -141,7 +147,7 @@ class Recurrent(Arithmetic, PaddingRule, Op):
         return lambda x: np.asarray(activation.numpy(np.clip(x, -limit, limit), alpha, beta))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
-        """Sequences of a batch do not touch each other."""
+        """The sequences of a batch are independent of each other."""
         x, batch = node.operand(0), 0 if self.batch_first else 1
         weights = any(padded.axes(value) for value in node.inputs[1:4])
         return "" if padded.axes(x) <= {batch} and not weights else "it runs along a padded axis"
@@ -160,7 +166,7 @@ class Recurrent(Arithmetic, PaddingRule, Op):
             extra = None if peepholes is None else peepholes[d].astype(wide)
             backward = self.direction == "reverse" or d == 1
             step = self.stepper(self.functions(d), weights[1], weights[2], extra)
-            parts.append(_walk(data @ weights[0].T, start, ends, backward, step))
+            parts.append(_run_steps(data @ weights[0].T, start, ends, backward, step))
         every = np.stack([p[0] for p in parts], 1)
         lasts = [np.stack([p[1][k] for p in parts]) for k in range(len(states))]
         if self.batch_first:
@@ -173,8 +179,8 @@ class Recurrent(Arithmetic, PaddingRule, Op):
         return np.asarray(state[:, direction] if self.batch_first else state[direction]).astype(wide)
 
     def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
-        """One step of one direction: ``step(x @ w.T, states) -> states``, the hidden state first. Each op of
-        the family defines it.
+        """The function ``step(x @ w.T, states) -> states`` of one direction; the first state is the hidden
+        state.
         """
         raise NotImplementedError(self.name)
 
@@ -182,18 +188,18 @@ class Recurrent(Arithmetic, PaddingRule, Op):
 Step = Callable[[Array, list[Array]], list[Array]]
 
 
-def _walk(
+def _run_steps(
     projected: Array, states: list[Array], ends: Array, backward: bool, step: Step
 ) -> tuple[Array, list[Array]]:
-    """All hidden states in order of time, zero behind the end of a sequence, and the last states."""
+    """The hidden states of all time steps, 0 after the end of a sequence, and the final states."""
     time = len(projected)
     every = np.zeros((time, *states[0].shape), states[0].dtype)
     for t in reversed(range(time)) if backward else range(time):
-        live = (t < ends)[:, None]
+        inside = (t < ends)[:, None]
         states = [
-            np.where(live, new, old) for new, old in zip(step(projected[t], states), states, strict=True)
+            np.where(inside, new, old) for new, old in zip(step(projected[t], states), states, strict=True)
         ]
-        every[t] = np.where(live, states[0], 0)
+        every[t] = np.where(inside, states[0], 0)
     return every, states
 
 
@@ -201,7 +207,7 @@ def _need_shape(at: Inference, name: str, fact: Fact | None, shape: tuple[Dim, .
     if fact is None:
         return
     if fact.rank != len(shape):
-        raise at.fail(f"the {name} are {fact.type}; {len(shape)} axes are needed")
+        raise at.fail(f"the {name} are {fact.type}; they must have {len(shape)} axes")
     for axis, (a, b) in enumerate(zip(fact.shape, shape, strict=True)):
         at.equal(a, b, f"axis {axis} of the {name}")
 
@@ -215,14 +221,13 @@ RECURRENT_ATTRIBUTES = {
     "clip": "clip",
     "layout": "batch_first",
 }
-"""Attributes of ONNX's recurrent ops, and the fields of :class:`Recurrent`."""
+"""The attributes of ONNX's recurrent ops, and the corresponding fields of :class:`Recurrent`."""
 
 
 def import_recurrent(i: Importer, cls: Callable[..., Recurrent], inputs: int, **more: Any) -> Any:
-    """Import a node of up to ``inputs`` inputs as ``cls``."""
-    hidden = i.attr("hidden_size") or _hidden(i)
-    made = cls(
-        hidden,
+    """Import a node with up to ``inputs`` inputs as ``cls``; ``more`` are further fields of the op."""
+    op = cls(
+        i.attr("hidden_size") or _hidden_size(i),
         direction=i.attr("direction", "forward"),
         activations=tuple(i.attr("activations", ())),
         alphas=tuple(i.attr("activation_alpha", ())),
@@ -231,14 +236,15 @@ def import_recurrent(i: Importer, cls: Callable[..., Recurrent], inputs: int, **
         batch_first=bool(i.attr("layout", 0)),
         **more,
     )
-    return i.emit(made, *(i.input(k) if k < 3 else i.optional(k) for k in range(inputs)))
+    return i.emit(op, *(i.input(k) if k < 3 else i.optional(k) for k in range(inputs)))
 
 
-def _hidden(i: Importer) -> int:
-    """The hidden size where only the recurrent weights tell it."""
+def _hidden_size(i: Importer) -> int:
+    """The hidden size from the shape of the recurrent weights."""
     shape = i.input(2).type.shape
     if shape is None or len(shape) != 3 or not isinstance(shape[2], int):
         raise i.fail(
-            "hidden_size is not known", hint="set the attribute, or make the recurrent weights constant"
+            "the attribute hidden_size is missing, and the shape of the recurrent weights is not static",
+            hint="set hidden_size, or make the recurrent weights constant",
         )
     return shape[2]

@@ -1,4 +1,4 @@
-"""Resize, which Upsample becomes as well."""
+"""Resize, and the import of Upsample."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.shaping import known_dims, known_floats, number
-from graphwright.ops.nn.resize_open import (
+from graphwright.ops.nn.dynamic_resize import (
     Method,
-    given_bounds,
-    given_by,
+    axis_parameters,
     interpolated,
-    sizes_by_scales,
-    sizes_kept,
+    proportional_sizes,
+    region_bounds,
+    scaled_sizes,
 )
 from graphwright.ops.nn.spatial import accumulator
 from graphwright.records import dataclass, replace
@@ -55,27 +55,29 @@ COORDINATES = (
 )
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 POLICIES = ("stretch", "not_larger", "not_smaller")
-LONGEST = 1 << 20
-"""Up to this size of an axis, the fractions that stand for scales of symbolic sizes are compared with f32."""
-SHORTEST = 1 << 12
-"""A fraction must serve sizes up to this one; else the size is computed when the model runs."""
+MAX_CHECKED_SIZE = 1 << 20
+"""A rational scale is compared with the f32 formula for all sizes up to this one."""
+MIN_VALID_SIZE = 1 << 12
+"""A rational scale must be right for all sizes up to this one; otherwise, sizes are computed at run time."""
 
 
 @dataclass(frozen=True)
 class Taps:
-    """How one axis is interpolated: ``out[i] = sum(weights[i, k] * x[places[i, k]])``.
+    """The interpolation of one axis: ``out[i] = sum(weights[i, k] * x[positions[i, k]])``.
 
-    Where ``outside[i]`` holds, the result is the extrapolation value.
+    Where ``outside[i]`` is true, the result is the extrapolation value.
     """
 
-    places: Array
+    positions: Array
     weights: Array
     outside: Array
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """``n * numerator // denominator`` is ``floor(n * scale)`` in f32 for ``n`` up to ``limit``, or any."""
+    """A rational scale: ``n * numerator // denominator`` equals ``floor(n * scale)`` in f32 for all ``n`` up
+    to ``limit``, or for all ``n`` if it is None.
+    """
 
     numerator: int
     denominator: int
@@ -83,38 +85,42 @@ class Ratio:
 
 
 @cache
-def scaled_ratio(scale: float) -> Ratio | None:
-    """The ratio that stands for ``scale`` on most sizes; None where none does up to :data:`SHORTEST`.
+def ratio_of_scale(scale: float) -> Ratio | None:
+    """The rational scale that is right for the most sizes; None if none is right up to
+    :data:`MIN_VALID_SIZE`.
 
-    f32(1 / 3) is more than 1/3, and 10 * f32(2.3) is 23 although f32(2.3) is less than 2.3: ONNX's formula is
-    that of the fraction which was meant, until the product's own rounding shows.
+    Symbolic sizes are multiplied by a fraction, ONNX multiplies in f32. The product in f32 is usually that of
+    the decimal number or fraction that was rounded to f32: 10 * f32(2.3) is 23, although f32(2.3) is less
+    than 2.3. For large sizes, the rounding of the product makes a difference; ``limit`` excludes them.
     """
     numerator, denominator = float(scale).as_integer_ratio()
     if denominator <= 64:
         return Ratio(numerator, denominator)
-    if not 1 / LONGEST <= scale <= SHORTEST:
+    if not 1 / MAX_CHECKED_SIZE <= scale <= MIN_VALID_SIZE:
         return None
-    sizes = np.arange(LONGEST + 1)
+    sizes = np.arange(MAX_CHECKED_SIZE + 1)
     wanted = np.floor(sizes.astype(np.float32) * np.float32(scale)).astype(np.int64)
     best: Ratio | None = None
     for bits in range(1, 21):
-        numerator, denominator = _simplest(np.float32(scale).item(), 1 << bits)
+        numerator, denominator = _convergent(np.float32(scale).item(), 1 << bits)
         differs = sizes * numerator // denominator != wanted
-        limit = int(np.argmax(differs)) - 1 if differs.any() else LONGEST
-        if limit > (SHORTEST if best is None or best.limit is None else best.limit):
+        limit = int(np.argmax(differs)) - 1 if differs.any() else MAX_CHECKED_SIZE
+        if limit > (MIN_VALID_SIZE if best is None or best.limit is None else best.limit):
             best = Ratio(numerator, denominator, limit)
-        if limit == LONGEST:
+        if limit == MAX_CHECKED_SIZE:
             break
     return best
 
 
-def _simplest(value: float, most: int) -> tuple[int, int]:
-    """The last convergent of the continued fraction of ``value`` with a denominator of at most ``most``."""
+def _convergent(value: float, max_denominator: int) -> tuple[int, int]:
+    """The last convergent of the continued fraction of ``value`` with a denominator of at most
+    ``max_denominator``.
+    """
     top, bottom = value.as_integer_ratio()
     numerators, denominators = (0, 1), (1, 0)
     while bottom:
         whole, rest = divmod(top, bottom)
-        if whole * denominators[1] + denominators[0] > most:
+        if whole * denominators[1] + denominators[0] > max_denominator:
             break
         numerators = (numerators[1], whole * numerators[1] + numerators[0])
         denominators = (denominators[1], whole * denominators[1] + denominators[0])
@@ -124,10 +130,14 @@ def _simplest(value: float, most: int) -> tuple[int, int]:
 
 @op("Resize")
 class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
-    """Interpolation along every axis by ``scales`` or to ``sizes``: one for each axis, or each of ``axes``.
+    """Resizes a tensor by interpolation, by ``scales`` or to ``sizes``: one for each axis, or for each of
+    ``axes``.
 
-    Without both, operands 1 to 3 are the region of interest, scales and sizes; one of the last two is absent.
-    Where both are set, ``sizes`` are those of the result and ``scales`` place its elements in the input.
+    If both are None, operands 1 to 3 are the region of interest, scales and sizes, of which one of the last
+    two is absent. If both are set, ``sizes`` are those of the result, and ``scales`` map its positions to the
+    input. The attributes are those of ONNX: ``coordinates`` is ``coordinate_transformation_mode``,
+    ``rounding`` ``nearest_mode``, ``policy`` ``keep_aspect_ratio_policy``. ``mode`` cubic is the convolution
+    of Keys (1981).
     """
 
     mode: str = "nearest"
@@ -136,7 +146,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
     scales: tuple[float, ...] | None = None
     sizes: tuple[Dim, ...] | None = None
     roi: tuple[float, ...] | None = None
-    """All starts, then all ends, as fractions of the axes; for tf_crop_and_resize."""
+    """The region of interest of tf_crop_and_resize: all starts, then all ends, as fractions of the axes."""
     axes: tuple[int, ...] | None = None
     policy: str = "stretch"
     antialias: bool = False
@@ -157,6 +167,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
 
     @property
     def crops(self) -> bool:
+        """Whether it resizes a region of interest."""
         return self.coordinates == "tf_crop_and_resize"
 
     def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
@@ -168,24 +179,29 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         if made is None:
             return None
         made = made._on_all_axes(x.shape)
-        stays = (self.scales is None and made._open_scales(x.shape)) or (
-            self.sizes is None and made._open_aspect(x.shape)
+        at_run_time = (self.scales is None and made._needs_scales_at_run_time(x.shape)) or (
+            self.sizes is None and made._needs_aspect_at_run_time(x.shape)
         )
-        return None if made == self or stays else (made, (0,))
+        return None if made == self or at_run_time else (made, (0,))
 
-    def _open_aspect(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether the sizes that keep the aspect ratio depend on open ones: then the operand stays."""
+    def _needs_aspect_at_run_time(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether sizes that keep the aspect ratio depend on symbolic sizes; the operand is then
+        not folded.
+        """
         return self.policy != "stretch" and self.sizes is not None and 0 not in dims
 
-    def _open_scales(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether a symbolic size is scaled by what no ratio stands for: then the operand stays."""
+    def _needs_scales_at_run_time(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a symbolic size is scaled, and no rational scale is valid; the operand is then
+        not folded.
+        """
         pairs = zip(dims, self.scales or (), strict=False) if self.sizes is None else ()
         return any(
-            not isinstance(dim, int) and scaled_ratio(self._reach(axis) * scale) is None
+            not isinstance(dim, int) and ratio_of_scale(self._covered(axis) * scale) is None
             for axis, (dim, scale) in enumerate(pairs)
         )
 
     def _with_operands(self, operands: Sequence[Fact | None]) -> Resize | None:
+        """The op with constant operands as attributes; None if an operand is not constant."""
         roi, scales, sizes = operands
         fractions = known_floats(roi) if self.crops else None
         if self.crops and fractions is None:
@@ -196,44 +212,59 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return replace(self, scales=factors, roi=fractions) if factors else None
 
     def _on_all_axes(self, dims: tuple[Dim, ...]) -> Resize:
-        """Lists for all axes instead of ``axes``, and the aspect ratio kept, where sizes are numbers."""
+        """The op with lists for all axes instead of ``axes``, and with sizes that keep the aspect ratio if
+        they are numbers.
+        """
         rank, made = len(dims), self
         axes = tuple(range(rank)) if self.axes is None else self.axes
         given = self.scales if self.scales is not None else self.sizes
         if given is None or len(given) != len(axes) or any(not -rank <= axis < rank for axis in axes):
             return self
-        places = [axis % rank for axis in axes]
+        resized = [axis % rank for axis in axes]
         if self.policy != "stretch" and self.sizes is not None:
-            wanted, have = self.sizes, [dims[axis] for axis in places]
+            wanted, have = self.sizes, [dims[axis] for axis in resized]
             if any(not isinstance(d, int) for d in (*wanted, *have)) or 0 in have:
                 return self
             ratios = [number(w) / number(d) for w, d in zip(wanted, have, strict=True)]
             scale = min(ratios) if self.policy == "not_larger" else max(ratios)
             kept = tuple(int(scale * number(d) + 0.5) for d in have)
-            made = replace(made, sizes=kept, scales=(scale,) * len(places), policy="stretch")
+            made = replace(made, sizes=kept, scales=(scale,) * len(resized), policy="stretch")
         if self.axes is None:
             return made
-        roi = made.roi and (*_spread(made.roi[: len(axes)], places, [0.0] * rank),
-                            *_spread(made.roi[len(axes) :], places, [1.0] * rank))  # fmt: skip
+        roi = made.roi and (*_all_axes(made.roi[: len(axes)], resized, [0.0] * rank),
+                            *_all_axes(made.roi[len(axes) :], resized, [1.0] * rank))  # fmt: skip
         return replace(
             made,
             axes=None,
-            scales=made.scales and _spread(made.scales, places, [1.0] * rank),
-            sizes=made.sizes and _spread(made.sizes, places, list(dims)),
+            scales=made.scales and _all_axes(made.scales, resized, [1.0] * rank),
+            sizes=made.sizes and _all_axes(made.sizes, resized, list(dims)),
             roi=roi,
         )
 
     def infer(self, at: Inference, x: Fact, *operands: Fact | None) -> TensorType:
         if self.scales is None and self.sizes is None:
             if sum(f is not None for f in operands[1:3]) != 1 and operands:
-                raise at.fail("exactly one of scales and sizes is needed")
+                raise at.fail("exactly one of the operands scales and sizes must be given")
             resized = range(x.rank) if self.axes is None else [at.axis(axis, x.rank) for axis in self.axes]
             sizes = operands[2] if len(operands) > 2 else None
             scales = None if self.crops or len(operands) < 2 else known_floats(operands[1])
-            return TensorType(x.dtype, self._open(at, x, resized, sizes, scales))
-        open_sizes = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape)) or 0 in x.shape
-        if self.policy != "stretch" and self.sizes is not None and open_sizes:
-            raise at.fail(f"{self.policy}: sizes {list(self.sizes)} of {x.type} must be numbers, and not 0")
+            return TensorType(x.dtype, self._data_dependent_shape(at, x, resized, sizes, scales))
+        self._check_lists(at, x)
+        if self.sizes is not None:
+            for axis, (dim, size) in enumerate(zip(x.shape, self.sizes, strict=True)):
+                if dim != size and size != 0:
+                    at.at_least(dim, 1, f"size of axis {axis}, which is resized")
+            return TensorType(x.dtype, self.sizes)
+        return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
+
+    def _check_lists(self, at: Inference, x: Fact) -> None:
+        """Raise InferError for scales, sizes or a region with wrong lengths or values."""
+        symbolic = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape))
+        if self.policy != "stretch" and self.sizes is not None and (symbolic or 0 in x.shape):
+            raise at.fail(
+                f"policy {self.policy} with sizes {list(self.sizes)} for {x.type}: all sizes must be numbers,"
+                " and those of the input must not be 0"
+            )
         for name, values, length in (
             ("scales", self.scales, x.rank),
             ("sizes", self.sizes, x.rank),
@@ -242,17 +273,11 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
             if values is not None and (len(values) != length or self.axes is not None):
                 raise at.fail(f"{len(values)} {name} for axes {list(self.axes or range(x.rank))} of {x.type}")
         if not all(0 < scale < np.inf for scale in self.scales or ()):
-            raise at.fail(f"scales of {list(self.scales or ())}: they must be positive and finite")
+            raise at.fail(f"the scales are {list(self.scales or ())}; they must be positive and finite")
         if not np.isfinite(self.roi or ()).all():
-            raise at.fail(f"a region of interest of {list(self.roi or ())}: its bounds must be finite")
-        if self.sizes is not None:
-            for axis, (dim, size) in enumerate(zip(x.shape, self.sizes, strict=True)):
-                if dim != size and size != 0:
-                    at.at_least(dim, 1, f"axis {axis}, of which elements are taken")
-            return TensorType(x.dtype, self.sizes)
-        return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
+            raise at.fail(f"the region of interest is {list(self.roi or ())}; it must be finite")
 
-    def _open(
+    def _data_dependent_shape(
         self,
         at: Inference,
         x: Fact,
@@ -260,7 +285,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         sizes: Fact | None,
         scales: Sequence[float] | None,
     ) -> tuple[Dim, ...]:
-        """The sizes of the result where elements decide them: those that are known, and new ones."""
+        """The shape of the result if scales and sizes are unknown: a new symbol for each unknown size."""
         kept = {axis for axis, scale in zip(resized, scales or (), strict=False) if scale == 1}
         parts = (
             ()
@@ -277,20 +302,22 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return tuple(shape)
 
     def _scaled(self, at: Inference, axis: int, dim: Dim) -> Dim:
-        scale = self._reach(axis) * (self.scales or ())[axis]
+        """The size of an axis after scaling."""
+        scale = self._covered(axis) * (self.scales or ())[axis]
         if isinstance(dim, int):
             return _floor_scaled(dim, scale)
-        ratio = scaled_ratio(scale)
+        ratio = ratio_of_scale(scale)
         if ratio is None:
             raise at.fail(
-                f"axis {axis} of {dim} elements scaled by {scale:.6g}: give a number for {dim}, or sizes"
+                f"axis {axis} of symbolic size {dim} cannot be scaled by {scale:.6g}: bind {dim} to a number, or"
+                " use sizes instead of scales"
             )
         if ratio.limit is not None and not at.not_less(ratio.limit - dim, 0):
-            at.at_least(ratio.limit - dim, 0, f"axis {axis} scaled by {scale:.6g}: {ratio.limit} less {dim}")
+            at.at_least(ratio.limit - dim, 0, f"axis {axis} scaled by {scale:.6g}: {ratio.limit} minus {dim}")
         return floordiv(dim * ratio.numerator, ratio.denominator)
 
-    def _reach(self, axis: int) -> float:
-        """The part of the axis that the region of interest covers."""
+    def _covered(self, axis: int) -> float:
+        """The fraction of the axis that the region of interest covers."""
         if not self.crops or self.roi is None:
             return 1.0
         return self.roi[axis + len(self.roi) // 2] - self.roi[axis]
@@ -303,12 +330,14 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return ""
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """Over the pixels, as the row-major kernel does."""
+        """A resize of the spatial axes interpolates whole blocks of channels."""
         x, y = node.operand(0), node.output
         if not can_be_blocked(x) or x.type.dims[:2] != y.type.dims[:2]:
-            return f"no resize of {x.type} on channel blocks"
+            return f"a resize of {x.type} to {y.type} has no channel-blocked form"
         if len(operands) > 1 or self.crops or self.antialias or self.coordinates == "tf_half_pixel_for_nn":
-            return "it crops, uses antialiasing, computed sizes or an old coordinate mode"
+            return (
+                "it has sizes that are computed at run time, crops, uses antialiasing or tf_half_pixel_for_nn"
+            )
         if self.scales is not None and len(self.scales) != len(x.type.dims):
             return "it scales only some axes"
         return Blocked()
@@ -318,14 +347,14 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         if 0 in sizes or x.size == 0:
             return np.zeros(sizes, x.dtype)
         wide = np.dtype(np.float64) if x.dtype.kind in "iub" else accumulator(x)
-        blends = self.mode != "nearest"
-        out = x.astype(wide) if blends else x
+        interpolates = self.mode != "nearest"
+        out = x.astype(wide) if interpolates else x
         outside = np.zeros((1,) * x.ndim, dtype=bool)
         for axis, size in enumerate(sizes):
             taps = self.taps(axis, x.shape[axis], size)
             if taps is None:
                 continue
-            out = _interpolated(out, axis, taps, blends)
+            out = _interpolated(out, axis, taps, interpolates)
             outside = outside | taps.outside.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
         if outside.any():
             out = np.where(outside, np.asarray(self.extrapolation, out.dtype), out)
@@ -334,20 +363,22 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
     def bounded_form(
         self, b: Builder, gives: Sequence[TensorType], made: Set[str], *inputs: Value | None
     ) -> Value | None:
-        """With sizes that are told, the kernels of known ones serve; else tables of taps are made."""
+        """Binds the sizes of the result. If they alone define the interpolation of the last two axes, this is
+        a Resize to sizes, which has kernels; otherwise the positions and weights are computed by nodes.
+        """
         x, roi, scales, sizes = (*inputs, None, None, None)[:4]
-        decides = sizes if scales is None else scales
-        if x is None or decides is None or self.antialias or not _is_plain(x.type.dtype):
+        given = sizes if scales is None else scales
+        if x is None or given is None or self.antialias or not _is_plain(x.type.dtype):
             return None
         dims = gives[0].dims
         axes = range(len(dims)) if self.axes is None else [axis % len(dims) for axis in self.axes]
-        if decides.type.shape != (len(axes),) or (self.crops and roi is None):
+        if given.type.shape != (len(axes),) or (self.crops and roi is None):
             return None
-        bounds = given_bounds(b, roi, len(axes)) if self.crops and roi is not None else None
+        bounds = region_bounds(b, roi, len(axes)) if self.crops and roi is not None else None
         if scales is not None:
-            sizes = sizes_by_scales(b, x, axes, scales, bounds)
+            sizes = scaled_sizes(b, x, axes, scales, bounds)
         elif sizes is not None and self.policy != "stretch":
-            sizes, scales = sizes_kept(b, x, axes, sizes, self.policy)
+            sizes, scales = proportional_sizes(b, x, axes, sizes, self.policy)
         assert sizes is not None
         bind_symbols(b, dims, axes, sizes, made)
         if scales is None and bounds is None and dims[:-2] == x.type.dims[:-2]:
@@ -361,47 +392,51 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
             self.exclude_outside,
             self.extrapolation,
         )
-        return interpolated(b, x, dims, method, given_by(b, axes, scales, bounds))
+        return interpolated(b, x, dims, method, axis_parameters(b, axes, scales, bounds))
 
     def _sizes(self, dims: tuple[int, ...]) -> tuple[int, ...]:
         if self.sizes is not None:
             return tuple(number(size) for size in self.sizes)
         scales = self.scales or ()
-        return tuple(_floor_scaled(d, self._reach(k) * scales[k]) for k, d in enumerate(dims))
+        return tuple(_floor_scaled(d, self._covered(k) * scales[k]) for k, d in enumerate(dims))
 
     def taps(self, axis: int, size: int, result: int) -> Taps | None:
-        """Taps of an axis that goes from ``size`` to ``result`` elements; None where it stays as it is."""
+        """The taps of an axis that is resized from ``size`` to ``result`` elements; None if it does not
+        change.
+        """
         scale = self.scales[axis] if self.scales is not None else None
         if size == result and scale in (None, 1.0) and not self.crops:
             return None
         x = self._positions(axis, size, result, scale)
         outside = ((x < 0) | (x > size - 1)) if self.crops else np.zeros(result, dtype=bool)
         if self.mode == "nearest":
-            places = np.clip(_rounded(x, self.rounding), 0, size - 1).astype(np.int64)
-            return Taps(places[:, None], np.ones((result, 1)), outside)
+            positions = np.clip(_rounded(x, self.rounding), 0, size - 1).astype(np.int64)
+            return Taps(positions[:, None], np.ones((result, 1)), outside)
         stretch = min(1.0, result / size if scale is None else scale) if self.antialias else 1.0
         radius = (1 if self.mode == "linear" else 2) / stretch
         first = int(np.floor(-radius)) + 1
-        places = np.floor(x)[:, None] + np.arange(first, 2 - first)
-        distance = np.abs(places - x[:, None]) * stretch
-        weights = np.clip(1 - distance, 0, 1) if self.mode == "linear" else _keys(distance, self.cubic_a)
+        positions = np.floor(x)[:, None] + np.arange(first, 2 - first)
+        distance = np.abs(positions - x[:, None]) * stretch
+        linear = self.mode == "linear"
+        weights = np.clip(1 - distance, 0, 1) if linear else _cubic_weights(distance, self.cubic_a)
         if self.exclude_outside:
-            weights = np.where((places >= 0) & (places < size), weights, 0)
+            weights = np.where((positions >= 0) & (positions < size), weights, 0)
         if self.exclude_outside or self.antialias:
             weights = weights / weights.sum(1, keepdims=True)
-        return Taps(np.clip(places, 0, size - 1).astype(np.int64), weights, outside)
+        return Taps(np.clip(positions, 0, size - 1).astype(np.int64), weights, outside)
 
     def _positions(self, axis: int, size: int, result: int, scale: float | None) -> Array:
-        """Where each element of the result lies in the input (ONNX, coordinate_transformation_mode).
+        """The coordinate in the input of each element of the result (ONNX: coordinate_transformation_mode).
 
-        The nearest element is that of f32, the precision of scales: element 9 of a scale of 1/3 is the 27th.
+        Mode nearest computes in f32, the precision of scales, so that rounding errors do not change the
+        nearest element: with a scale of 1/3, element 9 is element 27 of the input.
         """
         if self.mode == "nearest" and not self.crops:
             return self._nearest_positions(
                 size, result, np.float32(result / size if scale is None else scale)
             )
         i = np.arange(result, dtype=np.float64)
-        over, under = (size, result) if scale is None else (1.0, scale)  # multiplied first: ties stay exact
+        over, under = (size, result) if scale is None else (1.0, scale)  # multiplies first: ties are exact
         match self.coordinates:
             case "asymmetric":
                 return i * over / under
@@ -421,7 +456,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return (i + 0.5) * over / under - 0.5
 
     def _nearest_positions(self, size: int, result: int, scale: np.float32) -> Array:
-        """:meth:`_positions` in f32, step by step as the library's kernel and ONNX Runtime compute them."""
+        """:meth:`_positions` in f32, with the operations of the library kernel and of ONNX Runtime."""
         i, half, one = np.arange(result, dtype=np.float32), np.float32(0.5), np.float32(1)
         match self.coordinates:
             case "asymmetric":
@@ -439,18 +474,19 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
 
 
 def _is_plain(dtype: DType) -> bool:
-    """Whether arithmetic in the graph may stand for that of the reference."""
+    """Whether nodes can interpolate elements of ``dtype``."""
     return (dtype.is_float and dtype.bits >= 16) or (dtype.is_integer and dtype.bits >= 8)
 
 
-def _spread(values: Sequence[Any], places: Sequence[int], default: list[Any]) -> tuple[Any, ...]:
-    for value, place in zip(values, places, strict=True):
-        default[place] = value
+def _all_axes(values: Sequence[Any], axes: Sequence[int], default: list[Any]) -> tuple[Any, ...]:
+    """``default`` with the values of ``axes`` replaced by ``values``."""
+    for value, axis in zip(values, axes, strict=True):
+        default[axis] = value
     return tuple(default)
 
 
 def _floor_scaled(dim: int, scale: float) -> int:
-    """``floor(dim * scale)`` in f32, the precision of scales: 10 * 2.3 is 23, as it was meant."""
+    """``floor(dim * scale)`` in f32, the precision of scales, in which 10 * 2.3 is 23."""
     return int(np.floor(np.float32(dim) * np.float32(scale)))
 
 
@@ -463,27 +499,28 @@ def _rounded(x: Array, how: str) -> Array:
     return np.asarray(np.floor(x) if how == "floor" else np.ceil(x))
 
 
-def _keys(distance: Array, a: float) -> Array:
-    """The cubic convolution kernel (R. Keys, 1981), equation 4."""
+def _cubic_weights(distance: Array, a: float) -> Array:
+    """The cubic convolution kernel (Keys 1981, equation 4)."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.asarray(np.where(distance <= 1, near, np.where(distance < 2, far, 0)))
 
 
-def _interpolated(x: Array, axis: int, taps: Taps, blends: bool) -> Array:
-    if not blends:
-        return np.take(x, taps.places[:, 0], axis)
+def _interpolated(x: Array, axis: int, taps: Taps, interpolates: bool) -> Array:
+    """``x`` resized along one axis: the weighted sums of its taps, or the elements of single taps."""
+    if not interpolates:
+        return np.take(x, taps.positions[:, 0], axis)
     shape = [-1 if k == axis else 1 for k in range(x.ndim)]
-    total: Array = np.zeros((*x.shape[:axis], len(taps.places), *x.shape[axis + 1 :]), x.dtype)
-    for k in range(taps.places.shape[1]):
+    total: Array = np.zeros((*x.shape[:axis], len(taps.positions), *x.shape[axis + 1 :]), x.dtype)
+    for k in range(taps.positions.shape[1]):
         weights = taps.weights[:, k]
         if weights.any():
-            total += np.take(x, taps.places[:, k], axis) * weights.reshape(shape).astype(x.dtype)
+            total += np.take(x, taps.positions[:, k], axis) * weights.reshape(shape).astype(x.dtype)
     return total
 
 
 def _import_10(i: Importer) -> Any:
-    """Resize 10 and Upsample 9: elements keep their top left corners."""
+    """Resize of opset 10 and Upsample of opset 9, with the coordinate mode asymmetric."""
     made = Resize(_mode(i), "asymmetric", "floor")
     return i.emit(made, i.input(0), None, i.input(1))
 
@@ -530,17 +567,17 @@ def _has_known_length(value: Value) -> bool:
 
 
 def _is_empty(i: Importer, index: int) -> bool:
-    """Exporters write an empty constant, or an input of no elements, for the one that is absent."""
+    """Whether operand ``index`` is an empty vector: some exporters write one for an absent operand."""
     value = i.optional(index)
     return value is not None and value.type.shape == (0,)
 
 
 def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:
-    """Operands that became attributes are operands again; axes are counted from the front and in order, as
-    ONNX Runtime needs them.
+    """Writes scales, sizes and region as operands. Axes are written non-negative and sorted, as ONNX Runtime
+    requires.
     """
     roi, scales, sizes = (*operands, None, None, None)[:3]
-    op = _in_order(op, x) if op.axes is not None and x.type.shape is not None else op
+    op = _with_sorted_axes(op, x) if op.axes is not None and x.type.shape is not None else op
     return e.emit(
         "Resize",
         x,
@@ -559,7 +596,7 @@ def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:
     )
 
 
-def _in_order(op: Resize, x: Value) -> Resize:
+def _with_sorted_axes(op: Resize, x: Value) -> Resize:
     axes = [axis % len(x.type.dims) for axis in op.axes or ()]
     order = sorted(range(len(axes)), key=axes.__getitem__)
 
@@ -567,7 +604,7 @@ def _in_order(op: Resize, x: Value) -> Resize:
         return None if values is None else tuple(values[k] for k in order)
 
     if order != list(range(len(axes))) and (op.scales is op.sizes is None or op.roi is not None):
-        raise CannotExport("its axes are not in order")
+        raise CannotExport("its axes are not sorted")
     return replace(op, axes=sorted_by(axes), scales=sorted_by(op.scales), sizes=sorted_by(op.sizes))
 
 
@@ -597,46 +634,40 @@ Resize.samples = (
     Sample(Resize(), (_X, None, None, _SIZES)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(U8, 2, 2),)),
     Sample(Resize("linear", sizes=(3, 4)), (arg(F16, 2, 2),)),
-    Sample(Resize("cubic", sizes=(3, 4)), (arg(F64, 2, 0),), "axis 1, of which elements are taken"),
+    Sample(Resize("cubic", sizes=(3, 4)), (arg(F64, 2, 0),), "size of axis 1, which is resized"),
     Sample(Resize(scales=(1.0, float(np.float32(1 / 3)))), (arg(F32, 2, _H),)),
     Sample(Resize(scales=(1.0, 2.0)), (_X,), "2 scales for axes [0, 1, 2, 3]"),
     Sample(Resize(sizes=(5,), axes=(7,)), (_X,), "1 sizes for axes [7]"),
     Sample(Resize(scales=(1.0, 1.0, 0.0, 1.0)), (_X,), "they must be positive and finite"),
     Sample(Resize("lanczos", scales=_UP), (_X,), "mode 'lanczos'"),
-    Sample(Resize(), (_X, None, None, None), "exactly one of scales and sizes"),
+    Sample(Resize(), (_X, None, None, None), "exactly one of the operands scales and sizes"),
     Sample(Resize(sizes=(5,), axes=(1,), policy="not_larger"), (arg(F32, 2, _H),), "must be numbers"),
 )
 
 
-def _scaled_to(mode: str) -> AtenImport:
-    """To the size of the result; ``scale_factors`` place its elements where they are given."""
+def _aten_upsample(mode: str) -> AtenImport:
+    """A resize to the sizes of the result. ``scale_factors``, if given, map its positions to the input."""
 
     def convert(i: AtenImporter) -> Any:
         i.ignore("output_size")
         x, factors = i.input(0), i.attr("scale_factors")
         aligned = mode != "nearest" and bool(i.attr("align_corners"))
         axes = tuple(range(2, rank_of(x)))
-        coordinates = (
-            "asymmetric" if mode == "nearest" else "align_corners" if aligned else "pytorch_half_pixel"
-        )
-        if mode == "cubic":
-            coordinates = "align_corners" if aligned else "half_pixel"
-        elif not aligned and mode == "linear":
-            coordinates = "half_pixel"
-        made = Resize(
+        coordinates = "asymmetric" if mode == "nearest" else "align_corners" if aligned else "half_pixel"
+        op = Resize(
             mode, coordinates, "floor" if mode == "nearest" else "round_prefer_floor",
             scales=None if factors is None or aligned else tuple(map(float, factors)),
             sizes=i.results[0].dims[2:], axes=axes,
         )  # fmt: skip
-        return i.emit(made, x)
+        return i.emit(op, x)
 
     return convert
 
 
 Resize.aten = {
-    **{f"upsample_nearest{n}d.vec": _scaled_to("nearest") for n in (1, 2, 3)},
-    "upsample_linear1d.vec": _scaled_to("linear"),
-    "upsample_bilinear2d.vec": _scaled_to("linear"),
-    "upsample_trilinear3d.vec": _scaled_to("linear"),
-    "upsample_bicubic2d.vec": _scaled_to("cubic"),
+    **{f"upsample_nearest{n}d.vec": _aten_upsample("nearest") for n in (1, 2, 3)},
+    "upsample_linear1d.vec": _aten_upsample("linear"),
+    "upsample_bilinear2d.vec": _aten_upsample("linear"),
+    "upsample_trilinear3d.vec": _aten_upsample("linear"),
+    "upsample_bicubic2d.vec": _aten_upsample("cubic"),
 }

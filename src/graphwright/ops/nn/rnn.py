@@ -13,15 +13,17 @@ from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurre
 
 @op("RNN")
 class RNN(Recurrent):
-    """The plain recurrent layer (Elman, 1990): ``h = tanh(w x + r h + bias)``."""
+    """The simple recurrent layer (Elman 1990): ``h = tanh(w x + r h + bias)``. Operands and results: see
+    :class:`Recurrent`.
+    """
 
     gates = 1
     defaults = ("Tanh",)
 
     def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
         (f,) = functions
-        both = bias[: len(r)] + bias[len(r) :]
-        return lambda x, states: [f(x + states[0] @ r.T + both)]
+        total_bias = bias[: len(r)] + bias[len(r) :]
+        return lambda x, states: [f(x + states[0] @ r.T + total_bias)]
 
 
 RNN.onnx = {("RNN", 7): lambda i: import_recurrent(i, RNN, 6)}

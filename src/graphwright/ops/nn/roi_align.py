@@ -26,11 +26,12 @@ from graphwright.ops.core.binary import (
     Sub,
     Where,
 )
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, same_dtype, widened
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
-from graphwright.ops.core.sampling import as_dtype, build_taps, reshaped, size_value, taps, wide
+from graphwright.ops.core.sampling import build_taps, reshaped, size_value, taps, wide
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.nn.spatial import accumulator
@@ -39,41 +40,46 @@ from graphwright.records import dataclass
 MODES = ("avg", "max")
 
 
-_FAR = 2**31
-"""No batch has so many images."""
+_MAX_IMAGE = 2**31
+"""Image indices are clamped to this magnitude, so that products do not overflow: no batch has so
+many images."""
 
 
 @dataclass(frozen=True)
-class _Reads:
-    """Elements along one axis that the bins of a region read, and their weights: two for each sample."""
+class _Taps:
+    """The positions of the taps of a region's samples along one axis, and their weights: two taps for each
+    sample.
+    """
 
-    places: Array
+    positions: Array
     weights: Array
     bins: int
     samples: int
 
     @property
-    def reach(self) -> slice:
-        """The part of the axis that holds all of them."""
-        return slice(int(self.places.min()), int(self.places.max()) + 1)
+    def range(self) -> slice:
+        """The part of the axis that contains all taps."""
+        return slice(int(self.positions.min()), int(self.positions.max()) + 1)
 
-    def sums(self, dtype: np.dtype[Any]) -> Array:
-        """The weight of each element of :attr:`reach` in each bin."""
-        first, end = self.reach.start, self.reach.stop
-        made = np.zeros((self.bins, end - first), dtype)
+    def bin_weights(self, dtype: np.dtype[Any]) -> Array:
+        """The total weight of each position of :attr:`range` in each bin."""
+        first, end = self.range.start, self.range.stop
+        totals = np.zeros((self.bins, end - first), dtype)
         rows = np.repeat(np.arange(self.bins), 2 * self.samples)
-        np.add.at(made, (rows, self.places - first), self.weights.astype(dtype))
-        return made
+        np.add.at(totals, (rows, self.positions - first), self.weights.astype(dtype))
+        return totals
 
 
 @op("RoiAlign")
 class RoiAlign(Op):
-    """Each region (x1, y1, x2, y2) of an image x[N, C, H, W] as y[R, C, height, width] (He et al. 2017).
+    """Pools regions of x[N, C, H, W] to y[R, C, height, width] with linear interpolation (Mask R-CNN, He et
+    al. 2017).
 
-    A region is divided into height * width bins, each read linearly at ``points`` places along both axes
-    (0: one for each element that a bin covers, rounded up). ``mode`` avg is their mean, max the largest of
-    the products of an element and its weight. Operand 2 tells each region's image; ``scale`` takes regions to
-    elements of it, with ``half_pixel`` those whose centres are at a half; else they are at least 1 wide.
+    Operand 1 are the regions [R, 4] (x1, y1, x2, y2), operand 2 the image index of each region. The
+    coordinates are multiplied by ``scale``; with ``half_pixel``, pixel centers are at 0.5, otherwise at 0,
+    and a region is at least 1 wide. A region is divided into height * width bins, with ``points`` x
+    ``points`` samples each (0: as many as a bin covers pixels, rounded up). ``mode`` avg is the mean of the
+    samples, max the largest product of a pixel and its weight, as in ONNX.
     """
 
     height: int = 1
@@ -88,7 +94,8 @@ class RoiAlign(Op):
             raise InferError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
         if self.height < 1 or self.width < 1 or self.points < 0:
             raise InferError(
-                f"{self.height} x {self.width} bins of {self.points} points: 1 x 1 of 0 or more are needed"
+                f"{self.height} x {self.width} bins of {self.points} points: height and width must be at least 1,"
+                " and the points at least 0"
             )
 
     def infer(self, at: Inference, x: Fact, regions: Fact, images: Fact) -> TensorType:
@@ -96,9 +103,9 @@ class RoiAlign(Op):
         same_dtype(at, x, regions)
         need_dtype(at, images, {I64}, "the index tensor")
         if (x.rank, regions.rank, images.rank) != (4, 2, 1):
-            raise at.fail(f"{x.type}, {regions.type} and {images.type}: ranks 4, 2 and 1 are needed")
-        at.equal(regions.shape[1], 4, "numbers of a region")
-        count = at.equal(regions.shape[0], images.shape[0], "regions and their images")
+            raise at.fail(f"operands of {x.type}, {regions.type} and {images.type}: ranks must be 4, 2 and 1")
+        at.equal(regions.shape[1], 4, "elements of a region")
+        count = at.equal(regions.shape[0], images.shape[0], "regions and image indices")
         for axis, size in enumerate(x.shape[2:]):
             at.at_least(size, 1, f"spatial axis {axis}")
         return TensorType(x.dtype, (count, x.shape[1], self.height, self.width))
@@ -110,42 +117,46 @@ class RoiAlign(Op):
             out[row] = self._pooled(x[image], region, out.dtype)
         return out.astype(x.dtype)
 
-    def _reads(self, image: Array, region: Array) -> list[_Reads]:
-        reads = []
+    def _taps(self, image: Array, region: Array) -> list[_Taps]:
+        """The taps of a region along both axes."""
+        made = []
         for axis, (size, bins) in enumerate(zip(image.shape[1:], (self.height, self.width), strict=True)):
             start, length = self._extent(region[1 - axis], region[3 - axis])
             step = length / region.dtype.type(bins)
             samples = self.points or max(0, int(np.nan_to_num(np.ceil(step), posinf=0)))
-            order, shares = (part.astype(step.dtype) for part in _points(bins, samples))
-            where = start + order * step + shares * step / max(samples, 1)
-            places, weights = taps(np.clip(where, 0, size - 1), size, "linear", "border")
-            weights = np.where(((where >= -1) & (where <= size))[:, None], weights, 0)
-            reads.append(_Reads(places.reshape(-1), weights.reshape(-1), bins, samples))
-        return reads
+            order, fractions = (part.astype(step.dtype) for part in _points(bins, samples))
+            points = start + order * step + fractions * step / max(samples, 1)
+            positions, weights = taps(np.clip(points, 0, size - 1), size, "linear", "border")
+            weights = np.where(((points >= -1) & (points <= size))[:, None], weights, 0)
+            made.append(_Taps(positions.reshape(-1), weights.reshape(-1), bins, samples))
+        return made
 
     def _pooled(self, image: Array, region: Array, dtype: np.dtype[Any]) -> Array:
-        tall, broad = self._reads(image, region)
-        count = tall.samples * broad.samples
+        """One region of one image, pooled."""
+        rows, columns = self._taps(image, region)
+        count = rows.samples * columns.samples
         if not count:
             return np.zeros((len(image), self.height, self.width), dtype)
         if self.mode == "avg":
-            part = image[:, tall.reach, broad.reach].astype(dtype, copy=False)
-            if np.isfinite(part).all():  # sums of products with 0 as well
-                return np.asarray(tall.sums(dtype) @ (part @ broad.sums(dtype).T) / count)
-        weights = np.outer(tall.weights, broad.weights).astype(dtype)
-        read = image[:, tall.places][:, :, broad.places].astype(dtype, copy=False)
-        read = np.where(weights == 0, 0, read * weights)
-        read = read.reshape(len(image), self.height, 2 * tall.samples, self.width, 2 * broad.samples)
-        return np.asarray(read.max((2, 4)) if self.mode == "max" else read.sum((2, 4)) / count)
+            part = image[:, rows.range, columns.range].astype(dtype, copy=False)
+            if np.isfinite(part).all():  # the matrix products also multiply pixels by 0
+                return np.asarray(rows.bin_weights(dtype) @ (part @ columns.bin_weights(dtype).T) / count)
+        weights = np.outer(rows.weights, columns.weights).astype(dtype)
+        pixels = image[:, rows.positions][:, :, columns.positions].astype(dtype, copy=False)
+        products = np.where(weights == 0, 0, pixels * weights)
+        products = products.reshape(
+            len(image), self.height, 2 * rows.samples, self.width, 2 * columns.samples
+        )
+        return np.asarray(products.max((2, 4)) if self.mode == "max" else products.sum((2, 4)) / count)
 
     def _extent(self, low: Any, high: Any) -> tuple[Any, Any]:
-        """Where a region starts along an axis, and how long it is, in elements."""
+        """The start of a region along an axis, and its length, in pixels."""
         kind = type(low)
         start, end = (bound * kind(self.scale) - kind(0.5 * self.half_pixel) for bound in (low, high))
         return start, end - start if self.half_pixel else np.maximum(end - start, kind(1))
 
     def decompose(self, b: Builder, x: Value, regions: Value, images: Value) -> Value | None:
-        """Rows of channels, gathered; None where the number of samples depends on the region."""
+        """Gathers rows of channels, and sums them up; None if the number of samples depends on the region."""
         rank_of(x), rank_of(regions)
         if not self.points:
             return None
@@ -156,33 +167,43 @@ class RoiAlign(Op):
         low, high = (
             [b(Slice((k,), (k + 1,), (1,), (1,)), bounds) for k in ends] for ends in ((1, 0), (3, 2))
         )
-        (rows, tall), (columns, broad) = (
-            self._build_reads(b, low[axis], high[axis], size, bins, dtype)
+        (rows, row_weights), (columns, column_weights) = (
+            self._build_taps(b, low[axis], high[axis], size, bins, dtype)
             for axis, (size, bins) in enumerate(zip(sizes, (self.height, self.width), strict=True))
         )
-        down, across = rows.type.dims[1], columns.type.dims[1]
-        images = b(Min(), b(Max(), images, b.const([-_FAR], I64)), b.const([_FAR], I64))  # no product wraps
-        starts = b(Mul(), images, size_value(b, product(sizes)))
-        index = b(Mul(), reshaped(b, rows, count, down, 1), size_value(b, sizes[1]))
-        index = b(
-            Add(), b(Add(), index, reshaped(b, columns, count, 1, across)), reshaped(b, starts, count, 1, 1)
-        )
+        height, width = rows.type.dims[1], columns.type.dims[1]
+        index = self._build_index(b, images, rows, columns, sizes)
         flat = b(Transpose((0, 2, 1)), reshaped(b, x, batch, channels, product(sizes)))
-        taken = as_dtype(b, b(Gather(0), reshaped(b, flat, batch * product(sizes), channels), index), dtype)
-        weights = b(Mul(), reshaped(b, tall, count, down, 1, 1), reshaped(b, broad, count, 1, across, 1))
+        pixels = as_dtype(b, b(Gather(0), reshaped(b, flat, batch * product(sizes), channels), index), dtype)
+        weights = b(
+            Mul(),
+            reshaped(b, row_weights, count, height, 1, 1),
+            reshaped(b, column_weights, count, 1, width, 1),
+        )
         zero = b.const([0], dtype)
-        read = b(Where(), b(Equal(), weights, zero), zero, b(Mul(), taken, weights))
-        read = reshaped(b, read, count, self.height, 2 * self.points, self.width, 2 * self.points, channels)
+        products = b(Where(), b(Equal(), weights, zero), zero, b(Mul(), pixels, weights))
+        bins = (self.height, 2 * self.points, self.width, 2 * self.points)
+        products = reshaped(b, products, count, *bins, channels)
         if self.mode == "max":
-            pooled = b(ReduceMax((2, 4), False), read)
+            pooled = b(ReduceMax((2, 4), False), products)
         else:
-            pooled = b(Div(), b(ReduceSum((2, 4), False), read), b.const([self.points**2], dtype))
+            pooled = b(Div(), b(ReduceSum((2, 4), False), products), b.const([self.points**2], dtype))
         return as_dtype(b, b(Transpose((0, 3, 1, 2)), pooled), x.type.dtype)
 
-    def _build_reads(
+    def _build_index(self, b: Builder, images: Value, rows: Value, columns: Value, sizes: list[Dim]) -> Value:
+        """The indices of all taps among the pixels of all images: [R, rows, columns]."""
+        count, height = rows.type.dims
+        images = b(Min(), b(Max(), images, b.const([-_MAX_IMAGE], I64)), b.const([_MAX_IMAGE], I64))
+        starts = reshaped(b, b(Mul(), images, size_value(b, product(sizes))), count, 1, 1)
+        index = b(Mul(), reshaped(b, rows, count, height, 1), size_value(b, sizes[1]))
+        index = b(Add(), index, reshaped(b, columns, count, 1, columns.type.dims[1]))
+        flat: Value = b(Add(), index, starts)
+        return flat
+
+    def _build_taps(
         self, b: Builder, low: Value, high: Value, size: Dim, bins: int, dtype: DType
     ) -> tuple[Value, Value]:
-        """Elements along one axis that each region's bins read, and weights: [R, bins * points * 2]."""
+        """The positions and weights of the taps of all regions along one axis: [R, bins * points * 2]."""
         count = low.type.dims[0]
         scale, shift = b.const([self.scale], dtype), b.const([0.5 * self.half_pixel], dtype)
         start, end = (b(Sub(), b(Mul(), bound, scale), shift) for bound in (low, high))
@@ -190,24 +211,26 @@ class RoiAlign(Op):
         if not self.half_pixel:
             length = b(Max(), length, b.const([1], dtype))
         step = b(Div(), length, b.const([bins], dtype))
-        reads = bins * self.points
-        samples, points = b(Range((0, reads, 1))), b.const([self.points], I64)
-        order, turns = (
-            as_dtype(b, reshaped(b, b(op, samples, points), 1, reads), dtype) for op in (Div(), Mod())
+        total = bins * self.points
+        samples, per_bin = b(Range((0, total, 1))), b.const([self.points], I64)
+        order, within = (
+            as_dtype(b, reshaped(b, b(op, samples, per_bin), 1, total), dtype) for op in (Div(), Mod())
         )
-        shares = b(Add(), turns, b.const([0.5], dtype))
-        where = b(Add(), start, b(Mul(), order, step))
-        where = b(Add(), where, b(Div(), b(Mul(), shares, step), b.const([self.points], dtype)))
-        near = b(GreaterOrEqual(), where, b.const([-1], dtype))
-        near = b(And(), near, b(LessOrEqual(), where, size_value(b, size, dtype)))
-        where = b(Min(), b(Max(), where, b.const([0], dtype)), size_value(b, size - 1, dtype))
-        places, weights = build_taps(b, reshaped(b, where, count, reads, 1), size, "linear", "border")
-        weights = b(Where(), reshaped(b, near, count, reads, 1), weights, b.const([0], dtype))
-        return reshaped(b, places, count, 2 * reads), reshaped(b, weights, count, 2 * reads)
+        fractions = b(Add(), within, b.const([0.5], dtype))
+        points = b(Add(), start, b(Mul(), order, step))
+        points = b(Add(), points, b(Div(), b(Mul(), fractions, step), b.const([self.points], dtype)))
+        inside = b(GreaterOrEqual(), points, b.const([-1], dtype))
+        inside = b(And(), inside, b(LessOrEqual(), points, size_value(b, size, dtype)))
+        points = b(Min(), b(Max(), points, b.const([0], dtype)), size_value(b, size - 1, dtype))
+        positions, weights = build_taps(b, reshaped(b, points, count, total, 1), size, "linear", "border")
+        weights = b(Where(), reshaped(b, inside, count, total, 1), weights, b.const([0], dtype))
+        return reshaped(b, positions, count, 2 * total), reshaped(b, weights, count, 2 * total)
 
 
 def _points(bins: int, samples: int) -> tuple[Array, Array]:
-    """Each sample's bin, and its place there in parts of ``1 / samples``: the middles of equal parts."""
+    """The bin of each sample, and its position in the bin, in units of ``1 / samples`` of the bin: samples
+    are at the centers of equal parts.
+    """
     return np.repeat(np.arange(bins), samples), np.tile(np.arange(samples) + 0.5, bins)
 
 
@@ -216,8 +239,8 @@ def _import(default: str) -> Any:
         coordinates = str(i.attr("coordinate_transformation_mode", default))
         if coordinates not in ("half_pixel", "output_half_pixel"):
             raise i.fail(
-                f"coordinate_transformation_mode {coordinates!r}",
-                hint="it is half_pixel or output_half_pixel",
+                f"coordinate_transformation_mode {coordinates!r} is not supported",
+                hint="use half_pixel or output_half_pixel",
             )
         made = RoiAlign(
             int(i.attr("output_height", 1)),
@@ -272,9 +295,9 @@ RoiAlign.samples = (
         (arg(F32, 3, 2, symbol("H"), 4), arg(F32, symbol("R"), 4), arg(I64, symbol("R"), fill="index")),
     ),
     Sample(RoiAlign(2, 2, 2), (_X, arg(F32, 0, 4), arg(I64, 0))),
-    Sample(RoiAlign(), (_X, arg(F32, 3, 5), _IMAGES), "numbers of a region: 5 and 4 differ"),
-    Sample(RoiAlign(), (_X, arg(F32, 2, 4), _IMAGES), "regions and their images: 2 and 3 differ"),
-    Sample(RoiAlign(), (_X, _REGIONS, arg(I64, 3, 1)), "ranks 4, 2 and 1"),
+    Sample(RoiAlign(), (_X, arg(F32, 3, 5), _IMAGES), "elements of a region: 5 and 4 differ"),
+    Sample(RoiAlign(), (_X, arg(F32, 2, 4), _IMAGES), "regions and image indices: 2 and 3 differ"),
+    Sample(RoiAlign(), (_X, _REGIONS, arg(I64, 3, 1)), "ranks must be 4, 2 and 1"),
     Sample(RoiAlign(), (_X, arg(F64, 3, 4), _IMAGES), "operands of f32 and f64"),
     Sample(RoiAlign(0), (_X, _REGIONS, _IMAGES), "0 x 1 bins"),
     Sample(RoiAlign(mode="sum"), (_X, _REGIONS, _IMAGES), "mode 'sum'"),

@@ -1,4 +1,6 @@
-"""ScaledConv, the projection behind squeeze and excitation."""
+"""ScaledConv, the pointwise convolution after squeeze and excitation. An op of graphwright, without ONNX
+counterpart.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ from graphwright.ops.nn.conv import Conv
 
 @op("ScaledConv")
 class ScaledConv(Arithmetic, BlockedForm, PaddingRule, Op):
-    """The convolution of ``x * scale`` with w[M, C, 1...], plus bias[M], of f32 in one group.
+    """The convolution of ``x * scale`` with w[M, C, 1...], plus the optional bias[M], in f32, with one group.
 
-    ``scale`` [N, C, 1...], or [1, C, 1...] for all images. Kernels scale the weights in place of the
-    image, so that infinities and numbers near the end of the range may differ from those of the product.
+    The scale is [N, C, 1...], or [1, C, 1...] for all images (squeeze and excitation, Hu et al. 2018).
+    Kernels scale the weights instead of the image. Their results may differ from those of the product for
+    infinities, and for numbers near the limits of f32.
     """
 
     strides: tuple[int, ...] = ()
@@ -42,14 +45,14 @@ class ScaledConv(Arithmetic, BlockedForm, PaddingRule, Op):
         for fact, name in ((x, "the image"), (w, "the weight"), (scale, "the scale")):
             need_dtype(at, fact, {F32}, name)
         if scale.rank != x.rank:
-            raise at.fail(f"a scale of {scale.type} for {x.type}: their ranks must be equal")
+            raise at.fail(f"the scale is {scale.type} and the image {x.type}: their ranks must be equal")
         for axis, size in enumerate(scale.shape):
-            each = axis == CHANNELS or (axis == 0 and size != 1)
-            at.equal(size, x.shape[axis] if each else 1, f"axis {axis} of the scale")
-        made = self.conv.infer(at, x, w, bias)
+            full = axis == CHANNELS or (axis == 0 and size != 1)
+            at.equal(size, x.shape[axis] if full else 1, f"axis {axis} of the scale")
+        result = self.conv.infer(at, x, w, bias)
         for axis, size in enumerate(w.shape[2:], start=2):
             at.equal(size, 1, f"axis {axis} of the weight")
-        return made
+        return result
 
     def operations(self, node: Node) -> Dim:
         return convolution_operations(node)
@@ -60,7 +63,7 @@ class ScaledConv(Arithmetic, BlockedForm, PaddingRule, Op):
         return "it sums along a padded axis" if padded.among(node.operand(0), [CHANNELS]) else ""
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """As a convolution whose weights are constant; the scale is row-major."""
+        """The form of the convolution, if its weights are constant. The scale is row-major."""
         if operands[2] is None or not all(
             is_constant(v) for v in (operands[1], *operands[3:]) if v is not None
         ):

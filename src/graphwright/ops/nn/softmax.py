@@ -37,7 +37,9 @@ from graphwright.ops.core.unary import Exp, Log
 
 @family
 class Normalized(Op):
-    """Base: along ``axis``, or, with ``flat``, over it and all later axes together (ONNX before opset 13)."""
+    """Base class of Softmax, LogSoftmax and Hardmax: over ``axis``, or with ``flat`` over ``axis`` and all
+    later axes together, as in ONNX before opset 13.
+    """
 
     axis: int = -1
     flat: bool = False
@@ -49,25 +51,26 @@ class Normalized(Op):
         return x.type
 
     def axes(self, rank: int) -> tuple[int, ...]:
-        """The axes that it runs over, counted from the front; none of a scalar."""
+        """The axes over which it normalizes, non-negative; none for a scalar."""
         axis = self.axis % max(rank, 1)
         return tuple(range(axis, rank if self.flat else min(axis + 1, rank)))
 
 
 def _shifted(x: Array, axes: tuple[int, ...]) -> Array:
-    """``x`` less its largest element, so that nothing overflows in exp; 16-bit floats as f32."""
+    """``x`` minus its maximum, so that exp does not overflow; 16-bit floats are converted to f32."""
     wide = widened(x)
     return np.asarray(wide - np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf))
 
 
 def _shift(b: Builder, x: Value, axes: tuple[int, ...]) -> Any:
+    """:func:`_shifted` as nodes."""
     wide = in_f32(b, x)
     return b(Sub(), wide, b(ReduceMax(axes), wide))
 
 
 @op("Softmax")
 class Softmax(Normalized):
-    """``exp(x) / sum(exp(x))`` along ``axis``; ``flat`` takes all later axes with it."""
+    """``exp(x) / sum(exp(x))`` over ``axis``, with ``flat`` over all later axes too."""
 
     @quiet
     def reference(self, x: Array) -> Array:
@@ -83,7 +86,7 @@ class Softmax(Normalized):
 
 @op("LogSoftmax")
 class LogSoftmax(Normalized):
-    """``x - log(sum(exp(x)))`` along ``axis``; ``flat`` takes all later axes with it."""
+    """``x - log(sum(exp(x)))`` over ``axis``, with ``flat`` over all later axes too."""
 
     @quiet
     def reference(self, x: Array) -> Array:
@@ -100,7 +103,7 @@ class LogSoftmax(Normalized):
 
 @op("Hardmax")
 class Hardmax(Normalized):
-    """1 at the first of the largest along ``axis``, 0 elsewhere; ``flat`` takes all later axes with it."""
+    """1 at the first maximum over ``axis``, with ``flat`` over all later axes too; 0 elsewhere."""
 
     def reference(self, x: Array) -> Array:
         axes = self.axes(x.ndim)
@@ -120,14 +123,14 @@ class Hardmax(Normalized):
             return x
         size, later = product([shape[a] for a in axes]), shape[axes[-1] + 1 :]
         rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), True), x)
-        places = b(Reshape((size, *(1,) * len(later)), True), b(Range((0, size, 1))))
-        ones = b(Cast(x.type.dtype), b(Equal(), ArgMax(axes[0]).decompose(b, rows), places))
+        positions = b(Reshape((size, *(1,) * len(later)), True), b(Range((0, size, 1))))
+        ones = b(Cast(x.type.dtype), b(Equal(), ArgMax(axes[0]).decompose(b, rows), positions))
         result: Value = ones if len(axes) == 1 else b(Reshape(shape, True), ones)
         return result
 
 
 def _export(e: Exporter, op: Normalized, x: Value) -> Any:
-    """``flat`` runs over rows of a matrix."""
+    """``flat`` is exported as Flatten, the op over rows, and Reshape."""
     if not op.flat:
         return e.emit(op.name, x, axis=op.axis)
     rows = e.emit(op.name, e.emit("Flatten", x, axis=op.axis), axis=1)
@@ -165,7 +168,7 @@ for _cls in (Softmax, LogSoftmax, Hardmax):
     )
 
 
-def _along(cls: type[Normalized]) -> AtenImport:
+def _aten_normalized(cls: type[Normalized]) -> AtenImport:
     def convert(i: AtenImporter) -> Any:
         i.ignore("half_to_float")
         x = i.result(i.input(0))
@@ -174,5 +177,5 @@ def _along(cls: type[Normalized]) -> AtenImport:
     return convert
 
 
-Softmax.aten = {"_softmax": _along(Softmax)}
-LogSoftmax.aten = {"_log_softmax": _along(LogSoftmax)}
+Softmax.aten = {"_softmax": _aten_normalized(Softmax)}
+LogSoftmax.aten = {"_log_softmax": _aten_normalized(LogSoftmax)}

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
-from graphwright.ir.symbols import Dim, floordiv, numbers, symbol
+from graphwright.ir.op import Fact, Importer, Inference, Sample, arg, op
+from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F32, TensorType
-from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.nn.depth_to_space import check_block, image, sizes_of
+from graphwright.ops.nn.depth_to_space import BlockRearrangement, Steps, image
 
 
 @op("SpaceToDepth")
-class SpaceToDepth(Op):
-    """Blocks of ``block`` x ``block`` pixels become channels, ordered depth last (DCR) or first (CRD)."""
+class SpaceToDepth(BlockRearrangement):
+    """Rearranges blocks of pixels of x[N, C, H, W] into channels: y[N, C * block^2, H / block, W / block].
 
-    block: int
-    mode: str = "DCR"
-
-    def verify(self) -> None:
-        check_block(self.block, self.mode)
+    It is the inverse of DepthToSpace. ONNX has the mode DCR only.
+    """
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         n, c, h, w = image(at, x)
@@ -32,16 +25,7 @@ class SpaceToDepth(Op):
             at.equal(floordiv(dim, s) * s, dim, f"{dim} {side} in blocks of {s}")
         return TensorType(x.dtype, (n, c * s * s, floordiv(h, s), floordiv(w, s)))
 
-    def reference(self, x: Array) -> Array:
-        split, perm, merged = self._steps(x.shape)
-        return x.reshape(numbers(split)).transpose(perm).reshape(numbers(merged))
-
-    def decompose(self, b: Builder, x: Value) -> Value:
-        split, perm, merged = self._steps(sizes_of(x))
-        made: Value = b(Reshape(merged), b(Transpose(perm), b(Reshape(split), x)))
-        return made
-
-    def _steps(self, shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], tuple[int, ...], tuple[Dim, ...]]:
+    def steps(self, shape: tuple[Dim, ...]) -> Steps:
         n, c, h, w = shape
         s = self.block
         rows, columns = floordiv(h, s), floordiv(w, s)

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial axes of N, C, D1, D2, ...: shared by convolutions and pooling."""
+"""Sliding windows over the spatial axes of [N, C, D...], for convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WINDOW_ATTRIBUTES = {
     "group": "group",
     "auto_pad": "auto_pad",
 }
-"""Attributes of ONNX's convolutions, and the fields that they are."""
+"""The attributes of ONNX's convolutions, and the corresponding fields of the ops."""
 POOL_ATTRIBUTES = {
     "kernel_shape": "kernel",
     "strides": "strides",
@@ -35,34 +35,36 @@ POOL_ATTRIBUTES = {
     "ceil_mode": "ceil",
     "auto_pad": "auto_pad",
 }
-"""Attributes of ONNX's pooling, and the fields of :class:`Pool`."""
+"""The attributes of ONNX's pooling ops, and the corresponding fields of :class:`Pool`."""
 
 
 def verify_groups(group: int, auto_pad: str) -> None:
-    """An InferError for attributes that no convolution can have."""
+    """Raise InferError for attributes of a convolution that are invalid."""
     if group < 1:
-        raise InferError(f"{group} groups: at least 1 is needed")
+        raise InferError(f"{group} groups: there must be at least 1")
     if auto_pad not in AUTO_PADS:
         raise InferError(f"auto_pad {auto_pad!r} is not one of {AUTO_PADS}")
 
 
-def need_alike_ranks(at: Inference, x: Fact, w: Fact) -> None:
-    """Refuse an input and a weight without a spatial axis, or with unequal numbers of them."""
+def need_equal_ranks(at: Inference, x: Fact, w: Fact) -> None:
+    """Raise InferError unless input and weight have the same rank, and a spatial axis."""
     if x.rank < 3 or w.rank != x.rank:
         raise at.fail(
-            f"an input of {x.type} and a weight of {w.type}: their ranks must be equal and at least 3"
+            f"the input is {x.type} and the weight {w.type}: their ranks must be equal and at least 3"
         )
 
 
 def need_groups(at: Inference, x: Fact, w: Fact, group: int) -> None:
-    """Demand that channels of ``x`` and features of ``w`` [M, C/group, K...] make ``group`` groups."""
+    """Raise InferError unless the channels of ``x`` and the features of ``w`` [M, C/group, K...] are divided
+    into ``group`` groups.
+    """
     features = w.shape[0]
     at.equal(x.shape[1], w.shape[1] * group, "channels of the input and of the weight times groups")
     at.equal(floordiv(features, group) * group, features, f"features in {group} groups")
 
 
 def need_bias(at: Inference, bias: Fact | None, features: Dim) -> None:
-    """Demand that the bias, if there is one, has an element for each feature."""
+    """Raise InferError unless the bias is absent, or a vector with one element for each feature."""
     if bias is None:
         return
     if bias.rank != 1:
@@ -71,20 +73,22 @@ def need_bias(at: Inference, bias: Fact | None, features: Dim) -> None:
 
 
 def span(kernel: Dim, dilation: int) -> Dim:
-    """Elements from the first to the last tap of a window."""
+    """The number of elements from the first to the last tap of a dilated window."""
     return (kernel - 1) * dilation + 1
 
 
 @dataclass(frozen=True)
 class Windows:
-    """One entry per spatial axis; ``pads`` are all begins, then all ends."""
+    """The geometry of sliding windows: one entry for each spatial axis; ``pads`` are all begins, then all
+    ends.
+    """
 
     kernel: tuple[Dim, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[Dim, ...]
     partial: bool = False
-    """Whether there is a window where less than one fits, as in ONNX Runtime's pooling."""
+    """Whether there is a window even if the padded axis is shorter than one, as in ONNX Runtime's pooling."""
 
     @property
     def rank(self) -> int:
@@ -92,7 +96,7 @@ class Windows:
 
     @property
     def on_two_axes(self) -> Windows:
-        """The same windows over rows of height 1, where there is one axis alone."""
+        """The same windows; if they have one spatial axis, over images of height 1."""
         if self.rank != 1:
             return self
         begin, end = self.pads
@@ -100,7 +104,7 @@ class Windows:
         return Windows(*ones, (0, begin, 0, end), self.partial)
 
     def check(self, at: Inference) -> None:
-        """Refuse lists of another length than the spatial rank, and values that mean nothing."""
+        """Raise InferError for lists of a wrong length, and for values that are too small."""
         for name, values, length, least in (
             ("strides", self.strides, self.rank, 1),
             ("dilations", self.dilations, self.rank, 1),
@@ -108,50 +112,56 @@ class Windows:
             ("kernel sizes", self.kernel, self.rank, 1),
         ):
             if len(values) != length:
-                raise at.fail(f"{len(values)} {name} for {self.rank} spatial axes: {length} are needed")
+                raise at.fail(f"{len(values)} {name} for {self.rank} spatial axes: there must be {length}")
             if any(isinstance(value, int) and value < least for value in values):
-                raise at.fail(f"{name} of {list(values)}: at least {least} is needed")
+                raise at.fail(f"the {name} are {list(values)}; they must be at least {least}")
             for value in values:
                 at.at_least(value, least, name)
 
     def counts(self, dims: Sequence[Dim], ceil: bool = False) -> tuple[Dim, ...]:
-        """Windows along each axis. With ``ceil`` the last may overhang, starting in front of the end pad."""
+        """The number of windows along each axis. With ``ceil``, the last window may extend beyond the end
+        pad, if it starts before it.
+        """
         return tuple(self._count(axis, dim, ceil) for axis, dim in enumerate(dims))
 
     def _count(self, axis: int, dim: Dim, ceil: bool) -> Dim:
         begin, end = self.pads[axis], self.pads[axis + self.rank]
         stride, taps = self.strides[axis], span(self.kernel[axis], self.dilations[axis])
-        if begin + end == same_padding(dim, stride, taps):  # ceildiv in a simpler form
+        if begin + end == same_padding(dim, stride, taps):  # a simpler expression of the same number
             return ceildiv(dim, stride)
-        room = dim + begin + end - taps
+        slack = dim + begin + end - taps
         if not ceil or stride == 1:
-            return (truncdiv(room, stride) if self.partial else floordiv(room, stride)) + 1
-        return minimum(ceildiv(room, stride) + 1, ceildiv(dim + begin, stride))
+            return (truncdiv(slack, stride) if self.partial else floordiv(slack, stride)) + 1
+        return minimum(ceildiv(slack, stride) + 1, ceildiv(dim + begin, stride))
 
     def infer(self, at: Inference, dims: Sequence[Dim], ceil: bool = False) -> tuple[Dim, ...]:
-        """:meth:`counts`, demanding that at least one window fits, or begins where they are ``partial``."""
+        """:meth:`counts`. Raises InferError unless a window fits; if windows are ``partial``, unless one
+        begins.
+        """
         self.check(at)
         sizes = list(self.counts(dims, ceil))
         for axis, dim in enumerate(dims):
             taps, stride = span(self.kernel[axis], self.dilations[axis]), self.strides[axis]
-            room = dim + self.pads[axis] + self.pads[axis + self.rank] - taps
+            slack = dim + self.pads[axis] + self.pads[axis + self.rank] - taps
             if self.partial:
                 at.at_least(dim, 1, f"spatial axis {axis}")
-            if room == same_padding(dim, stride, taps) + dim - taps:
+            if slack == same_padding(dim, stride, taps) + dim - taps:
                 continue
-            what = f"spatial axis {axis} of {dim} elements, padded, less a window of {taps}"
-            at.at_least(room, 1 - 2 * stride if self.partial else 0, what)
-            if at.symbols.proves_at_least(room, 1 - stride):
+            what = f"spatial axis {axis} of {dim} elements, padded, minus a window of {taps}"
+            at.at_least(slack, 1 - 2 * stride if self.partial else 0, what)
+            if at.symbols.proves_at_least(slack, 1 - stride):
                 whole = replace(self, partial=False)._count(axis, dim, ceil)
-                sizes[axis] = whole if at.symbols.proves_at_least(room, 0) else maximum(whole, 1)
+                sizes[axis] = whole if at.symbols.proves_at_least(slack, 0) else maximum(whole, 1)
         return tuple(sizes)
 
     def positions(self) -> Iterator[tuple[int, ...]]:
-        """Every tap of a window, row-major."""
+        """The position of every tap in a window, in row-major order."""
         return cartesian(*(range(number(size)) for size in self.kernel))
 
     def padded(self, x: Array, counts: Sequence[int], fill: Any) -> Array:
-        """``x`` with its pads, and what the last windows overhang, filled."""
+        """``x`` with its pads, and with the elements that the last windows read beyond them, filled with
+        ``fill``.
+        """
         widths = [(0, 0)] * (x.ndim - self.rank)
         for axis, dim in enumerate(x.shape[x.ndim - self.rank :]):
             begin = number(self.pads[axis])
@@ -159,8 +169,10 @@ class Windows:
             widths.append((begin, max(0, (counts[axis] - 1) * self.strides[axis] + taps - dim - begin)))
         return np.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
 
-    def taken(self, position: Sequence[int], counts: Sequence[int]) -> tuple[Any, ...]:
-        """An index of the padded array: what tap ``position`` of every window reads (or a scatter writes)."""
+    def elements_of_tap(self, position: Sequence[int], counts: Sequence[int]) -> tuple[Any, ...]:
+        """The NumPy index, in the padded array, of the elements that tap ``position`` of all
+        windows reads.
+        """
         starts = [k * dilation for k, dilation in zip(position, self.dilations, strict=True)]
         lengths = [(n - 1) * stride + 1 if n else 0 for n, stride in zip(counts, self.strides, strict=True)]
         return tap([slice(a, a + n, step) for a, n, step in zip(starts, lengths, self.strides, strict=True)])
@@ -172,75 +184,83 @@ def truncdiv(a: Dim, b: int) -> Dim:
 
 
 def tap(position: Sequence[Any]) -> tuple[Any, ...]:
-    """An index of the last axes, whatever stands in front of them."""
+    """A NumPy index of the last axes, with all leading axes complete."""
     return (..., *position)
 
 
 def windows(
     kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[Dim]
 ) -> Windows:
-    """Windows from attributes, of which an empty one stands for its default."""
+    """Windows from attributes; an empty list is the default."""
     ones = (1,) * len(kernel)
     none = (0,) * (2 * len(kernel))
     return Windows(tuple(kernel), tuple(strides) or ones, tuple(dilations) or ones, tuple(pads) or none)
 
 
 def same_padding(dim: Dim, stride: int, taps: Dim) -> Dim:
-    """Total padding with which ``ceil(dim / stride)`` windows of ``taps`` fit."""
+    """The total padding of ``auto_pad``: ``ceil(dim / stride)`` windows of span ``taps`` fit."""
     return maximum((ceildiv(dim, stride) - 1) * stride + taps - dim, 0)
 
 
 def same_pads(dims: Sequence[Dim], shape: Windows, auto_pad: str) -> tuple[Dim, ...]:
-    """The pads of ``auto_pad``: the odd one at the end (SAME_UPPER) or at the beginning (SAME_LOWER)."""
+    """The pads of ``auto_pad``. If the total is odd, the larger pad is at the end (SAME_UPPER) or at the
+    beginning (SAME_LOWER).
+    """
     totals = [
         same_padding(dim, stride, span(size, dilation))
         for dim, size, stride, dilation in zip(
             dims, shape.kernel, shape.strides, shape.dilations, strict=False
-        )  # lists of other lengths are refused where windows are counted
+        )  # Windows.check rejects lists of other lengths
     ]
     return halves(totals, auto_pad == "SAME_UPPER")
 
 
 def halves(totals: Sequence[Dim], upper: bool) -> tuple[Dim, ...]:
-    """Totals as begins and ends; the larger half at the end if ``upper``."""
+    """Each total, divided into begin and end; the larger half is the end if ``upper``."""
     small = [floordiv(total, 2) for total in totals]
     large = [total - half for total, half in zip(totals, small, strict=True)]
     return (*small, *large) if upper else (*large, *small)
 
 
 def accumulator(array: Array) -> np.dtype[Any]:
-    """The dtype to sum in: f32 for halves, else the array's own."""
+    """The dtype in which elements of ``array`` are summed: f32 for 16-bit floats, otherwise its own."""
     return np.dtype(np.float32) if dtype_of(array) in (F16, BF16) else array.dtype
 
 
 def import_padding(i: Importer) -> tuple[tuple[int, ...], str]:
-    """The attributes ``pads`` and ``auto_pad`` as (pads, one of ``AUTO_PADS``)."""
+    """The pads and the ``auto_pad``, one of AUTO_PADS, of a source node."""
     auto = i.attr("auto_pad", "NOTSET") or "NOTSET"
     if auto in ("NOTSET", "VALID"):
         return (tuple(i.attr("pads", ())) if auto == "NOTSET" else ()), ""
     if auto not in AUTO_PADS:
-        raise i.fail(f"auto_pad {auto!r}", hint="it is NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+        raise i.fail(
+            f"auto_pad {auto!r} is not supported", hint="use NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+        )
     return (), auto
 
 
 def norm_of(i: Importer) -> int:
-    """The attribute ``p``, a float in opset 1."""
+    """The attribute ``p``, the order of a norm. In opset 1 it is a float."""
     p = i.attr("p", 2)
     if p != int(p):
-        raise i.fail(f"a norm of p = {p}", hint="p is a whole number")
+        raise i.fail(f"a norm of order p = {p} is not supported", hint="p must be an integer")
     return int(p)
 
 
 @family
 class Pool(PaddingRule, Op):
-    """Attributes of pooling: every window of each channel becomes one element."""
+    """Base class of pooling ops over x[N, C, D...]: each window of each channel becomes one element.
+
+    ``pads`` are the begins of all spatial axes, then their ends. Empty lists are the defaults: strides and
+    dilations of 1, no pads.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...] = ()
     pads: tuple[Dim, ...] = ()
     dilations: tuple[int, ...] = ()
     ceil: bool = False
-    """Whether windows may overhang the end."""
+    """Whether the last window may extend beyond the end (ONNX: ``ceil_mode``)."""
     auto_pad: str = ""
 
     def verify(self) -> None:
@@ -259,51 +279,54 @@ class Pool(PaddingRule, Op):
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         if len(node.outputs) > 1 and node.outputs[1].uses:
-            return "the positions of elements depend on sizes"
+            return "the indices of maxima depend on padded sizes"
         return window_leak(node.operand(0), self.pads, padded, self.ceil)
 
     def pooled(self, at: Inference, x: Fact) -> TensorType:
         """The type of the result."""
         if x.rank != len(self.kernel) + 2:
             raise at.fail(
-                f"the input is {x.type}; a kernel of {list(self.kernel)} needs rank {len(self.kernel) + 2}"
+                f"the input is {x.type}; for a kernel of {list(self.kernel)} it must have rank "
+                f"{len(self.kernel) + 2}"
             )
         if self.auto_pad:
             raise UnknownRank
         return TensorType(x.dtype, (*x.shape[:2], *self.windows.infer(at, x.shape[2:], self.ceil)))
 
     def window_counts(self, x: Array) -> tuple[int, ...]:
-        """Windows along each spatial axis of an array."""
+        """The number of windows along each spatial axis of ``x``."""
         return tuple(number(n) for n in self.windows.counts(x.shape[2:], self.ceil))
 
 
 class BlockedPool(BlockedForm):
-    """The form on channel blocks of pooling that has a kernel for it."""
+    """The channel-blocked form of pooling ops that have a kernel for it."""
 
     __slots__ = ()
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
-        """A vector of channels at a time."""
+        """Pools blocks of channels."""
         if len(node.outputs) > 1:
-            return "indices of maxima are in row-major order"
+            return "the indices of maxima are row-major"
         x = node.operand(0)
-        return Blocked() if can_be_blocked(x) else f"no pooling of {x.type} on channel blocks"
+        return Blocked() if can_be_blocked(x) else f"{x.type} has no channel-blocked layout"
 
 
 def window_leak(x: Value, pads: Sequence[Dim], padded: Padded, ceil: bool = False) -> str:
-    """A window of a true result reaches true elements alone where none hangs over the end of ``x``."""
+    """How padding of ``x`` leaks into windows; empty if it does not. A window of a valid result only contains
+    valid elements if no window extends beyond the end of ``x``.
+    """
     spatial = len(x.type.dims) - 2
     ends = pads[spatial:] or (0,) * spatial
     for axis in range(spatial):
         if padded.among(x, [axis + 2]) and (ceil or ends[axis] != 0):
             return f"windows extend beyond the end of axis {axis + 2}"
-    return "a padding depends on sizes" if any(map(padded.holds, pads)) else ""
+    return "a pad depends on a padded size" if any(map(padded.holds, pads)) else ""
 
 
 def import_pool(i: Importer) -> dict[str, Any]:
-    """Fields of :class:`Pool` from a source node."""
+    """The fields of :class:`Pool` of a source node."""
     pads, auto_pad = import_padding(i)
-    valid = i.attr("auto_pad") == "VALID"  # floor(x) + 1 windows, whatever ceil_mode says
+    valid = i.attr("auto_pad") == "VALID"  # ceil_mode has no effect
     return {
         "kernel": tuple(i.required_attr("kernel_shape")),
         "strides": tuple(i.attr("strides", ())),

@@ -1,4 +1,4 @@
-"""Steps of optimisers (ai.onnx.preview.training), as the simpler ops that they are made of."""
+"""Import of the optimizers of the ONNX domain ai.onnx.preview.training, as elementwise ops."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from graphwright.ops.core.unary import Sqrt
 
 DOMAIN = "ai.onnx.preview.training"
 Step = Callable[["_Step", Value, Value, Sequence[Value]], Sequence[Value]]
-"""New values of one tensor and of what is kept of its gradients, from it, its gradient, and those."""
+"""Computes the new values of a tensor and of its optimizer state from the tensor, its gradient and
+the state."""
 
 
 class _Step:
-    """One node: the rate R, the count T of updates, and arithmetic in the dtype of the tensors."""
+    """A source node: its learning rate R and update count T, and helpers that emit ops in the dtype of a
+    tensor.
+    """
 
     def __init__(self, i: Importer) -> None:
         self.i, self.rate, self.count = i, i.input(0), i.input(1)
@@ -39,7 +42,7 @@ class _Step:
         return x if x.type.dtype == like.type.dtype else self.of(Cast(like.type.dtype), x)
 
     def regularized(self, x: Value, gradient: Value) -> Value:
-        """The gradient with that of ``norm_coefficient / 2 * sum(x ** 2)``."""
+        """The gradient, plus that of the regularization ``norm_coefficient / 2 * sum(x ** 2)``."""
         return self.of(Add(), self.of(Mul(), self.attr("norm_coefficient", 0.0, x), x), gradient)
 
     def later(self, value: Value, first: Value) -> Value:
@@ -48,18 +51,18 @@ class _Step:
 
 
 def _adagrad(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
-    """Duchi, Hazan and Singer (2011)."""
+    """Adagrad (Duchi, Hazan and Singer 2011)."""
     (squares,) = kept
     decay = s.of(Mul(), s.as_type_of(s.count, x), s.attr("decay_factor", 0.0, x))
     rate = s.of(Div(), s.as_type_of(s.rate, x), s.of(Add(), s.number(1, x), decay))
     gradient = s.regularized(x, gradient)
     squares = s.of(Add(), squares, s.of(Mul(), gradient, gradient))
-    spread = s.of(Add(), s.of(Sqrt(), squares), s.attr("epsilon", 1e-6, x))
-    return s.of(Sub(), x, s.of(Div(), s.of(Mul(), rate, gradient), spread)), squares
+    divisor = s.of(Add(), s.of(Sqrt(), squares), s.attr("epsilon", 1e-6, x))
+    return s.of(Sub(), x, s.of(Div(), s.of(Mul(), rate, gradient), divisor)), squares
 
 
 def _adam(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
-    """Kingma and Ba (2015)."""
+    """Adam (Kingma and Ba 2015)."""
     alpha, beta, one = s.attr("alpha", 0.9, x), s.attr("beta", 0.999, x), s.number(1, x)
     gradient = s.regularized(x, gradient)
     mean, squares = (
@@ -69,17 +72,17 @@ def _adam(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequenc
             (beta, kept[1], s.of(Mul(), gradient, gradient)),
         )
     )
-    spread = s.of(Add(), s.of(Sqrt(), squares), s.attr("epsilon", 1e-6, x))
+    divisor = s.of(Add(), s.of(Sqrt(), squares), s.attr("epsilon", 1e-6, x))
     count, rate = s.as_type_of(s.count, x), s.as_type_of(s.rate, x)
-    bias, bias_of_squares = (s.of(Sub(), one, s.of(Pow(), factor, count)) for factor in (alpha, beta))
-    corrected = s.of(Div(), s.of(Mul(), rate, s.of(Sqrt(), bias_of_squares)), bias)
-    made = s.of(Sub(), x, s.of(Div(), s.of(Mul(), s.later(corrected, rate), mean), spread))
-    shrunk = s.of(Sub(), one, s.attr("norm_coefficient_post", 0.0, x))
-    return s.of(Mul(), shrunk, made), mean, squares
+    mean_bias, square_bias = (s.of(Sub(), one, s.of(Pow(), factor, count)) for factor in (alpha, beta))
+    corrected = s.of(Div(), s.of(Mul(), rate, s.of(Sqrt(), square_bias)), mean_bias)
+    updated = s.of(Sub(), x, s.of(Div(), s.of(Mul(), s.later(corrected, rate), mean), divisor))
+    decay = s.of(Sub(), one, s.attr("norm_coefficient_post", 0.0, x))
+    return s.of(Mul(), decay, updated), mean, squares
 
 
 def _momentum(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
-    """Polyak (1964), or Nesterov (1983)."""
+    """Gradient descent with momentum (Polyak 1964), or with Nesterov's (1983)."""
     mode = str(s.i.required_attr("mode"))
     if mode not in ("standard", "nesterov"):
         raise s.i.fail(f"mode {mode!r} is neither standard nor nesterov")
@@ -93,25 +96,29 @@ def _momentum(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Seq
     return s.of(Sub(), x, s.of(Mul(), s.as_type_of(s.rate, x), direction)), velocity
 
 
-def _optimiser(step: Step, kept: int) -> Callable[[Importer], Any]:
-    """Operands behind rate and count: all tensors, all gradients, then ``kept`` more lists like these; so are
-    the results, without gradients."""
+def _import_optimizer(step: Step, states: int) -> Callable[[Importer], Any]:
+    """Import an optimizer with ``states`` state tensors for each optimized tensor. The operands after R and T
+    are all tensors, all gradients, and a list of tensors for each state; the results are the same without the
+    gradients.
+    """
 
     def convert(i: Importer) -> Any:
         operands = [i.input(k) for k in range(2, len(i.inputs()))]
-        count, rest = divmod(len(operands), 2 + kept)
+        count, rest = divmod(len(operands), 2 + states)
         if rest or not count:
-            raise i.fail(f"{len(operands)} tensors; each that is optimised comes with {1 + kept} others")
-        lists = [operands[k * count : (k + 1) * count] for k in range(2 + kept)]
-        made = [step(_Step(i), x, gradient, others) for x, gradient, *others in zip(*lists, strict=True)]
-        return tuple(values[k] for k in range(1 + kept) for values in made)
+            raise i.fail(
+                f"it has {len(operands)} tensors; each optimized tensor needs a gradient and {states} states"
+            )
+        lists = [operands[k * count : (k + 1) * count] for k in range(2 + states)]
+        updated = [step(_Step(i), x, gradient, state) for x, gradient, *state in zip(*lists, strict=True)]
+        return tuple(values[k] for k in range(1 + states) for values in updated)
 
     return convert
 
 
 Sub.onnx = {
     **Sub.onnx,
-    ("Adagrad", 1, DOMAIN): _optimiser(_adagrad, 1),
-    ("Adam", 1, DOMAIN): _optimiser(_adam, 2),
-    ("Momentum", 1, DOMAIN): _optimiser(_momentum, 1),
+    ("Adagrad", 1, DOMAIN): _import_optimizer(_adagrad, 1),
+    ("Adam", 1, DOMAIN): _import_optimizer(_adam, 2),
+    ("Momentum", 1, DOMAIN): _import_optimizer(_momentum, 1),
 }

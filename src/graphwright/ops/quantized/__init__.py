@@ -1,1 +1,1 @@
-"""Quantized arithmetic, and what converts to and from it."""
+"""Quantization, dequantization, and quantized matrix multiplications and convolutions."""

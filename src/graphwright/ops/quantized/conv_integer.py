@@ -25,9 +25,9 @@ from graphwright.records import replace
 
 @family
 class QuantizedConv(Op):
-    """Base of convolutions of 8-bit integers: the attributes of :class:`Conv`.
+    """Base class of convolutions of 8-bit integers. The attributes are those of :class:`Conv`.
 
-    The reference forms sums in f64, which holds those of 2**37 products exactly.
+    The reference computes sums in f64, in which sums of up to 2**37 products are exact.
     """
 
     strides: tuple[int, ...] = ()
@@ -38,22 +38,22 @@ class QuantizedConv(Op):
 
     @property
     def conv(self) -> Conv:
-        """The convolution of what the integers stand for."""
+        """The convolution of the dequantized operands."""
         return Conv(self.strides, self.pads, self.dilations, self.group, self.auto_pad)
 
     def verify(self) -> None:
         self.conv.verify()
 
     def with_pads(self, x: Fact, w: Fact) -> Op | None:
-        """The op with ``auto_pad`` worked out; None where there is nothing to do, or sizes are not known."""
-        moved = self.conv.fold_operands(x, w)
-        if moved is None:
+        """The op with the pads of ``auto_pad``; None if it has none, or if sizes are unknown."""
+        folded = self.conv.fold_operands(x, w)
+        if folded is None:
             return None
-        assert isinstance(moved[0], Conv)
-        return replace(self, pads=moved[0].pads, auto_pad="")
+        assert isinstance(folded[0], Conv)
+        return replace(self, pads=folded[0].pads, auto_pad="")
 
     def summed(self, at: Inference, x: Fact, w: Fact, bias: Fact | None = None) -> TensorType:
-        """The type of the sums."""
+        """The type of the i32 sums."""
         need_dtype(at, x, BYTES)
         need_dtype(at, w, BYTES, "the weight")
         wide = self.conv.infer(at, _wide(x), _wide(w), None if bias is None else _wide(bias))
@@ -62,7 +62,7 @@ class QuantizedConv(Op):
     def sums(
         self, x: Array, w: Array, x_zero: Array | None, w_zero: Array | None, bias: Array | None = None
     ) -> Array:
-        """``Conv(x - x_zero, w - w_zero) + bias`` in f64; pads stand for what is ``x_zero``."""
+        """``Conv(x - x_zero, w - w_zero) + bias`` in f64; a pad has the value ``x_zero`` in ``x``."""
         wide, weight = x.astype(np.float64), w.astype(np.float64)
         if x_zero is not None:
             wide = wide - x_zero.reshape(())
@@ -73,17 +73,17 @@ class QuantizedConv(Op):
     def summed_values(
         self, b: Builder, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, bias: Value | None
     ) -> Value:
-        """:meth:`sums` in ops, as i32."""
-        made = ConvInteger(self.strides, self.pads, self.dilations, self.group, self.auto_pad)
-        sums: Value = b(made, x, w, x_zero, w_zero)
+        """:meth:`sums` as nodes, in i32."""
+        op = ConvInteger(self.strides, self.pads, self.dilations, self.group, self.auto_pad)
+        sums: Value = b(op, x, w, x_zero, w_zero)
         if bias is None:
             return sums
-        aligned: Value = b(Add(), sums, per_feature_value(b, bias, rank_of(sums) - 1))
-        return aligned
+        biased: Value = b(Add(), sums, per_feature_value(b, bias, rank_of(sums) - 1))
+        return biased
 
 
 _LIMIT = 2**22
-"""Sums of magnitudes up to here leave f32 two bits to spare for the errors of fast convolutions."""
+"""Sums up to this magnitude leave two bits of f32 for the rounding errors of fast convolutions."""
 
 
 def _wide(fact: Fact) -> Fact:
@@ -91,15 +91,16 @@ def _wide(fact: Fact) -> Fact:
 
 
 def _shifted(b: Builder, x: Value, zero: Value | None, dtype: DType) -> Value:
+    """``x - zero`` in ``dtype``."""
     wide = as_dtype(b, x, dtype)
     if zero is None:
         return wide
-    made: Value = b(Sub(), wide, as_dtype(b, reshaped(b, zero, ()), dtype))
-    return made
+    difference: Value = b(Sub(), wide, as_dtype(b, reshaped(b, zero, ()), dtype))
+    return difference
 
 
 def _weight(b: Builder, w: Value, zero: Value | None) -> tuple[Value, float]:
-    """``w - zero`` in f32, and a bound of the sum of its magnitudes over one feature."""
+    """``w - zero`` in f32, and an upper bound of the sum of its magnitudes over one feature."""
     rank = rank_of(w)
     known, shift = b.fact(w), b.fact(zero)
     if known is not None and known.data is not None and (shift is None or shift.data is not None):
@@ -117,9 +118,11 @@ def _weight(b: Builder, w: Value, zero: Value | None) -> tuple[Value, float]:
 
 @op("ConvInteger")
 class ConvInteger(Arithmetic, QuantizedConv):
-    """:class:`Conv` of ``x - x_zero`` with ``w - w_zero``, as i32.
+    """The convolution of ``x - x_zero`` with ``w - w_zero``, in i32; x and w are i8 or u8. Attributes: see
+    :class:`Conv`.
 
-    ``w_zero`` is a scalar, or has one element per feature. Sums beyond i32 wrap.
+    The optional operands 2 and 3 are the zero points. ``w_zero`` is a scalar, or has one element per feature.
+    Sums that exceed i32 wrap around.
     """
 
     traits = Trait.CONTRACTION
@@ -132,14 +135,14 @@ class ConvInteger(Arithmetic, QuantizedConv):
     def infer(
         self, at: Inference, x: Fact, w: Fact, x_zero: Fact | None = None, w_zero: Fact | None = None
     ) -> TensorType:
-        made = self.summed(at, x, w)
+        type = self.summed(at, x, w)
         if x_zero is not None:
             need_dtype(at, x_zero, {x.dtype}, "the zero point of x")
             need_scalar(at, x_zero, "the zero point of x")
         if w_zero is not None:
             need_dtype(at, w_zero, {w.dtype}, "the zero point of w")
             need_per_feature(at, w, w_zero, "the zero point of w")
-        return made
+        return type
 
     def operations(self, node: Node) -> Dim:
         return convolution_operations(node)
@@ -152,18 +155,18 @@ class ConvInteger(Arithmetic, QuantizedConv):
     def decompose(
         self, b: Builder, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
     ) -> Value:
-        """Convolutions in f32 of one or two parts of ``x`` where they are exact, else one in f64."""
-        weight, reach = _weight(b, w, w_zero)
-        if sums_are_exact(reach, _LIMIT):
+        """One or two convolutions in f32 if they are exact, otherwise one in f64."""
+        weight, bound = _weight(b, w, w_zero)
+        if sums_are_exact(bound, _LIMIT):
             wide, weight = _shifted(b, x, x_zero, F32), as_dtype(b, weight, F32)
-            return exact_sums(b, wide, reach, _LIMIT, lambda part: b(self.conv, part, weight))
-        made = b(self.conv, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64))
-        sums: Value = b(Cast(I32), b(Round(), made))
+            return exact_sums(b, wide, bound, _LIMIT, lambda part: b(self.conv, part, weight))
+        f64_sums = b(self.conv, _shifted(b, x, x_zero, F64), as_dtype(b, weight, F64))
+        sums: Value = b(Cast(I32), b(Round(), f64_sums))
         return sums
 
 
 def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None:
-    """Refuse what is neither one for the whole weight nor one per feature."""
+    """Raise InferError unless ``parameter`` is a scalar or has one element per feature of ``w``."""
     if is_single(parameter.shape):
         return
     if parameter.rank != 1:
@@ -172,19 +175,19 @@ def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None
 
 
 def per_feature(parameter: Array, rank: int) -> Array:
-    """A parameter of the weight so that it broadcasts to it."""
+    """A parameter, reshaped to broadcast to a weight of ``rank``."""
     return parameter.reshape(() if is_single(parameter.shape) else (-1, *[1] * (rank - 1)))
 
 
 def per_feature_value(b: Builder, parameter: Value, rank: int) -> Value:
-    """:func:`per_feature` in ops."""
+    """:func:`per_feature` as nodes."""
     rank_of(parameter)
     dims = parameter.type.dims
     return reshaped(b, parameter, () if is_single(dims) else (*dims, *[1] * (rank - 1)))
 
 
 def conv_fields(i: Importer) -> dict[str, Any]:
-    """Fields of :class:`QuantizedConv` from a source node."""
+    """The fields of :class:`QuantizedConv` of a source node."""
     pads, auto_pad = import_padding(i)
     return {
         "strides": tuple(i.attr("strides", ())),

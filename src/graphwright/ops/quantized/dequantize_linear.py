@@ -28,10 +28,10 @@ from graphwright.ops.quantized.quantized import (
 
 @op("DequantizeLinear")
 class DequantizeLinear(Op):
-    """``(x - zero) * scale`` as ``to``, formed in f32.
+    """``(x - zero) * scale``, computed in f32 and converted to ``to``.
 
-    ``scale`` and ``zero`` are scalars, vectors along ``axis``, or have one element per ``block`` elements of
-    it.
+    The scale and the optional zero point are scalars, vectors along ``axis``, or with ``block`` tensors that
+    have one element for each ``block`` elements along ``axis``.
     """
 
     to: DType = F32
@@ -41,9 +41,9 @@ class DequantizeLinear(Op):
 
     def verify(self) -> None:
         if self.to not in SCALES:
-            raise InferError(f"{self.to} is not a dtype to dequantize to")
+            raise InferError(f"dequantization to {self.to} is not supported")
         if self.block < 0:
-            raise InferError(f"blocks of {self.block}: at least 0 is needed")
+            raise InferError(f"the block size is {self.block}; it must be at least 0")
 
     def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, QUANTIZED | {I32})
@@ -69,26 +69,26 @@ class DequantizeLinear(Op):
 
 
 def _import(i: Importer) -> Any:
-    asked, scale, zero = i.attr("output_dtype", 0), i.input(1), i.optional(2)
-    made = DequantizeLinear(
-        dtype_attribute(i, asked) if asked else scale.type.dtype,
+    output_dtype, scale, zero = i.attr("output_dtype", 0), i.input(1), i.optional(2)
+    op = DequantizeLinear(
+        dtype_attribute(i, output_dtype) if output_dtype else scale.type.dtype,
         int(i.attr("axis", 1)),
         int(i.attr("block_size", 0)),
     )
-    return i.emit(made, i.input(0), scale, *([] if zero is None else [zero]))
+    return i.emit(op, i.input(0), scale, *([] if zero is None else [zero]))
 
 
 def _export(e: Exporter, op: DequantizeLinear, x: Value, scale: Value, *zero: Value) -> Any:
-    asked = None if op.to == scale.type.dtype else op.to
+    output_dtype = None if op.to == scale.type.dtype else op.to
     return e.emit(
         "DequantizeLinear",
         x,
         scale,
         *zero,
-        since=21 if asked is None else 23,
+        since=21 if output_dtype is None else 23,
         axis=op.axis,
         block_size=op.block or None,
-        output_dtype=asked,
+        output_dtype=output_dtype,
     )
 
 
@@ -110,10 +110,10 @@ DequantizeLinear.samples = (
     Sample(DequantizeLinear(F32, 0, 4), (arg(U8, 6, 3), arg(F32, 2, 3))),
     Sample(DequantizeLinear(F32, -1, 2), (arg(U8, _N, 6), arg(F32, _N, 3))),
     Sample(DequantizeLinear(), (arg(U8, 3, 0), _ONE)),
-    Sample(DequantizeLinear(F64), (_X, _ONE), "f64 is not a dtype to dequantize to"),
+    Sample(DequantizeLinear(F64), (_X, _ONE), "dequantization to f64 is not supported"),
     Sample(DequantizeLinear(), (_X, _ONE, arg(I8)), "the zero point is i8"),
     Sample(DequantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
     Sample(DequantizeLinear(F32, 1, 3), (_X, arg(F32, 3, 1)), "the scale along axis 1: 1 and 2 differ"),
-    Sample(DequantizeLinear(F32, 1, -3), (_X, _ONE), "blocks of -3"),
+    Sample(DequantizeLinear(F32, 1, -3), (_X, _ONE), "the block size is -3"),
     Sample(DequantizeLinear(), (arg(I64, 3), _ONE), "the input is i64"),
 )

@@ -17,14 +17,15 @@ from graphwright.ops.core.reductions import ReduceMax, ReduceMin
 from graphwright.ops.quantized.quantized import into_quantized, quantized
 
 _STEPS = 255
-"""Between the least and the greatest u8."""
+"""The number of steps from the smallest to the largest u8."""
 
 
 @op("DynamicQuantizeLinear")
 class DynamicQuantizeLinear(Op):
-    """``x`` as u8 over its own range, stretched to hold 0; with its scale and its zero point.
+    """Quantizes f32 to u8 with a scale and a zero point that it computes from the range of ``x``.
 
-    ``(x - zero) * scale`` gives ``x`` back. Where all elements are 0 the scale is 1.
+    The range is extended to contain 0. Outputs: y, the scale and the zero point, so that ``(y - zero) *
+    scale`` is about ``x``. If all elements are 0, the scale is 1.
     """
 
     outputs = 3
@@ -36,18 +37,18 @@ class DynamicQuantizeLinear(Op):
     @quiet
     def reference(self, x: Array) -> tuple[Array, Array, Array]:
         high, low = (np.asarray(limit(x, initial=0), x.dtype) for limit in (np.max, np.min))
-        reach = (high - low) / x.dtype.type(_STEPS)
-        scale = np.asarray(reach if reach != 0 else 1, x.dtype)
+        step = (high - low) / x.dtype.type(_STEPS)
+        scale = np.asarray(step if step != 0 else 1, x.dtype)
         zero = quantized(np.asarray(0 - low / scale), None, U8)
         return quantized(x / scale, zero, U8), scale, zero
 
     def decompose(self, b: Builder, x: Value) -> tuple[Value, Value, Value]:
         high = b(Clip(low=0.0), b(ReduceMax(None, False), x))
         low = b(Clip(high=0.0), b(ReduceMin(None, False), x))
-        nothing, one = b.const(0.0, F32), b.const(1.0, F32)
-        reach = b(Div(), b(Sub(), high, low), b.const(float(_STEPS), F32))
-        scale = b(Where(), b(Equal(), reach, nothing), one, reach)
-        zero = into_quantized(b, b(Sub(), nothing, b(Div(), low, scale)), None, U8)
+        f32_zero, one = b.const(0.0, F32), b.const(1.0, F32)
+        step = b(Div(), b(Sub(), high, low), b.const(float(_STEPS), F32))
+        scale = b(Where(), b(Equal(), step, f32_zero), one, step)
+        zero = into_quantized(b, b(Sub(), f32_zero, b(Div(), low, scale)), None, U8)
         return into_quantized(b, b(Div(), x, scale), zero, U8), scale, zero
 
 

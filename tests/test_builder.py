@@ -108,7 +108,7 @@ def test_ops_are_listed_and_described() -> None:
     assert {"constant_", "fused", "fail", "front", "trans_data", "scan", "case"}.isdisjoint(listed)
     assert str(inspect.signature(b.clip)) == "(x, low_=None, high_=None, /, *, low=None, high=None)"
     assert str(inspect.signature(b.add)) == "(a, b, /)"
-    assert "Cross-correlation" in str(b.conv.__doc__)
+    assert "cross-correlation" in str(b.conv.__doc__)
     for name in method_names():
         assert callable(getattr(b, name))
 
@@ -193,7 +193,7 @@ FAULTS: list[tuple[Callable[[Any, Any], Any], str]] = [
     (lambda b, x: b.input("y", "f32", (-1,)), "-1 is less than 0"),
     (lambda b, x: b.input(3, "f32", (1,)), "a name must be a str, not int"),
     (lambda b, x: b.output("y", (x, x)), "tuple is not a value of the main graph"),
-    (lambda b, x: b.if_(x, lambda: x, lambda: x), r"its condition is f32\[N, 4\], not a bool"),
+    (lambda b, x: b.if_(x, lambda: x, lambda: x), r"the condition is f32\[N, 4\]; it must be a bool"),
     (lambda b, x: b.if_(b.constant(np.array(True)), lambda: x, lambda: (x, x)), "then returns 1 values"),
     (lambda b, x: b.if_(b.constant(np.array(True)), x, lambda: x), "then is Value, not a function"),
     (lambda b, x: b.if_(b.constant(np.array(True)), lambda: None, lambda: x), "then returns None"),

@@ -196,7 +196,7 @@ def test_a_trace_shows_every_run() -> None:
     assert len(times) == 1 + 3 * 2
 
 
-ENDLESS = """
+MAX_TRIPS = """
 import os, signal, sys, threading
 import numpy as np
 import graphwright as gw
@@ -220,7 +220,7 @@ def test_a_loop_that_never_ends_can_be_interrupted(tmp_path: Path) -> None:
     loop = Repeat(("add",), "slides", ("v2",), conditional=True, counted=False)
     compiled(loop.proto(), "cpu").save(tmp_path / "endless.om")
     ended = subprocess.run(
-        [sys.executable, "-c", ENDLESS, str(tmp_path / "endless.om")],
+        [sys.executable, "-c", MAX_TRIPS, str(tmp_path / "endless.om")],
         capture_output=True,
         text=True,
         timeout=60,

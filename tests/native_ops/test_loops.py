@@ -207,7 +207,7 @@ def test_rows_as_many_as_an_input_says() -> None:
             np.testing.assert_array_equal(got, want)
 
 
-ENDLESS = """
+MAX_TRIPS = """
 import os, signal, sys, threading
 import numpy as np
 import graphwright as gw
@@ -241,7 +241,7 @@ def test_a_loop_that_never_ends_can_be_interrupted(size: int, tmp_path: Path) ->
     inputs = [info("start", (), bool), info("h0", shape), info("x", shape), info("bound", ())]
     native(model([node("Loop", "_ start h0", "y", body=inner)], inputs, ["y"])).save(tmp_path / "endless.om")
     ended = subprocess.run(
-        [sys.executable, "-c", ENDLESS, str(tmp_path / "endless.om")],
+        [sys.executable, "-c", MAX_TRIPS, str(tmp_path / "endless.om")],
         capture_output=True,
         text=True,
         timeout=60,

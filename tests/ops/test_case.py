@@ -98,7 +98,7 @@ def test_regions_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("index", [tensor(F32), tensor(I64, 2)])
 def test_an_index_that_is_no_whole_number_is_refused(index: TensorType) -> None:
-    with pytest.raises(VerifyError, match="not an i32 or i64 scalar"):
+    with pytest.raises(VerifyError, match="must be an i32 or i64 scalar"):
         verify(three(index))
 
 

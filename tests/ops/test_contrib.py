@@ -201,7 +201,7 @@ def test_fused_gemm(activation: str, parameters: tuple[float, ...]) -> None:
 def test_activations_that_are_not_known_or_lack_parameters_are_refused() -> None:
     feeds = [normal(1, 1, 3, 3), normal(1, 1, 1, 1)]
     assert "activation 'Sine' is not one of Relu" in refused("FusedConv", feeds, activation="Sine")
-    assert "takes 2 parameters, 0 are given" in refused("FusedConv", feeds, activation="Clip")
+    assert "needs 2 parameters, but 0 are given" in refused("FusedConv", feeds, activation="Clip")
 
 
 def test_layer_normalization_of_old_opsets() -> None:
@@ -349,10 +349,10 @@ def test_what_attention_lacks_is_named() -> None:
     assert "do_rotary is not supported" in refused("Attention", [x, weights], num_heads=2, do_rotary=1)
     mask = np.ones((2, 1, 5, 5), np.int32)
     assert "a mask of 4 axes" in refused("Attention", [x, weights, None, mask], num_heads=2)
-    assert "packed queries and keys are not supported" in refused("MultiHeadAttention", [x], num_heads=2)
-    assert "packed keys and values are not supported" in refused("MultiHeadAttention", [x, x], num_heads=2)
+    assert "but input 0 is not packed" in refused("MultiHeadAttention", [x], num_heads=2)
+    assert "but input 1 is not packed" in refused("MultiHeadAttention", [x, x], num_heads=2)
     shared = [x, x, x, *[None] * 5, np.array([3], np.int32)]
-    assert "written in place" in refused("MultiHeadAttention", shared, num_heads=2)
+    assert "updated in place" in refused("MultiHeadAttention", shared, num_heads=2)
     scores = refused("MultiHeadAttention", [x, x, x], ("y", "k", "v", "qk"), num_heads=2)
     assert "does not compute its output 3" in scores
 
@@ -475,9 +475,9 @@ def test_grouped_attention_whose_cache_is_sized_by_an_input() -> None:
 
 def test_what_grouped_attention_lacks_is_named() -> None:
     op_type, feeds = "GroupQueryAttention", grouped(1, 6, [6, 6], 7)
-    assert "quantised caches" in refused(op_type, feeds, k_quant_type="PER_TENSOR", **GROUPS)
+    assert "quantized caches" in refused(op_type, feeds, k_quant_type="PER_TENSOR", **GROUPS)
     window = refused(op_type, feeds, sliding_window_cache=1, local_window_size=6, **GROUPS)
-    assert "caches of the window's size" in window
+    assert "sliding_window_cache is not supported" in window
 
 
 def halves(feeds: Feed) -> list[Array | None]:

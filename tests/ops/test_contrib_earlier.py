@@ -149,7 +149,7 @@ def test_what_is_refused() -> None:
     assert "metric 'cosine' is not one of" in refused("CDist", [normal(2, 3), normal(2, 3)], metric="cosine")
     table = [np.zeros((8, 16), np.uint8), whole(1), np.ones((1, 16), np.float32)]
     message = refused("GatherBlockQuantized", table, gather_axis=1, quantize_axis=0, block_size=16)
-    assert "packed codes are quantised along the last axis, not along axis 0" in message
+    assert "quantize_axis is 0; with packed 4-bit codes it must be the last axis" in message
 
 
 def test_models_saved_for_one_processor_say_so() -> None:

@@ -324,11 +324,11 @@ BAD = {
         "receives 3 inputs, but declares 4",
     ),
     "results too few": (renamed("go"), "its body has 1 outputs for 1 loop-carried values"),
-    "a condition that is none": (renamed("g", "g", "s"), "gives f32.2, 3. for the condition"),
+    "a condition that is none": (renamed("g", "g", "s"), "output 0 of its body is f32.2, 3."),
     "a trip count of floats": (accumulating(np.float32(3), (2,)), "cannot be f32"),  # type: ignore[arg-type]
     "no scan inputs": (with_attribute("num_scan_inputs", 0), "scans 0 of 3 inputs"),
     "too many scan inputs": (with_attribute("num_scan_inputs", 5), "scans 5 of 3 inputs"),
-    "axes for others": (with_attribute("scan_input_axes", [0]), "has 1 items, 2 are needed"),
+    "axes for others": (with_attribute("scan_input_axes", [0]), "has 1 elements; it must have 2"),
     "an axis that is none": (with_attribute("scan_input_axes", [0, 9]), "axis 9 is out of range for rank 2"),
     "a result's axis that is none": (
         with_attribute("scan_output_axes", [-3]),

@@ -109,7 +109,7 @@ def test_ranks_that_do_not_fit_are_refused() -> None:
     source = model_of("Attention", (_Q, _K, _V), {}, "y", 23)
     source.graph.node[0].name = "encoder.attention"
     model = gw.compile(source)
-    fault = "Attention: Q, K and V need 3 or 4 axes each"
+    fault = "Attention: Q, K and V must all have 3 axes, or all have 4 axes"
     with pytest.raises(
         FeedError, match=rf"^encoder\.attention: the input shapes do not fit the model: {fault}"
     ):

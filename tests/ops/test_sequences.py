@@ -85,7 +85,7 @@ def test_what_is_no_sequence_is_refused(device: str) -> None:
         with pytest.raises(FeedError, match="input 's' takes"):
             model.run({"s": value, "i": np.array(0)})  # type: ignore[dict-item]
     for value in ([], [good]):
-        with pytest.raises(RunError, match="position 3 is outside"):
+        with pytest.raises(RunError, match="position 3 is out of range"):
             model.run({"s": value, "i": np.array(3)})  # type: ignore[dict-item]
 
 
@@ -170,7 +170,7 @@ def test_positions_outside_of_a_known_sequence_are_refused() -> None:
         helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
         helper.make_node("SequenceAt", ["s", "two"], ["y"]),
     ]
-    with pytest.raises(ModelError, match="position 2 is outside of 2 tensors"):
+    with pytest.raises(ModelError, match="position 2 is out of range for a sequence of 2 tensors"):
         compiled(nodes, {"x": FLOATS}, ["y"], "cpu")
 
 

@@ -101,7 +101,7 @@ def test_normalizer_refuses_languages_with_their_own_cases() -> None:
     x = [texts("i")]
     (y,) = imported("StringNormalizer", x, {"case_change_action": "UPPER", "locale": "en_US"}, 10)
     assert_same(y, texts("I"))
-    with pytest.raises(Exception, match="has its own rules for upper and lower case"):
+    with pytest.raises(Exception, match="the case mappings of locale"):
         imported("StringNormalizer", x, {"case_change_action": "UPPER", "locale": "tr_TR"}, 10)
 
 
@@ -468,12 +468,12 @@ def test_trees_are_those_of_onnx_runtime() -> None:
     [
         ({"tree_roots": [99]}, "roots out of bounds"),
         ({"nodes_truenodeids": (0,), "nodes_trueleafs": (0,)}, "has a cycle"),
-        ({"nodes_truenodeids": (7,)}, "refers to child 7; there are 2 leaves and 1 nodes"),
-        ({"nodes_featureids": [0, 1]}, "unequal lengths"),
+        ({"nodes_truenodeids": (7,)}, "has the child 7, but there are 2 leaves and 1 nodes"),
+        ({"nodes_featureids": [0, 1]}, "empty or differ in length"),
         ({"leaf_targetids": [0, 9]}, "target is not below 2"),
         ({"aggregate_function": 4}, "aggregate_function 4"),
         ({"nodes_featureids": [4]}, "the number of features"),
-        ({"nodes_splits": numpy_helper.from_array(np.zeros(1))}, "splits are float64"),
+        ({"nodes_splits": numpy_helper.from_array(np.zeros(1))}, "nodes_splits is float64"),
         ({"nodes_modes": numpy_helper.from_array(np.array([7], np.uint8))}, "mode 7"),
     ],
 )

@@ -56,5 +56,5 @@ def test_others_do_not_where_the_host_takes_a_branch(size: int) -> None:
     x = np.ones(2, np.float32)
     np.testing.assert_array_equal(compiled.run({"x": x, "c": np.array([[True]])})["y"], -x)
     assert compiled.run({"x": x, "c": np.array(False)})["y"].shape == (4,)
-    with pytest.raises(gw.GraphwrightError, match=rf"y: .*by one element, not by bool\[{size}\]"):
+    with pytest.raises(gw.GraphwrightError, match=rf"y: .*is bool\[{size}\]; it must have one element"):
         compiled.run({"x": x, "c": np.ones(size, np.bool_)})

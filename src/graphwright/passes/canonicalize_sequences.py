@@ -18,7 +18,7 @@ from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.sequence.concat_from_sequence import ConcatFromSequence
-from graphwright.ops.sequence.containers import counted
+from graphwright.ops.sequence.containers import non_negative
 from graphwright.ops.sequence.optional import Optional
 from graphwright.ops.sequence.optional_get_element import OptionalGetElement
 from graphwright.ops.sequence.optional_has_element import OptionalHasElement
@@ -54,7 +54,7 @@ def _position(m: Match, beyond: int = 0) -> int | str:
     if known is None:
         return "the position is not known"
     try:
-        return counted(int(known.reshape(())), count, last)
+        return non_negative(int(known.reshape(())), count, last)
     except IndexError as error:
         return str(error)
 

@@ -22,7 +22,7 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.quantized.matmul_nbits import LEAST_BLOCK, WIDTHS, MatMulNBits, in_words
+from graphwright.ops.quantized.matmul_nbits import MIN_BLOCK, WIDTHS, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import SCALES
 
 X, W, SCALE, ZERO = Var("x"), Const("w"), Const("scale"), Const("zero")
@@ -37,7 +37,7 @@ _BLOCK: Final = 128
 
 def _refusal(m: Match) -> str | None:
     x, w = m[X].type, m[W].type
-    if w.dtype != I8 or len(w.dims) != 2 or w.sizes[1] < LEAST_BLOCK or x.dtype not in SCALES or not x.shape:
+    if w.dtype != I8 or len(w.dims) != 2 or w.sizes[1] < MIN_BLOCK or x.dtype not in SCALES or not x.shape:
         return f"no kernel for {x} times quantized weights of {w}"
     return None
 
@@ -51,7 +51,7 @@ def _grouped_refusal(m: Match) -> str | None:
     (n, depth), (rows, groups) = w.sizes, scale.sizes
     if rows != n or not groups or depth % groups or m.node(MATRIX).output.type.dims != w.dims:
         return f"scales of {scale} do not divide the weights {w} into groups"
-    return None if _block(depth, groups) >= LEAST_BLOCK else f"groups have only {depth // groups} elements"
+    return None if _block(depth, groups) >= MIN_BLOCK else f"groups have only {depth // groups} elements"
 
 
 def _block(depth: int, groups: int) -> int:

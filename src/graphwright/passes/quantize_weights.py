@@ -18,7 +18,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var
 from graphwright.ir.op import Array
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.quantized.matmul_nbits import LEAST_BLOCK, MatMulNBits, in_words
+from graphwright.ops.quantized.matmul_nbits import MIN_BLOCK, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import SCALES
 from graphwright.passes.base import RulePass
 
@@ -44,8 +44,8 @@ def _refusal(m: Match) -> str | None:
     x, w = m[X].type, m[W].type
     if w.dtype not in SCALES or len(w.dims) != 2 or not x.shape:
         return f"no kernel for {x} times quantized weights of {w}"
-    if w.sizes[0] < LEAST_BLOCK or not w.sizes[1]:
-        return f"columns of the weights {w} have fewer than {LEAST_BLOCK} elements"
+    if w.sizes[0] < MIN_BLOCK or not w.sizes[1]:
+        return f"columns of the weights {w} have fewer than {MIN_BLOCK} elements"
     return None if np.isfinite(m.array(W)).all() else "the weights are not finite"
 
 

@@ -19,7 +19,7 @@ from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
-from graphwright.ops.quantized.matmul_nbits import LEAST_BLOCK, WIDTHS, MatMulNBits, in_words
+from graphwright.ops.quantized.matmul_nbits import MIN_BLOCK, WIDTHS, MatMulNBits, in_words
 from graphwright.ops.quantized.quantized import is_single, limits
 from graphwright.passes import integer_weights
 from graphwright.passes.base import RulePass
@@ -47,7 +47,7 @@ def _refusal(m: Match, depth_axis: int) -> str | None:
         return "the zero points are not constant"
     along = op.axis % 2 == depth_axis
     if op.block and not is_single(scale.dims):
-        fits = along and _block(m, depth_axis) >= LEAST_BLOCK
+        fits = along and _block(m, depth_axis) >= MIN_BLOCK
         return None if fits else f"no kernel for blocks of {op.block} along axis {op.axis}"
     return "the scale differs along the summed axis" if along and not is_single(scale.dims) else None
 
@@ -58,7 +58,7 @@ def _block(m: Match, depth_axis: int) -> int:
     if block and not is_single(m[SCALE].type.dims):
         return block & -block
     depth = m[W].type.sizes[depth_axis]
-    return max(LEAST_BLOCK, min(_BLOCK, 1 << (depth.bit_length() - 1)))
+    return max(MIN_BLOCK, min(_BLOCK, 1 << (depth.bit_length() - 1)))
 
 
 def _product(b: Builder, m: Match, depth_axis: int) -> Value:

@@ -8,7 +8,7 @@ from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.ml import coupling
 from graphwright.kernels.ref import KernelRef
-from graphwright.ops.ml.pairwise_coupling import PRECISION, ROUNDS, PairwiseCoupling
+from graphwright.ops.ml.pairwise_coupling import MAX_ITERATIONS, TOLERANCE, PairwiseCoupling
 
 
 @candidate(PairwiseCoupling)
@@ -17,7 +17,7 @@ def pairwise_coupling(node: Node[PairwiseCoupling], context: Context) -> Launch 
     op, x, y = node.op, node.operand(0), node.output
     if op.classes > coupling.MAX_CLASSES:
         return f"more than {coupling.MAX_CLASSES} classes"
-    args = coupling.CouplingArgs(x.type.dims[0], op.classes, ROUNDS, double_bits(PRECISION))
+    args = coupling.CouplingArgs(x.type.dims[0], op.classes, MAX_ITERATIONS, double_bits(TOLERANCE))
     costs = args, coupling.grid(args), coupling.scratch_bytes(args), coupling.work_ns(context.isa, args)
     return Launch(
         KernelRef(coupling.SYMBOL), coupling.ABI.ordered(x=x, y=y), coupling.ABI.positions("y"), *costs

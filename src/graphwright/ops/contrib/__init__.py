@@ -1,1 +1,1 @@
-"""com.microsoft: ops that ONNX Runtime leaves in the models that it optimises."""
+"""Import of ONNX Runtime's own ops, of the domain com.microsoft."""

@@ -1,4 +1,4 @@
-"""ONNX Runtime's activations: Gelu, BiasGelu, FastGelu and QuickGelu."""
+"""Import of ONNX Runtime's activations Gelu, BiasGelu, FastGelu and QuickGelu."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.nn.activations import Gelu, Swish
 
 
-def _of_sum(activation: Op) -> Import:
-    """``activation`` of the first input plus, where there is one, the second."""
+def _with_bias(activation: Op) -> Import:
+    """Import as ``activation`` of the sum of input 0 and the optional input 1."""
     return lambda i: i.emit(activation, added(i, i.input(0), i.optional(1)))
 
 
@@ -16,5 +16,5 @@ def _import_quick(i: Importer) -> object:
     return i.emit(Swish(float(i.attr("alpha", 1.702))), i.input(0))
 
 
-contribute(Gelu, Gelu=_of_sum(Gelu()), BiasGelu=_of_sum(Gelu()), FastGelu=_of_sum(Gelu("tanh")))
+contribute(Gelu, Gelu=_with_bias(Gelu()), BiasGelu=_with_bias(Gelu()), FastGelu=_with_bias(Gelu("tanh")))
 contribute(Swish, QuickGelu=_import_quick)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's Attention and MultiHeadAttention, in terms of ScaledDotProductAttention."""
+"""Import of ONNX Runtime's Attention and MultiHeadAttention as ScaledDotProductAttention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Add, And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.matmul import MatMul
@@ -31,7 +31,9 @@ from graphwright.records import dataclass, replace
 
 @dataclass(frozen=True)
 class Heads:
-    """Rows of features of several heads; ``axes`` of the value are batch, head, row and feature."""
+    """Queries, keys or values of several heads. ``axes`` are the axes of ``value`` that are batch, head, row
+    and feature.
+    """
 
     value: Value
     axes: Axes = HEADS_INSIDE
@@ -45,76 +47,79 @@ class Heads:
         return self.value.type.dims[self.axes[3]]
 
     def canonical(self, i: Importer) -> Value:
-        """[batch, head, row, feature]."""
+        """The value with the axes [batch, head, row, feature]."""
         return self.value if self.axes == CANONICAL else i.emit(Transpose(self.axes), self.value)
 
 
 def split_heads(i: Importer, x: Value, heads: int) -> Heads:
-    """Of [B, S, heads * H]."""
+    """The heads of x[B, S, heads * H]."""
     return Heads(i.emit(Reshape((0, 0, heads, floordiv(x.type.dims[2], heads))), x))
 
 
-def attended(
+def attention(
     i: Importer, q: Heads, k: Heads, v: Heads, bias: Value | None, settings: ScaledDotProductAttention
 ) -> Value:
-    """[B, S, heads * H] of q's dtype, computed in f32. ``settings`` lack axes; a scale of 0 is the usual."""
+    """The attention, computed in f32: [B, S, heads * H] in the dtype of q. ``settings`` are the attributes
+    without axes; a scale of 0 means ``1 / sqrt(H)``.
+    """
     query, scale = (q.value, settings.scale) if settings.scale else scaled(i, wide(i, q.value), q.features)
-    made = replace(settings, scale=scale, q_axes=q.axes, k_axes=k.axes, v_axes=v.axes, y_axes=HEADS_INSIDE)
+    op = replace(settings, scale=scale, q_axes=q.axes, k_axes=k.axes, v_axes=v.axes, y_axes=HEADS_INSIDE)
     operands = [wide(i, x) for x in (query, k.value, v.value, *([] if bias is None else [bias]))]
-    y = i.emit(made, *operands)
+    y = i.emit(op, *operands)
     batch, rows, heads, features = y.type.dims
     flat = i.emit(Reshape((batch, rows, heads * features)), y)
-    dtype = q.value.type.dtype
-    result: Value = flat if dtype == F32 else i.emit(Cast(dtype), flat)
-    return result
+    return as_dtype(i.builder, flat, q.value.type.dtype)
 
 
 def wide(i: Importer, x: Value) -> Value:
     """``x`` in f32."""
-    return x if x.type.dtype == F32 else i.emit(Cast(F32), x)
+    return as_dtype(i.builder, x, F32)
 
 
-def hidden(i: Importer, visible: Value, amount: float) -> Value:
-    """What is added to scores: 0 where ``visible``, else ``amount``."""
+def mask_bias(i: Importer, visible: Value, amount: float) -> Value:
+    """The number that is added to each score: 0 where ``visible`` is true, else ``amount``."""
     result: Value = i.emit(
         Where(), visible, i.const(np.zeros((), np.float32)), i.const(np.asarray(amount, np.float32))
     )
     return result
 
 
-def _padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
-    """Which keys are not padding, broadcasting to [B, N, S, T]: from 0 and 1 for each, or from bounds.
+def _not_padding(i: Importer, mask: Value, batch: Dim, keys: Dim) -> Value:
+    """Which keys are not padding, a bool that broadcasts to [B, N, S, T].
 
-    Bounds are each row's length; its end, then all starts; or lengths in front of what packed rows need.
+    The mask holds 0 or 1 for each key, [B, T] or [B, S, T]; or it is a vector: the lengths of the B
+    sequences, the ends and then the starts of the keys of each sequence, or the lengths followed by
+    cumulative lengths.
     """
     if rank_of(mask) > 3:
-        raise i.fail("a mask of 4 axes is not supported", hint="export the model with one of 2 or 3 axes")
+        raise i.fail("a mask of 4 axes is not supported", hint="export the model with a mask of 2 or 3 axes")
     if rank_of(mask) > 1:
-        shown = i.emit(Greater(), mask, i.const(np.zeros((), np.int32)))
-        return _behind_batch(i, shown, 4 - rank_of(mask))
+        visible_keys = i.emit(Greater(), mask, i.const(np.zeros((), np.int32)))
+        return _unsqueeze_after_batch(i, visible_keys, 4 - rank_of(mask))
     count = mask.type.dims[0]
-    place = i.emit(Cast(I32), i.emit(Range((0, keys, 1))))
+    positions = i.emit(Cast(I32), i.emit(Range((0, keys, 1))))
     ends = mask if count == batch else i.emit(Slice((0,), (batch,), (0,), (1,)), mask)
-    visible: Value = i.emit(Less(), place, _behind_batch(i, ends, 3))
+    visible: Value = i.emit(Less(), positions, _unsqueeze_after_batch(i, ends, 3))
     if count == 2 * batch:
-        starts = i.emit(Slice((batch,), (2 * batch,), (0,), (1,)), mask)
-        visible = i.emit(And(), visible, i.emit(GreaterOrEqual(), place, _behind_batch(i, starts, 3)))
+        starts = _unsqueeze_after_batch(i, i.emit(Slice((batch,), (2 * batch,), (0,), (1,)), mask), 3)
+        visible = i.emit(And(), visible, i.emit(GreaterOrEqual(), positions, starts))
     return visible
 
 
-def _behind_batch(i: Importer, x: Value, count: int) -> Value:
-    """``x`` with axes of size 1 behind the first."""
+def _unsqueeze_after_batch(i: Importer, x: Value, count: int) -> Value:
+    """``x`` with ``count`` axes of size 1 after the first axis."""
     result: Value = i.emit(Unsqueeze(tuple(range(1, count + 1))), x)
     return result
 
 
 def _bias(i: Importer, mask: Value | None, given: Value | None, batch: Dim, keys: Dim) -> Value | None:
-    """What is added to the scores, of f32; None if nothing is."""
+    """The f32 bias that is added to the scores; None if there is none."""
     bias = None if given is None else wide(i, given)
     if mask is None:
         return bias
-    padded = hidden(i, _padding(i, mask, batch, keys), float(i.attr("mask_filter_value", -10000.0)))
-    return padded if bias is None else i.emit(Add(), padded, bias)
+    filter_value = float(i.attr("mask_filter_value", -10000.0))
+    masked = mask_bias(i, _not_padding(i, mask, batch, keys), filter_value)
+    return masked if bias is None else i.emit(Add(), masked, bias)
 
 
 def _settings(i: Importer, past: Dim) -> ScaledDotProductAttention:
@@ -122,31 +127,33 @@ def _settings(i: Importer, past: Dim) -> ScaledDotProductAttention:
     return ScaledDotProductAttention(float(i.attr("scale", 0.0)), causal=causal, offset=past if causal else 0)
 
 
-def _limits(i: Importer, rows: Dim, past: Dim, keys: Dim) -> Value:
-    """What hides keys from rows of another length [rows, keys]: row k sees keys up to ``past + k``, the last
-    row all of them, as in ONNX Runtime.
+def _causal_bias(i: Importer, rows: Dim, past: Dim, keys: Dim) -> Value:
+    """The causal mask if there are not as many queries as keys, [rows, keys]. As in ONNX Runtime, query k
+    attends to keys up to ``past + k``, and the last query to all keys.
     """
-    numbers = i.emit(Range((0, rows, 1)))
-    last, end, before = (i.emit(Range((dim, dim + 1, 1))) for dim in (rows - 1, keys - 1, past))
-    seen = i.emit(Where(), i.emit(Equal(), numbers, last), end, i.emit(Add(), numbers, before))
-    visible = i.emit(LessOrEqual(), i.emit(Range((0, keys, 1))), i.emit(Unsqueeze((1,)), seen))
-    return hidden(i, visible, float(np.finfo(np.float32).min))
+    row_numbers = i.emit(Range((0, rows, 1)))
+    last, end, first = (i.emit(Range((dim, dim + 1, 1))) for dim in (rows - 1, keys - 1, past))
+    last_key = i.emit(Where(), i.emit(Equal(), row_numbers, last), end, i.emit(Add(), row_numbers, first))
+    visible = i.emit(LessOrEqual(), i.emit(Range((0, keys, 1))), i.emit(Unsqueeze((1,)), last_key))
+    return mask_bias(i, visible, float(np.finfo(np.float32).min))
 
 
-def _after(i: Importer, past: Value | None, x: Heads) -> Heads:
-    """``x`` behind the rows of a cache [B, N, P, H]."""
+def _append_to_cache(i: Importer, past: Value | None, x: Heads) -> Heads:
+    """The rows of a cache [B, N, P, H], followed by ``x``; ``x`` itself if there is no cache."""
     return x if past is None else Heads(i.emit(Concat(2), past, x.canonical(i)), CANONICAL)
 
 
 def import_attention(i: OnnxImporter) -> Any:
-    """Self-attention of projections by merged weights; the cache holds keys, then values."""
+    """Attention: self-attention with the projections of queries, keys and values in one weight. The cache
+    holds keys and values in one tensor.
+    """
     for name, default in (("do_rotary", 0), ("past_present_share_buffer", 0)):
         if i.attr(name, default):
             raise i.fail(f"{name} is not supported", hint="export the model without it")
     x, weights, past = i.input(0), i.input(1), i.optional(4)
     heads, width = int(i.required_attr("num_heads")), weights.type.dims[1]
     sizes: Sequence[Dim] = i.attr("qkv_hidden_sizes") or (floordiv(width, 3),) * 3
-    columns = i.emit(Split(3, 1, tuple(sizes)), weights)  # not of the product: constants are split once
+    columns = i.emit(Split(3, 1, tuple(sizes)), weights)  # the constant weights, so that it is folded
     bias = i.optional(2)
     terms = [None] * 3 if bias is None else i.emit(Split(3, 0, tuple(sizes)), bias)
     q, k, v = (
@@ -157,52 +164,59 @@ def import_attention(i: OnnxImporter) -> Any:
     if past is not None:
         past_rows = past.type.dims[3]
         caches = [i.emit(Squeeze((0,)), part) for part in i.emit(Split(2, 0, (1, 1)), past)]
-        k, v = (_after(i, cache, part) for cache, part in zip(caches, (k, v), strict=True))
-    hiding = _bias(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
-    y = attended(i, q, k, v, hiding, _settings(i, past_rows))
+        k, v = (_append_to_cache(i, cache, part) for cache, part in zip(caches, (k, v), strict=True))
+    score_bias = _bias(i, i.optional(3), i.optional(5), x.type.dims[0], k.rows)
+    y = attention(i, q, k, v, score_bias, _settings(i, past_rows))
     if i.output_count == 1:
         return y
     return y, i.emit(Concat(0), *(i.emit(Unsqueeze((0,)), part.canonical(i)) for part in (k, v)))
 
 
 def _import_multi_head(i: OnnxImporter) -> Any:
-    """Attention of projections: each alone, keys and values packed, all packed, or keys of another pass."""
+    """MultiHeadAttention: queries, keys and values are separate tensors, or keys and values are packed in
+    one, or all three are; or keys and values are [B, N, T, H] from an encoder.
+    """
     if i.optional(8) is not None or i.optional(9) is not None:
-        raise i.fail("caches that are written in place are not supported", hint="export without sharing them")
+        raise i.fail(
+            "caches that are updated in place are not supported",
+            hint="export the model without shared buffers",
+        )
     heads, past_key, past_value = int(i.required_attr("num_heads")), i.optional(6), i.optional(7)
     q, k, v = _unpacked(i, heads)
     q, k, v = _biased(i, (q, k, v), heads)
     past_rows: Dim = 0 if past_key is None else past_key.type.dims[2]
-    settings, as_long = _settings(i, past_rows), q.rows == k.rows
-    k, v = _after(i, past_key, k), _after(i, past_value, v)
+    settings, equal_lengths = _settings(i, past_rows), q.rows == k.rows
+    k, v = _append_to_cache(i, past_key, k), _append_to_cache(i, past_value, v)
     bias = _bias(i, i.optional(4), i.optional(5), q.value.type.dims[0], k.rows)
-    if settings.causal and not as_long:
-        settings, limits = replace(settings, causal=False, offset=0), _limits(i, q.rows, past_rows, k.rows)
-        bias = limits if bias is None else i.emit(Add(), bias, limits)
-    y = attended(i, q, k, v, bias, settings)
+    if settings.causal and not equal_lengths:
+        settings = replace(settings, causal=False, offset=0)
+        causal = _causal_bias(i, q.rows, past_rows, k.rows)
+        bias = causal if bias is None else i.emit(Add(), bias, causal)
+    y = attention(i, q, k, v, bias, settings)
     return (y, k.canonical(i), v.canonical(i)) if i.output_count > 1 else y
 
 
 def _unpacked(i: Importer, heads: int) -> tuple[Heads, Heads, Heads]:
+    """Queries, keys and values, from inputs 0 to 2."""
     query, key, value = i.input(0), i.optional(1), i.optional(2)
     if rank_of(query) == 5:
         q, k, v = (Heads(i.emit(Squeeze((3,)), part)) for part in i.emit(Split(3, 3, (1, 1, 1)), query))
         return q, k, v
     q = split_heads(i, query, heads)
     if key is None:
-        raise i.fail("input 1, the keys, is missing: packed queries and keys are not supported here")
+        raise i.fail("input 1 (key) is missing, but input 0 is not packed: it must have 5 axes")
     if rank_of(key) == 5:
         k, v = (Heads(i.emit(Squeeze((3,)), part)) for part in i.emit(Split(2, 3, (1, 1)), key))
         return q, k, v
     if value is None:
-        raise i.fail("input 2, the values, is missing: packed keys and values are not supported here")
+        raise i.fail("input 2 (value) is missing, but input 1 is not packed: it must have 5 axes")
     if rank_of(key) == 4:
         return q, Heads(key, CANONICAL), Heads(value, CANONICAL)
     return q, split_heads(i, key, heads), split_heads(i, value, heads)
 
 
 def _biased(i: Importer, parts: tuple[Heads, Heads, Heads], heads: int) -> tuple[Heads, Heads, Heads]:
-    """The projections' bias added to each; keys and values of another pass have theirs."""
+    """Adds the bias of the projections. Keys and values [B, N, T, H] already include it."""
     bias = i.optional(3)
     if bias is None:
         return parts

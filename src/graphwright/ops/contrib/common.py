@@ -1,4 +1,4 @@
-"""What the mappings of ONNX Runtime's own ops share: its tools put them into models that they optimise."""
+"""Helpers of the imports of ONNX Runtime's own ops. Its optimizer writes such ops into models."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ DOMAIN = "com.microsoft"
 
 
 def contribute(cls: type[Op], **imports: Import) -> None:
-    """Add ops of the domain, by name, to what imports as ``cls``, alone or among others."""
+    """Register import functions of ops of the domain at ``cls``, the main op of their results."""
     cls.onnx = {**cls.onnx, **{(name, 1, DOMAIN): convert for name, convert in imports.items()}}
 
 
 def scalar(i: Importer, value: float, like: Value) -> Value:
-    """A constant of the dtype of ``like``."""
+    """The constant ``value``, a scalar in the dtype of ``like``."""
     return i.const(np.asarray(value, like.type.dtype.numpy))
 
 
 def added(i: Importer, x: Value, *terms: Value | None) -> Value:
-    """``x`` plus each of ``terms`` that there is."""
+    """``x`` plus each of ``terms`` that is not None."""
     for term in terms:
         if term is not None:
             x = i.emit(Add(), x, term)

@@ -1,4 +1,4 @@
-"""Ops that ONNX Runtime had before ONNX, which exporters to older opsets write; and its distances, CDist."""
+"""Import of ops that ONNX Runtime had before ONNX (exporters to old opsets write them), and of CDist."""
 
 from __future__ import annotations
 
@@ -25,37 +25,39 @@ from graphwright.ops.nn.grid_sample import GridSample
 
 
 def _import_range(i: Importer) -> Any:
-    """The step may be absent; bounds may be lists of one element."""
+    """The step is optional; bounds may be vectors of one element."""
     bounds = [i.input(0), i.input(1), i.optional(2) or scalar(i, 1, i.input(0))]
     return i.emit(Range(), *(b if b.type.shape == () else i.emit(Reshape(()), b) for b in bounds))
 
 
 def _import_expand_dims(i: Importer) -> Any:
-    """The axis is a scalar, of i32."""
+    """The axis is an i32 scalar."""
     axis = i.emit(Cast(I64), i.emit(Reshape((1,)), i.input(1)))
     return i.emit(Unsqueeze(), i.input(0), axis)
 
 
 def _import_pad(i: Importer) -> Any:
-    """Pads [2 * rank] or [1, 2 * rank]."""
+    """The pads are [2 * rank] or [1, 2 * rank]."""
     x, pads, value = i.input(0), i.input(1), i.optional(2)
     flat = i.emit(Reshape((2 * rank_of(x),)), pads)
     return i.emit(Pad(mode=str(i.attr("mode", "constant"))), x, flat, *([] if value is None else [value]))
 
 
 def _import_unique(i: Importer) -> Any:
-    """Outputs: the elements in the order of the first of each, the place of each in x among them, counts."""
-    found, _, inverse, counts = i.emit(Unique(None, False), i.input(0))
-    return found, inverse, counts
+    """Outputs: the distinct elements in the order of their first occurrence, the index of each element of x
+    among them, and their counts.
+    """
+    elements, _, inverse, counts = i.emit(Unique(None, False), i.input(0))
+    return elements, inverse, counts
 
 
-def _import_distances(i: Importer) -> Any:
-    """CDist: of each row of a[M, K] to each of b[N, K]."""
+def _import_cdist(i: Importer) -> Any:
+    """The distance of each row of a[M, K] to each row of b[N, K]: [M, N]."""
     metric = str(i.attr("metric", "sqeuclidean"))
     if metric not in ("euclidean", "sqeuclidean"):
         raise i.fail(f"metric {metric!r} is not one of euclidean, sqeuclidean")
-    apart = i.emit(Sub(), i.emit(Unsqueeze((1,)), i.input(0)), i.emit(Unsqueeze((0,)), i.input(1)))
-    squares: Value = i.emit(ReduceSum((2,), keepdims=False), i.emit(Mul(), apart, apart))
+    difference = i.emit(Sub(), i.emit(Unsqueeze((1,)), i.input(0)), i.emit(Unsqueeze((0,)), i.input(1)))
+    squares: Value = i.emit(ReduceSum((2,), keepdims=False), i.emit(Mul(), difference, difference))
     return squares if metric == "sqeuclidean" else i.emit(Sqrt(), squares)
 
 
@@ -66,4 +68,4 @@ contribute(Range, Range=_import_range)
 contribute(Unsqueeze, ExpandDims=_import_expand_dims)
 contribute(Pad, Pad=ranked(_import_pad))
 contribute(Unique, Unique=_import_unique)
-contribute(ReduceSum, CDist=_import_distances)
+contribute(ReduceSum, CDist=_import_cdist)

@@ -1,4 +1,6 @@
-"""ONNX Runtime's GroupQueryAttention: of decoders, with a cache and rotary embeddings."""
+"""Import of ONNX Runtime's GroupQueryAttention: attention of decoders, with a KV cache and rotary
+embeddings.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv, maximum
 from graphwright.ir.types import I64
-from graphwright.ops.contrib.attention import Heads, attended, hidden, split_heads, wide
+from graphwright.ops.contrib.attention import Heads, attention, mask_bias, split_heads, wide
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.contrib.rotary import looked_up, rotated
 from graphwright.ops.core.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub, Where
@@ -27,31 +29,32 @@ from graphwright.ops.nn.layer_normalization import RMSNormalization
 
 
 class _GroupQueryAttention:
-    """One node, as simpler ops.
+    """Imports one node.
 
-    Row b of the cache holds ``done[b]`` rows; the new ones follow it. What lies behind them is unspecified.
+    Batch entry b of the cache holds ``past_lengths[b]`` rows; the new rows are written after them. The
+    remaining rows of the cache are undefined.
     """
 
     def __init__(self, i: OnnxImporter) -> None:
         self.i = i
-        self._refuse()
+        self._check_supported()
         heads, groups = int(i.required_attr("num_heads")), int(i.required_attr("kv_num_heads"))
         self.heads = heads
         self.q, self.k, self.v = self._projections(heads, groups)
         self.batch, self.queries = self.q.value.type.dims[:2]
         self.past = i.optional(3), i.optional(4)
         lengths = i.emit(Cast(I64), i.emit(Reshape((self.batch, 1)), i.input(5)))
-        before = i.emit(Sub(), lengths, self._integer(self.queries - 1))
-        self.done = i.emit(Max(), before, self._integer(0))
+        past = i.emit(Sub(), lengths, self._integer(self.queries - 1))
+        self.past_lengths = i.emit(Max(), past, self._integer(0))
         self.ends = i.emit(Add(), lengths, self._integer(1))
-        self.rows = i.emit(Add(), self.done, i.emit(Range((0, self.queries, 1))))
+        self.rows = i.emit(Add(), self.past_lengths, i.emit(Range((0, self.queries, 1))))
 
     def outputs(self) -> Any:
         i = self.i
-        q, k, v = self._turned(self.q, 14), self._turned(self.k, 15), self.v
+        q, k, v = self._normalized_and_rotated(self.q, 14), self._normalized_and_rotated(self.k, 15), self.v
         if self.past[0] is not None and self.past[1] is not None:
-            size = maximum(self.past[0].type.dims[2], self._total())
-            k, v = self._behind(self.past[0], k, size), self._behind(self.past[1], v, size)
+            size = maximum(self.past[0].type.dims[2], self._total_length())
+            k, v = self._updated_cache(self.past[0], k, size), self._updated_cache(self.past[1], v, size)
         presents = (k.canonical(i), v.canonical(i)) if i.output_count > 1 else ()
         settings = ScaledDotProductAttention(
             float(i.attr("scale", 0.0)), float(i.attr("softcap", 0.0)), causal=self._plainly_causal
@@ -60,21 +63,23 @@ class _GroupQueryAttention:
         sinks = self._sinks()
         if sinks is not None:
             bias = self._with_sinks(bias, sinks, k.rows)
-            k, v = (Heads(self._longer(x.canonical(i), 2, 1), CANONICAL) for x in (k, v))
-        y = attended(i, q, k, v, bias, settings)
+            k, v = (Heads(self._pad_end(x.canonical(i), 2, 1), CANONICAL) for x in (k, v))
+        y = attention(i, q, k, v, bias, settings)
         return (y, *presents) if presents else y
 
-    def _refuse(self) -> None:
+    def _check_supported(self) -> None:
+        """Raise a diagnostic for quantized caches and for caches of the size of the window."""
         i = self.i
         quantized = {i.attr("k_quant_type", "NONE"), i.attr("v_quant_type", "NONE")} != {"NONE"}
         if quantized or i.optional(12) is not None or i.optional(13) is not None:
             raise i.fail(
-                "quantised caches are not supported", hint="export the model with floating-point caches"
+                "quantized caches are not supported", hint="export the model with floating-point caches"
             )
         if i.attr("sliding_window_cache", 0):
-            raise i.fail("caches of the window's size are not supported", hint="export it with full caches")
+            raise i.fail("sliding_window_cache is not supported", hint="export the model with full caches")
 
     def _projections(self, heads: int, groups: int) -> tuple[Heads, Heads, Heads]:
+        """Queries, keys and values, from three inputs or packed in input 0."""
         i, query, key, value = self.i, self.i.input(0), self.i.optional(1), self.i.optional(2)
         if key is not None and value is not None:
             return split_heads(i, query, heads), split_heads(i, key, groups), split_heads(i, value, groups)
@@ -84,20 +89,24 @@ class _GroupQueryAttention:
         q, k, v = (split_heads(i, part, count) for part, count in zip(parts, counts, strict=True))
         return q, k, v
 
-    def _turned(self, x: Heads, norm: int) -> Heads:
-        """Queries or keys, normalised by the weight in input ``norm`` if there is one, and rotated."""
+    def _normalized_and_rotated(self, x: Heads, norm: int) -> Heads:
+        """Queries or keys, with RMS normalization if input ``norm`` (its scale) is present, and rotary
+        embedding.
+        """
         i, weight, value = self.i, self.i.optional(norm), x.value
         if weight is not None:
             value = i.emit(RMSNormalization(-1, float(i.attr("qk_norm_epsilon", 1e-6))), value, weight)
         if i.attr("do_rotary", 0):
-            positions = i.optional(9)
-            places = self.rows if positions is None else positions
-            cosine, sine = looked_up(i, (i.input(7), i.input(8)), places, -2)
+            given = i.optional(9)
+            positions = self.rows if given is None else given
+            cosine, sine = looked_up(i, (i.input(7), i.input(8)), positions, -2)
             value = rotated(i, value, cosine, sine, bool(i.attr("rotary_interleaved", 0)))
         return Heads(value, HEADS_INSIDE)
 
-    def _total(self) -> Dim:
-        """The rows of the cache after this run: the size that the input says, be it only as it runs."""
+    def _total_length(self) -> Dim:
+        """The number of rows of the cache after this run, input 6. If it is not constant, this is a
+        data-dependent dimension: the size of a Range.
+        """
         i = self.i
         total = i.input(6)
         bounds = [i.const(np.asarray(bound, total.type.dtype.numpy)) for bound in (0, 1)]
@@ -105,75 +114,79 @@ class _GroupQueryAttention:
         size: Dim = counted.type.dims[0]
         return size
 
-    def _behind(self, past: Value, new: Heads, size: Dim) -> Heads:
-        """A cache of ``size`` rows with the new ones written into it."""
-        i, places = self.i, self._places(size)
-        old = i.emit(Unsqueeze((1, 3)), i.emit(Less(), places, self.done))
+    def _updated_cache(self, past: Value, new: Heads, size: Dim) -> Heads:
+        """A cache of ``size`` rows: the past rows, then the new ones."""
+        i, positions = self.i, self._positions(size)
+        is_past = i.emit(Unsqueeze((1, 3)), i.emit(Less(), positions, self.past_lengths))
         if new.rows != 1:
-            step = i.emit(Max(), i.emit(Sub(), places, self.done), self._integer(0))
+            step = i.emit(Max(), i.emit(Sub(), positions, self.past_lengths), self._integer(0))
             step = i.emit(Min(), step, self._integer(self.queries - 1))
             new = Heads(i.emit(GatherND(1), new.value, i.emit(Unsqueeze((2,)), step)))
-        kept = self._longer(past, 2, size - past.type.dims[2])
-        return Heads(i.emit(Where(), old, kept, new.canonical(i)), CANONICAL)
+        padded_past = self._pad_end(past, 2, size - past.type.dims[2])
+        return Heads(i.emit(Where(), is_past, padded_past, new.canonical(i)), CANONICAL)
 
     @property
     def _plainly_causal(self) -> bool:
-        """Whether query s sees keys up to s in every batch, and no other rule holds."""
+        """Whether the op's ``causal`` suffices: query s attends to keys up to s in every batch entry."""
         causal, window = bool(self.i.attr("causal", 1)), int(self.i.attr("local_window_size", -1))
         return causal and window < 0 and self.past[0] is None and self._sinks() is None
 
     def _bias(self, keys: Dim) -> Value | None:
-        """What is added to the scores, [B, N, S, T] or broadcasting to it; None if nothing is."""
+        """The bias of the scores, which broadcasts to [B, N, S, T]; None if there is none."""
         i, given = self.i, self.i.optional(10)
         bias = None
         if given is not None:
-            bias = self._longer(wide(i, given), 3, keys - given.type.dims[3])
+            bias = self._pad_end(wide(i, given), 3, keys - given.type.dims[3])
         if self._plainly_causal:
             return bias
-        unseen = hidden(i, self._visible(keys), -np.inf)
-        return unseen if bias is None else i.emit(Add(), bias, unseen)
+        masked = mask_bias(i, self._visible(keys), -np.inf)
+        return masked if bias is None else i.emit(Add(), bias, masked)
 
     def _visible(self, keys: Dim) -> Value:
-        """Whether a query sees a key, [B, 1, S, T] or broadcasting to it."""
-        i, places = self.i, self._places(keys)
+        """Whether a query attends to a key, a bool that broadcasts to [B, 1, S, T]."""
+        i, positions = self.i, self._positions(keys)
         if not self.i.attr("causal", 1):
-            ends: Value = i.emit(Less(), places, i.emit(Unsqueeze((1, 2)), self.ends))
-            return ends
+            valid: Value = i.emit(Less(), positions, i.emit(Unsqueeze((1, 2)), self.ends))
+            return valid
         rows = i.emit(Unsqueeze((1, 3)), self.rows)
-        visible: Value = i.emit(LessOrEqual(), places, rows)
+        visible: Value = i.emit(LessOrEqual(), positions, rows)
         window = int(i.attr("local_window_size", -1))
         if window >= 0:
             first = i.emit(Sub(), rows, self._integer(window))
-            visible = i.emit(And(), visible, i.emit(Greater(), places, first))
+            visible = i.emit(And(), visible, i.emit(Greater(), positions, first))
         return visible
 
     def _sinks(self) -> Value | None:
-        """Per head, the score of a key whose value is 0; None without one."""
+        """The attention sinks: for each head, the score of a further key, whose value is 0; None without
+        sinks.
+        """
         sinks = self.i.optional(11)
         if sinks is None and self.i.attr("smooth_softmax", -1) == 1:
             return self.i.const(np.zeros(self.heads, np.float32))
         return sinks
 
     def _with_sinks(self, bias: Value | None, sinks: Value, keys: Dim) -> Value:
-        """``bias`` for one more key, at the end, the sinks as its scores."""
+        """``bias`` with a further key at the end, whose scores are the sinks."""
         i = self.i
         column = i.emit(Reshape((1, self.heads, 1, 1)), wide(i, sinks))
         scores: Value = i.emit(Pad((0, 0, 0, keys, 0, 0, 0, 0)), column)
-        return scores if bias is None else i.emit(Add(), self._longer(bias, 3, 1), scores)
+        return scores if bias is None else i.emit(Add(), self._pad_end(bias, 3, 1), scores)
 
-    def _longer(self, x: Value, axis: int, more: Dim) -> Value:
-        """``x`` of four axes with ``more`` zeros behind it."""
-        pads = tuple(more if place == axis + 4 else 0 for place in range(8))
-        longer: Value = x if more == 0 else self.i.emit(Pad(pads), x)
-        return longer
+    def _pad_end(self, x: Value, axis: int, count: Dim) -> Value:
+        """``x``, of four axes, with ``count`` zeros at the end of ``axis``."""
+        pads = tuple(count if position == axis + 4 else 0 for position in range(8))
+        padded: Value = x if count == 0 else self.i.emit(Pad(pads), x)
+        return padded
 
-    def _places(self, count: Dim) -> Value:
-        places: Value = self.i.emit(Range((0, count, 1)))
-        return places
+    def _positions(self, count: Dim) -> Value:
+        """0 to ``count - 1``."""
+        positions: Value = self.i.emit(Range((0, count, 1)))
+        return positions
 
     def _integer(self, value: Dim) -> Value:
-        made: Value = self.i.emit(Range((value, value + 1, 1)))
-        return made
+        """``value``, which may be symbolic, as a vector of one element."""
+        vector: Value = self.i.emit(Range((value, value + 1, 1)))
+        return vector
 
 
 contribute(ScaledDotProductAttention, GroupQueryAttention=ranked(lambda i: _GroupQueryAttention(i).outputs()))

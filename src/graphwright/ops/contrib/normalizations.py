@@ -1,4 +1,4 @@
-"""ONNX Runtime's normalisations, alone, of a sum (Skip...) and of a sum of embeddings."""
+"""Import of ONNX Runtime's normalizations: of a tensor, of a sum (Skip...), and of a sum of embeddings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Reciprocal, Sqrt
 from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization
 
-_SMALL = 1e-12
-"""What ``epsilon`` defaults to where ONNX Runtime normalises a sum."""
+_DEFAULT_EPSILON = 1e-12
+"""The default of ``epsilon`` in ops that normalize a sum."""
 
 
 def _import_simplified(i: OnnxImporter) -> Any:
-    """RMSNormalization, which ONNX had not yet; the second output is ``1 / sqrt(mean(x * x) + epsilon)``."""
+    """SimplifiedLayerNormalization is RMSNormalization; the optional output 1 is ``1 / sqrt(mean(x * x) +
+    epsilon)``.
+    """
     x = i.input(0)
-    made = RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)))
-    y = i.emit(made, x, i.input(1))
-    return (y, _inverse_rms(i, x, made)) if i.output_count > 1 else y
+    op = RMSNormalization(int(i.attr("axis", -1)), float(i.attr("epsilon", 1e-5)))
+    y = i.emit(op, x, i.input(1))
+    return (y, _inverse_rms(i, x, op)) if i.output_count > 1 else y
 
 
 def _inverse_rms(i: Importer, x: Value, norm: RMSNormalization) -> Any:
@@ -42,46 +44,48 @@ def _inverse_rms(i: Importer, x: Value, norm: RMSNormalization) -> Any:
 
 
 def _import_skip(i: Importer) -> Any:
-    """Outputs: the normalised sum, none of its statistics, the sum."""
+    """Outputs: the normalized sum; mean and inverse deviation, which are not supported; and the sum."""
     total = added(i, i.input(0), i.input(1), i.optional(4))
     beta = i.optional(3)
-    norm = LayerNormalization(-1, float(i.attr("epsilon", _SMALL)))
+    norm = LayerNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON)))
     return i.emit(norm, total, i.input(2), *([] if beta is None else [beta])), None, None, total
 
 
 def _import_skip_simplified(i: Importer) -> Any:
-    """Outputs as of :func:`_import_skip`."""
+    """The outputs are those of :func:`_import_skip`."""
     total = added(i, i.input(0), i.input(1), i.optional(3))
-    norm = RMSNormalization(-1, float(i.attr("epsilon", _SMALL)))
+    norm = RMSNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON)))
     return i.emit(norm, total, i.input(2)), None, None, total
 
 
 def _import_embed(i: OnnxImporter) -> Any:
-    """Outputs: the normalised sum of embeddings, each row's words before the padding, the sum."""
+    """Outputs: the normalized sum of the word, position and segment embeddings; the number of words of each
+    sequence without padding; and the sum.
+    """
     words, segments, mask, positions = i.input(0), i.optional(1), i.optional(7), i.optional(8)
     batch, length = words.type.dims
     if positions is None:
-        placed = i.emit(Slice((0,), (length,), (0,), (1,)), i.input(3))
+        position_embedding = i.emit(Slice((0,), (length,), (0,), (1,)), i.input(3))
     else:
-        placed = i.emit(Gather(), i.input(3), positions)
-    total = i.emit(Add(), i.emit(Gather(), i.input(2), words), placed)
+        position_embedding = i.emit(Gather(), i.input(3), positions)
+    total = i.emit(Add(), i.emit(Gather(), i.input(2), words), position_embedding)
     if segments is not None:
         total = i.emit(Add(), total, i.emit(Gather(), i.input(4), segments))
-    norm = LayerNormalization(-1, float(i.attr("epsilon", _SMALL)))
+    norm = LayerNormalization(-1, float(i.attr("epsilon", _DEFAULT_EPSILON)))
     y = i.emit(norm, total, i.input(5), i.input(6))
     if i.output_count == 1:
         return y
     if mask is None:
         return y, i.emit(Expand((batch,)), i.const(np.zeros(1, np.int32))), total
-    shown = i.emit(Cast(I32), i.emit(Equal(), mask, scalar(i, 1, mask)))
-    return y, i.emit(ReduceSum((1,), keepdims=False), shown), total
+    is_word = i.emit(Cast(I32), i.emit(Equal(), mask, scalar(i, 1, mask)))
+    return y, i.emit(ReduceSum((1,), keepdims=False), is_word), total
 
 
 contribute(
     LayerNormalization, SkipLayerNormalization=_import_skip, EmbedLayerNormalization=ranked(_import_embed)
 )
 contribute(RMSNormalization, SkipSimplifiedLayerNormalization=_import_skip_simplified)
-# These stand in ONNX's own domain, as if ONNX had had them earlier.
+# ONNX Runtime writes these ops in ONNX's own domain, with a version in which ONNX did not have them.
 LayerNormalization.onnx = {
     **LayerNormalization.onnx,
     ("LayerNormalization", 1): LayerNormalization.onnx["LayerNormalization", 17],

@@ -1,4 +1,4 @@
-"""ONNX Runtime's products with something around them: FusedMatMul, FusedGemm and FusedConv."""
+"""Import of ONNX Runtime's FusedMatMul, FusedGemm and FusedConv."""
 
 from __future__ import annotations
 
@@ -23,38 +23,40 @@ _ACTIVATIONS: dict[str, tuple[int, Callable[..., Op]]] = {
     "Softsign": (0, Softsign), "LeakyRelu": (1, LeakyRelu), "Elu": (1, Elu),
     "ThresholdedRelu": (1, ThresholdedRelu), "HardSigmoid": (2, HardSigmoid), "Clip": (2, Clip),
 }  # fmt: skip
-"""By name: how many parameters, and the op of them."""
+"""By name: the number of parameters, and the op that takes them."""
 _PARAMETERS = ("activation_alpha", "activation_beta", "activation_gamma")
 
 
 def _activated(i: Importer, x: Value, parameters: Sequence[float]) -> Value:
-    """The activation that the attribute of that name asks for, if any, of ``x``."""
+    """``x`` with the activation that the attribute ``activation`` names; ``x`` itself if it is absent."""
     name = str(i.attr("activation", ""))
     if not name:
         return x
     if name not in _ACTIVATIONS:
         raise i.fail(f"activation {name!r} is not one of {', '.join(_ACTIVATIONS)}")
-    count, made = _ACTIVATIONS[name]
+    count, make_op = _ACTIVATIONS[name]
     if len(parameters) < count:
-        raise i.fail(f"activation {name} takes {count} parameters, {len(parameters)} are given")
-    result: Value = i.emit(made(*map(float, parameters[:count])), x)
+        raise i.fail(f"activation {name} needs {count} parameters, but {len(parameters)} are given")
+    result: Value = i.emit(make_op(*map(float, parameters[:count])), x)
     return result
 
 
-def _turned(i: Importer, index: int, name: str) -> Value:
-    """A factor of FusedMatMul as it takes part: its first axis moved behind the batch, then transposed."""
+def _transposed(i: Importer, index: int, name: str) -> Value:
+    """An operand of FusedMatMul: with ``transBatch``, its first axis becomes the second last one; with
+    ``trans``, the last two axes are then exchanged.
+    """
     x = i.input(index)
     axes = list(range(rank_of(x)))
     if len(axes) > 1 and i.attr(f"transBatch{name}", 0):
         axes.insert(-1, axes.pop(0))
     if len(axes) > 1 and i.attr(f"trans{name}", 0):
         axes[-2:] = reversed(axes[-2:])
-    turned: Value = x if axes == sorted(axes) else i.emit(Transpose(tuple(axes)), x)
-    return turned
+    result: Value = x if axes == sorted(axes) else i.emit(Transpose(tuple(axes)), x)
+    return result
 
 
 def _import_matmul(i: Importer) -> Value:
-    product: Value = i.emit(MatMul(), _turned(i, 0, "A"), _turned(i, 1, "B"))
+    product: Value = i.emit(MatMul(), _transposed(i, 0, "A"), _transposed(i, 1, "B"))
     factor = float(i.attr("alpha", 1.0))
     return product if factor == 1 else i.emit(Mul(), product, scalar(i, factor, product))
 
@@ -65,7 +67,7 @@ def _import_gemm(i: OnnxImporter) -> Value:
 
 
 def _import_conv(i: OnnxImporter) -> Value:
-    """The activation is of the sum with the fourth input."""
+    """Adds the optional input 3 before the activation."""
     return _activated(i, added(i, _CONV(i), i.optional(3)), i.attr("activation_params", ()))
 
 

@@ -1,7 +1,8 @@
-"""ONNX Runtime's quantised ops, as those of floats between DequantizeLinear and QuantizeLinear.
+"""Import of ONNX Runtime's quantized ops, most of them as float ops between DequantizeLinear and
+QuantizeLinear.
 
-Its elementwise ones, pools, convolutions with channels last, QLinearConcat, QLinearSoftmax, QGemm, products
-with dynamically quantised or packed weights, DynamicQuantizeLSTM and QAttention.
+These are elementwise ops, pooling, channels-last convolutions, QLinearConcat, QLinearSoftmax, QGemm, matrix
+multiplications with dynamic quantization or packed weights, DynamicQuantizeLSTM and QAttention.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer, Op
-from graphwright.ir.types import F32, U8, DType
+from graphwright.ir.types import F32, U8
 from graphwright.ops.contrib.attention import import_attention
 from graphwright.ops.contrib.common import added, contribute
 from graphwright.ops.core.binary import Add, Mul, Sub, Where
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
@@ -46,25 +47,29 @@ from graphwright.ops.quantized.quantize_linear import QuantizeLinear
 
 
 def _dequantized(i: Importer, x: int, scale: int, zero: int, axis: int = 1) -> Value:
-    """Operand ``x`` as floats, by the operands ``scale`` and ``zero``, which may be absent."""
-    made: Value = i.emit(DequantizeLinear(F32, axis), i.input(x), i.input(scale), *_present(i, zero))
-    return made
+    """Input ``x``, dequantized with the inputs ``scale`` and ``zero``, which is optional."""
+    y: Value = i.emit(DequantizeLinear(F32, axis), i.input(x), i.input(scale), *_if_present(i, zero))
+    return y
 
 
 def _quantized(i: Importer, y: Value, scale: int, zero: int, like: int = 0) -> Value:
-    """``y`` quantised as the operands say, as the dtype of operand ``like`` without a zero point."""
+    """``y``, quantized with the inputs ``scale`` and ``zero``. Without a zero point, the dtype is that of
+    input ``like``.
+    """
     to = (i.optional(zero) or i.input(like)).type.dtype
-    made: Value = i.emit(QuantizeLinear(to), y, i.input(scale), *_present(i, zero))
-    return made
+    q: Value = i.emit(QuantizeLinear(to), y, i.input(scale), *_if_present(i, zero))
+    return q
 
 
-def _present(i: Importer, index: int) -> list[Value]:
+def _if_present(i: Importer, index: int) -> list[Value]:
     value = i.optional(index)
     return [] if value is None else [value]
 
 
 def _binary(op: Op) -> Callable[[Importer], Value]:
-    """Operands: a, its scale and zero point, b with its own, and those of the result."""
+    """Import a binary op. Inputs: a, its scale and zero point; b, its scale and zero point; those of the
+    result.
+    """
 
     def convert(i: Importer) -> Value:
         return _quantized(i, i.emit(op, _dequantized(i, 0, 1, 2), _dequantized(i, 3, 4, 5)), 6, 7)
@@ -72,34 +77,34 @@ def _binary(op: Op) -> Callable[[Importer], Value]:
     return convert
 
 
-def _unary(made: Callable[[Importer, Value], Value]) -> Callable[[Importer], Value]:
-    """Operands: x, its scale and zero point, and those of the result."""
-    return lambda i: _quantized(i, made(i, _dequantized(i, 0, 1, 2)), 3, 4)
+def _unary(compute: Callable[[Importer, Value], Value]) -> Callable[[Importer], Value]:
+    """Import a unary op. Inputs: x, its scale and zero point; those of the result."""
+    return lambda i: _quantized(i, compute(i, _dequantized(i, 0, 1, 2)), 3, 4)
 
 
 def _softmax(i: Importer, x: Value) -> Value:
-    made: Value = i.emit(Softmax(int(i.attr("axis", -1)), int(i.attr("opset", 13)) < 13), x)
-    return made
+    y: Value = i.emit(Softmax(int(i.attr("axis", -1)), int(i.attr("opset", 13)) < 13), x)
+    return y
 
 
-def _pooled(make: Callable[[Importer], Op]) -> Callable[[Importer, Value], Value]:
-    """A pool, of an image whose channels may lie last."""
+def _pooled(make_op: Callable[[Importer], Op]) -> Callable[[Importer, Value], Value]:
+    """Pooling of an image, which is channels last if the attribute says so."""
 
     def convert(i: Importer, x: Value) -> Value:
         if i.attr("channels_last", 0):
-            return _with_channels_first(i, x, lambda image: i.emit(make(i), image))
-        plain: Value = i.emit(make(i), x)
-        return plain
+            return _channels_last(i, x, lambda image: i.emit(make_op(i), image))
+        y: Value = i.emit(make_op(i), x)
+        return y
 
     return convert
 
 
-def _with_channels_first(i: Importer, x: Value, compute: Callable[[Value], Value]) -> Value:
-    """``compute`` of an image whose channels lie last, as those of the result do."""
+def _channels_last(i: Importer, x: Value, compute: Callable[[Value], Value]) -> Value:
+    """``compute``, which is channels first, applied to a channels-last image; the result is channels last."""
     rank = rank_of(x)
-    first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
-    last: Value = i.emit(Transpose((0, *range(2, rank), 1)), compute(first))
-    return last
+    channels_first = i.emit(Transpose((0, rank - 1, *range(1, rank - 1))), x)
+    y: Value = i.emit(Transpose((0, *range(2, rank), 1)), compute(channels_first))
+    return y
 
 
 def _average_pool(i: Importer) -> Op:
@@ -107,53 +112,55 @@ def _average_pool(i: Importer) -> Op:
 
 
 def _import_conv(i: Importer) -> Any:
-    """QLinearConv, of an image whose channels may lie last."""
+    """QLinearConv of an image, which is channels last if the attribute says so."""
     op, (x, *others) = QLinearConv(**conv_fields(i)), i.inputs()
     if not i.attr("channels_last", 0) or x is None:
         return i.emit(op, x, *others)
-    return _with_channels_first(i, x, lambda image: i.emit(op, image, *others))
+    return _channels_last(i, x, lambda image: i.emit(op, image, *others))
 
 
 def _import_max_pool(i: Importer) -> Any:
-    """MaxPool of an image whose channels lie last."""
-    return _with_channels_first(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
+    """MaxPool of a channels-last image."""
+    return _channels_last(i, i.input(0), lambda image: i.emit(MaxPool(**import_pool(i)), image))
 
 
 def _reduce_mean(i: Importer, x: Value) -> Value:
     axes = i.attr("axes")
-    made: Value = i.emit(ReduceMean(None if axes is None else tuple(axes), bool(i.attr("keepdims", 1))), x)
-    return made
+    y: Value = i.emit(ReduceMean(None if axes is None else tuple(axes), bool(i.attr("keepdims", 1))), x)
+    return y
 
 
 def _import_concat(i: Importer) -> Value:
-    """Operands: scale and zero point of the result, then those of each part behind it."""
+    """Inputs: scale and zero point of the result, then each part with its scale and zero point."""
     parts = [_dequantized(i, k, k + 1, k + 2) for k in range(2, len(i.inputs()), 3)]
     return _quantized(i, i.emit(Concat(int(i.required_attr("axis"))), *parts), 0, 1, like=2)
 
 
 def _import_where(i: Importer) -> Value:
-    chosen = i.emit(Where(), i.input(0), _dequantized(i, 1, 2, 3), _dequantized(i, 4, 5, 6))
-    return _quantized(i, chosen, 7, 8, like=1)
+    selected = i.emit(Where(), i.input(0), _dequantized(i, 1, 2, 3), _dequantized(i, 4, 5, 6))
+    return _quantized(i, selected, 7, 8, like=1)
 
 
 def _import_gemm(i: Importer) -> Value:
-    """``alpha * a @ b``, plus c of i32 in steps of both scales; f32 where y has no scale."""
+    """``alpha * (a @ b + c)``, where c is i32 with the scale ``a_scale * b_scale``. The result is f32 if it
+    has no scale.
+    """
     a, b = _dequantized(i, 0, 1, 2), _dequantized(i, 3, 4, 5, axis=0 if i.attr("transB", 0) else 1)
-    turned = [
+    factors = [
         i.emit(Transpose((1, 0)), x) if i.attr(name, 0) else x for x, name in ((a, "transA"), (b, "transB"))
     ]
-    product = i.emit(MatMul(), *turned)
+    product = i.emit(MatMul(), *factors)
     c = i.optional(6)
     if c is not None:
-        steps = i.emit(Mul(), i.input(1), i.input(4))
-        product = i.emit(Add(), product, i.emit(Mul(), i.emit(Cast(F32), c), steps))
+        c_scale = i.emit(Mul(), i.input(1), i.input(4))
+        product = i.emit(Add(), product, i.emit(Mul(), i.emit(Cast(F32), c), c_scale))
     alpha = float(i.attr("alpha", 1.0))
     y = product if alpha == 1 else i.emit(Mul(), product, i.const(np.array(alpha, np.float32)))
     return y if i.optional(7) is None else _quantized(i, y, 7, 8)
 
 
 def _scaled(i: Importer, total: Value, *scales: Value) -> Value:
-    """Sums of integers as floats."""
+    """Integer sums as floats, multiplied by all ``scales``."""
     y: Value = i.emit(Cast(F32), total)
     factor, *others = scales
     for scale in others:
@@ -163,27 +170,27 @@ def _scaled(i: Importer, total: Value, *scales: Value) -> Value:
 
 
 def _import_dynamic_matmul(i: Importer) -> Value:
-    """a of floats is quantised by its own range; b with its scale, zero point and, behind them, a bias."""
+    """Inputs: a, which is quantized at run time; b, its scale and zero point; a bias."""
     a, scale, zero = i.emit(DynamicQuantizeLinear(), i.input(0))
     total = i.emit(MatMulInteger(), a, i.input(1), zero, i.optional(3))
     return added(i, _scaled(i, total, scale, i.input(2)), i.optional(4))
 
 
 def _import_integer_to_float(i: Importer) -> Value:
-    """Operands: a, b, their scales, their zero points, and a bias."""
+    """Inputs: a, b, their scales, their zero points, and a bias."""
     total = i.emit(MatMulInteger(), i.input(0), i.input(1), i.optional(4), i.optional(5))
     return added(i, _scaled(i, total, i.input(2), i.input(3)), i.optional(6))
 
 
 def _import_packed_matmul(i: Importer) -> Value:
-    """MatMulNBits: zero points, if any, are packed as the codes are, or plain, of the dtype of a.
+    """MatMulNBits. Optional zero points are packed like the codes, or have the dtype of a.
 
-    Where a table says which block an element of K belongs to, weights are floats from here on.
+    If input 4 assigns the elements of K to blocks, the weights are dequantized to floats instead.
     """
     op, a = MatMulNBits(int(i.attr("bits", 4)), int(i.required_attr("block_size"))), i.input(0)
     n, k = int(i.required_attr("N")), int(i.required_attr("K"))
     blocks = -(-k // op.block)
-    scales = _as(i, i.emit(Reshape((n, blocks)), i.input(2)), a.type.dtype)
+    scales = as_dtype(i.builder, i.emit(Reshape((n, blocks)), i.input(2)), a.type.dtype)
     zeros = _packed_zeros(i, n, blocks, op.bits)
     if i.optional(4) is None:
         words = np.ascontiguousarray(_packed(i).reshape(n, blocks * op.block * op.bits // 8)).view("<u4")
@@ -196,73 +203,73 @@ def _import_packed_matmul(i: Importer) -> Value:
 def _grouped_weights(
     i: Importer, op: MatMulNBits, n: int, k: int, scales: Value, zeros: Value | None
 ) -> Value:
-    """w[N, K], its scales and zero points looked up by the block of each k."""
+    """The dequantized weights w[N, K]; input 4 is the block of each k."""
     dtype = scales.type.dtype
     codes = i.const(np.ascontiguousarray(unpacked(_packed(i).reshape(n, -1), op.bits)[:, :k]))
     if zeros is None:
         zeros = i.const(np.full(scales.type.sizes, op.middle, np.uint8))
-    scales, zeros = (i.emit(Gather(1), x, i.input(4)) for x in (scales, _as(i, zeros, dtype)))
-    made: Value = i.emit(Mul(), i.emit(Sub(), _as(i, codes, dtype), zeros), scales)
-    return made
+    scales, zeros = (i.emit(Gather(1), x, i.input(4)) for x in (scales, as_dtype(i.builder, zeros, dtype)))
+    shifted = i.emit(Sub(), as_dtype(i.builder, codes, dtype), zeros)
+    weights: Value = i.emit(Mul(), shifted, scales)
+    return weights
 
 
 def _packed(i: Importer) -> Array:
-    """The bytes of the codes."""
+    """The packed codes, which must be constant."""
     packed = i.constant(1)
     if packed is None:
-        raise i.fail("the packed weights are computed", hint="make them an initialiser")
+        raise i.fail("the packed weights are not constant", hint="make them an initializer")
     return packed
 
 
 def _packed_zeros(i: Importer, n: int, blocks: int, bits: int) -> Value | None:
-    """Zero points [n, blocks], if the node has any."""
+    """The zero points [n, blocks]; None if the node has none."""
     if i.optional(3) is None:
         return None
     given, known = i.input(3), i.constant(3)
     if given.type.dtype != U8:
-        made: Value = i.emit(Reshape((n, blocks)), given)
-        return made
+        zeros: Value = i.emit(Reshape((n, blocks)), given)
+        return zeros
     if known is None:
-        raise i.fail("the packed zero points are computed", hint="make them an initialiser")
+        raise i.fail("the packed zero points are not constant", hint="make them an initializer")
     return i.const(np.ascontiguousarray(unpacked(known.reshape(n, -1), bits)[:, :blocks]))
 
 
-def _as(i: Importer, x: Value, dtype: DType) -> Value:
-    made: Value = x if x.type.dtype == dtype else i.emit(Cast(dtype), x)
-    return made
-
-
 def _import_lstm(i: Importer) -> Any:
-    """Weights [directions, inputs, 4 * hidden] with a scale and a zero point each, or one for each direction,
-    or for each of the columns; behind the operands of LSTM.
+    """DynamicQuantizeLSTM: LSTM with quantized weights [directions, inputs, 4 * hidden]. Scale and zero point
+    of each weight follow the inputs of LSTM, and have one element, one per direction, or one per column.
 
-    What ONNX Runtime quantises as it runs, inputs and states, stays as it is here.
+    ONNX Runtime also quantizes inputs and states at run time; here they stay floats.
     """
     w, r = (_lstm_weights(i, k, scale) for k, scale in ((1, 8), (2, 10)))
-    operands = (i.input(0), w, r, *(i.optional(k) for k in range(3, 8)))
-    return import_recurrent(_Replaced(i, operands), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
+    inputs = (i.input(0), w, r, *(i.optional(k) for k in range(3, 8)))
+    return import_recurrent(_WithInputs(i, inputs), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
 
 
 def _import_attention(i: Importer) -> Any:
-    """Operands: input, weights, bias, the scales of the first two, a mask, their zero points, and a cache."""
-    operands = (_dequantized(i, 0, 3, 6), _dequantized(i, 1, 4, 7), *map(i.optional, (2, 5, 8)))
-    return import_attention(_Replaced(i, operands))
+    """QAttention. Inputs: x, weights, bias, the scales of x and weights, a mask, their zero points, and a
+    cache.
+    """
+    inputs = (_dequantized(i, 0, 3, 6), _dequantized(i, 1, 4, 7), *map(i.optional, (2, 5, 8)))
+    return import_attention(_WithInputs(i, inputs))
 
 
 def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
+    """The dequantized weights [directions, 4 * hidden, inputs] of input ``index``."""
     weights = i.input(index)
-    factors = []
+    parameters = []
     for parameter in (i.input(scale), i.input(scale + 1)):
         shape = parameter.type.dims
         columns = (shape[0], 1, shape[1] if len(shape) > 1 else 1) if shape else (1, 1, 1)
-        factors.append(i.emit(Cast(F32), i.emit(Reshape(columns, True), parameter)))
-    shifted = i.emit(Sub(), i.emit(Cast(F32), weights), factors[1])
-    made: Value = i.emit(Transpose((0, 2, 1)), i.emit(Mul(), shifted, factors[0]))
-    return made
+        parameters.append(i.emit(Cast(F32), i.emit(Reshape(columns, True), parameter)))
+    factor, zero = parameters
+    shifted = i.emit(Sub(), i.emit(Cast(F32), weights), zero)
+    dequantized: Value = i.emit(Transpose((0, 2, 1)), i.emit(Mul(), shifted, factor))
+    return dequantized
 
 
-class _Replaced:
-    """An importer of a node with other inputs; of these, none is a constant of the source."""
+class _WithInputs:
+    """An importer of the same node with other inputs, none of which is a constant of the source model."""
 
     def __init__(self, i: Importer, inputs: Sequence[Value | None]) -> None:
         self._importer, self._inputs = i, inputs

@@ -1,4 +1,4 @@
-"""Rotary embeddings (Su et al. 2021) as ONNX and ONNX Runtime have them."""
+"""Import of the RotaryEmbedding ops of ONNX and ONNX Runtime: rotary position embeddings (Su et al. 2021)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 def rotated(i: Importer, x: Value, cosine: Value, sine: Value, interleaved: bool) -> Value:
-    """``x`` of four axes with pairs of features turned by angles of which cosine and sine broadcast to it.
+    """``x``, of four axes, with pairs of features rotated. Cosine and sine of the angles broadcast to ``x``.
 
-    Pairs are neighbours if ``interleaved``, else of the first and the second half. Features for which there
-    are no angles stay.
+    A pair is two adjacent features if ``interleaved``, else a feature of the first half and one of the second
+    half. Features at the end for which there are no angles are not rotated.
     """
     half, features = cosine.type.dims[-1], x.type.dims[-1]
     rest: list[Value] = []
@@ -32,26 +32,25 @@ def rotated(i: Importer, x: Value, cosine: Value, sine: Value, interleaved: bool
         cosine, sine = (i.emit(Unsqueeze((-1,)), part) for part in (cosine, sine))
     size = 1 if interleaved else half
     real, imaginary = i.emit(Split(2, -1, (size, size)), x)
-    turned: Value = i.emit(
+    result: Value = i.emit(
         Concat(-1),
         i.emit(Sub(), i.emit(Mul(), real, cosine), i.emit(Mul(), imaginary, sine)),
         i.emit(Add(), i.emit(Mul(), real, sine), i.emit(Mul(), imaginary, cosine)),
     )
     if interleaved:
-        turned = i.emit(Reshape((0, 0, 0, 2 * half)), turned)
-    return i.emit(Concat(-1), turned, *rest) if rest else turned
+        result = i.emit(Reshape((0, 0, 0, 2 * half)), result)
+    return i.emit(Concat(-1), result, *rest) if rest else result
 
 
 def looked_up(i: Importer, tables: tuple[Value, Value], positions: Value, heads_axis: int) -> list[Value]:
-    """Rows of both tables, at positions of each batch or of all, as [.., row, feature] with an axis of heads.
-
-    ``heads_axis`` counts from the back.
+    """The rows of both tables at ``positions``, [B, S] or [S], with an axis of size 1 for the heads at the
+    negative index ``heads_axis``.
     """
     return [i.emit(Unsqueeze((heads_axis,)), i.emit(Gather(), table, positions)) for table in tables]
 
 
 def _import(i: Importer) -> Value:
-    """Rows of [B, S, N * H] or of [B, N, S, H]; one position alone is that of the first row."""
+    """ONNX Runtime's op on [B, S, N * H] or [B, N, S, H]. A single position is that of the first row."""
     x, positions = i.input(0), i.input(1)
     tables = (i.input(2), i.input(3))
     flat, shape = rank_of(x) == 3, x.type.dims
@@ -63,26 +62,30 @@ def _import(i: Importer) -> Value:
     if rank_of(positions) == 1:
         positions = i.emit(Add(), i.emit(Range((0, length, 1))), positions)
     cosine, sine = looked_up(i, tables, positions, -2 if flat else -3)
-    turned = rotated(i, x, cosine, sine, bool(i.attr("interleaved", 0)))
-    return i.emit(Reshape(shape), turned) if flat else turned
+    y = rotated(i, x, cosine, sine, bool(i.attr("interleaved", 0)))
+    return i.emit(Reshape(shape), y) if flat else y
 
 
 def _import_onnx(i: Importer) -> Value:
-    """Rows of [B, S, N * H] or of [B, N, S, H]; angles by position, or of each row of each batch."""
+    """ONNX's op on [B, S, N * H] or [B, N, S, H]. Without positions, the tables are those of each row, [B, S,
+    ...].
+    """
     x, tables, positions = i.input(0), (i.input(1), i.input(2)), i.optional(3)
     flat, shape = rank_of(x) == 3, x.type.dims
     if flat:
         heads = int(i.attr("num_heads", 0))
         if heads < 1:
-            raise i.fail("an input of 3 axes needs num_heads", "export the model again")
+            raise i.fail(
+                "num_heads is missing; it is required for an input of 3 axes", "export the model again"
+            )
         x = i.emit(Reshape((0, 0, heads, floordiv(shape[2], heads))), x)
     heads_axis = -2 if flat else -3
     if positions is None:
         cosine, sine = (i.emit(Unsqueeze((heads_axis,)), table) for table in tables)
     else:
         cosine, sine = looked_up(i, tables, positions, heads_axis)
-    turned = rotated(i, x, cosine, sine, bool(i.attr("interleaved", 0)))
-    return i.emit(Reshape(shape), turned) if flat else turned
+    y = rotated(i, x, cosine, sine, bool(i.attr("interleaved", 0)))
+    return i.emit(Reshape(shape), y) if flat else y
 
 
 contribute(Gather, RotaryEmbedding=ranked(_import))

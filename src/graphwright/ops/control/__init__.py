@@ -1,1 +1,1 @@
-"""Branches and loops, and what a compilation makes of them."""
+"""Branches, loops and calls, and ops that the compiler inserts for dynamic shapes."""

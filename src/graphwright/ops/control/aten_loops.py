@@ -1,4 +1,4 @@
-"""PyTorch's loops as Loop: ``while_loop``, ``scan`` and ``map``."""
+"""Import of PyTorch's ``while_loop``, ``scan`` and ``map`` as Loop."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from graphwright.ops.control.scan import Scanned, emit_scan, length_of, slice_ty
 
 
 def _import_while(i: AtenImporter) -> Any:
-    """The condition is computed before the first run, and at the end of each for the next one."""
+    """The condition is computed before the loop, and at the end of each iteration for the next one."""
     starts = tensors_of(i.builder, i.operands("carried_inputs"))
     shared = i.operands("additional_inputs")
-    (first,) = tensors_of(i.builder, i.inline("cond_fn", (*starts, *shared)))
+    (condition,) = tensors_of(i.builder, i.inline("cond_fn", (*starts, *shared)))
     types = [value.type for value in starts]
     for _ in range(MAX_ROUNDS):
         graph = _while_body(i, types, shared)
-        results = [value.type for value in graph.outputs[1:]]
-        wider = widened_types(i, [value.type for value in starts], types, results)
+        returned = [value.type for value in graph.outputs[1:]]
+        wider = widened_types(i, [value.type for value in starts], types, returned)
         if wider == types:
             tensors = [value for value in shared if isinstance(value, Value)]
-            made = i.emit(Loop(len(types), conditional=True), first, *starts, *tensors, regions=[graph])
-            return made if isinstance(made, tuple) else (made,)
+            op = Loop(len(types), conditional=True)
+            results = i.emit(op, condition, *starts, *tensors, regions=[graph])
+            return results if isinstance(results, tuple) else (results,)
         types = wider
     raise i.fail(f"the shapes of its loop-carried values still change after {MAX_ROUNDS} iterations")
 
 
 def _while_body(i: AtenImporter, types: Sequence[TensorType], shared: Sequence[Any]) -> Graph:
+    """The region of the loop, for loop-carried values of ``types``."""
     graph = Graph("body_fn")
     at = Builder(i.builder.module, graph, sources=i.builder.sources)
     graph.add_input(ITERATION, "run")
     carried = [graph.add_input(type, f"carried_{k}") for k, type in enumerate(types)]
     received = _received(graph, shared)
     results = tensors_of(at, i.inline("body_fn", (*carried, *received), at))
-    (goes_on,) = tensors_of(at, i.inline("cond_fn", (*results, *received), at))
-    graph.set_outputs([goes_on, *results])
+    (condition,) = tensors_of(at, i.inline("cond_fn", (*results, *received), at))
+    graph.set_outputs([condition, *results])
     return graph
 
 
@@ -57,7 +59,7 @@ def _scanned(i: AtenImporter, body: str, states: Any, inputs: Any, shared: Seque
     """A loop over the slices of ``inputs`` along axis 0."""
     starts, inputs = tensors_of(i.builder, states), tensors_of(i.builder, inputs)
     if not inputs:
-        raise i.fail("it scans nothing")
+        raise i.fail("it has no tensor to loop over")
     graph = Graph(body)
     at = Builder(i.builder.module, graph, sources=i.builder.sources)
     types = [*(value.type for value in starts), *(slice_type(value, 0) for value in inputs)]
@@ -69,7 +71,7 @@ def _scanned(i: AtenImporter, body: str, states: Any, inputs: Any, shared: Seque
 
 
 def _received(graph: Graph, shared: Sequence[Any]) -> list[Any]:
-    """``shared`` as ``graph`` receives it: what is no tensor is the same inside."""
+    """``shared`` inside ``graph``: tensors become inputs of the graph, other values are used directly."""
     return [
         graph.add_input(value.type, f"shared_{k}") if isinstance(value, Value) else value
         for k, value in enumerate(shared)

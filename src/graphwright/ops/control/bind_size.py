@@ -1,4 +1,4 @@
-"""BindSize."""
+"""BindSize, which defines a data-dependent dimension. An op of graphwright, without ONNX counterpart."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from graphwright.ops.core.reshape import Reshape
 
 @op("BindSize")
 class BindSize(Op):
-    """Binds ``size``, which depends on data, and slices over-allocated buffers to it, without a copy.
+    """Binds the data-dependent dimension ``size``, and slices over-allocated buffers to it, without a copy.
 
-    Operand 0, an i64, is the size; buffers are the other operands, of each of which the first elements are
-    taken, row-major, under one of ``shapes``, in which -1 stands for ``size``. So an op whose result is
-    bounded by shapes runs in a program, and what follows sees its true size.
+    Operand 0, an i64 scalar, is the size. The other operands are buffers; result k is the leading elements of
+    buffer k in row-major order, in the shape ``shapes[k]``, in which -1 denotes ``size``. An op whose results
+    have an upper bound can so run in a program: it writes into buffers of the maximum size, and later ops see
+    the actual size.
     """
 
     size: str
@@ -35,7 +36,7 @@ class BindSize(Op):
 
     def verify(self) -> None:
         if not self.size.isidentifier():
-            raise InferError(f"{self.size!r} is not the name of a size")
+            raise InferError(f"{self.size!r} is not an identifier; it must be the name of a size")
         for shape in self.shapes:
             if min(shape, default=0) < -1:
                 raise InferError(f"{list(shape)} is not a shape")
@@ -56,21 +57,21 @@ class BindSize(Op):
 
 
 def shape_with(shape: Sequence[int], count: int) -> tuple[int, ...]:
-    """``shape`` with ``count`` for -1."""
+    """``shape`` with -1 replaced by ``count``."""
     return tuple(count if dim < 0 else dim for dim in shape)
 
 
 def first_elements(buffer: Array, shape: tuple[int, ...]) -> Array:
-    """A view of the first elements of a contiguous ``buffer``. ValueError if it has not as many."""
+    """A view of the leading elements of a contiguous ``buffer``. Raises ValueError if it is too small."""
     elements = math.prod(shape)
     if min(shape, default=0) < 0 or elements > buffer.size:
-        raise ValueError(f"{list(shape)} is not the front of {buffer.size} elements")
+        raise ValueError(f"a buffer of {buffer.size} elements cannot be sliced to the shape {list(shape)}")
     return np.asarray(buffer.reshape(-1)[:elements].reshape(shape))
 
 
 def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
-    """The first elements of ``buffers``, given with their shapes; ``size``, a symbol, is what -1 stands
-    for.
+    """Bind the symbol ``size`` to ``count``, an i64 scalar, and slice ``buffers`` to their shapes, in which
+    -1 denotes ``size``.
     """
     return b(
         BindSize(str(size), tuple(shape for _, shape in buffers)), count, *(value for value, _ in buffers)
@@ -78,7 +79,7 @@ def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[
 
 
 def bind_symbol(b: Builder, size: Dim, count: Value) -> None:
-    """Let ``size``, a symbol, be what ``count``, an i64 of one element, says."""
+    """Bind the symbol ``size`` to ``count``, an i64 of one element."""
     scalar = count if count.type.shape == () else b(Reshape(()), count)
     bind_size(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
 
@@ -86,13 +87,15 @@ def bind_symbol(b: Builder, size: Dim, count: Value) -> None:
 def bind_symbols(
     b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, made: Collection[str]
 ) -> None:
-    """Let each of ``dims`` that is among ``made`` be the element of ``sizes`` that is there for its axis."""
+    """Bind each symbol of ``dims`` that is in ``made``: the size of axis ``axes[k]`` is element k of
+    ``sizes``.
+    """
     names: dict[str, int] = {}
-    for place, axis in enumerate(axes):
+    for index, axis in enumerate(axes):
         if str(dims[axis]) in made:
-            names.setdefault(str(dims[axis]), place)
-    for place in names.values():
-        bind_symbol(b, dims[axes[place]], b(Gather(0), sizes, b.const(place, I64)))
+            names.setdefault(str(dims[axis]), index)
+    for index in names.values():
+        bind_symbol(b, dims[axes[index]], b(Gather(0), sizes, b.const(index, I64)))
 
 
 _TWO = arg(I64, values=(2,))
@@ -101,7 +104,7 @@ BindSize.samples = (
     Sample(
         BindSize("none", ((2, -1), (-1,))), (arg(I64, values=(0,)), arg(F32, 9), arg(I64, 5, fill="index"))
     ),
-    Sample(BindSize("no name", ((-1,),)), (_TWO, arg(F32, 4)), "is not the name of a size"),
+    Sample(BindSize("no name", ((-1,),)), (_TWO, arg(F32, 4)), "must be the name of a size"),
     Sample(BindSize("some", ((-2,),)), (_TWO, arg(F32, 4)), "is not a shape"),
     Sample(BindSize("some", ((-1,),)), (arg(I64, 1, values=(2,)), arg(F32, 4)), "must be a scalar"),
     Sample(BindSize("some", ()), (_TWO, arg(F32, 4)), "1 buffers for 0 shapes"),

@@ -1,4 +1,4 @@
-"""What ops that run one of their regions share: what is known of an output, whichever region gives it."""
+"""The base class of If and Case, and the inference of results that any of several regions may compute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from graphwright.records import replace
 
 @family
 class BranchOp(PaddingRule, RegionOp):
-    """Base of ops that run one of their regions: operand 0 chooses, and all receive the others."""
+    """Base class of ops that run one of their regions. Operand 0 selects the region; the region receives the
+    other operands.
+    """
 
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         return inputs[1:]
@@ -26,33 +28,35 @@ class BranchOp(PaddingRule, RegionOp):
         return inputs - 1
 
     def with_results(self, kept: Sequence[int]) -> Op:
-        return replace(self, results=len(kept))  # type: ignore[call-arg]  # all of them have the attribute
+        return replace(self, results=len(kept))  # type: ignore[call-arg]  # a field of all subclasses
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         return "its condition is padded" if padded.axes(node.operand(0)) else ""
 
 
-def chosen_by(fact: Fact) -> Any:
-    """The one element of what chooses a branch; None where it is not known. Raises ValueError for others."""
+def selector(fact: Fact) -> Any:
+    """The element of a constant operand that selects a branch; None if it is not constant. Raises ValueError
+    if it does not have exactly one element.
+    """
     if fact.data is None:
         return None
     if fact.data.size != 1:
-        raise ValueError(f"a branch is chosen by one element, not by {fact.type}")
+        raise ValueError(f"the operand that selects a branch is {fact.type}; it must have one element")
     return fact.data.item()
 
 
 def joined(at: Inference, outputs: Sequence[Sequence[Fact]], results: int) -> tuple[Fact, ...]:
-    """Facts of the node's outputs, given those of each region's: sizes that differ become new symbols, ranks
-    that differ an unknown one.
+    """The facts of the results of a node, given those of the outputs of each region. Sizes that differ become
+    new symbols; if ranks differ, the rank is unknown.
     """
     if any(len(facts) != results for facts in outputs):
         counts = " and ".join(str(len(facts)) for facts in outputs)
-        raise at.fail(f"its regions have {counts} outputs; all need {results}")
+        raise at.fail(f"its regions have {counts} outputs; all must have {results}")
     return tuple(_join(at, index, facts) for index, facts in enumerate(zip(*outputs, strict=True)))
 
 
 def _join(at: Inference, index: int, facts: Sequence[Fact]) -> Fact:
-    """What is known of output ``index``, which is one of ``facts``."""
+    """The fact of result ``index``, which has one of ``facts``."""
     first, dtypes = facts[0], list(dict.fromkeys(fact.dtype for fact in facts))
     if len(dtypes) > 1:
         one, other = dtypes[:2]
@@ -64,13 +68,14 @@ def _join(at: Inference, index: int, facts: Sequence[Fact]) -> Fact:
     dims: list[Dim] = [
         sizes[0] if len(set(sizes)) == 1 else at.symbols.fresh("branch") for sizes in zip(*known, strict=True)
     ]
-    data = first.data if all(fact.data is first.data for fact in facts) else None  # equal ones are one array
-    made = fact_of_parts(TensorType(first.dtype, tuple(dims)), _shared(facts))
-    return replace(made, data=data) if isinstance(made, Fact) else Fact(made, data=data)
+    # equal constants are one array
+    data = first.data if all(fact.data is first.data for fact in facts) else None
+    joined_fact = fact_of_parts(TensorType(first.dtype, tuple(dims)), _common_elements(facts))
+    return replace(joined_fact, data=data) if isinstance(joined_fact, Fact) else Fact(joined_fact, data=data)
 
 
-def _shared(facts: Sequence[Fact]) -> Sequence[Dim | None]:
-    """The elements that are the same whichever of ``facts`` holds, None for the others."""
+def _common_elements(facts: Sequence[Fact]) -> Sequence[Dim | None]:
+    """The elements that are equal in all ``facts``, None for others."""
     parts = [fact.partial_elements if fact.elements is None else fact.elements for fact in facts]
     if any(part is None for part in parts) or len({len(part) for part in parts if part is not None}) > 1:
         return (None,)

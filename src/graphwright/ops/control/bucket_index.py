@@ -1,4 +1,4 @@
-"""BucketIndex."""
+"""BucketIndex, which selects the shape bucket of a run. An op of graphwright, without ONNX counterpart."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from graphwright.ir.op import Arg, Array, Fact, Inference, InferError, Op, Sampl
 from graphwright.ir.types import F32, I64, TensorType
 
 OTHERWISE = ("error", "pad", "dynamic")
-"""What becomes of sizes that no bucket has: a fault, the next larger bucket, or the number behind the
-last.
-"""
+"""The result for sizes that are in no bucket: an error, the smallest larger bucket, or the number
+of buckets."""
 
 
 @op("BucketIndex")
 class BucketIndex(Op):
-    """The number of the bucket whose sizes are those of the operand: ``buckets[y] == sizes``.
+    """The index of the bucket with the sizes in the operand, an i64 vector: ``buckets[y] == sizes``.
 
-    ``buckets`` are rows of sizes, all dims of all inputs in their order. Sizes that no row holds are a
-    ValueError (``otherwise="error"``), the row of the least product of which none is smaller, and none
-    differs of which all rows have the same ("pad"; a ValueError if there is none), or ``len(buckets)``
-    ("dynamic").
+    A bucket lists the sizes of all axes of all inputs, in order. For sizes that are in no bucket,
+    ``otherwise`` says:
+
+    - ``error``: ValueError.
+    - ``pad``: the bucket with the smallest product of sizes to which the inputs can be padded: none of its
+      sizes is smaller, and sizes that are the same in all buckets are equal. ValueError if there is none.
+    - ``dynamic``: ``len(buckets)``.
     """
 
     buckets: tuple[tuple[int, ...], ...]
@@ -32,14 +34,14 @@ class BucketIndex(Op):
         if self.otherwise not in OTHERWISE:
             raise InferError(f"otherwise {self.otherwise!r} is not one of {', '.join(OTHERWISE)}")
         if not self.buckets or len(set(map(len, self.buckets))) > 1:
-            raise InferError("the buckets must be at least one list of sizes, all of one length")
+            raise InferError("there must be at least one bucket, and all must have the same number of sizes")
         if len(set(self.buckets)) < len(self.buckets):
-            raise InferError("a bucket is listed twice")
+            raise InferError("a bucket occurs twice")
 
     def infer(self, at: Inference, sizes: Fact) -> TensorType | Fact:
         if sizes.dtype != I64 or sizes.rank != 1:
-            raise at.fail(f"its sizes are {sizes.type}, not a vector of i64")
-        at.equal(sizes.shape[0], len(self.buckets[0]), "the sizes of its buckets")
+            raise at.fail(f"the sizes are {sizes.type}; they must be an i64 vector")
+        at.equal(sizes.shape[0], len(self.buckets[0]), "the number of sizes of a bucket")
         scalar = TensorType(I64, ())
         if not is_known(sizes.elements) or sizes.elements is None:
             return scalar
@@ -53,19 +55,19 @@ class BucketIndex(Op):
         return np.array(found, np.int64)
 
     def find(self, sizes: tuple[int, ...]) -> int | None:
-        """The index for ``sizes``; None where they are a fault."""
+        """The index for ``sizes``; None if they are an error."""
         if sizes in self.buckets:
             return self.buckets.index(sizes)
         if self.otherwise == "pad":
-            return self._next(sizes)
+            return self._smallest_larger(sizes)
         return len(self.buckets) if self.otherwise == "dynamic" else None
 
-    def _next(self, sizes: tuple[int, ...]) -> int | None:
-        varied = [len(set(column)) > 1 for column in zip(*self.buckets, strict=True)]
+    def _smallest_larger(self, sizes: tuple[int, ...]) -> int | None:
+        varies = [len(set(column)) > 1 for column in zip(*self.buckets, strict=True)]
         larger = [
-            number
-            for number, bucket in enumerate(self.buckets)
-            if all(a == b or (v and a > b) for v, a, b in zip(varied, bucket, sizes, strict=True))
+            index
+            for index, bucket in enumerate(self.buckets)
+            if all(a == b or (v and a > b) for v, a, b in zip(varies, bucket, sizes, strict=True))
         ]
         return min(larger, key=lambda k: prod(self.buckets[k]), default=None)
 
@@ -82,8 +84,8 @@ BucketIndex.samples = (
     Sample(BucketIndex(_BUCKETS, "pad"), (_sizes(2, 4),)),
     Sample(BucketIndex(_BUCKETS, "dynamic"), (_sizes(2, 4),)),
     Sample(BucketIndex(_BUCKETS), (_sizes(4, 3, 1),), "differ"),
-    Sample(BucketIndex(_BUCKETS), (arg(F32, 2),), "vector of i64"),
-    Sample(BucketIndex(((1, 3), (4,))), (_sizes(4, 3),), "of one length"),
+    Sample(BucketIndex(_BUCKETS), (arg(F32, 2),), "must be an i64 vector"),
+    Sample(BucketIndex(((1, 3), (4,))), (_sizes(4, 3),), "the same number of sizes"),
     Sample(BucketIndex(_BUCKETS, "sideways"), (_sizes(4, 3),), "sideways"),
     Sample(BucketIndex(((4, 3), (4, 3))), (_sizes(4, 3),), "twice"),
 )

@@ -1,4 +1,4 @@
-"""Case."""
+"""Case, a branch with an integer selector. An op of graphwright, without ONNX counterpart."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from graphwright.ir.op import Fact, Inference, InferError, op
 from graphwright.ir.types import I32, I64
-from graphwright.ops.control.branches import BranchOp, chosen_by, joined
+from graphwright.ops.control.branches import BranchOp, joined, selector
 
 
 @op("Case")
 class Case(BranchOp):
-    """The outputs of the region that the scalar of operand 0, an i32 or i64, counts from 0.
+    """Runs the region whose index is operand 0, an i32 or i64 scalar; an index out of range runs the last
+    region.
 
-    An index that counts none runs the last region. All regions receive the other operands. There is no
-    ``reference``: an executor runs the region taken.
+    The region receives the other operands, and its outputs are the results. The op has no ``reference``:
+    executors run the region.
     """
 
     branches: int
@@ -22,7 +23,7 @@ class Case(BranchOp):
 
     def verify(self) -> None:
         if self.branches < 1:
-            raise InferError("it needs one branch at least")
+            raise InferError("it must have at least one branch")
 
     def output_count(self) -> int:
         return self.results
@@ -30,18 +31,18 @@ class Case(BranchOp):
     def region_inputs(self, region: int, inputs: Sequence[Fact | None]) -> Sequence[Fact | None]:
         index = inputs[0]
         if index is None or index.dtype not in (I32, I64) or index.type.shape not in ((), None):
-            raise InferError(f"its index is {index and index.type}, not an i32 or i64 scalar")
+            raise InferError(f"the index is {index and index.type}; it must be an i32 or i64 scalar")
         return super().region_inputs(region, inputs)
 
     def selected_region(self, index: Fact, *operands: Fact | None) -> int | None:
         """The region of a constant index."""
-        number = chosen_by(index)
-        if number is None:
+        region = selector(index)
+        if region is None:
             return None
-        return number if 0 <= number < self.branches else self.branches - 1
+        return region if 0 <= region < self.branches else self.branches - 1
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """What is known of the outputs whichever region gives them (:func:`joined`)."""
+        """The facts that hold for the outputs of all regions (:func:`joined`)."""
         if len(outputs) != self.branches:
             raise at.fail(f"{len(outputs)} regions for {self.branches} branches")
         return joined(at, outputs, self.results)

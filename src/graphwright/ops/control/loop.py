@@ -31,23 +31,26 @@ from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import not_negative
 from graphwright.records import replace
 
-NEVER_REACHED = 2**62
-"""A trip count from here on stands for none: exporters write the largest integer."""
-ENDLESS = 2**63 - 1
-"""Runs of a loop without a trip count, at most."""
+UNLIMITED = 2**62
+"""A trip count of at least this number means none: exporters write the largest integer."""
+MAX_TRIPS = 2**63 - 1
+"""The trip count of a loop without one."""
 ITERATION = TensorType(I64, ())
 CONDITION = TensorType(BOOL, ())
 
 
 @op("Loop")
 class Loop(PaddingRule, LoopOp):
-    """Runs its region while a condition holds and as often as a trip count says, each time on what it gave.
+    """Repeats its region while a condition is true, at most as often as a trip count says (ONNX: Loop and
+    Scan).
 
-    Operands: the trip count, an i64 scalar or a vector of so many elements (if ``counted``; ``trips`` is one
-    that is known), the condition, a bool scalar (if ``conditional``), start values of what it ``carries``
-    from run to run, and what all runs receive. Region inputs: the number of the run from 0 on, the carried
-    values, what all receive. Region outputs: whether to go on (if ``conditional``), the carried values, and
-    ``scans``. Outputs: the last carried values; each scan output of all runs, stacked along a new axis 0.
+    - Operands: the trip count, if ``counted`` (an i64 scalar, or an i64 vector whose length is the count; a
+      static count is the attribute ``trips``); the condition, a bool scalar, if ``conditional``; the initial
+      values of ``carries`` loop-carried values; captured values.
+    - Region inputs: the index of the iteration, the loop-carried values, the captured values.
+    - Region outputs: the condition of the next iteration, if ``conditional``; the loop-carried values;
+      ``scans`` scan outputs.
+    - Results: the final loop-carried values; the scan outputs of all iterations, stacked along a new axis 0.
     """
 
     carries: int
@@ -58,9 +61,9 @@ class Loop(PaddingRule, LoopOp):
 
     def verify(self) -> None:
         if self.counted and self.trips is not None:
-            raise InferError("it has two trip counts")
+            raise InferError("it has two trip counts: an operand and the attribute trips")
         if not self.counted and not self.conditional and self.trips is None:
-            raise InferError("it has neither a trip count nor a condition: it would never end")
+            raise InferError("it has neither a trip count nor a condition, and would never end")
 
     def output_count(self) -> int:
         return self.carries + self.scans
@@ -78,16 +81,16 @@ class Loop(PaddingRule, LoopOp):
         return (Fact(ITERATION), *(None,) * self.carries, *last)
 
     def fold_operands(self, *facts: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
-        """A trip count that is known, or follows from sizes, becomes ``trips``."""
+        """A trip count that is known, or is an expression of sizes, becomes ``trips``."""
         trips = self.trips_of(facts) if self.counted else None
         if trips is None or (_is_vector(facts[0]) and not isinstance(trips, int)):
             return None
-        if self.conditional and isinstance(trips, int) and trips >= NEVER_REACHED:
+        if self.conditional and isinstance(trips, int) and trips >= UNLIMITED:
             trips = None
         return replace(self, counted=False, trips=trips), tuple(range(1, len(facts)))
 
     def never_runs(self, *facts: Fact | None) -> bool:
-        """Whether the facts of the operands rule out a first run."""
+        """Whether the facts of the operands exclude a first iteration."""
         trips = self.trips_of(facts)
         if isinstance(trips, int) and trips <= 0:
             return True
@@ -95,7 +98,7 @@ class Loop(PaddingRule, LoopOp):
         return start is not None and is_known(start.elements) and start.elements == (0,)
 
     def trips_of(self, facts: Sequence[Fact | None]) -> Dim | None:
-        """The trip count where it is known or follows from sizes."""
+        """The trip count, if it is known or is an expression of sizes; None otherwise."""
         if not self.counted or facts[0] is None:
             return self.trips
         if _is_vector(facts[0]):
@@ -104,13 +107,15 @@ class Loop(PaddingRule, LoopOp):
         return known[0] if known is not None and len(known) == 1 else None
 
     def infer_regions(self, at: Inference, outputs: Sequence[Sequence[Fact]]) -> tuple[Fact, ...]:
-        """Sizes that runs change are new symbols; the number of scanned runs is known without a condition."""
+        """Sizes that change between iterations become new symbols; so does the length of scan outputs if
+        there is a condition.
+        """
         if len(outputs) != 1:
-            raise at.fail(f"{len(outputs)} regions: one is needed")
+            raise at.fail(f"it has {len(outputs)} regions; it must have one")
         results, where = list(outputs[0]), self.loop_carried()
         if len(results) != where.result + self.output_count():
             needed = where.result + self.output_count()
-            raise at.fail(f"its region has {len(results)} outputs; {needed} are needed")
+            raise at.fail(f"its region has {len(results)} outputs; it must have {needed}")
         self._check_scalars(at, results)
         starts = at.inputs[where.start : where.start + self.carries]
         received = at.received[0][where.receive : where.receive + self.carries]
@@ -131,10 +136,10 @@ class Loop(PaddingRule, LoopOp):
             if _is_vector(fact) and wanted is ITERATION:
                 continue
             if fact is None or fact.dtype != wanted.dtype or fact.type.shape not in ((), None):
-                raise at.fail(f"its {what} is {fact and fact.type}, not {wanted}")
+                raise at.fail(f"its {what} is {fact and fact.type}; it must be {wanted}")
 
     def _final(self, at: Inference, index: int, start: Fact | None, inside: Fact, given: Fact) -> Fact:
-        """What is known of a carried value after the last run."""
+        """The fact of a loop-carried value after the last iteration."""
         if start is None:
             raise at.fail(f"loop-carried value {index} has no initial value")
         try:
@@ -152,7 +157,7 @@ class Loop(PaddingRule, LoopOp):
         return Fact(TensorType(dtype, tuple(_outside(at, *sizes) for sizes in dims)))
 
     def _stacked(self, at: Inference, result: Fact, trips: Dim) -> Fact:
-        """What is known of a scan output."""
+        """The fact of a scan output of all iterations."""
         if result.type.shape is None:
             return Fact(TensorType(result.dtype, None))
         known = {a for fact in at.inputs if fact is not None for a in _symbols(fact)}
@@ -160,7 +165,7 @@ class Loop(PaddingRule, LoopOp):
         return Fact(TensorType(result.dtype, (not_negative(at.symbols, trips), *sizes)))
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
-        """What is true of a carried value stays so from run to run where its type does."""
+        """Padding does not leak through a loop-carried value whose type is the same in all iterations."""
         where, body = self.loop_carried(), node.regions[0]
         if padded.decides(self) or any(map(padded.axes, node.inputs[: where.start])):
             return "its number of iterations depends on padded sizes"
@@ -174,25 +179,25 @@ class Loop(PaddingRule, LoopOp):
         self, run: RunRegion, arrays: Sequence[Array | None], types: Sequence[TensorType]
     ) -> tuple[Array, ...]:
         where = self.loop_carried()
-        most, goes_on = self.limits(arrays)
+        most, condition = self.limits(arrays)
         carried = list(arrays[where.start : where.start + self.carries])
         shared = arrays[where.start + self.carries :]
         rows: list[tuple[Array, ...]] = []
-        while goes_on and len(rows) < most:
+        while condition and len(rows) < most:
             results = run(0, (np.array(len(rows), np.int64), *carried, *shared))
-            goes_on = bool(results[0]) if self.conditional else True
+            condition = bool(results[0]) if self.conditional else True
             carried = list(results[where.result : where.result + self.carries])
             rows.append(results[where.result + self.carries :])
         scanned = [np.stack(of_all) for of_all in zip(*rows, strict=True)] if rows else self.no_rows(types)
         return (*carried, *scanned)
 
     def limits(self, arrays: Sequence[Array | None]) -> tuple[int, bool]:
-        trips: Any = _count(arrays[0]) if self.counted else self.trips  # a number by now
-        goes_on = bool(arrays[self.counted]) if self.conditional else True
-        return ENDLESS if trips is None else int(trips), goes_on
+        trips: Any = _count(arrays[0]) if self.counted else self.trips  # no longer symbolic
+        condition = bool(arrays[self.counted]) if self.conditional else True
+        return MAX_TRIPS if trips is None else int(trips), condition
 
     def no_rows(self, types: Sequence[TensorType]) -> list[Array]:
-        """Sizes that are not known are 0."""
+        """Symbolic sizes are 0: no iteration defines them."""
         shapes = [[0 if isinstance(dim, Expr) else dim for dim in type.shape or (0,)] for type in types]
         scans = list(zip(types, shapes, strict=True))[self.carries :]
         return [np.zeros((0, *shape[1:]), type.dtype.numpy) for type, shape in scans]
@@ -203,9 +208,9 @@ def _is_vector(fact: Fact | None) -> bool:
 
 
 def _count(given: Array | None) -> int:
-    """The trip count that an operand stands for."""
+    """The trip count of an operand: a scalar, or the length of a vector."""
     if given is None:
-        raise ValueError("the trip count is absent")
+        raise ValueError("the operand of the trip count is missing")
     return given.size if given.ndim else int(given)
 
 
@@ -214,57 +219,55 @@ def _symbols(fact: Fact) -> set[Any]:
 
 
 def _outside(at: Inference, start: Dim, inside: Dim, given: Dim) -> Dim:
-    """A size after the last run: as at the start if runs leave it alone."""
-    stays = at.symbols.proves_equal(start, inside) and at.symbols.proves_equal(start, given)
-    return start if stays else at.symbols.fresh("loop")
-
-
-# -- from ONNX ----------------------------------------------------------------------------------------------
+    """A size after the last iteration: the initial size if iterations do not change it, else a new symbol."""
+    unchanged = at.symbols.proves_equal(start, inside) and at.symbols.proves_equal(start, given)
+    return start if unchanged else at.symbols.fresh("loop")
 
 
 def _import(i: OnnxImporter) -> Any:
-    """ONNX leaves the condition that a body gives without meaning where the node has none; inside the body it
-    is always true.
+    """ONNX's Loop. Inside the body, the condition is always true. A condition that the body returns has no
+    effect if the node itself has none.
     """
     limit, condition, *starts = [*i.inputs(), None, None][: max(2, len(i.inputs()))]
-    graph, captured = _read_body(i, [_present(i, k, value) for k, value in enumerate(starts)])
+    graph, captured = _read_body(i, [_initial_value(i, k, value) for k, value in enumerate(starts)])
     count = len(starts)
     scans = len(graph.outputs) - 1 - count
     if scans < 0:
         raise i.fail(f"its body has {len(graph.outputs)} outputs for {count} loop-carried values")
     given = graph.outputs[0].type
     if given.dtype != BOOL or given.shape not in ((), (1,), None):
-        raise i.fail(f"its body gives {given} for the condition", "it is the first output, a bool")
+        raise i.fail(f"output 0 of its body is {given}", "it is the condition, and must be a bool scalar")
     endless = condition is None or (_is_true(i, graph.outputs[0], graph) and _is_constant_true(i, condition))
-    _receive_number(i, graph)
-    _always(i, graph, graph.inputs[1])
+    _receive_scalar_iteration(i, graph)
+    _replace_by_true(i, graph, graph.inputs[1])
     known = None if limit is None else i.constant(0)
-    if known is not None and not endless and known.size == 1 and known.item() >= NEVER_REACHED:
+    if known is not None and not endless and known.size == 1 and known.item() >= UNLIMITED:
         limit = None
-    _set_results(i, graph, [] if endless else [graph.outputs[0]])
+    _set_conditions(i, graph, [] if endless else [graph.outputs[0]])
     if limit is None and endless:
-        raise i.fail("it has no trip count, and its condition stays true", "it would never end")
-    loop = Loop(count, scans, limit is not None, not endless)
-    steering = [scalar(i, v) for v in (limit, None if endless else condition) if v is not None]
-    made = i.emit(loop, *steering, *starts, *captured, regions=[graph])
-    return made
-
-
-def _present(i: Importer, index: int, value: Value | None) -> Value:
-    if value is None:
         raise i.fail(
-            f"loop-carried value {index} has no initial value",
-            "give each loop-carried value an initial value",
+            "it has no trip count, and its condition is always true: it would never end",
+            "add a trip count or a condition",
         )
+    loop = Loop(count, scans, limit is not None, not endless)
+    bounds = [scalar(i, v) for v in (limit, None if endless else condition) if v is not None]
+    return i.emit(loop, *bounds, *starts, *captured, regions=[graph])
+
+
+def _initial_value(i: Importer, index: int, value: Value | None) -> Value:
+    if value is None:
+        raise i.fail(f"loop-carried value {index} has no initial value", "add the missing input")
     return value
 
 
 def _read_body(i: OnnxImporter, starts: Sequence[Value]) -> tuple[Graph, list[Value]]:
-    """The body, for types of the carried values that hold in every run."""
-    number = TensorType(I64, (1,)) if i.declared_ranks("body")[:1] == [1] else ITERATION
+    """The body, with types of the loop-carried values that hold in every iteration, and its
+    captured values.
+    """
+    iteration = TensorType(I64, (1,)) if i.declared_ranks("body")[:1] == [1] else ITERATION
     types = [value.type for value in starts]
     for _ in range(MAX_ROUNDS):
-        graph, captured = i.region("body", (number, CONDITION, *types))
+        graph, captured = i.region("body", (iteration, CONDITION, *types))
         results = graph.outputs[1 : 1 + len(types)]
         if len(results) < len(types):
             raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(types)} loop-carried values")
@@ -278,7 +281,9 @@ def _read_body(i: OnnxImporter, starts: Sequence[Value]) -> tuple[Graph, list[Va
 def widened_types(
     i: Importer, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
 ) -> list[TensorType]:
-    """Types for carried values that start as ``starts``, received as ``received`` and given as ``given``."""
+    """Types that hold in every iteration, given the initial types of loop-carried values, the types that the
+    body receives, and those that it returns.
+    """
     wider: list[TensorType] = []
     for index, types in enumerate(zip(starts, received, given, strict=True)):
         try:
@@ -289,7 +294,9 @@ def widened_types(
 
 
 def _is_true(i: Importer, value: Value, graph: Graph) -> bool:
-    """Whether a condition that the body gives is always true: what it received, or a constant."""
+    """Whether a condition that the body returns is always true: the constant, or the condition that it
+    receives.
+    """
     while value.producer is not None and isinstance(value.producer.op, Identity):
         value = value.producer.operand(0)
     return value is graph.inputs[1] or _is_constant_true(i, value)
@@ -301,50 +308,50 @@ def _is_constant_true(i: Importer, value: Value) -> bool:
 
 
 def scalar(i: Importer, value: Value) -> Value:
-    """``value`` without axes: exporters also write lists of one element."""
-    made: Value = value if value.type.shape == () else i.emit(Reshape(()), value)
-    return made
+    """``value`` as a scalar: some exporters write a vector of one element."""
+    result: Value = value if value.type.shape == () else i.emit(Reshape(()), value)
+    return result
 
 
 def inside(i: Importer, graph: Graph, *, last: bool = False) -> Builder:
-    """A builder at the beginning of a region, or at its end."""
+    """A builder at the beginning of a region, or with ``last`` at its end."""
     first = None if last else next(iter(graph), None)
     return Builder(i.builder.module, graph, first, i.builder.sources)
 
 
-def _receive_number(i: Importer, graph: Graph) -> None:
-    """Let the body receive the number of the run as a scalar, whatever it declares."""
+def _receive_scalar_iteration(i: Importer, graph: Graph) -> None:
+    """Make the iteration index a scalar input of the body, if the body declares a vector."""
     declared = graph.inputs[0]
     if declared.type.shape == ():
         return
-    number = graph.add_input(ITERATION, declared.name)
-    graph.replace_all_uses(declared, inside(i, graph)(Reshape((1,)), number))
-    arrange(graph, [number, *graph.inputs[1:-1]])
+    iteration = graph.add_input(ITERATION, declared.name)
+    graph.replace_all_uses(declared, inside(i, graph)(Reshape((1,)), iteration))
+    set_inputs(graph, [iteration, *graph.inputs[1:-1]])
 
 
-def _always(i: Importer, graph: Graph, condition: Value) -> None:
-    """Inside the body the condition holds."""
+def _replace_by_true(i: Importer, graph: Graph, condition: Value) -> None:
+    """Replace the input ``condition`` of the body by true, and remove it."""
     graph.replace_all_uses(condition, inside(i, graph).const(np.array(True)))
     graph.remove_input(condition.index)
 
 
-def _set_results(i: Importer, graph: Graph, conditions: Sequence[Value]) -> None:
-    """Let the body give ``conditions``, as scalars, before its other results."""
+def _set_conditions(i: Importer, graph: Graph, conditions: Sequence[Value]) -> None:
+    """Replace output 0 of the body by ``conditions`` (one or none), as scalars."""
     build = inside(i, graph, last=True)
     scalars = [c if c.type.shape == () else build(Reshape(()), c) for c in conditions]
     names = graph.output_names
     graph.set_outputs([*scalars, *graph.outputs[1:]], [*names[: len(scalars)], *names[1:]])
 
 
-def arrange(graph: Graph, inputs: Sequence[Value]) -> None:
-    """Let ``graph`` have ``inputs``, which are its own, in this order."""
+def set_inputs(graph: Graph, inputs: Sequence[Value]) -> None:
+    """Change the inputs of ``graph`` to ``inputs``, a selection of them in another order."""
     graph.inputs[:] = inputs
     for index, value in enumerate(inputs):
         value.index = index
 
 
 def _export(e: Exporter, op: Loop, *inputs: Value) -> Any:
-    """A trip count that is a vector stands for its number of elements."""
+    """The length of a vector that is the trip count is exported as Size."""
     where = op.loop_carried()
     limit: Any = None if op.trips is None else e.size(op.trips)
     if op.counted:
@@ -352,7 +359,7 @@ def _export(e: Exporter, op: Loop, *inputs: Value) -> Any:
     captured = len(inputs) - op.captured_operands(len(inputs))
     carried = inputs[where.start : captured]
     condition: Any = inputs[op.counted] if op.conditional else None
-    if condition is None and not carried:  # ONNX wants two operands
+    if condition is None and not carried:  # ONNX requires two operands
         condition = e.const(np.array(True))
     return e.emit(
         "Loop",

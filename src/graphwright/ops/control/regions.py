@@ -1,4 +1,4 @@
-"""What imports of PyTorch's branches and loops share."""
+"""A helper of the imports of PyTorch's branches and loops."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from graphwright.ops.core.range import scalar_of
 
 
 def tensors_of(b: Builder, given: Sequence[Any]) -> list[Value]:
-    """Operands or results: numbers and dims as scalars, and one value that stands twice as two."""
-    made: list[Value] = []
-    for each in given:
-        value = _tensor(b, each)
-        made.append(b(Identity(), value) if value in made else value)
-    return made
+    """Operands or results as distinct tensors: numbers and sizes become scalars, and a repeated value is
+    copied.
+    """
+    tensors: list[Value] = []
+    for item in given:
+        value = _tensor(b, item)
+        tensors.append(b(Identity(), value) if value in tensors else value)
+    return tensors
 
 
 def _tensor(b: Builder, given: Any) -> Value:

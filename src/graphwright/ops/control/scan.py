@@ -1,4 +1,4 @@
-"""ONNX's Scan: a Loop over the slices of its scan inputs."""
+"""Import of ONNX's Scan as a Loop over the slices of its scan inputs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from graphwright.ir.loop_types import MAX_ROUNDS
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.require import Require
 from graphwright.ir.types import I64, TensorType
-from graphwright.ops.control.loop import ITERATION, Loop, arrange, widened_types
+from graphwright.ops.control.loop import ITERATION, Loop, set_inputs, widened_types
 from graphwright.ops.core.binary import Less, Sub, Where
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
@@ -30,10 +30,10 @@ _HINT = "give the sizes of the model's inputs with shapes="
 
 @dataclass
 class Scanned:
-    """The operands of one scan; ``axes`` and ``backward`` of its inputs.
+    """A scan: its body, its operands, and the axis and direction of each scan input.
 
-    ``graph`` is its body, which receives states, slices and ``captured`` outer values, and is made the body
-    of a Loop.
+    The inputs of ``graph`` are the states, the slices and the ``captured`` values. :func:`emit_scan` changes
+    it to the body of a Loop.
     """
 
     graph: Graph
@@ -45,7 +45,7 @@ class Scanned:
 
 
 def _import(i: OnnxImporter) -> Any:
-    """Since opset 9: no batch axis, axes to choose."""
+    """Scan from opset 9 on: without a batch axis, with attributes for axes and directions."""
     count = int(i.required_attr("num_scan_inputs"))
     operands = _operands(i, 0, count, 0)
     states, inputs = operands[: len(operands) - count], operands[len(operands) - count :]
@@ -61,18 +61,21 @@ def _import(i: OnnxImporter) -> Any:
     if scanned < 0:
         raise i.fail(f"its body has {len(graph.outputs)} outputs for {len(states)} states")
     scan = Scanned(graph, captured, states, inputs, axes, backward)
-    made = emit_scan(scan, i.builder, length_of(i.builder, inputs, axes))
+    outputs = emit_scan(scan, i.builder, length_of(i.builder, inputs, axes))
     out_axes = _attribute(i, "scan_output_axes", scanned)
     out_backward = [flag == BACKWARD for flag in _attribute(i, "scan_output_directions", scanned)]
-    results = [_turned(i, *each) for each in zip(made[len(states) :], out_axes, out_backward, strict=True)]
-    return (*made[: len(states)], *results)
+    scan_outputs = [
+        _arranged(i, *item) for item in zip(outputs[len(states) :], out_axes, out_backward, strict=True)
+    ]
+    return (*outputs[: len(states)], *scan_outputs)
 
 
 def _import_batched(i: OnnxImporter) -> Any:
-    """Opset 8: axis 0 is a batch, axis 1 is scanned, and sequences may have lengths of their own.
+    """Scan of opset 8: axis 0 is the batch, axis 1 is scanned, and the sequences of a batch may have
+    different lengths.
 
-    Beyond its length a sequence's states stay and its scan outputs are 0. A Loop over the batch holds the
-    Loop over each sequence.
+    It becomes a Loop over the batch that contains a Loop over each sequence. After the end of a sequence, its
+    states do not change, and its scan outputs are 0.
     """
     count = int(i.required_attr("num_scan_inputs"))
     lengths, operands = i.optional(0), _operands(i, 1, count, 1)
@@ -88,31 +91,30 @@ def _import_batched(i: OnnxImporter) -> Any:
 
     batch = Graph("batch")
     outer = list(dict.fromkeys((*operands, *([lengths] if lengths is not None else []), *captured)))
-    number = batch.add_input(ITERATION, "row")
-    own = {value: batch.add_input(value.type, value.name) for value in outer}
+    index = batch.add_input(ITERATION, "row")
+    inner = {value: batch.add_input(value.type, value.name) for value in outer}
     build = Builder(i.builder.module, batch, sources=i.builder.sources)
-    row = {value: build(Gather(0), own[value], number) for value in dict.fromkeys(operands)}
-    length = length_of(i.builder, inputs, [1] * count)
+    row = {value: build(Gather(0), inner[value], index) for value in dict.fromkeys(operands)}
     scan = Scanned(
         graph,
-        [own[v] for v in captured],
+        [inner[v] for v in captured],
         [row[v] for v in states],
         [row[v] for v in inputs],
         [0] * count,
         backward,
     )
-    limit = None if lengths is None else build(Gather(0), own[lengths], number)
-    total = batch.add_input(ITERATION, "length")
-    made = emit_scan(scan, build, total, limit)
-    batch.set_outputs(made)
-    size = length_of(i.builder, operands, [0] * len(operands))
-    loop = Loop(0, len(made), counted=True)
-    return i.emit(loop, size, *outer, length, regions=[batch])
+    limit = None if lengths is None else build(Gather(0), inner[lengths], index)
+    outputs = emit_scan(scan, build, batch.add_input(ITERATION, "length"), limit)
+    batch.set_outputs(outputs)
+    length = length_of(i.builder, inputs, [1] * count)
+    batch_size = length_of(i.builder, operands, [0] * len(operands))
+    loop = Loop(0, len(outputs), counted=True)
+    return i.emit(loop, batch_size, *outer, length, regions=[batch])
 
 
 def _operands(i: OnnxImporter, first: int, scanned: int, batched: int) -> list[Value]:
-    """The operands from ``first`` on, of which the last ``scanned`` have an axis more than in the body, and
-    all ``batched`` more.
+    """The operands from ``first`` on. Their ranks, if unknown, follow from the body: the last ``scanned``
+    operands have one axis more than in the body, and all have ``batched`` more.
     """
     ranks, total = i.declared_ranks("body"), len(i.inputs()) - first
     ranks = ranks if len(ranks) == total else [None] * total
@@ -124,7 +126,9 @@ def _operands(i: OnnxImporter, first: int, scanned: int, batched: int) -> list[V
 
 
 def _operand(i: Importer, index: int, rank: int | None) -> Value:
-    """An operand; an input of the model whose rank is not known has the one that the body declares."""
+    """Operand ``index``. If it is a model input of unknown rank, it gets ``rank``, which the body
+    declares.
+    """
     value, module = i.input(index), i.builder.module
     if value.type.shape is None and rank is not None and value in module.main.inputs:
         dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
@@ -145,11 +149,12 @@ def _attribute(i: Importer, name: str, count: int) -> list[int]:
     if given is None:
         return [0] * count
     if len(given) != count:
-        raise i.fail(f"{name!r} has {len(given)} items, {count} are needed")
+        raise i.fail(f"attribute {name!r} has {len(given)} elements; it must have {count}")
     return [int(item) for item in given]
 
 
 def slice_type(value: Value, axis: int) -> TensorType:
+    """The type of a slice of ``value``, without ``axis``."""
     dims = list(value.type.dims)
     del dims[axis]
     return TensorType(value.type.dtype, tuple(dims))
@@ -158,7 +163,7 @@ def slice_type(value: Value, axis: int) -> TensorType:
 def _read_body(
     i: Importer, states: Sequence[TensorType], slices: Sequence[TensorType]
 ) -> tuple[Graph, list[Value]]:
-    """The body, for types of the states that hold for every slice."""
+    """The body, with types of the states that hold in every iteration, and its captured values."""
     types = list(states)
     for _ in range(MAX_ROUNDS):
         graph, captured = i.region("body", (*types, *slices))
@@ -169,64 +174,67 @@ def _read_body(
         if wider == types:
             return graph, captured
         types = wider
-    raise i.fail(f"the shapes of its states still change after {MAX_ROUNDS} runs")
+    raise i.fail(f"the shapes of its states still change after {MAX_ROUNDS} iterations")
 
 
 def length_of(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> Value:
-    """The size that all ``values`` have along their axes, as a scalar."""
+    """The common size of ``values`` along their ``axes``, as a scalar. Sizes that are not proved equal are
+    required to be equal at run time.
+    """
     sizes = [value.type.dims[axis] for value, axis in zip(values, axes, strict=True)]
     for size in sizes[1:]:
         if not build.module.symbols.proves_equal(sizes[0], size):
             build.node(Require("==", sizes[0], size))
-    made: Value = build(Reshape(()), build(Shape(axes[0], axes[0] + 1), values[0]))
-    return made
+    length: Value = build(Reshape(()), build(Shape(axes[0], axes[0] + 1), values[0]))
+    return length
 
 
 def emit_scan(scan: Scanned, build: Builder, length: Value, limit: Value | None = None) -> list[Value]:
-    """The Loop of a scan at ``build``: last states, then rows of scan outputs.
+    """Emit the Loop of a scan: returns the final states, then the scan outputs.
 
-    Runs from ``limit`` on change no state and give rows of 0; backward inputs begin at their last row before.
+    Iterations from ``limit`` on do not change the states, and their scan outputs are 0. Backward inputs start
+    at the last slice before ``limit``.
     """
     graph, sources = scan.graph, build.sources
     count = len(scan.states)
     states, slices = graph.inputs[:count], graph.inputs[count : count + len(scan.inputs)]
     captured = graph.inputs[count + len(scan.inputs) :]
-    number = graph.add_input(ITERATION, "run")
+    iteration = graph.add_input(ITERATION, "run")
     shared = {v: graph.add_input(v.type, v.name) for v in dict.fromkeys(scan.inputs)}
     front = Builder(build.module, graph, next(iter(graph), None), sources)
-    others: dict[Value, Value] = {}
+    bounds: dict[Value, Value] = {}
     if any(scan.backward):
         stop = length if limit is None else build(Cast(I64), limit)
         last = build(Sub(), stop, build.const(np.array(1, np.int64)))
-        others[last] = graph.add_input(ITERATION, "last")
+        bounds[last] = graph.add_input(ITERATION, "last")
     if limit is not None:
-        others[limit] = graph.add_input(limit.type, "limit")
+        bounds[limit] = graph.add_input(limit.type, "limit")
     for value, given, axis, backward in zip(scan.inputs, slices, scan.axes, scan.backward, strict=True):
-        place = front(Sub(), others[last], number) if backward else number
-        graph.replace_all_uses(given, front(Gather(axis), shared[value], place))
-    used = [*shared.values(), *captured, *others.values()]
-    arrange(graph, [number, *states, *used])
+        position = front(Sub(), bounds[last], iteration) if backward else iteration
+        graph.replace_all_uses(given, front(Gather(axis), shared[value], position))
+    set_inputs(graph, [iteration, *states, *shared.values(), *captured, *bounds.values()])
     if limit is not None:
-        _freeze(graph, Builder(build.module, graph, sources=sources), number, others[limit], states)
-    outputs = len(graph.outputs)
-    operands = (length, *scan.states, *shared, *scan.captured, *others)
-    made = build(Loop(count, outputs - count, counted=True), *operands, regions=[graph])
-    return [made] if isinstance(made, Value) else list(made)
+        _freeze(graph, Builder(build.module, graph, sources=sources), iteration, bounds[limit], states)
+    scans = len(graph.outputs) - count
+    operands = (length, *scan.states, *shared, *scan.captured, *bounds)
+    results = build(Loop(count, scans, counted=True), *operands, regions=[graph])
+    return [results] if isinstance(results, Value) else list(results)
 
 
-def _freeze(graph: Graph, build: Builder, number: Value, limit: Value, states: Sequence[Value]) -> None:
-    """Let runs from ``limit`` on give the states that they received, and rows of 0."""
-    wide = limit if limit.type.dtype == I64 else build(Cast(I64), limit)
-    going = build(Less(), number, wide)
-    results = [build(Where(), going, new, old) for new, old in zip(graph.outputs, states, strict=False)]
+def _freeze(graph: Graph, build: Builder, iteration: Value, limit: Value, states: Sequence[Value]) -> None:
+    """Change the body so that iterations from ``limit`` on return the states that they receive, and scan
+    outputs of 0.
+    """
+    active = build(Less(), iteration, as_dtype(build, limit, I64))
+    results = [build(Where(), active, new, old) for new, old in zip(graph.outputs, states, strict=False)]
     for value in graph.outputs[len(states) :]:
         zero = build.const(np.zeros((), value.type.dtype.numpy))
-        results.append(build(Where(), going, value, zero))
+        results.append(build(Where(), active, value, zero))
     graph.set_outputs(results, graph.output_names)
 
 
-def _turned(i: Importer, rows: Value, axis: int, backward: bool) -> Value:
-    """Rows of a scan output along the axis and in the order that the node asks for."""
+def _arranged(i: Importer, rows: Value, axis: int, backward: bool) -> Value:
+    """A scan output in the direction of the node, with the scanned axis moved to ``axis``."""
     if backward:
         rows = i.emit(Slice((-1,), (-END - 1,), (0,), (-1,)), rows)
     if axis == 0:
@@ -236,8 +244,8 @@ def _turned(i: Importer, rows: Value, axis: int, backward: bool) -> Value:
         raise i.fail("the number of axes of a scan output is not known", _HINT)
     order = list(range(1, rank))
     order.insert(_axis(i, axis, rank), 0)
-    made: Value = i.emit(Transpose(tuple(order)), rows)
-    return made
+    transposed: Value = i.emit(Transpose(tuple(order)), rows)
+    return transposed
 
 
 Loop.onnx = {**Loop.onnx, ("Scan", 8): _import_batched, ("Scan", 9): _import}

@@ -1,4 +1,4 @@
-"""SizesHold."""
+"""SizesHold, a guard on the sizes of tensors. An op of graphwright, without ONNX counterpart."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphwright.ir.types import BOOL, F32, TensorType
 
 @op("SizesHold")
 class SizesHold(Op):
-    """Whether the sizes of its operands fulfil all of ``relations``, texts as in ``2*h <= w``. ``axes`` names
-    the axes of each operand that these speak of; other axes have no name.
+    """Whether the sizes of its operands satisfy all ``relations``, such as ``2*h <= w``: a bool scalar.
 
-    It chooses the branch of an If that was compiled for likely sizes.
+    ``axes`` are the names of the axes of each operand, empty for axes that no relation uses. The op selects
+    the branch of an If that was compiled for likely sizes.
     """
 
     relations: tuple[str, ...]
@@ -27,29 +27,30 @@ class SizesHold(Op):
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        return tuple([parse_constraint(each) for each in self.relations])  # which raise StopIteration
+        """The relations, parsed. Raises StopIteration or SymbolError if one is invalid."""
+        return tuple([parse_constraint(each) for each in self.relations])
 
     def verify(self) -> None:
         try:
             used = set[str]().union(*(each.names for each in self.constraints))
         except (SymbolError, StopIteration, ValueError) as error:
-            raise InferError(f"{list(self.relations)} are not relations of sizes") from error
+            raise InferError(f"{list(self.relations)} are not valid relations of sizes") from error
         unknown = used.difference(*self.axes)
         if unknown:
-            raise InferError(f"no axis is called {min(unknown)}")
+            raise InferError(f"no axis is named {min(unknown)}")
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType:
         if [len(names) for names in self.axes] != [len(operand.shape) for operand in operands]:
-            raise at.fail(f"{self.axes} are not the axes of its operands")
+            raise at.fail(f"the axes are {self.axes}; they must name the axes of all operands")
         return TensorType(BOOL, ())
 
     def reference(self, *operands: Array) -> Array:
-        pairs = [
-            pair
+        sizes = {
+            name: size
             for names, array in zip(self.axes, operands, strict=True)
-            for pair in zip(names, array.shape, strict=True)
-        ]
-        sizes = {name: size for name, size in pairs if name}
+            for name, size in zip(names, array.shape, strict=True)
+            if name
+        }
         return np.array(all(each.broken_by(sizes) is None for each in self.constraints))
 
 
@@ -57,13 +58,14 @@ _NODES = {"==": "Equal", "<=": "LessOrEqual", "!=": "Equal"}
 
 
 def _export(e: Exporter, op: SizesHold, *operands: Value) -> Any:
-    found = None
-    for each in op.constraints:
-        holds = e.emit(_NODES[each.relation], e.size(each.left), e.size(each.right), since=12)
-        if each.relation == "!=":
+    result = None
+    for constraint in op.constraints:
+        left, right = e.size(constraint.left), e.size(constraint.right)
+        holds = e.emit(_NODES[constraint.relation], left, right, since=12)
+        if constraint.relation == "!=":
             holds = e.emit("Not", holds)
-        found = holds if found is None else e.emit("And", found, holds)
-    return found
+        result = holds if result is None else e.emit("And", result, holds)
+    return result
 
 
 SizesHold.to_onnx = _export
@@ -71,7 +73,7 @@ _TWO = (arg(F32, 2, symbol("N")), arg(F32, 4))
 SizesHold.samples = (
     Sample(SizesHold(("2*h == w", "h <= w"), (("h", ""), ("w",))), _TWO),
     Sample(SizesHold(("h != w",), (("h", ""), ("w",))), _TWO),
-    Sample(SizesHold(("h < w",), (("h", ""), ("w",))), _TWO, "are not relations of sizes"),
-    Sample(SizesHold(("h == k",), (("h", ""), ("w",))), _TWO, "no axis is called k"),
-    Sample(SizesHold(("h == h",), (("h",), ("",))), _TWO, "are not the axes of its operands"),
+    Sample(SizesHold(("h < w",), (("h", ""), ("w",))), _TWO, "are not valid relations of sizes"),
+    Sample(SizesHold(("h == k",), (("h", ""), ("w",))), _TWO, "no axis is named k"),
+    Sample(SizesHold(("h == h",), (("h",), ("",))), _TWO, "they must name the axes of all operands"),
 )

@@ -1,1 +1,1 @@
-"""ai.onnx.ml: trees, linear models, encoders."""
+"""Ops of the ONNX domain ai.onnx.ml: trees, linear models, support vector machines, encoders."""

@@ -19,28 +19,27 @@ DTYPES = frozenset({F32, F64, I64, I32, STRING})
 
 @op("ArrayFeatureExtractor")
 class ArrayFeatureExtractor(Op):
-    """Elements along the last axis, chosen by indices of any shape, taken in row-major order.
-
-    Those of a vector become one row: [1, count].
+    """The elements of the last axis at the indices in operand 1, which are flattened. For a vector, the
+    result is [1, count].
     """
 
     def infer(self, at: Inference, x: Fact, indices: Fact) -> TensorType:
         need_dtype(at, x, DTYPES)
         need_dtype(at, indices, {I64}, "the index tensor")
         if x.rank == 0:
-            raise at.fail("a scalar has no axis to choose from")
+            raise at.fail("a scalar has no axis to select elements from")
         check_bounds(at, indices, x.shape[-1], x.rank - 1)
         return TensorType(x.dtype, (*(x.shape[:-1] or (1,)), product(indices.shape)))
 
     def reference(self, x: Array, indices: Array) -> Array:
-        chosen = np.asarray(np.take(x, indices.ravel(), -1), dtype=x.dtype)
-        return chosen if x.ndim > 1 else chosen[np.newaxis]
+        selected = np.asarray(np.take(x, indices.ravel(), -1), dtype=x.dtype)
+        return selected if x.ndim > 1 else selected[np.newaxis]
 
     def decompose(self, b: Builder, x: Value, indices: Value) -> Value:
         if rank_of(indices) != 1:
             indices = b(Reshape((product(indices.type.dims),), True), indices)
-        chosen: Value = b(Gather(-1), x, indices)
-        return chosen if rank_of(x) > 1 else b(Unsqueeze((0,)), chosen)
+        selected: Value = b(Gather(-1), x, indices)
+        return selected if rank_of(x) > 1 else b(Unsqueeze((0,)), selected)
 
 
 ArrayFeatureExtractor.onnx = {("ArrayFeatureExtractor", 1, "ai.onnx.ml"): simple(ArrayFeatureExtractor)}

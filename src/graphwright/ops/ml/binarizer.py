@@ -18,7 +18,7 @@ DTYPES = frozenset({F32, F64, I64, I32})
 
 @op("Binarizer")
 class Binarizer(Op):
-    """1 where ``x > threshold``, else 0."""
+    """1 if ``x > threshold``, else 0, in the dtype of ``x``."""
 
     threshold: float = 0.0
     traits = Trait.ELEMENTWISE
@@ -43,7 +43,7 @@ class Binarizer(Op):
         )
 
     def _least(self, dtype: DType) -> int | None:
-        """The least integer of ``dtype`` above the threshold; None if there is none."""
+        """The smallest integer of ``dtype`` above the threshold; None if there is none."""
         low, end = -(1 << dtype.bits - 1), 1 << dtype.bits - 1
         if math.isnan(self.threshold) or self.threshold >= end - 1:
             return None

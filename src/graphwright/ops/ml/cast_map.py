@@ -16,8 +16,10 @@ _TYPES = {"TO_FLOAT": F32, "TO_INT64": I64, "TO_STRING": STRING}
 
 @op("CastMap")
 class CastMap(Op):
-    """The values of a map from integers, as one row of ``to``: in the order of the keys, or, with a ``size``,
-    each at the place that its key says, and 0 or an empty text elsewhere.
+    """The values of a map with integer keys, as one row of dtype ``to``.
+
+    Without ``size`` they are in the order of the keys (ONNX: ``map_form`` DENSE). With ``size`` (SPARSE),
+    each value is at the position of its key, and other elements are 0 or an empty string.
     """
 
     to: DType = F32
@@ -25,11 +27,11 @@ class CastMap(Op):
 
     def verify(self) -> None:
         if self.to not in _TYPES.values() or (self.size is not None and self.size < 1):
-            raise InferError(f"a map cannot be cast to a row of {self.size} {self.to}")
+            raise InferError(f"a map cannot be cast to a row of {self.size} elements of {self.to}")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         if x.dtype.key != I64 or x.dtype.element not in (F32, STRING):
-            raise at.fail(f"the input is {x.type}; it must be a map from integers to f32 or strings")
+            raise at.fail(f"the input is {x.type}; it must be a map from i64 to f32 or string")
         count: Dim = at.symbols.fresh("entries") if self.size is None else self.size
         return TensorType(self.to, (1, count))
 
@@ -40,7 +42,7 @@ class CastMap(Op):
         row = np.full((1, self.size), "" if self.to == STRING else 0, self.to.numpy)
         for key, value in entries.items():
             if not 0 <= key < self.size:
-                raise IndexError(f"key {key} is outside of a row of {self.size}")
+                raise IndexError(f"key {key} is out of range for a row of {self.size} elements")
             row[0, key] = value
         return row
 
@@ -51,7 +53,7 @@ class CastMap(Op):
 
 
 def _integer(value: float | str) -> int:
-    """``value`` cut to an integer; a text of digits keeps all of them."""
+    """``value`` truncated to an integer. A string of digits is converted without rounding."""
     try:
         return int(value)
     except ValueError:
@@ -61,7 +63,7 @@ def _integer(value: float | str) -> int:
 def _import(i: Importer) -> Any:
     cast, form = str(i.attr("cast_to", "TO_FLOAT")), str(i.attr("map_form", "DENSE"))
     if cast not in _TYPES or form not in ("DENSE", "SPARSE"):
-        raise i.fail(f"cast_to {cast!r} or map_form {form!r} is not known")
+        raise i.fail(f"cast_to {cast!r} with map_form {form!r} is not supported")
     return i.emit(CastMap(_TYPES[cast], int(i.attr("max_map", 1)) if form == "SPARSE" else None), i.input(0))
 
 
@@ -71,6 +73,6 @@ CastMap.samples = (
     *(Sample(CastMap(t), (_MAP,)) for t in (F32, I64, STRING)),
     *(Sample(CastMap(t, 4), (_MAP,)) for t in (F32, I64, STRING)),
     Sample(CastMap(STRING), (arg(map_of(I64, STRING)),)),
-    Sample(CastMap(F32), (arg(map_of(STRING, F32)),), "it must be a map from integers"),
-    Sample(CastMap(F32, 0), (_MAP,), "a row of 0 f32"),
+    Sample(CastMap(F32), (arg(map_of(STRING, F32)),), "it must be a map from i64"),
+    Sample(CastMap(F32, 0), (_MAP,), "a row of 0 elements of f32"),
 )

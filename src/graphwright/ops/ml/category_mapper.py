@@ -1,4 +1,4 @@
-"""CategoryMapper: texts to the integers that stand for them, or back."""
+"""Import of CategoryMapper, which maps strings to integers, or integers to strings, as LabelEncoder."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from graphwright.ops.ml.post_transforms import DOMAIN
 
 
 def _import(i: Importer) -> Any:
-    """A LabelEncoder whose keys and values the input's dtype tells apart; the last of equal keys counts."""
-    texts, integers = (
+    """The dtype of the input determines the direction. Of equal keys, the last one counts."""
+    strings, integers = (
         np.array(i.attr("cats_strings", ()), object),
         np.array(i.attr("cats_int64s", ()), np.int64),
     )
-    if texts.size != integers.size:
-        raise i.fail(f"{texts.size} cats_strings, {integers.size} cats_int64s: there must be as many of each")
+    if strings.size != integers.size:
+        raise i.fail(
+            f"{strings.size} cats_strings and {integers.size} cats_int64s: their numbers must be equal"
+        )
     if i.input(0).type.dtype == STRING:
         default: Any = np.asarray(i.attr("default_int64", -1), np.int64)
-        keys, values = texts, integers
+        keys, values = strings, integers
     else:
         default = np.asarray(i.attr("default_string", "_Unused"), object)
-        keys, values = integers, texts
+        keys, values = integers, strings
     return i.emit(LabelEncoder(), i.input(0), *map(i.const, (keys[::-1], values[::-1], default)))
 
 

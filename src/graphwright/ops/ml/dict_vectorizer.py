@@ -14,8 +14,8 @@ from graphwright.ops.ml.post_transforms import DOMAIN
 
 @op("DictVectorizer")
 class DictVectorizer(Op):
-    """The values of a map to ``to``, in the order of a vocabulary, as one row; 0, or an empty text, for those
-    that it has not.
+    """The values of a map for the keys of a vocabulary (operand 1), in its order, as one row of dtype ``to``.
+    For keys that the map does not have: 0, or an empty string.
     """
 
     to: DType
@@ -29,8 +29,8 @@ class DictVectorizer(Op):
         return TensorType(self.to, (1, vocabulary.shape[0]))
 
     def reference(self, x: dict[Any, Any], vocabulary: Array) -> Array:
-        usual = "" if self.to == STRING else 0
-        return np.array([[x.get(key, usual) for key in vocabulary.tolist()]], self.to.numpy)
+        default = "" if self.to == STRING else 0
+        return np.array([[x.get(key, default) for key in vocabulary.tolist()]], self.to.numpy)
 
 
 def _import(i: Importer) -> Any:
@@ -40,15 +40,15 @@ def _import(i: Importer) -> Any:
         raise i.fail(
             "exactly one of string_vocabulary and int64_vocabulary must be given", "export the model again"
         )
-    words = np.array(integers, np.int64) if strings is None else np.array(strings, dtype=object)
-    return i.emit(DictVectorizer(x.type.dtype.element or F32), x, i.const(words))
+    vocabulary = np.array(integers, np.int64) if strings is None else np.array(strings, dtype=object)
+    return i.emit(DictVectorizer(x.type.dtype.element or F32), x, i.const(vocabulary))
 
 
 DictVectorizer.onnx = {("DictVectorizer", 1, DOMAIN): _import}
-_WORDS, _PLACES = arg(STRING, 3, values=("s1", "?", "s0")), arg(I64, 2, values=(1, 7))
+_WORDS, _NUMBERS = arg(STRING, 3, values=("s1", "?", "s0")), arg(I64, 2, values=(1, 7))
 DictVectorizer.samples = (
     *(Sample(DictVectorizer(t), (arg(map_of(STRING, t)), _WORDS)) for t in (F32, F64, I64)),
-    *(Sample(DictVectorizer(t), (arg(map_of(I64, t)), _PLACES)) for t in (F32, F64, STRING)),
-    Sample(DictVectorizer(F32), (arg(F32, 2), _PLACES), "it must be a map to f32"),
+    *(Sample(DictVectorizer(t), (arg(map_of(I64, t)), _NUMBERS)) for t in (F32, F64, STRING)),
+    Sample(DictVectorizer(F32), (arg(F32, 2), _NUMBERS), "it must be a map to f32"),
     Sample(DictVectorizer(F32), (arg(map_of(I64, F32)), _WORDS), "the vocabulary is string"),
 )

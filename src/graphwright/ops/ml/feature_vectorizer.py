@@ -1,4 +1,4 @@
-"""FeatureVectorizer: columns of several inputs side by side."""
+"""Import of FeatureVectorizer, which concatenates the features of several inputs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.ml.post_transforms import DOMAIN, as_type, in_rows
+from graphwright.ops.ml.post_transforms import DOMAIN, in_rows
 
 
 def _import(i: Importer) -> Any:
-    """All inputs as f32, joined along the features: [N, C], [N, ...] with C elements a row, or [C]."""
+    """Converts all inputs to f32 and concatenates them along the features. Inputs are [N, C], [N, ...] with C
+    elements per row, or [C].
+    """
     parts, widths = [i.input(k) for k in range(len(i.inputs()))], i.attr("inputdimensions") or ()
     if widths and len(widths) != len(parts):
         raise i.fail(f"{len(widths)} inputdimensions for {len(parts)} inputs", "export the model again")
@@ -24,17 +27,17 @@ def _import(i: Importer) -> Any:
 
 
 def _rows(i: Importer, index: int, part: Value, width: int | None) -> Value:
-    """Input ``index`` as f32[N, C]; C must be ``width``, if that is given."""
+    """Input ``index`` as f32[N, C]. If ``width`` is given, C must be equal to it."""
     if not part.type.rank:
-        raise i.fail(f"input {index} is {part.type}; it must be rows of features")
+        raise i.fail(f"input {index} is {part.type}; it must have at least one axis")
     rows = in_rows(i, part)
     features = product(rows.type.dims[1:])
     known = isinstance(features, int)
     if width is not None and known and features != width:
-        raise i.fail(f"input {index} has {features} features, and inputdimensions say {width}")
+        raise i.fail(f"input {index} has {features} features, but its inputdimension is {width}")
     if rows.type.rank != 2 or (width is not None and not known):
         rows = i.emit(Reshape((0, features if width is None else width)), rows)
-    return as_type(i, rows, F32)
+    return as_dtype(i.builder, rows, F32)
 
 
 Concat.onnx = {**Concat.onnx, ("FeatureVectorizer", 1, DOMAIN): _import}

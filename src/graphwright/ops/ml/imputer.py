@@ -1,4 +1,4 @@
-"""Imputer: what stands for a missing feature, replaced."""
+"""Import of Imputer, which replaces missing features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from graphwright.ops.ml.post_transforms import DOMAIN
 
 
 def _import(i: Importer) -> Any:
-    """Elements equal to the replaced value (NaN is equal to NaN), by one value for all or one per feature."""
+    """Replaces elements that are equal to ``replaced_value`` (NaN equals NaN) by an imputed value: one for
+    all features, or one for each.
+    """
     x = i.input(0)
     kind = "floats" if x.type.dtype.is_float else "int64s"
     values = np.array(i.attr(f"imputed_value_{kind}", ()), x.type.dtype.numpy)

@@ -23,14 +23,14 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 
 DTYPES = frozenset({STRING, F32, F64, I16, I32, I64})
 _NAN = "nan"
-"""The key of every NaN: it equals none of the numbers."""
+"""The key that represents NaN in tables; it is equal to itself and to no number."""
 
 
 @op("LabelEncoder")
 class LabelEncoder(Op):
-    """Each element's value in a table: operands are x, keys[K], values[K], and the value of all others.
+    """Maps each element with a table. Operands: x, keys[K], values[K], and the default value, a scalar.
 
-    The first of equal keys counts, as in ONNX Runtime; NaN is a key like any other.
+    Of equal keys, the first one counts, as in ONNX Runtime. A key NaN matches NaN.
     """
 
     def infer(self, at: Inference, x: Fact, keys: Fact, values: Fact, default: Fact) -> TensorType:
@@ -39,18 +39,23 @@ class LabelEncoder(Op):
         need_dtype(at, values, DTYPES, "the list of values")
         need_dtype(at, default, {values.dtype}, "the default")
         if (keys.rank, values.rank, default.rank) != (1, 1, 0):
-            raise at.fail(f"{keys.type}, {values.type}, {default.type}: two vectors and a scalar are needed")
+            raise at.fail(
+                f"keys, values and default are {keys.type}, {values.type} and {default.type}: they must be"
+                " two vectors and a scalar"
+            )
         at.equal(keys.shape[0], values.shape[0], "keys and values")
         return TensorType(values.dtype, x.type.shape)
 
     def reference(self, x: Array, keys: Array, values: Array, default: Array) -> Array:
         table = _table(keys)
-        places = [table.get(_key(element), keys.size) for element in x.ravel().tolist()]
-        found = np.concatenate([values, default.reshape(1)])[np.array(places, dtype=np.intp)]
-        return np.asarray(found, dtype=values.dtype).reshape(x.shape)
+        positions = [table.get(_key(element), keys.size) for element in x.ravel().tolist()]
+        mapped = np.concatenate([values, default.reshape(1)])[np.array(positions, dtype=np.intp)]
+        return np.asarray(mapped, dtype=values.dtype).reshape(x.shape)
 
     def decompose(self, b: Builder, x: Value, keys: Value, values: Value, default: Value) -> Value | None:
-        """Numbers: how many keys are at most x says which it may be. None for texts and keys not known."""
+        """For constant numeric keys: the number of sorted keys that are at most x is the position of the only
+        key that may be equal. None for strings and computed keys.
+        """
         fact, rank = b.fact(keys), rank_of(x)
         if STRING in (x.type.dtype, values.type.dtype) or fact is None or fact.data is None:
             return None
@@ -59,13 +64,13 @@ class LabelEncoder(Op):
         y: Value = b(Expand(x.type.dims), default)
         if table:
             ordered = sorted(table)
-            known = b.const(np.array(ordered, dtype=fact.data.dtype))
+            sorted_keys = b.const(np.array(ordered, dtype=fact.data.dtype))
             order = b.const(np.array([table[key] for key in ordered], dtype=np.int64))
-            below = b(LessOrEqual(), known, b(Unsqueeze((-1,)), x))
-            count = b(ReduceSum((rank,), False), b(Cast(I64), below))
-            place = b(Max(), b(Sub(), count, b.const(1, I64)), b.const(0, I64))
-            hit = b(Equal(), b(Gather(), known, place), x)
-            y = b(Where(), hit, b(Gather(), b(Gather(), values, order), place), y)
+            at_most = b(LessOrEqual(), sorted_keys, b(Unsqueeze((-1,)), x))
+            count = b(ReduceSum((rank,), False), b(Cast(I64), at_most))
+            position = b(Max(), b(Sub(), count, b.const(1, I64)), b.const(0, I64))
+            hit = b(Equal(), b(Gather(), sorted_keys, position), x)
+            y = b(Where(), hit, b(Gather(), b(Gather(), values, order), position), y)
         return y if nan is None else b(Where(), b(IsNaN(), x), b(Gather(), values, b.const(nan, I64)), y)
 
 
@@ -74,22 +79,22 @@ def _key(element: Any) -> Any:
 
 
 def _table(keys: Array) -> dict[Any, int]:
-    """The place of each key; that of the first of equal ones."""
+    """The position of each key, of equal keys that of the first one."""
     table: dict[Any, int] = {}
-    for place, key in enumerate(keys.tolist()):
-        table.setdefault(_key(key), place)
+    for position, key in enumerate(keys.tolist()):
+        table.setdefault(_key(key), position)
     return table
 
 
 def _import_1(i: Importer) -> Any:
-    """A list of strings and their places, in the direction that the input's dtype tells; the last of equal
-    strings counts.
+    """Opset 1 of the domain maps a list of strings to their positions, or positions to strings, depending on
+    the dtype of the input. Of equal strings, the last one counts.
     """
     words = [str(word) for word in i.required_attr("classes_strings")]
-    places, texts = np.arange(len(words), dtype=np.int64), np.array(words, dtype=object)
+    positions, strings = np.arange(len(words), dtype=np.int64), np.array(words, dtype=object)
     if i.input(0).type.dtype != STRING:
-        return _emitted(i, places, texts, str(i.attr("default_string", "_Unused")))
-    return _emitted(i, texts[::-1], places[::-1], int(i.attr("default_int64", -1)))
+        return _emit(i, positions, strings, str(i.attr("default_string", "_Unused")))
+    return _emit(i, strings[::-1], positions[::-1], int(i.attr("default_int64", -1)))
 
 
 def _import_2(i: Importer) -> Any:
@@ -97,15 +102,17 @@ def _import_2(i: Importer) -> Any:
     default = i.attr("default_tensor")
     if default is None:
         kind = values.dtype.kind
-        name, usual = {"O": ("string", "_Unused"), "f": ("float", -0.0)}.get(kind, ("int64", -1))
-        default = i.attr(f"default_{name}", usual)
+        name, standard = {"O": ("string", "_Unused"), "f": ("float", -0.0)}.get(kind, ("int64", -1))
+        default = i.attr(f"default_{name}", standard)
     elif default.size != 1 or default.dtype.kind != values.dtype.kind:
-        raise i.fail("default_tensor is not one element like those of the values", "export the model again")
-    return _emitted(i, keys, values, default)
+        raise i.fail(
+            "default_tensor must have one element of the dtype of the values", "export the model again"
+        )
+    return _emit(i, keys, values, default)
 
 
 def _list(i: Importer, what: str) -> Array:
-    """The only one given of ``keys_int64s`` and its like, as an array."""
+    """The keys or values: the one attribute of ``keys_int64s``, ``keys_strings`` and so on that is given."""
     kinds = {"strings": object, "int64s": np.int64, "floats": np.float32}
     given: dict[str, Any] = {kind: i.attr(f"{what}_{kind}") for kind in (*kinds, "tensor")}
     found = [kind for kind, value in given.items() if value is not None]
@@ -113,11 +120,11 @@ def _list(i: Importer, what: str) -> Array:
         names = ", ".join(f"{what}_{kind}" for kind in found) or "none"
         raise i.fail(f"exactly one list of {what} must be given, not {names}", "export the model again")
     (kind,) = found
-    made: Array = given[kind] if kind == "tensor" else np.array(given[kind], dtype=kinds[kind])
-    return made.ravel()
+    elements: Array = given[kind] if kind == "tensor" else np.array(given[kind], dtype=kinds[kind])
+    return elements.ravel()
 
 
-def _emitted(i: Importer, keys: Array, values: Array, default: Any) -> Any:
+def _emit(i: Importer, keys: Array, values: Array, default: Any) -> Any:
     scalar = np.asarray(default).astype(values.dtype).reshape(())
     return i.emit(LabelEncoder(), i.input(0), i.const(keys), i.const(values), i.const(scalar))
 

@@ -1,4 +1,4 @@
-"""LinearClassifier: a matrix product, and the label of the best score."""
+"""Import of LinearClassifier: a matrix multiplication, and the label of the best score."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from graphwright.ops.ml.post_transforms import (
 
 
 def _import(i: Importer) -> Any:
-    """Labels and scores; one row of coefficients stands for two classes, and is of the second."""
+    """Outputs: labels and scores. A single row of coefficients, for two classes, is that of the
+    second class.
+    """
     labels, transform = class_labels(i, "classlabels_ints"), post_transform(i)
     given = i.attr("intercepts")
     count = len(given or labels)

@@ -1,4 +1,4 @@
-"""LinearRegressor: a matrix product."""
+"""Import of LinearRegressor as a matrix multiplication."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from graphwright.ops.ml.post_transforms import (
 
 
 def linear(i: Importer, coefficients: Array, intercepts: Array) -> Value:
-    """Rows of features times ``coefficients``, f32[targets, features], plus ``intercepts``.
+    """The input rows times ``coefficients``, f32[targets, features], plus ``intercepts``.
 
-    Of coefficients for more features than the input has, the first are taken, as ONNX Runtime does: a model
-    that it ships as an example has such.
+    If there are coefficients for more features than the input has, the first ones are used, as in ONNX
+    Runtime: one of its example models is of this kind.
     """
     targets, features = coefficients.shape
     *_, given = i.input(0).type.shape or (None,)
@@ -34,8 +34,8 @@ def linear(i: Importer, coefficients: Array, intercepts: Array) -> Value:
         coefficients = coefficients.ravel()[: targets * features].reshape(targets, features)
     x = feature_rows(i, features)
     product = i.emit(MatMul(), x, i.const(np.ascontiguousarray(coefficients.T)))
-    made: Value = i.emit(Add(), product, i.const(intercepts)) if intercepts.any() else product
-    return made
+    y: Value = i.emit(Add(), product, i.const(intercepts)) if intercepts.any() else product
+    return y
 
 
 def _import(i: Importer) -> Any:

@@ -1,4 +1,4 @@
-"""Normalizer: rows of norm 1."""
+"""Import of Normalizer, which divides each row by its norm."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Any
 from graphwright.ir.op import Importer
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Div, Equal, Where
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax
-from graphwright.ops.ml.post_transforms import DOMAIN, as_type, number
+from graphwright.ops.ml.post_transforms import DOMAIN, number
 
 _NORMS = {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
 
 
 def _import(i: Importer) -> Any:
-    """Rows over their norm; those of norm 0 stay. ``MAX`` is the largest element, be it negative."""
-    x, norm = as_type(i, i.input(0), F32), str(i.attr("norm", "MAX"))
+    """Rows of norm 0 are not changed. The norm ``MAX`` is the largest element, which may be negative."""
+    x, norm = as_dtype(i.builder, i.input(0), F32), str(i.attr("norm", "MAX"))
     if norm not in _NORMS or not x.type.rank:
         raise i.fail(
-            f"norm {norm!r} of {x.type}: rows of features and one of {', '.join(_NORMS)} are supported"
+            f"norm {norm!r} of {x.type} is not supported: the norm must be one of {', '.join(_NORMS)}, and"
+            " the input must have an axis"
         )
-    size = i.emit(_NORMS[norm]((-1,)), x)
-    nothing = i.emit(Equal(), size, number(i, 0, x))
-    return i.emit(Div(), x, i.emit(Where(), nothing, number(i, 1, x), size))
+    norms = i.emit(_NORMS[norm]((-1,)), x)
+    is_zero = i.emit(Equal(), norms, number(i, 0, x))
+    return i.emit(Div(), x, i.emit(Where(), is_zero, number(i, 1, x), norms))
 
 
 Div.onnx = {**Div.onnx, ("Normalizer", 1, DOMAIN): _import}

@@ -22,9 +22,10 @@ DTYPES = frozenset({STRING, I64, I32, F32, F64})
 
 @op("OneHotEncoder")
 class OneHotEncoder(Op):
-    """For each element a row, in a new last axis, that is true at the category that it is.
+    """One-hot encoding along a new last axis: whether each element equals each category (operand 1, a
+    vector).
 
-    Floats are cut to integers. Without ``zeros``, an element of no category is an error.
+    Floats are truncated to integers. Without ``zeros``, an element that is no category is an error.
     """
 
     zeros: bool = True
@@ -45,11 +46,11 @@ class OneHotEncoder(Op):
         return hit
 
     def decompose(self, b: Builder, x: Value, categories: Value) -> Value | None:
-        """None where the elements are texts, or have to be checked."""
+        """None for strings, and if unknown elements are an error."""
         if x.type.dtype == STRING or not self.zeros:
             return None
-        made: Value = b(Equal(), b(Unsqueeze((-1,)), as_dtype(b, x, I64)), categories)
-        return made
+        hit: Value = b(Equal(), b(Unsqueeze((-1,)), as_dtype(b, x, I64)), categories)
+        return hit
 
 
 def _import(i: Importer) -> Any:

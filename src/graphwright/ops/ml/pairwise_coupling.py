@@ -1,4 +1,4 @@
-"""PairwiseCoupling."""
+"""PairwiseCoupling, a part of SVMClassifier. An op of graphwright, without ONNX counterpart."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, TensorType
 from graphwright.ops.core.common import like, need_dtype, quiet
 
-ROUNDS = 100
-PRECISION = 0.005
+MAX_ITERATIONS = 100
+TOLERANCE = 0.005
 
 
 @op("PairwiseCoupling")
 class PairwiseCoupling(Op):
-    """Probabilities of classes, [N, classes], from that of the first of each pair, [N, pairs].
+    """Class probabilities [N, classes] from the probabilities [N, pairs] of the first class of each pair of
+    classes.
 
-    The second method of Wu, Lin, Weng, "Probability Estimates for Multi-class Classification by Pairwise
-    Coupling" (2004), with the steps and the precision of LIBSVM, on which its results depend. Pairs are in
-    the order (0, 1), (0, 2), ... (1, 2), ...
+    It is the second method of Wu, Lin and Weng, "Probability Estimates for Multi-class Classification by
+    Pairwise Coupling" (2004), with the iteration and the tolerance of LIBSVM, on which the results depend.
+    Pairs are in the order (0, 1), (0, 2), ... (1, 2), ...
     """
 
     classes: int
 
     def verify(self) -> None:
         if self.classes < 2:
-            raise InferError(f"{self.classes} classes: at least 2 are needed")
+            raise InferError(f"{self.classes} classes: there must be at least 2")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, {F32})
         if x.rank != 2:
-            raise at.fail(f"the input is {x.type}; it must be rows with a score for each pair of classes")
+            raise at.fail(f"the input is {x.type}; it must be [N, pairs of classes]")
         at.equal(x.shape[1], self.classes * (self.classes - 1) // 2, "pairs of classes")
         return TensorType(F32, (x.shape[0], self.classes))
 
@@ -41,19 +42,21 @@ class PairwiseCoupling(Op):
     def reference(self, x: Array) -> Array:
         q = self._quadratic(x.astype(np.float64))
         p = np.full((len(x), self.classes), 1 / self.classes)
-        open_rows = np.arange(len(x))
-        for _ in range(ROUNDS):
-            qp = np.einsum("nij,nj->ni", q[open_rows], p[open_rows])
-            pqp = np.einsum("ni,ni->n", p[open_rows], qp)
-            far = np.abs(qp - pqp[:, np.newaxis]).max(1, initial=0) >= PRECISION / self.classes
-            open_rows = open_rows[far]
-            if not open_rows.size:
+        active = np.arange(len(x))  # rows that have not converged
+        for _ in range(MAX_ITERATIONS):
+            qp = np.einsum("nij,nj->ni", q[active], p[active])
+            pqp = np.einsum("ni,ni->n", p[active], qp)
+            unfinished = np.abs(qp - pqp[:, np.newaxis]).max(1, initial=0) >= TOLERANCE / self.classes
+            active = active[unfinished]
+            if not active.size:
                 break
-            p[open_rows] = _stepped(q[open_rows], p[open_rows], qp[far], pqp[far])
+            p[active] = _stepped(q[active], p[active], qp[unfinished], pqp[unfinished])
         return like(p, x)
 
     def _quadratic(self, x: Array) -> Array:
-        """Q[n, classes, classes], of which p·Q·p is to be least."""
+        """The matrices Q[n, classes, classes] of the quadratic form p·Q·p, which the probabilities p
+        minimize.
+        """
         q = np.zeros((len(x), self.classes, self.classes))
         for column, (i, j) in enumerate(combinations(range(self.classes), 2)):
             first = x[:, column]
@@ -64,7 +67,7 @@ class PairwiseCoupling(Op):
 
 
 def _stepped(q: Array, p: Array, qp: Array, pqp: Array) -> Array:
-    """One step along each class, in turn."""
+    """One iteration: a step of coordinate descent for each class."""
     for k in range(p.shape[1]):
         diff = (pqp - qp[:, k]) / q[:, k, k]
         scale = 1 + diff
@@ -82,5 +85,5 @@ PairwiseCoupling.samples = (
     Sample(PairwiseCoupling(2), (arg(F32, 0, 1),)),
     Sample(PairwiseCoupling(3), (arg(F32, symbol("N"), 2),), "pairs of classes: 2 and 3 differ"),
     Sample(PairwiseCoupling(2), (arg(F64, 3, 1),), "the input is f64"),
-    Sample(PairwiseCoupling(1), (arg(F32, 3, 1),), "1 classes: at least 2 are needed"),
+    Sample(PairwiseCoupling(1), (arg(F32, 3, 1),), "1 classes: there must be at least 2"),
 )

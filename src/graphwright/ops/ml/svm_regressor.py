@@ -1,4 +1,4 @@
-"""SVMRegressor and what it shares with SVMClassifier: rows compared with support vectors by a kernel."""
+"""Import of SVMRegressor, and the kernel matrix, which SVMClassifier uses too."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from graphwright.ops.ml.post_transforms import (
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
 
-def compared(i: Importer, vectors: Array) -> Value:
-    """The kernel function of each row of input 0 and each of ``vectors``: [N, vectors]."""
+def kernel_matrix(i: Importer, vectors: Array) -> Value:
+    """The kernel function of each row of input 0 and each of the support ``vectors``: [N, vectors]."""
     kind, x = str(i.attr("kernel_type", "LINEAR")), feature_rows(i, vectors.shape[1])
     gamma, offset, degree = vector(i, "kernel_params", 3, (0.0, 0.0, 0.0)).tolist()
     if kind not in KERNELS:
@@ -37,38 +37,39 @@ def compared(i: Importer, vectors: Array) -> Value:
     dot: Value = i.emit(MatMul(), x, i.const(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return dot
-    moved = i.emit(Add(), i.emit(Mul(), dot, number(i, gamma, dot)), number(i, offset, dot))
-    made: Value = (
-        i.emit(Tanh(), moved) if kind == "SIGMOID" else i.emit(Pow(), moved, number(i, degree, moved))
+    affine = i.emit(Add(), i.emit(Mul(), dot, number(i, gamma, dot)), number(i, offset, dot))
+    kernel: Value = (
+        i.emit(Tanh(), affine) if kind == "SIGMOID" else i.emit(Pow(), affine, number(i, degree, affine))
     )
-    return made
+    return kernel
 
 
 def _gaussian(i: Importer, x: Value, vectors: Array, gamma: float) -> Value:
-    """``exp(-gamma |x - v|²)``, the square as ``|x|² + |v|² - 2 x v``, which rounding takes below 0 at most.
+    """The kernel ``exp(-gamma |x - v|²)``, where the square is computed as ``|x|² + |v|² - 2 x v``.
 
-    All is taken from the vectors' mean, for the sake of those that lie far from 0.
+    Rounding may make this square negative, so it is clamped to 0. The mean of the vectors is subtracted from
+    both operands first; this keeps the rounding error small if the vectors are far from 0.
     """
-    centre = vectors.mean(0, dtype=np.float64)
-    moved = vectors.astype(np.float64) - centre
-    x = i.emit(Sub(), x, i.const(centre.astype(np.float32)))
-    double = i.emit(MatMul(), x, i.const(np.ascontiguousarray(2 * moved.T).astype(np.float32)))
-    own = i.emit(ReduceSumSquare((1,)), x)
-    theirs = i.const(np.square(moved).sum(1).astype(np.float32))
-    square = i.emit(Sub(), i.emit(Add(), own, theirs), double)
+    mean = vectors.mean(0, dtype=np.float64)
+    centred = vectors.astype(np.float64) - mean
+    x = i.emit(Sub(), x, i.const(mean.astype(np.float32)))
+    double_dot = i.emit(MatMul(), x, i.const(np.ascontiguousarray(2 * centred.T).astype(np.float32)))
+    x_square = i.emit(ReduceSumSquare((1,)), x)
+    v_square = i.const(np.square(centred).sum(1).astype(np.float32))
+    square = i.emit(Sub(), i.emit(Add(), x_square, v_square), double_dot)
     square = i.emit(Max(), square, number(i, 0, square))
-    made: Value = i.emit(Exp(), i.emit(Mul(), square, number(i, -gamma, square)))
-    return made
+    kernel: Value = i.emit(Exp(), i.emit(Mul(), square, number(i, -gamma, square)))
+    return kernel
 
 
 def _import(i: Importer) -> Any:
     count, rho, transform = int(i.attr("n_supports", 0)), i.required_attr("rho")[:1], post_transform(i)
     if not rho:
-        raise i.fail("rho has no number", "export the model again")
+        raise i.fail("rho is empty; it must have a number", "export the model again")
     offset = np.array(rho, np.float32)
     if count > 0:
         weights = np.ascontiguousarray(vector(i, "coefficients", count).reshape(count, 1))
-        y = i.emit(MatMul(), compared(i, matrix(i, "support_vectors", count)), i.const(weights))
+        y = i.emit(MatMul(), kernel_matrix(i, matrix(i, "support_vectors", count)), i.const(weights))
         y = i.emit(Add(), y, i.const(offset))
     else:
         y = linear(i, matrix(i, "coefficients", 1), offset)

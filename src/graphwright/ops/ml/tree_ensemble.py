@@ -1,4 +1,4 @@
-"""TreeEnsemble."""
+"""TreeEnsemble of ``ai.onnx.ml``: the op, and its import."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Arg, Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, DType, TensorType
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import like, need_dtype, quiet
-from graphwright.ops.ml.post_transforms import DOMAIN, TRANSFORMS, as_type, transformed
+from graphwright.ops.ml.post_transforms import DOMAIN, TRANSFORMS, transformed
 from graphwright.records import dataclass
 
 DTYPES = frozenset({F32, F64})
@@ -23,23 +24,32 @@ COMPARISONS: tuple[Callable[..., Any], ...] = (
     np.greater,
     np.equal,
 )
-"""What a node asks of its feature and its split, by mode, in ONNX's order."""
+"""The comparison of a feature with the split of the node, by mode, in the order of ONNX's ``nodes_modes``."""
 EQUAL, _UNEQUAL, _MEMBER = 4, 5, 6
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 MAX_TARGETS = 1 << 20
-"""A row of scores has as many elements, whatever the trees say."""
+"""The limit of ``size``: a row of scores has that many elements, even if few targets have votes."""
 MAX_DEPTH = 4096
-"""Trees are walked in steps that all take together: deeper ones are chains, or go in a circle."""
+"""The limit of ``depth``. A deeper tree is a chain of nodes, or it has a cycle."""
 
 
 @op("TreeEnsemble")
 class TreeEnsemble(Op):
-    """Decision trees over the rows of x[N, F]: for each target, what the leaves that are reached say of it.
+    """Scores [N, size] of decision trees for the rows of x[N, F].
 
-    Operands behind x are each tree's root; for each node its feature, split, mode, the answer for NaN, and
-    the next node if the answer is yes or no; where its votes end, those of the next node begin; and of each
-    vote the target and the weight. A leaf's next node is itself: after ``depth`` steps every walk is at one.
-    A target that no leaf speaks of is 0. Sums are formed in f64.
+    Each row reaches one leaf of each tree. A leaf has votes, which are pairs of a target and a weight. The
+    score of a target is the ``aggregate`` of the weights that the leaves have for it, or 0 if they have none.
+    Sums are computed in f64.
+
+    Operands after x are vectors:
+
+    - ``roots``: the root node of each tree;
+    - for each node: the feature, the split, the mode (an index of ``COMPARISONS``), the answer if the feature
+      is NaN, the next node if the answer is yes, the next node if it is no, and the end of the node's votes
+      (they begin where the votes of the node before end);
+    - for each vote: the target and the weight.
+
+    The next node of a leaf is the leaf itself, so every row is at a leaf after ``depth`` steps.
     """
 
     size: int
@@ -50,18 +60,20 @@ class TreeEnsemble(Op):
         if self.aggregate not in AGGREGATES:
             raise InferError(f"aggregate {self.aggregate!r} is not one of {', '.join(AGGREGATES)}")
         if not 1 <= self.size <= MAX_TARGETS or not 0 <= self.depth <= MAX_DEPTH:
-            limits = f"1 to {MAX_TARGETS}, and up to {MAX_DEPTH} are taken"
-            raise InferError(f"{self.size} targets, {self.depth} steps: {limits}")
+            raise InferError(
+                f"{self.size} targets, {self.depth} steps: there must be 1 to {MAX_TARGETS} targets and at"
+                f" most {MAX_DEPTH} steps"
+            )
 
     def infer(self, at: Inference, x: Fact, roots: Fact, *table: Fact) -> TensorType:
         need_dtype(at, x, DTYPES)
         if x.rank != 2:
-            raise at.fail(f"the input is {x.type}; it must be rows of features")
-        wanted = (I64, I64, x.dtype, U8, BOOL, I64, I64, I64, I64, x.dtype)
-        for fact, dtype in zip((roots, *table), wanted, strict=True):
-            need_dtype(at, fact, {dtype}, "a column of the nodes")
+            raise at.fail(f"the input is {x.type}; it must be [N, features]")
+        dtypes = (I64, I64, x.dtype, U8, BOOL, I64, I64, I64, I64, x.dtype)
+        for fact, dtype in zip((roots, *table), dtypes, strict=True):
+            need_dtype(at, fact, {dtype}, "an operand with nodes or votes")
             if fact.rank != 1:
-                raise at.fail(f"an attribute of the nodes is {fact.type}; it must be a vector")
+                raise at.fail(f"an operand with nodes or votes is {fact.type}; it must be a vector")
         features, *columns, targets, weights = table
         for column in columns:
             at.equal(column.shape[0], features.shape[0], "the number of nodes")
@@ -81,25 +93,25 @@ class TreeEnsemble(Op):
         starts = np.concatenate([[0], ends[:-1]])
         row, vote = _votes(node, starts, ends)
         scores = np.full((x.shape[0], self.size), 0.0 if self.aggregate in ("SUM", "AVERAGE") else np.nan)
-        gather = {"MIN": np.fmin, "MAX": np.fmax}.get(self.aggregate, np.add)
-        gather.at(scores, (row, targets[vote]), weights[vote].astype(np.float64))
+        combine = {"MIN": np.fmin, "MAX": np.fmax}.get(self.aggregate, np.add)
+        combine.at(scores, (row, targets[vote]), weights[vote].astype(np.float64))
         if self.aggregate == "AVERAGE":
             scores /= roots.size
-        return like(np.where(np.isnan(scores), 0, scores) if gather is not np.add else scores, x)
+        return like(np.where(np.isnan(scores), 0, scores) if combine is not np.add else scores, x)
 
 
 def _votes(leaves: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """The row and the place of every vote of ``leaves``, [N, trees], in their order."""
+    """The row and the index of every vote of ``leaves`` [N, trees], in the order of the leaves."""
     first, count = starts[leaves].ravel(), (ends - starts)[leaves].ravel()
-    behind = np.cumsum(count)
-    within = np.arange(behind[-1] if behind.size else 0) - np.repeat(behind - count, count)
+    total = np.cumsum(count)
+    index_in_leaf = np.arange(total[-1] if total.size else 0) - np.repeat(total - count, count)
     row = np.repeat(np.arange(leaves.size) // max(leaves.shape[1], 1), count)
-    return row, np.repeat(first, count) + within
+    return row, np.repeat(first, count) + index_in_leaf
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Columns of nodes and of votes, as the operands of :class:`TreeEnsemble`."""
+    """The nodes and the votes, one field for each operand of :class:`TreeEnsemble` after x."""
 
     roots: Array
     features: Array
@@ -113,7 +125,9 @@ class Trees:
     weights: Array
 
     def emit(self, i: Importer, x: Value, size: int, aggregate: str) -> Value:
-        """Scores [N, size] of the rows of ``x``. Refuses what is no forest."""
+        """A TreeEnsemble node of ``x``. Raise the importer's error if a target, a feature or a root is out of
+        bounds, or if the nodes have a cycle.
+        """
         if size < 1 or not self._in_bounds(size):
             raise i.fail(f"a target is not below {size}, or a feature is negative", "export the model again")
         depth = self._depth(i)
@@ -122,8 +136,8 @@ class Trees:
         columns = [
             array.astype("i8" if name in integers else types[name]) for name, array in vars(self).items()
         ]
-        made: Value = i.emit(TreeEnsemble(size, depth, aggregate), x, *map(i.const, columns))
-        return made
+        scores: Value = i.emit(TreeEnsemble(size, depth, aggregate), x, *map(i.const, columns))
+        return scores
 
     def _in_bounds(self, size: int) -> bool:
         return bool(
@@ -133,22 +147,22 @@ class Trees:
         )
 
     def _depth(self, i: Importer) -> int:
-        """Steps from the roots until every walk is at a leaf."""
+        """The largest number of steps from a root to a leaf."""
         if not self.roots.size or self.roots.min() < 0 or self.roots.max() >= self.yes.size:
             raise i.fail(
                 f"{self.roots.size} trees have roots out of bounds, or none", "export the model again"
             )
-        inner = (self.yes != np.arange(self.yes.size)) | (self.no != np.arange(self.no.size))
-        walks, depth = np.unique(self.roots), 0
-        while (walks := walks[inner[walks]]).size:
-            walks, depth = np.unique([self.yes[walks], self.no[walks]]), depth + 1
+        is_inner = (self.yes != np.arange(self.yes.size)) | (self.no != np.arange(self.no.size))
+        nodes, depth = np.unique(self.roots), 0
+        while (nodes := nodes[is_inner[nodes]]).size:
+            nodes, depth = np.unique([self.yes[nodes], self.no[nodes]]), depth + 1
             if depth > MAX_DEPTH:
                 raise i.fail(f"a tree is deeper than {MAX_DEPTH} nodes, or has a cycle")
         return depth
 
 
 Row = tuple[int, Any, int, bool, int, int]
-"""One node: feature, split, mode, the answer for NaN, the next node if yes and if no."""
+"""One node: the feature, the split, the mode, the answer for NaN, the next node for yes, and for no."""
 
 
 def _import(i: Importer) -> Any:
@@ -156,9 +170,12 @@ def _import(i: Importer) -> Any:
     targets, weights = i.required_attr("leaf_targetids"), i.required_attr("leaf_weights").ravel()
     splits, leaves = i.required_attr("nodes_splits"), len(targets)
     if splits.dtype != dtype.numpy or weights.dtype != dtype.numpy:
-        raise i.fail(f"splits are {splits.dtype} and weights {weights.dtype}, the input is {dtype}")
+        raise i.fail(
+            f"nodes_splits is {splits.dtype} and leaf_weights is {weights.dtype}; both must be {dtype}, as"
+            " the input"
+        )
     if leaves != weights.size or not leaves:
-        raise i.fail("attributes of leaves have unequal lengths or none", "export the model again")
+        raise i.fail("the attributes of the leaves are empty or differ in length", "export the model again")
     rows = _rows(i, leaves, splits.ravel())
     roots = np.array(i.required_attr("tree_roots"), np.int64) + leaves
     if (roots < leaves).any():
@@ -168,14 +185,18 @@ def _import(i: Importer) -> Any:
     targets = np.array(targets)
     trees = Trees(roots, features, cuts, modes, missing, yes, no, ends, targets, weights)
     size = int(i.attr("n_targets", targets.max() + 1))
-    x = as_type(i, i.input(0), F64 if dtype == F64 else F32)
-    transform = _named(i, "post_transform", TRANSFORMS, 0)
-    y = trees.emit(i, x, size, _named(i, "aggregate_function", AGGREGATES, 1))
-    return as_type(i, transformed(i, y, transform), dtype)
+    x = as_dtype(i.builder, i.input(0), F64 if dtype == F64 else F32)
+    transform = _enumerated(i, "post_transform", TRANSFORMS, 0)
+    y = trees.emit(i, x, size, _enumerated(i, "aggregate_function", AGGREGATES, 1))
+    return as_dtype(i.builder, transformed(i, y, transform), dtype)
 
 
 def _rows(i: Importer, leaves: int, splits: Array) -> list[Row]:
-    """Leaves first, then the nodes in their order, then what sets of members need on top."""
+    """The leaves, then the nodes in their order, then the nodes that tests of set membership need in
+    addition.
+
+    A node that tests membership of a set becomes a chain of nodes, each of which compares with one member.
+    """
     modes = i.required_attr("nodes_modes").ravel().tolist()
     features = i.required_attr("nodes_featureids")
     missing = i.attr("nodes_missing_value_tracks_true") or (0,) * len(modes)
@@ -185,33 +206,33 @@ def _rows(i: Importer, leaves: int, splits: Array) -> list[Row]:
     ]
     lengths = {len(c) for c in (modes, features, splits, missing, *branches[0], *branches[1])}
     if lengths != {len(modes)} or not modes:
-        raise i.fail("attributes of nodes have unequal lengths or none", "export the model again")
+        raise i.fail("the attributes of the nodes are empty or differ in length", "export the model again")
     if max(modes) > _MEMBER:
-        raise i.fail(f"mode {max(modes)} of a node is unknown")
+        raise i.fail(f"mode {max(modes)} of a node is unknown; it must be at most {_MEMBER}")
     sets = iter(_sets(i))
     rows: list[Row] = [(0, 0.0, 0, False, k, k) for k in range(leaves)]
-    more = leaves + len(modes)
     chains: list[Row] = []
     for k, (split, mode) in enumerate(zip(splits, modes, strict=True)):
         yes, no = (_next(i, ids[k], is_leaf[k], leaves, len(modes)) for ids, is_leaf in branches)
-        flag = bool(missing[k])
-        if mode == _UNEQUAL:  # NaN is unequal to all
-            yes, no, mode, flag = no, yes, EQUAL, False
+        answer = bool(missing[k])
         members = [split]
-        if mode == _MEMBER:
+        if mode == _UNEQUAL:  # true for NaN, so the answer of the inverse comparison is no
+            yes, no, mode, answer = no, yes, EQUAL, False
+        elif mode == _MEMBER:
             members, mode = next(sets, []) or [np.nan], EQUAL
-        here: list[Row] = []
-        for number, member in enumerate(members):
-            last = number == len(members) - 1
-            further = no if last else more + len(chains) + number
-            here.append((features[k], member, mode, flag, yes, further))
-        rows.append(here[0])
-        chains += here[1:]
+        first_of_chain = leaves + len(modes) + len(chains)
+        successors = [*range(first_of_chain, first_of_chain + len(members) - 1), no]
+        first, *rest = (
+            (features[k], member, mode, answer, yes, successor)
+            for member, successor in zip(members, successors, strict=True)
+        )
+        rows.append(first)
+        chains += rest
     return rows + chains
 
 
 def _sets(i: Importer) -> list[list[Any]]:
-    """The sets of members, one after another, each closed by NaN."""
+    """The sets of the attribute ``membership_values``, in which NaN ends each set."""
     sets: list[list[Any]] = [[]]
     for member in i.attr("membership_values", np.zeros(0)).ravel():
         if np.isnan(member):
@@ -221,19 +242,21 @@ def _sets(i: Importer) -> list[list[Any]]:
     return sets
 
 
-def _next(i: Importer, place: int, is_leaf: int, leaves: int, nodes: int) -> int:
-    if not 0 <= place < (leaves if is_leaf else nodes):
+def _next(i: Importer, child: int, is_leaf: int, leaves: int, nodes: int) -> int:
+    """The row of a child, which is a leaf or a node."""
+    if not 0 <= child < (leaves if is_leaf else nodes):
         raise i.fail(
-            f"a node refers to child {place}; there are {leaves} leaves and {nodes} nodes",
+            f"a node has the child {child}, but there are {leaves} leaves and {nodes} nodes",
             "export the model again",
         )
-    return place if is_leaf else leaves + place
+    return child if is_leaf else leaves + child
 
 
-def _named(i: Importer, attribute: str, names: tuple[str, ...], usual: int) -> str:
-    number = int(i.attr(attribute, usual))
+def _enumerated(i: Importer, attribute: str, names: tuple[str, ...], default: int) -> str:
+    """The name for the number that is the value of ``attribute``."""
+    number = int(i.attr(attribute, default))
     if not 0 <= number < len(names):
-        raise i.fail(f"{attribute} {number} is not known: it is below {len(names)}")
+        raise i.fail(f"{attribute} {number} is unknown; it must be 0 to {len(names) - 1}")
     return names[number]
 
 
@@ -241,7 +264,9 @@ TreeEnsemble.onnx = {("TreeEnsemble", 5, DOMAIN): _import}
 
 
 def _stumps(dtype: DType, modes: tuple[int, ...] = (0, 3, 4)) -> tuple[Arg, ...]:
-    """Three leaves, of 1, 2 and 1 votes, and three nodes: a tree of two of these, and one of the third."""
+    """Two trees: three leaves with 1, 2 and 1 votes, and three nodes, two in one tree and one in
+    the other.
+    """
     return (
         arg(I64, 2, values=(3, 5)),
         arg(I64, 6, values=(0, 0, 0, 1, 0, 2)),
@@ -266,9 +291,9 @@ TreeEnsemble.samples = (
     Sample(TreeEnsemble(2, 2, "AVERAGE"), (arg(F32, _N, 4), *_stumps(F32))),
     Sample(TreeEnsemble(2, 2), (arg(F32, 0, 4), *_stumps(F32))),
     Sample(TreeEnsemble(2, 2), (arg(F32, 4, 2), *_stumps(F32)), "the number of features: 2 is less than 3"),
-    Sample(TreeEnsemble(2, 2), (arg(F32, 4), *_stumps(F32)), "it must be rows of features"),
+    Sample(TreeEnsemble(2, 2), (arg(F32, 4), *_stumps(F32)), "it must be [N, features]"),
     Sample(TreeEnsemble(2, 2), (arg(I32, 4, 3), *_stumps(F32)), "the input is i32"),
-    Sample(TreeEnsemble(2, 2), (arg(F64, 4, 3), *_stumps(F32)), "a column of the nodes is f32"),
+    Sample(TreeEnsemble(2, 2), (arg(F64, 4, 3), *_stumps(F32)), "an operand with nodes or votes is f32"),
     Sample(TreeEnsemble(2, 2, "MEDIAN"), (_X, *_stumps(F32)), "'MEDIAN'"),
     Sample(TreeEnsemble(1 << 40, 2), (_X, *_stumps(F32)), "1099511627776 targets"),
 )

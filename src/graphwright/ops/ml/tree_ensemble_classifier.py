@@ -1,4 +1,4 @@
-"""TreeEnsembleClassifier: trees that vote for classes."""
+"""Import of TreeEnsembleClassifier, whose trees vote for classes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32
 from graphwright.ops.core.binary import Add
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.ml.post_transforms import (
     DOMAIN,
-    as_type,
     best_label,
     class_labels,
     label_above,
@@ -32,38 +32,40 @@ def _import(i: Importer) -> Any:
     if base.size > len(labels):
         raise i.fail(f"{base.size} base_values for {len(labels)} classes", "export the model again")
     if len(labels) == 2 and classes.size == 1:
-        return _of_two(i, trees, int(classes[0]), base, labels, transform)
+        return _two_classes(i, trees, int(classes[0]), base, labels, transform)
     y = trees.emit(i, typed_rows(i), max(len(labels), int(classes[-1]) + 1), "SUM")
     y = _with_base(i, y, base)
     return best_label(i, y, labels), transformed(i, y, transform)
 
 
-def _of_two(i: Importer, trees: Trees, voted: int, base: Array, labels: Array, transform: str) -> Any:
-    """Two classes of which the leaves know one: as ONNX Runtime has it, their sum is the score of the second,
-    which is taken above 1/2 where no weight is negative, and above 0 where one is.
+def _two_classes(i: Importer, trees: Trees, voted: int, base: Array, labels: Array, transform: str) -> Any:
+    """Labels and scores of two classes if all votes are for the class ``voted``, as in ONNX Runtime.
 
-    Where the leaves speak of class 1, or there are base values for both, a class that they do not know has 0.
+    The sum of the votes is the score of the second class, which is the label if this score is above a
+    threshold: 1/2 if no weight is negative, else 0. If the votes are for class 1, or if both classes have
+    base values, the class without votes has score 0; else its score follows from the score of the second
+    class.
     """
     positive = bool((trees.weights >= 0).all())
     threshold = 0.5 if positive else 0.0
-    alone = voted == 0 and base.size < 2
-    y = trees.emit(i, typed_rows(i), 1 if alone else 2, "SUM")
-    y = _with_base(i, y, base if alone else np.where(np.arange(base.size) == voted, base, 0))
-    if alone:
+    single_score = voted == 0 and base.size < 2
+    y = trees.emit(i, typed_rows(i), 1 if single_score else 2, "SUM")
+    y = _with_base(i, y, base if single_score else np.where(np.arange(base.size) == voted, base, 0))
+    if single_score:
         return label_above(i, y, threshold, labels), two_scores(i, y, transform, complement=positive)
     decisive = i.emit(Slice((voted,), (voted + 1,), (1,), (1,)), y)
     return label_above(i, decisive, threshold, labels), transformed(i, y, transform)
 
 
 def _with_base(i: Importer, y: Value, base: Array) -> Value:
-    """Scores [N, classes] as f32, with what classes start from."""
+    """The scores ``y`` [N, classes] plus the base values, as f32."""
     if base.any():
         classes = y.type.dims[1]
         assert isinstance(classes, int)
         padded = np.zeros(classes, y.type.dtype.numpy)
         padded[: base.size] = base
         y = i.emit(Add(), y, i.const(padded))
-    return as_type(i, y, F32)
+    return as_dtype(i.builder, y, F32)
 
 
 TreeEnsemble.onnx = {**TreeEnsemble.onnx, ("TreeEnsembleClassifier", 1, DOMAIN): _import}

@@ -1,4 +1,6 @@
-"""TreeEnsembleRegressor and the attributes of trees as they were before opset 5 of the domain."""
+"""Import of TreeEnsembleRegressor, and of the trees that TreeEnsembleClassifier has too (the attributes
+before opset 5 of ``ai.onnx.ml``).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32, F64
 from graphwright.ops.core.binary import Add
+from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.ml.post_transforms import (
     DOMAIN,
-    as_type,
     post_transform,
     rows_of_features,
     transformed,
@@ -32,70 +34,69 @@ _MODES = {
 
 
 def typed_rows(i: Importer) -> Value:
-    """Input 0 as rows, f64 if it is so, else f32."""
+    """Input 0 as a matrix [N, features] of f64 if its element type is f64, else of f32."""
     x = rows_of_features(i)
-    return as_type(i, x, F64 if x.type.dtype == F64 else F32)
+    return as_dtype(i.builder, x, F64 if x.type.dtype == F64 else F32)
 
 
 def numbers(i: Importer, name: str) -> Array:
-    """An attribute of floats, or its form as a tensor."""
-    plain, tensor = i.attr(name), i.attr(f"{name}_as_tensor")
-    return np.array(plain or (), np.float64) if tensor is None else tensor.ravel().astype(np.float64)
+    """The floats of the attribute ``name`` or of the tensor ``{name}_as_tensor``."""
+    floats, tensor = i.attr(name), i.attr(f"{name}_as_tensor")
+    return np.array(floats or (), np.float64) if tensor is None else tensor.ravel().astype(np.float64)
 
 
 def read_trees(i: Importer, votes: str, targets: str) -> Trees:
-    """The trees of attributes ``nodes_*`` and the votes of ``{votes}_*``. A tree's root is listed first."""
+    """The trees of the attributes ``nodes_*``, and the votes of ``{votes}_*`` for the classes or targets of
+    the attribute ``targets``. The root of a tree is its first node.
+    """
     trees, ids = _integers(i, "nodes_treeids"), _integers(i, "nodes_nodeids")
-    places = {pair: k for k, pair in enumerate(zip(trees, ids, strict=False))}
+    indices = {pair: k for k, pair in enumerate(zip(trees, ids, strict=False))}
     modes = [_MODES.get(name, -1) for name in i.required_attr("nodes_modes")]
     branches = [_integers(i, f"nodes_{answer}nodeids") for answer in ("true", "false")]
     missing = _integers(i, "nodes_missing_value_tracks_true") or [0] * len(ids)
     features, splits = _integers(i, "nodes_featureids"), numbers(i, "nodes_values")
     columns: tuple[Any, ...] = (trees, modes, *branches, missing, features, splits)
     if {len(column) for column in columns} != {len(ids)} or not ids:
-        raise i.fail("attributes of nodes have unequal lengths or none", "export the model again")
-    if len(places) < len(ids) or min(modes) < 0:
-        raise i.fail("a node is listed twice, or has a mode that is not known", "export the model again")
+        raise i.fail("the attributes of the nodes are empty or differ in length", "export the model again")
+    if len(indices) < len(ids) or min(modes) < 0:
+        raise i.fail("a node is listed twice, or its mode is unknown", "export the model again")
     mode = np.array(modes)
     leaf, unequal = mode == _MODES["LEAF"], mode == _MODES["BRANCH_NEQ"]
-    try:
-        yes, no = (
-            np.array(
-                [k if leaf[k] else places[t, n] for k, (t, n) in enumerate(zip(trees, branch, strict=True))]
-            )
-            for branch in branches
-        )
-    except KeyError as error:
-        raise i.fail(
-            f"a node refers to the (tree, node) {error}, which does not exist", "export the model again"
-        ) from None
+    yes, no = (_indices(i, indices, trees, np.where(leaf, ids, branch).tolist()) for branch in branches)
     _, roots = np.unique(trees, return_index=True)
     return Trees(
         roots,
         np.where(leaf, 0, features),
         np.where(leaf, 0, splits),
         np.where(leaf, 0, np.where(unequal, EQUAL, mode)),
-        np.where(unequal, 0, missing) != 0,  # NaN is unequal to all
+        np.where(unequal, 0, missing) != 0,  # BRANCH_NEQ is true for NaN
         np.where(unequal, no, yes),
         np.where(unequal, yes, no),
-        *_votes(i, votes, targets, places),
+        *_votes(i, votes, targets, indices),
     )
 
 
-def _votes(i: Importer, votes: str, targets: str, places: dict[tuple[int, int], int]) -> tuple[Array, ...]:
-    """Where each node's votes end; of each vote target and weight, in the order of the nodes."""
+def _votes(i: Importer, votes: str, targets: str, indices: dict[tuple[int, int], int]) -> tuple[Array, ...]:
+    """The end of the votes of each node, and the targets and weights of all votes in the order of
+    the nodes.
+    """
     trees, ids = _integers(i, f"{votes}_treeids"), _integers(i, f"{votes}_nodeids")
     target, weight = np.array(_integers(i, targets)), numbers(i, f"{votes}_weights")
     if {len(trees), len(target), len(weight)} != {len(ids)} or not ids:
-        raise i.fail("attributes of leaves have unequal lengths or none", "export the model again")
+        raise i.fail("the attributes of the leaves are empty or differ in length", "export the model again")
+    nodes = _indices(i, indices, trees, ids)
+    order = np.argsort(nodes, kind="stable")
+    return np.cumsum(np.bincount(nodes, minlength=len(indices))), target[order], weight[order]
+
+
+def _indices(i: Importer, indices: dict[tuple[int, int], int], trees: list[int], ids: list[int]) -> Array:
+    """The index of each (tree, node)."""
     try:
-        nodes = np.array([places[pair] for pair in zip(trees, ids, strict=True)])
+        return np.array([indices[pair] for pair in zip(trees, ids, strict=True)])
     except KeyError as error:
         raise i.fail(
-            f"a weight belongs to the (tree, node) {error}, which does not exist", "export the model again"
+            f"an attribute refers to the (tree, node) {error}, which does not exist", "export the model again"
         ) from None
-    order = np.argsort(nodes, kind="stable")
-    return np.cumsum(np.bincount(nodes, minlength=len(places))), target[order], weight[order]
 
 
 def _integers(i: Importer, name: str) -> list[int]:
@@ -113,7 +114,7 @@ def _import(i: Importer) -> Any:
         raise i.fail(f"{base.size} base_values for {size} targets", "export the model again")
     if base.any():
         y = i.emit(Add(), y, i.const(base.astype(y.type.dtype.numpy)))
-    y = as_type(i, y, F32)
+    y = as_dtype(i.builder, y, F32)
     return transformed_alone(i, y, transform) if size == 1 else transformed(i, y, transform)
 
 

@@ -1,4 +1,4 @@
-"""ZipMap."""
+"""ZipMap of ``ai.onnx.ml``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from graphwright.ops.sequence.containers import sequence_fact
 
 @op("ZipMap")
 class ZipMap(Op):
-    """Rows of scores as dicts from the label of each column: x[N, C] (a vector is one row), labels[C]."""
+    """A sequence of N dicts, one for each row of x[N, C], which map labels[C] to the scores of the row. A
+    vector x[C] is one row.
+    """
 
     def infer(self, at: Inference, x: Fact, labels: Fact) -> Fact:
         need_dtype(at, x, {F32})
@@ -31,7 +33,7 @@ class ZipMap(Op):
         if x.shape[-1] != len(labels):
             raise ValueError(f"columns and labels: {x.shape[-1]} and {len(labels)} differ")
         rows = x.reshape(-1, x.shape[-1]).tolist()
-        return list(map(dict, map(zip, repeat(labels.tolist()), rows)))  # a third of a comprehension's time
+        return list(map(dict, map(zip, repeat(labels.tolist()), rows)))  # 3 times as fast as a comprehension
 
 
 def _import(i: Importer) -> Any:

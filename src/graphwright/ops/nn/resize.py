@@ -309,8 +309,8 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         ratio = ratio_of_scale(scale)
         if ratio is None:
             raise at.fail(
-                f"axis {axis} of symbolic size {dim} cannot be scaled by {scale:.6g}: bind {dim} to a number, or"
-                " use sizes instead of scales"
+                f"axis {axis} of symbolic size {dim} cannot be scaled by {scale:.6g}: bind {dim} to a number,"
+                " or use sizes instead of scales"
             )
         if ratio.limit is not None and not at.not_less(ratio.limit - dim, 0):
             at.at_least(ratio.limit - dim, 0, f"axis {axis} scaled by {scale:.6g}: {ratio.limit} minus {dim}")

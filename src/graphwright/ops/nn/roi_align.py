@@ -94,8 +94,8 @@ class RoiAlign(Op):
             raise InferError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
         if self.height < 1 or self.width < 1 or self.points < 0:
             raise InferError(
-                f"{self.height} x {self.width} bins of {self.points} points: height and width must be at least 1,"
-                " and the points at least 0"
+                f"{self.height} x {self.width} bins of {self.points} points: height and width must be at"
+                " least 1, and the points at least 0"
             )
 
     def infer(self, at: Inference, x: Fact, regions: Fact, images: Fact) -> TensorType:
@@ -103,7 +103,9 @@ class RoiAlign(Op):
         same_dtype(at, x, regions)
         need_dtype(at, images, {I64}, "the index tensor")
         if (x.rank, regions.rank, images.rank) != (4, 2, 1):
-            raise at.fail(f"operands of {x.type}, {regions.type} and {images.type}: ranks must be 4, 2 and 1")
+            raise at.fail(
+                f"operands of {x.type}, {regions.type} and {images.type}: their ranks must be 4, 2 and 1"
+            )
         at.equal(regions.shape[1], 4, "elements of a region")
         count = at.equal(regions.shape[0], images.shape[0], "regions and image indices")
         for axis, size in enumerate(x.shape[2:]):
@@ -297,7 +299,7 @@ RoiAlign.samples = (
     Sample(RoiAlign(2, 2, 2), (_X, arg(F32, 0, 4), arg(I64, 0))),
     Sample(RoiAlign(), (_X, arg(F32, 3, 5), _IMAGES), "elements of a region: 5 and 4 differ"),
     Sample(RoiAlign(), (_X, arg(F32, 2, 4), _IMAGES), "regions and image indices: 2 and 3 differ"),
-    Sample(RoiAlign(), (_X, _REGIONS, arg(I64, 3, 1)), "ranks must be 4, 2 and 1"),
+    Sample(RoiAlign(), (_X, _REGIONS, arg(I64, 3, 1)), "their ranks must be 4, 2 and 1"),
     Sample(RoiAlign(), (_X, arg(F64, 3, 4), _IMAGES), "operands of f32 and f64"),
     Sample(RoiAlign(0), (_X, _REGIONS, _IMAGES), "0 x 1 bins"),
     Sample(RoiAlign(mode="sum"), (_X, _REGIONS, _IMAGES), "mode 'sum'"),

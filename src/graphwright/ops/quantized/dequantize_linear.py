@@ -19,10 +19,10 @@ from graphwright.ops.quantized.quantized import (
     POWERS,
     QUANTIZED,
     SCALES,
-    check_quantisation,
+    broadcastable,
+    broadcastable_value,
+    check_quantization,
     is_zero,
-    spread,
-    spread_value,
 )
 
 
@@ -48,23 +48,25 @@ class DequantizeLinear(Op):
     def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, QUANTIZED | {I32})
         need_dtype(at, scale, SCALES | {POWERS}, "the scale")
-        check_quantisation(at, x, scale, zero, x.dtype, self.axis, self.block)
+        check_quantization(at, x, scale, zero, x.dtype, self.axis, self.block)
         return TensorType(self.to, x.type.shape)
 
     @quiet
     def reference(self, x: Array, scale: Array, zero: Array | None = None) -> Array:
         shifted = x.astype(np.float32)
         if zero is not None:
-            shifted = shifted - spread(zero, x.shape, self.axis, self.block).astype(np.float32)
-        factor = spread(scale, x.shape, self.axis, self.block).astype(np.float32)
+            shifted = shifted - broadcastable(zero, x.shape, self.axis, self.block).astype(np.float32)
+        factor = broadcastable(scale, x.shape, self.axis, self.block).astype(np.float32)
         return np.asarray(shifted * factor).astype(self.to.numpy)
 
     def decompose(self, b: Builder, x: Value, scale: Value, zero: Value | None = None) -> Value:
         rank_of(x)
         dims, shifted = x.type.dims, as_dtype(b, x, F32)
         if zero is not None and not is_zero(b, zero):
-            shifted = b(Sub(), shifted, as_dtype(b, spread_value(b, zero, dims, self.axis, self.block), F32))
-        factor = as_dtype(b, spread_value(b, scale, dims, self.axis, self.block), F32)
+            shifted = b(
+                Sub(), shifted, as_dtype(b, broadcastable_value(b, zero, dims, self.axis, self.block), F32)
+            )
+        factor = as_dtype(b, broadcastable_value(b, scale, dims, self.axis, self.block), F32)
         return as_dtype(b, b(Mul(), shifted, factor), self.to)
 
 

@@ -22,10 +22,11 @@ from graphwright.ops.quantized.quantized import BYTES, exact_sums, is_single, re
 
 @op("MatMulInteger")
 class MatMulInteger(Arithmetic, Op):
-    """``(a - a_zero) @ (b - b_zero)`` in i32, as :class:`MatMul`.
+    """``(a - a_zero) @ (b - b_zero)`` in i32; a and b are i8 or u8. Shapes: see :class:`MatMul`.
 
-    ``a_zero`` is a scalar, or has one element per row: of the shape [M] or [..., M, 1]. ``b_zero`` is a
-    scalar, or has one per column: [N] or [..., 1, N]. Sums beyond i32 wrap.
+    The optional operands 2 and 3 are the zero points. ``a_zero`` is a scalar, or has one element per row: [M]
+    or [..., M, 1]. ``b_zero`` is a scalar, or has one element per column: [N] or [..., 1, N]. Sums that
+    exceed i32 wrap around.
     """
 
     traits = Trait.CONTRACTION
@@ -59,7 +60,7 @@ class MatMulInteger(Arithmetic, Op):
 
 
 def need_per_row(at: Inference, a: Fact, parameter: Fact, what: str) -> None:
-    """Refuse what is neither one for all of ``a[..., M, K]`` nor one per row."""
+    """Raise InferError unless ``parameter`` is a scalar or has one element per row of ``a[..., M, K]``."""
     if is_single(parameter.shape):
         return
     if a.rank < 2:
@@ -71,7 +72,7 @@ def need_per_row(at: Inference, a: Fact, parameter: Fact, what: str) -> None:
 
 
 def need_per_column(at: Inference, b: Fact, parameter: Fact, what: str) -> None:
-    """Refuse what is neither one for all of ``b[..., K, N]`` nor one per column."""
+    """Raise InferError unless ``parameter`` is a scalar or has one element per column of ``b[..., K, N]``."""
     if is_single(parameter.shape):
         return
     if b.rank < 2:
@@ -80,7 +81,7 @@ def need_per_column(at: Inference, b: Fact, parameter: Fact, what: str) -> None:
 
 
 def product(a: Array, b: Array, a_zero: Array | None, b_zero: Array | None, dtype: DType) -> Array:
-    """``(a - a_zero) @ (b - b_zero)``, in ``dtype``; what leaves its range wraps."""
+    """``(a - a_zero) @ (b - b_zero)`` in ``dtype``; sums that exceed its range wrap around."""
     left, right = a.astype(dtype.numpy), b.astype(dtype.numpy)
     if a_zero is not None:
         left = left - per_row(a_zero).astype(dtype.numpy)
@@ -92,40 +93,40 @@ def product(a: Array, b: Array, a_zero: Array | None, b_zero: Array | None, dtyp
 def product_of_values(
     b: Builder, left: Value, right: Value, a_zero: Value | None, b_zero: Value | None, dtype: DType
 ) -> Value:
-    """:func:`product` in ops: of bytes as products in f32, where no sum of them can be inexact."""
+    """:func:`product` as nodes. 8-bit integers are multiplied in f32 if all sums are exact."""
     size = right.type.dims[-2:][0] if rank_of(right) else 0
-    reach = 255 * size if isinstance(size, int) else inf
-    in_singles = dtype == I32 and sums_are_exact(reach, _LIMIT)
-    wide = F32 if in_singles else dtype
+    bound = 255 * size if isinstance(size, int) else inf
+    exact_in_f32 = dtype == I32 and sums_are_exact(bound, _LIMIT)
+    wide = F32 if exact_in_f32 else dtype
     left, right = as_dtype(b, left, wide), as_dtype(b, right, wide)
     if a_zero is not None:
         left = b(Sub(), left, as_dtype(b, per_row_value(b, a_zero), wide))
     if b_zero is not None:
         right = b(Sub(), right, as_dtype(b, per_column_value(b, b_zero), wide))
-    if in_singles:
-        return exact_sums(b, left, reach, _LIMIT, lambda part: b(MatMul(), part, right))
-    made: Value = b(MatMul(), left, right)
-    return made
+    if exact_in_f32:
+        return exact_sums(b, left, bound, _LIMIT, lambda part: b(MatMul(), part, right))
+    result: Value = b(MatMul(), left, right)
+    return result
 
 
 _LIMIT = 2**24
-"""f32 holds every integer up to here."""
+"""f32 represents every integer up to this magnitude."""
 
 
 def per_row(parameter: Array) -> Array:
-    """A parameter of the left operand so that it broadcasts to it, and to the product."""
+    """A parameter of the left operand, reshaped to broadcast to it and to the product."""
     if is_single(parameter.shape):
         return parameter.reshape(())
     return parameter[:, None] if parameter.ndim == 1 else parameter
 
 
 def per_column(parameter: Array) -> Array:
-    """A parameter of the right operand so that it broadcasts to it, and to the product."""
+    """A parameter of the right operand, reshaped to broadcast to it and to the product."""
     return parameter.reshape(()) if is_single(parameter.shape) else parameter
 
 
 def per_row_value(b: Builder, parameter: Value) -> Value:
-    """:func:`per_row` in ops."""
+    """:func:`per_row` as nodes."""
     rank, dims = rank_of(parameter), parameter.type.dims
     if is_single(dims):
         return reshaped(b, parameter, ())
@@ -133,7 +134,7 @@ def per_row_value(b: Builder, parameter: Value) -> Value:
 
 
 def per_column_value(b: Builder, parameter: Value) -> Value:
-    """:func:`per_column` in ops."""
+    """:func:`per_column` as nodes."""
     rank_of(parameter)
     return reshaped(b, parameter, ()) if is_single(parameter.type.dims) else parameter
 

@@ -1,4 +1,4 @@
-"""MatMulNBits: products with weights of few bits, which stay packed."""
+"""MatMulNBits, a matrix multiplication with packed weights of 2, 4 or 8 bits (weight-only quantization)."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ from graphwright.ops.quantized.quantized import SCALES
 
 WIDTHS = (2, 4, 8)
 WORD = 32
-LEAST_BLOCK = 16
+MIN_BLOCK = 16
 
 
 @op("MatMulNBits")
 class MatMulNBits(Arithmetic, Op):
-    """``a[..., K] @ w.T`` with w[N, K] = (codes - zeros) * scales.
+    """``a[..., K] @ w.T`` with the weights w[N, K] = (codes - zeros) * scales.
 
-    ``codes`` are u32[N, words] of ``bits`` an element, the first in the low bits; blocks of ``block``
-    elements along K are whole, the last one filled up. ``scales`` and ``zeros`` are [N, blocks]; zeros are u8
-    or of the dtype of ``a``, and the middle of the codes' range where there are none. 16-bit floats are
-    multiplied in f32.
+    Operands: a; the codes, u32[N, words], with ``bits`` bits per element, the first element in the low bits;
+    the scales [N, blocks]; and optionally the zero points [N, blocks], u8 or of the dtype of ``a``, by
+    default the middle of the range of codes. A block is ``block`` elements along K, a power of two; the last
+    block is padded. 16-bit floats are multiplied in f32. ONNX Runtime's op of this name packs the codes as
+    bytes.
     """
 
     bits: int = 4
@@ -51,13 +52,17 @@ class MatMulNBits(Arithmetic, Op):
 
     def verify(self) -> None:
         if self.bits not in WIDTHS:
-            raise InferError(f"{self.bits} bits are none of {', '.join(map(str, WIDTHS))}")
-        if self.block < LEAST_BLOCK or self.block & (self.block - 1):
-            raise InferError(f"blocks of {self.block}: a power of two from {LEAST_BLOCK} on is needed")
+            raise InferError(
+                f"the number of bits is {self.bits}; it must be one of {', '.join(map(str, WIDTHS))}"
+            )
+        if self.block < MIN_BLOCK or self.block & (self.block - 1):
+            raise InferError(
+                f"the block size is {self.block}; it must be a power of two, at least {MIN_BLOCK}"
+            )
 
     @property
     def middle(self) -> int:
-        """The zero point where none is given."""
+        """The default zero point."""
         return 1 << (self.bits - 1)
 
     def infer(
@@ -67,7 +72,9 @@ class MatMulNBits(Arithmetic, Op):
         same_dtype(at, a, scales)
         need_dtype(at, codes, {U32}, "the codes")
         if not a.rank or codes.rank != 2:
-            raise at.fail(f"{a.type} and codes of {codes.type}: they need at least one axis, and two")
+            raise at.fail(
+                f"a is {a.type} and the codes {codes.type}; a must have an axis, and the codes 2 axes"
+            )
         n, blocks = codes.shape[0], ceildiv(a.shape[-1], self.block)
         at.equal(
             codes.shape[1], blocks * (self.block * self.bits // WORD), "words in a row of packed weights"
@@ -78,7 +85,7 @@ class MatMulNBits(Arithmetic, Op):
             if parameter is None:
                 continue
             if parameter.rank != 2:
-                raise at.fail(f"{what} are {parameter.type}; they need two axes")
+                raise at.fail(f"{what} are {parameter.type}; they must have 2 axes")
             at.equal(parameter.shape[0], n, f"rows of {what}")
             at.equal(parameter.shape[1], blocks, f"blocks of {what}")
         return TensorType(a.dtype, (*a.shape[:-1], n))
@@ -92,22 +99,22 @@ class MatMulNBits(Arithmetic, Op):
         return np.asarray(np.matmul(widened(a), weights.T)).astype(a.dtype)
 
     def weights(self, k: int, codes: Array, scales: Array, zeros: Array | None) -> Array:
-        """w[N, K] in f32."""
+        """The dequantized weights w[N, K] in f32."""
         numbers = unpacked(np.ascontiguousarray(codes).view(np.uint8), self.bits)[:, :k].astype(np.float32)
-        middles = np.full(scales.shape, self.middle) if zeros is None else zeros
-        shift, factor = (np.repeat(x.astype(np.float32), self.block, 1)[:, :k] for x in (middles, scales))
+        zeros = np.full(scales.shape, self.middle) if zeros is None else zeros
+        shift, factor = (np.repeat(x.astype(np.float32), self.block, 1)[:, :k] for x in (zeros, scales))
         return np.asarray((numbers - shift) * factor)
 
 
 def unpacked(packed: Array, bits: int) -> Array:
-    """Elements of ``bits`` each out of rows of bytes, those in low bits first."""
+    """The elements of ``bits`` bits in rows of bytes, those in the low bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     elements = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return np.asarray(elements.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts)))
 
 
 def in_words(codes: Array, op: MatMulNBits) -> Array:
-    """Codes u8[N, K] as the words that ``op`` takes."""
+    """Codes u8[N, K], packed to the words of the operand of ``op``."""
     n, k = codes.shape
     padded = np.zeros((n, -(-k // op.block) * op.block), np.uint32)
     padded[:, :k] = codes
@@ -145,25 +152,25 @@ MatMulNBits.samples = (
     Sample(MatMulNBits(4, 16), (arg(F32, 16), _codes(4, 3, 2), _small(F32, 3, 1), _small(F32, 3, 1))),
     Sample(MatMulNBits(4, 32), (arg(F32, _N, 32), _codes(4, 50, 4), _small(F32, 50, 1))),
     Sample(MatMulNBits(8, 16), (arg(F32, 0, 16), _codes(8, 3, 4), _small(F32, 3, 1))),
-    Sample(MatMulNBits(3), (), "3 bits are none of 2, 4, 8"),
-    Sample(MatMulNBits(4, 24), (), "blocks of 24"),
+    Sample(MatMulNBits(3), (), "the number of bits is 3"),
+    Sample(MatMulNBits(4, 24), (), "the block size is 24"),
     Sample(
         MatMulNBits(4, 16),
         (arg(F32, 3, 40), arg(U32, 5, 5), arg(F32, 5, 3)),
         "words in a row of packed weights",
     ),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(I8, 5, 8), arg(F32, 5, 1)), "the codes is i8"),
-    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5)), "they need two axes"),
+    Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 5)), "they must have 2 axes"),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F32, 4, 1)), "rows of the scales"),
     Sample(MatMulNBits(4, 16), (arg(F32, 3, 16), arg(U32, 5, 2), arg(F16, 5, 1)), "one dtype"),
 )
 
 
-def _int8_product(i: AtenImporter) -> Any:
-    """``x @ w.T * scales`` with w[N, K] of i8: a pass makes codes of it, where w is constant."""
+def _aten_weight_int8pack_mm(i: AtenImporter) -> Any:
+    """``x @ w.T * scales`` with w[N, K] of i8. If w is constant, a pass replaces it by MatMulNBits."""
     x, scales = i.input(0), i.input(2)
     w = i.emit(Cast(x.type.dtype), i.emit(Transpose((1, 0)), i.input(1)))
     return i.emit(Mul(), i.emit(MatMul(), x, w), scales)
 
 
-MatMulNBits.aten = {"_weight_int8pack_mm": _int8_product}
+MatMulNBits.aten = {"_weight_int8pack_mm": _aten_weight_int8pack_mm}

@@ -29,11 +29,12 @@ from graphwright.ops.quantized.quantized import BYTES, into_quantized, quantized
 
 @op("QLinearConv")
 class QLinearConv(Arithmetic, QuantizedConv):
-    """:class:`Conv` of ``x - x_zero`` and ``w - w_zero`` plus ``bias``, as a multiple of ``y_scale``.
+    """A quantized convolution: ``Conv(x - x_zero, w - w_zero) + bias``, times ``x_scale * w_scale /
+    y_scale``, rounded (ties to even), plus ``y_zero``, saturated.
 
-    Rounded (halves to even), shifted by ``y_zero``, saturated. Operands: x, its scale and zero point;
-    w, its scale and zero point; those of the result; and a bias of i32. Those of w may have one element per
-    feature.
+    Operands: x, its scale and zero point; w, its scale and zero point; the scale and zero point of the
+    result; and an optional i32 bias. Scale and zero point of w are scalars, or have one element per feature.
+    Attributes: see :class:`Conv`.
     """
 
     optional_inputs = frozenset({8})
@@ -49,7 +50,7 @@ class QLinearConv(Arithmetic, QuantizedConv):
         x: Fact, x_scale: Fact, x_zero: Fact, w: Fact, w_scale: Fact, w_zero: Fact,
         y_scale: Fact, y_zero: Fact, bias: Fact | None = None,
     ) -> TensorType:  # fmt: skip
-        made = self.summed(at, x, w, bias)
+        sums = self.summed(at, x, w, bias)
         for scale, of in ((x_scale, "x"), (w_scale, "w"), (y_scale, "y")):
             need_dtype(at, scale, {F32}, f"the scale of {of}")
         for zero, dtypes, of in ((x_zero, {x.dtype}, "x"), (w_zero, {w.dtype}, "w"), (y_zero, BYTES, "y")):
@@ -61,7 +62,7 @@ class QLinearConv(Arithmetic, QuantizedConv):
         need_per_feature(at, w, w_zero, "the zero point of w")
         if bias is not None:
             need_dtype(at, bias, {I32}, "the bias")
-        return TensorType(y_zero.dtype, made.shape)
+        return TensorType(y_zero.dtype, sums.shape)
 
     def operations(self, node: Node) -> Dim:
         return convolution_operations(node, weight=3)
@@ -81,9 +82,9 @@ class QLinearConv(Arithmetic, QuantizedConv):
         x: Value, x_scale: Value, x_zero: Value, w: Value, w_scale: Value, w_zero: Value,
         y_scale: Value, y_zero: Value, bias: Value | None = None,
     ) -> Value:  # fmt: skip
-        of_x, of_y = reshaped(b, x_scale, ()), reshaped(b, y_scale, ())
-        of_w = per_feature_value(b, w_scale, rank_of(w) - 1)
-        ratio = b(Div(), b(Mul(), of_x, of_w), of_y)
+        x_factor, y_divisor = reshaped(b, x_scale, ()), reshaped(b, y_scale, ())
+        w_factor = per_feature_value(b, w_scale, rank_of(w) - 1)
+        ratio = b(Div(), b(Mul(), x_factor, w_factor), y_divisor)
         total = as_dtype(b, self.summed_values(b, x, w, x_zero, w_zero, bias), F32)
         return into_quantized(b, b(Mul(), total, ratio), reshaped(b, y_zero, ()), y_zero.type.dtype)
 
@@ -94,11 +95,13 @@ _N, _H = symbol("N"), symbol("H")
 _X, _W = arg(U8, 2, 4, 7, 5), arg(I8, 6, 4, 3, 3)
 
 
-def _inputs(x: Any, w: Any, of_x: Any = (), of_w: Any = (), y: Any = U8, bias: int | None = None) -> Any:
-    """Operands for ``x`` and ``w``, their parameters of the shapes ``of_x`` and ``of_w``."""
+def _inputs(
+    x: Any, w: Any, x_shape: Any = (), w_shape: Any = (), y: Any = U8, bias: int | None = None
+) -> Any:
+    """Operands of a sample; scale and zero point of x and w have the shapes ``x_shape`` and ``w_shape``."""
     return (
-        x, arg(F32, *of_x, fill="positive"), arg(x.type.dtype, *of_x),
-        w, arg(F32, *of_w, fill="positive"), arg(w.type.dtype, *of_w),
+        x, arg(F32, *x_shape, fill="positive"), arg(x.type.dtype, *x_shape),
+        w, arg(F32, *w_shape, fill="positive"), arg(w.type.dtype, *w_shape),
         arg(F32, fill="positive"), arg(y), *([] if bias is None else [arg(I32, bias)]),
     )  # fmt: skip
 

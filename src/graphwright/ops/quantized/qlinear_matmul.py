@@ -42,11 +42,12 @@ from graphwright.ops.quantized.quantized import (
 
 @op("QLinearMatMul")
 class QLinearMatMul(Arithmetic, Op):
-    """The product of ``(a - a_zero) * a_scale`` and ``(b - b_zero) * b_scale``, quantised as ``y``.
+    """A quantized matrix multiplication: ``(a - a_zero) * a_scale @ (b - b_zero) * b_scale``, quantized with
+    ``y_scale`` and ``y_zero``.
 
-    Operands: a, its scale and zero point; b, its scale and zero point; the result's scale and zero point.
-    Those of a may have one element per row, those of b one per column. Sums of integers are formed in i32,
-    of 8-bit floats in f32.
+    Operands: a, its scale and zero point; b, its scale and zero point; the scale and zero point of the
+    result. The parameters of a are scalars, or have one element per row; those of b are scalars, or have one
+    element per column. Integers are summed in i32, 8-bit floats in f32. Shapes: see :class:`MatMul`.
     """
 
     def infer(
@@ -67,15 +68,11 @@ class QLinearMatMul(Arithmetic, Op):
         for parameter, what in ((y_scale, "the scale of y"), (y_zero, "the zero point of y")):
             need_scalar(at, parameter, what)
         if b.rank == 1 and not is_single(a_scale.shape):
-            raise at.fail(
-                f"the scale of a is {a_scale.type}; where b has a scale for each column it must be a scalar"
-            )
+            raise at.fail(f"the scale of a is {a_scale.type}; if b is a vector, it must be a scalar")
         if a.rank == 1 and not is_single(b_scale.shape):
-            raise at.fail(
-                f"the scale of b is {b_scale.type}; where a has a scale for each row it must be a scalar"
-            )
-        made = MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
-        return TensorType(y_zero.dtype, made.shape)
+            raise at.fail(f"the scale of b is {b_scale.type}; if a is a vector, it must be a scalar")
+        sums = MatMul().infer(at, Fact(TensorType(I32, a.shape)), Fact(TensorType(I32, b.shape)))
+        return TensorType(y_zero.dtype, sums.shape)
 
     def operations(self, node: Node) -> Dim:
         return product_operations(node)
@@ -86,7 +83,7 @@ class QLinearMatMul(Arithmetic, Op):
         a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array,
         y_scale: Array, y_zero: Array,
     ) -> Array:  # fmt: skip
-        total = product(a, b, a_zero, b_zero, _summed_in(dtype_of(a), dtype_of(b)))
+        total = product(a, b, a_zero, b_zero, _sum_dtype(dtype_of(a), dtype_of(b)))
         ratio = ratio_of(per_row(a_scale), per_column(b_scale), y_scale.reshape(()))
         return quantized(np.asarray(total.astype(ratio.dtype) * ratio), y_zero.reshape(()), dtype_of(y_zero))
 
@@ -95,17 +92,17 @@ class QLinearMatMul(Arithmetic, Op):
         left: Value, a_scale: Value, a_zero: Value, right: Value, b_scale: Value, b_zero: Value,
         y_scale: Value, y_zero: Value,
     ) -> Value:  # fmt: skip
-        if _summed_in(left.type.dtype, right.type.dtype) == I32:
+        if _sum_dtype(left.type.dtype, right.type.dtype) == I32:
             total = as_dtype(b, b(MatMulInteger(), left, right, a_zero, b_zero), F32)
         else:
             total = product_of_values(b, left, right, a_zero, b_zero, F32)
         scales = per_row_value(b, a_scale), per_column_value(b, b_scale), reshaped(b, y_scale, ())
-        of_a, of_b, of_y = (in_f32(b, scale) for scale in scales)
-        ratio = b(Div(), b(Mul(), of_a, of_b), of_y)
+        a_factor, b_factor, y_divisor = (in_f32(b, scale) for scale in scales)
+        ratio = b(Div(), b(Mul(), a_factor, b_factor), y_divisor)
         return into_quantized(b, b(Mul(), total, ratio), reshaped(b, y_zero, ()), y_zero.type.dtype)
 
 
-def _summed_in(a: DType, b: DType) -> DType:
+def _sum_dtype(a: DType, b: DType) -> DType:
     return I32 if a.is_integer and b.is_integer else F32
 
 
@@ -115,11 +112,11 @@ _N, _K = symbol("N"), symbol("K")
 _F8 = DTYPES["f8e4m3fn"]
 
 
-def _inputs(a: Any, b: Any, of_a: Any = (), of_b: Any = (), scale: DType = F32, y: DType = U8) -> Any:
-    """Operands for ``a`` and ``b``, their parameters of the shapes ``of_a`` and ``of_b``."""
+def _inputs(a: Any, b: Any, a_shape: Any = (), b_shape: Any = (), scale: DType = F32, y: DType = U8) -> Any:
+    """Operands of a sample; scale and zero point of a and b have the shapes ``a_shape`` and ``b_shape``."""
     return (
-        a, arg(scale, *of_a, fill="positive"), arg(a.type.dtype, *of_a),
-        b, arg(scale, *of_b, fill="positive"), arg(b.type.dtype, *of_b),
+        a, arg(scale, *a_shape, fill="positive"), arg(a.type.dtype, *a_shape),
+        b, arg(scale, *b_shape, fill="positive"), arg(b.type.dtype, *b_shape),
         arg(scale, fill="positive"), arg(y),
     )  # fmt: skip
 
@@ -136,7 +133,7 @@ QLinearMatMul.samples = (
     Sample(QLinearMatMul(), _inputs(arg(U8, 4), arg(U8, 4))),
     Sample(QLinearMatMul(), _inputs(_A, arg(I8, 3, 5)), "4 and 3 differ"),
     Sample(QLinearMatMul(), _inputs(_A, _B, (4,)), "the scale of a and rows: 4 and 3 differ"),
-    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,)), "where b has a scale for each column"),
+    Sample(QLinearMatMul(), _inputs(_A, arg(I8, 4), (3,)), "if b is a vector, it must be a scalar"),
     Sample(QLinearMatMul(), _inputs(_A, _B, y=I32), "the zero point of y is i32"),
     Sample(QLinearMatMul(), _inputs(_A, arg(F32, 4, 5)), "b is f32"),
 )

@@ -31,21 +31,22 @@ from graphwright.ops.quantized.quantized import (
     POWERS,
     QUANTIZED,
     SCALES,
-    check_quantisation,
+    broadcastable,
+    broadcastable_value,
+    check_quantization,
     into_quantized,
     quantized,
-    spread,
-    spread_value,
 )
 
 
 @op("QuantizeLinear")
 class QuantizeLinear(Op):
-    """``x / scale + zero`` as ``to``: rounded (halves to even) and saturated for integers.
+    """``x / scale + zero`` in the dtype ``to``. Integers are rounded (ties to even) and saturated.
 
-    ``scale`` and ``zero`` are scalars, vectors along ``axis``, or have one element per ``block`` elements of
-    it. The quotient is formed in ``precision``; None is the dtype of the scale, or f32 where that is no
-    f32, f16 or bf16. 8-bit floats out of range take their largest value where ``saturate``.
+    The scale and the optional zero point are scalars, vectors along ``axis``, or with ``block`` tensors that
+    have one element for each ``block`` elements along ``axis``. The quotient is computed in ``precision``;
+    None means the dtype of the scale if it is f32, f16 or bf16, otherwise f32. With ``saturate``,
+    out-of-range values become the largest 8-bit float.
     """
 
     to: DType = U8
@@ -57,16 +58,16 @@ class QuantizeLinear(Op):
 
     def verify(self) -> None:
         if self.to not in QUANTIZED:
-            raise InferError(f"{self.to} is not a dtype to quantize to")
+            raise InferError(f"quantization to {self.to} is not supported")
         if self.block < 0:
-            raise InferError(f"blocks of {self.block}: at least 0 is needed")
+            raise InferError(f"the block size is {self.block}; it must be at least 0")
         if self.precision is not None and self.precision not in SCALES | {F64}:
-            raise InferError(f"{self.precision} is not a precision to divide in")
+            raise InferError(f"the precision is {self.precision}; it must be a float of 16 bits or more")
 
     def infer(self, at: Inference, x: Fact, scale: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, SCALES | {I32})
         need_dtype(at, scale, SCALES | {I32, POWERS}, "the scale")
-        check_quantisation(at, x, scale, zero, self.to, self.axis, self.block)
+        check_quantization(at, x, scale, zero, self.to, self.axis, self.block)
         return TensorType(self.to, x.type.shape)
 
     def divides_in(self, scale: DType) -> DType:
@@ -78,34 +79,35 @@ class QuantizeLinear(Op):
     @quiet
     def reference(self, x: Array, scale: Array, zero: Array | None = None) -> Array:
         wide = self.divides_in(dtype_of(scale)).numpy
-        ratio = x.astype(wide) / spread(scale, x.shape, self.axis, self.block).astype(wide)
+        ratio = x.astype(wide) / broadcastable(scale, x.shape, self.axis, self.block).astype(wide)
         if zero is not None:
-            zero = spread(zero, x.shape, self.axis, self.block)
+            zero = broadcastable(zero, x.shape, self.axis, self.block)
         return quantized(ratio, zero, self.to, self.saturate)
 
     def decompose(self, b: Builder, x: Value, scale: Value, zero: Value | None = None) -> Value:
         rank_of(x)
         wide, dims = self.divides_in(scale.type.dtype), x.type.dims
-        divisor = as_dtype(b, spread_value(b, scale, dims, self.axis, self.block), wide)
+        divisor = as_dtype(b, broadcastable_value(b, scale, dims, self.axis, self.block), wide)
         ratio = b(Div(), as_dtype(b, x, wide), divisor)
         if zero is not None:
-            zero = spread_value(b, zero, dims, self.axis, self.block)
+            zero = broadcastable_value(b, zero, dims, self.axis, self.block)
         return into_quantized(b, ratio, zero, self.to, self.saturate)
 
 
 def _import(i: Importer) -> Any:
-    zero, asked, precision = i.optional(2), i.attr("output_dtype", 0), i.attr("precision", 0)
-    to = zero.type.dtype if zero is not None else dtype_attribute(i, asked) if asked else U8
-    if asked and dtype_attribute(i, asked) != to:
-        raise i.fail(f"output_dtype is {dtype_attribute(i, asked)}, but the zero point is {to}")
-    made = QuantizeLinear(
+    zero, output_dtype, precision = i.optional(2), i.attr("output_dtype", 0), i.attr("precision", 0)
+    given = dtype_attribute(i, output_dtype) if output_dtype else None
+    to = zero.type.dtype if zero is not None else given or U8
+    if given not in (None, to):
+        raise i.fail(f"output_dtype is {given}, but the zero point is {to}")
+    op = QuantizeLinear(
         to,
         int(i.attr("axis", 1)),
         int(i.attr("block_size", 0)),
         bool(i.attr("saturate", 1)),
         dtype_attribute(i, precision) if precision else None,
     )
-    return i.emit(made, i.input(0), i.input(1), *([] if zero is None else [zero]))
+    return i.emit(op, i.input(0), i.input(1), *([] if zero is None else [zero]))
 
 
 def _export(e: Exporter, op: QuantizeLinear, x: Value, scale: Value, *zero: Value) -> Any:
@@ -156,14 +158,14 @@ QuantizeLinear.samples = (
     Sample(QuantizeLinear(U8, 0, 4), (arg(F32, 6, 3), arg(F32, 2, 3, fill="positive"))),
     Sample(QuantizeLinear(I8, 1, 2), (arg(F32, _N, 6), arg(F32, _N, 3, fill="positive"))),
     Sample(QuantizeLinear(), (arg(F32, 0, 4), arg(F32, 4, fill="positive"))),
-    Sample(QuantizeLinear(F32), (_X, _ONE), "f32 is not a dtype to quantize to"),
+    Sample(QuantizeLinear(F32), (_X, _ONE), "quantization to f32 is not supported"),
     Sample(QuantizeLinear(U8), (_X, _ONE, arg(I8)), "the zero point is i8"),
     Sample(QuantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
     Sample(QuantizeLinear(), (_X, arg(F32, 3, 4)), "a scalar or a vector"),
-    Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 4)), "it must have as many axes"),
+    Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 4)), "it must have the rank of"),
     Sample(QuantizeLinear(U8, 1, 2), (_X, arg(F32, 3, 4)), "the scale along axis 1: 4 and 2 differ"),
-    Sample(QuantizeLinear(U8, 1, -2), (_X, _ONE), "blocks of -2"),
-    Sample(QuantizeLinear(precision=I8), (_X, _ONE), "i8 is not a precision"),
+    Sample(QuantizeLinear(U8, 1, -2), (_X, _ONE), "the block size is -2"),
+    Sample(QuantizeLinear(precision=I8), (_X, _ONE), "the precision is i8"),
     Sample(QuantizeLinear(), (arg(F64, 3), _ONE), "the input is f64"),
     Sample(QuantizeLinear(), (arg(F32, 3), arg(F32, 3)), "axis 1 is out of range"),
 )

@@ -1,4 +1,6 @@
-"""What quantised ops share: scales and zero points beside what they belong to, and the way into few bits."""
+"""Helpers of quantized ops: shapes of scales and zero points, quantization, and exact sums of 8-bit
+integers.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ from graphwright.ops.quantized.round_to_range import RoundToRange, round_to_rang
 
 SCALES = frozenset({F16, BF16, F32})
 POWERS = DTYPES["f8e8m0"]
+"""The dtype of scales that are powers of two."""
 BYTES = frozenset({I8, U8})
 FLOAT8 = frozenset(DTYPES[name] for name in ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"))
 QUANTIZED = (
@@ -30,16 +33,17 @@ QUANTIZED = (
 
 
 def limits(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer dtype."""
+    """The smallest and the largest value of an integer dtype."""
     if dtype.kind == "uint":
         return 0, (1 << dtype.bits) - 1
     return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
 
 
 def quantized(ratio: Array, zero: Array | None, to: DType, saturate: bool = True) -> Array:
-    """``ratio + zero`` as ``to``: for integers rounded before ``zero`` is added, halves to even, and clipped.
+    """``ratio + zero`` in the dtype ``to``. For integers, the ratio is rounded (ties to even) before ``zero``
+    is added, and the sum is clipped.
 
-    16-bit floats are shifted and clipped in f32, which holds every zero point.
+    16-bit floats are computed in f32, which represents every zero point.
     """
     wide = widened(ratio)
     shift = None if zero is None else zero.astype(wide.dtype)
@@ -49,31 +53,33 @@ def quantized(ratio: Array, zero: Array | None, to: DType, saturate: bool = True
 
 
 def into_quantized(b: Builder, ratio: Value, zero: Value | None, to: DType, saturate: bool = True) -> Value:
-    """:func:`quantized` in ops."""
+    """:func:`quantized` as nodes."""
     wide = in_f32(b, ratio)
-    none = zero is None or (to.kind == "uint" and is_zero(b, zero))  # else a sum with 0 makes 0 of -0
-    shift = [] if zero is None or none else [as_dtype(b, zero, wide.type.dtype)]
+    omitted = zero is None or (to.kind == "uint" and is_zero(b, zero))  # for floats, -0 + 0 is 0
+    shift = [] if zero is None or omitted else [as_dtype(b, zero, wide.type.dtype)]
     if to.is_integer:
         shifted = b(RoundToRange(*map(float, limits(to))), wide, *shift)
     else:
         shifted = b(Add(), wide, *shift) if shift else wide
-    made: Value = b(Cast(to, saturate), shifted)
-    return made
+    result: Value = b(Cast(to, saturate), shifted)
+    return result
 
 
 def is_zero(b: Builder, zero: Value) -> bool:
-    """Whether a zero point is known to be 0."""
+    """Whether a zero point is the constant 0."""
     known = b.fact(zero)
     return known is not None and known.data is not None and not known.data.astype(np.float32).any()
 
 
 def is_single(shape: tuple[Dim, ...]) -> bool:
-    """Whether a scale or a zero point of this shape is one for the whole tensor."""
+    """Whether a scale or zero point of this shape has one element for the whole tensor."""
     return shape in ((), (1,))
 
 
 def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, block: int) -> None:
-    """Refuse a shape that is none of: one for all, one for each place of ``axis``, one for each block."""
+    """Raise InferError unless ``scale`` is a scalar, has one element for each position of ``axis``, or one
+    for each block.
+    """
     if is_single(scale.shape):
         return
     axis = at.axis(axis, x.rank)
@@ -83,23 +89,27 @@ def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, bloc
         at.require_broadcast(scale.shape[0], x.shape[axis], f"{what} along axis {axis}")
         return
     if scale.rank != x.rank:
-        raise at.fail(f"{what} is {scale.type}; for blocks of {x.type} it must have as many axes")
+        raise at.fail(f"{what} is {scale.type}; with blocks it must have the rank of {x.type}")
     for k, (have, dim) in enumerate(zip(scale.shape, x.shape, strict=True)):
         at.equal(have, ceildiv(dim, block) if k == axis else dim, f"{what} along axis {k}")
 
 
-def check_quantisation(
-    at: Inference, x: Fact, scale: Fact, zero: Fact | None, held: DType, axis: int, block: int
+def check_quantization(
+    at: Inference, x: Fact, scale: Fact, zero: Fact | None, zero_dtype: DType, axis: int, block: int
 ) -> None:
-    """Refuse a scale or a zero point, which is of the dtype ``held``, that does not fit ``x``."""
+    """Raise InferError if the shape of the scale or zero point does not fit ``x``, or if the dtype of the
+    zero point is not ``zero_dtype``.
+    """
     _check_shape(at, x, scale, "the scale", axis, block)
     if zero is not None:
-        need_dtype(at, zero, {held}, "the zero point")
+        need_dtype(at, zero, {zero_dtype}, "the zero point")
         _check_shape(at, x, zero, "the zero point", axis, block)
 
 
-def spread(scale: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
-    """A scale or a zero point that fits (:func:`check_quantisation`), so that it broadcasts to ``shape``."""
+def broadcastable(scale: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
+    """A valid scale or zero point (:func:`check_quantization`), reshaped or repeated to broadcast to
+    ``shape``.
+    """
     if is_single(scale.shape):
         return scale.reshape(())
     axis %= len(shape)
@@ -109,8 +119,8 @@ def spread(scale: Array, shape: tuple[int, ...], axis: int, block: int) -> Array
     return repeated[tuple(slice(size) for size in shape)]
 
 
-def spread_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: int, block: int) -> Value:
-    """:func:`spread` in ops."""
+def broadcastable_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: int, block: int) -> Value:
+    """:func:`broadcastable` as nodes."""
     rank_of(scale)
     own = scale.type.dims
     if is_single(own):
@@ -118,51 +128,55 @@ def spread_value(b: Builder, scale: Value, dims: tuple[Dim, ...], axis: int, blo
     axis %= len(dims)
     if not block:
         return reshaped(b, scale, tuple(own[0] if k == axis else 1 for k in range(len(dims))))
-    front, back = own[: axis + 1], own[axis + 1 :]
-    each: Value = b(Expand((*front, block, *back)), reshaped(b, scale, (*front, 1, *back)))
-    whole = reshaped(b, each, (*own[:axis], own[axis] * block, *back))
-    if whole.type.dims[axis] == dims[axis]:
-        return whole
-    cut: Value = b(Slice((0,), (dims[axis],), (axis,), (1,)), whole)
-    return cut
+    before, after = own[: axis + 1], own[axis + 1 :]
+    copies: Value = b(Expand((*before, block, *after)), reshaped(b, scale, (*before, 1, *after)))
+    repeated = reshaped(b, copies, (*own[:axis], own[axis] * block, *after))
+    if repeated.type.dims[axis] == dims[axis]:
+        return repeated
+    cropped: Value = b(Slice((0,), (dims[axis],), (axis,), (1,)), repeated)
+    return cropped
 
 
 def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
-    """``x`` under another shape; itself if it has that."""
+    """``x`` in the shape ``dims``; ``x`` itself if it has this shape."""
     if x.type.dims == dims:
         return x
-    made: Value = b(Reshape(dims, True), x)
-    return made
+    result: Value = b(Reshape(dims, True), x)
+    return result
 
 
 def need_scales(at: Inference, **scales: Fact) -> None:
-    """Refuse scales that are no f32, f16 or bf16."""
+    """Raise InferError unless all scales are f32, f16 or bf16."""
     for name, scale in scales.items():
         need_dtype(at, scale, SCALES, name)
 
 
 def ratio_of(*scales: Array) -> Array:
-    """``a * b / y`` of three scales, at least in f32: products of small halves vanish."""
+    """``a * b / y`` of three scales, computed in f32 if they are 16-bit floats, whose products may
+    underflow.
+    """
     a, b, y = map(widened, scales)
     return np.asarray(a * b / y)
 
 
 _STEP = 16
-"""A byte less its zero point is ``_STEP * high + low``, both of magnitudes up to this."""
+"""An 8-bit integer minus its zero point is ``_STEP * high + low``, where high and low are at most 16 in
+magnitude."""
 
 
-def sums_are_exact(reach: float, limit: int) -> bool:
-    """Whether :func:`exact_sums` may be asked."""
-    return _STEP * reach <= limit
+def sums_are_exact(bound: float, limit: int) -> bool:
+    """Whether :func:`exact_sums` is exact."""
+    return _STEP * bound <= limit
 
 
-def exact_sums(b: Builder, x: Value, reach: float, limit: int, sums_of: Callable[[Value], Value]) -> Value:
-    """``sums_of(x)`` as i32, formed in f32 without error: of ``x``, or of its halves where that is too large.
+def exact_sums(b: Builder, x: Value, bound: float, limit: int, sums_of: Callable[[Value], Value]) -> Value:
+    """``sums_of(x)`` as i32, computed exactly in f32. If the sums may be too large, ``x`` is divided into its
+    high and low 4 bits, which are summed separately.
 
-    ``x`` holds bytes less a zero point, in f32. ``sums_of`` gives sums of its elements times integers whose
-    magnitudes add up to ``reach`` at most; f32 holds them up to ``limit``.
+    ``x`` holds 8-bit integers minus a zero point, in f32. ``sums_of`` computes sums of its elements times
+    integers whose magnitudes add up to at most ``bound``. Sums are exact in f32 up to ``limit``.
     """
-    if 256 * reach <= limit:
+    if 256 * bound <= limit:
         return _rounded(b, sums_of(x))
     high = b(Round(), b(Mul(), x, b.const(1 / _STEP, F32)))
     low = b(Sub(), x, b(Mul(), high, b.const(float(_STEP), F32)))
@@ -173,6 +187,6 @@ def exact_sums(b: Builder, x: Value, reach: float, limit: int, sums_of: Callable
 
 
 def _rounded(b: Builder, sums: Value) -> Value:
-    """Sums as i32: a fast algorithm may miss the integer by a little."""
-    made: Value = b(Cast(I32), b(Round(), sums))
-    return made
+    """The sums as i32. They are rounded because fast convolution algorithms have rounding errors."""
+    result: Value = b(Cast(I32), b(Round(), sums))
+    return result

@@ -1,4 +1,6 @@
-"""RoundToRange: the last step of quantising, before the integers are stored as such."""
+"""RoundToRange, the rounding and saturation of a quantization. An op of graphwright, without ONNX
+counterpart.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from graphwright.ops.core.common import need_broadcast, need_dtype, quiet, same_
 
 @op("RoundToRange")
 class RoundToRange(Op):
-    """``x`` rounded (halves to even), plus ``zero``, within ``low`` and ``high``; NaN becomes ``low``."""
+    """``x`` rounded to integers (ties to even), plus the optional ``zero``, clipped to [low, high]; NaN
+    becomes ``low``. Floats in, floats out.
+    """
 
     low: float = 0.0
     high: float = 255.0
@@ -22,7 +26,7 @@ class RoundToRange(Op):
 
     def verify(self) -> None:
         if not self.low <= self.high:
-            raise InferError(f"no number lies between {self.low} and {self.high}")
+            raise InferError(f"the range [{self.low}, {self.high}] is empty")
 
     def infer(self, at: Inference, x: Fact, zero: Fact | None = None) -> TensorType:
         need_dtype(at, x, {F32, F64})
@@ -51,7 +55,7 @@ RoundToRange.samples = (
     *(Sample(RoundToRange(), (arg(t, 11, values=_EDGES),)) for t in (F32, F64)),
     Sample(RoundToRange(-128.0, 127.0), (arg(F32, 11, values=_EDGES), arg(F32, values=(3,)))),
     Sample(RoundToRange(), (arg(F32, symbol("N"), 4), arg(F32, 4))),
-    Sample(RoundToRange(1.0, 0.0), (arg(F32, 3),), "no number lies between 1.0 and 0.0"),
+    Sample(RoundToRange(1.0, 0.0), (arg(F32, 3),), "the range [1.0, 0.0] is empty"),
     Sample(RoundToRange(), (arg(F16, 3),), "the input is f16"),
     Sample(RoundToRange(), (arg(F32, 3), arg(F32, 4)), "the zero point"),
 )

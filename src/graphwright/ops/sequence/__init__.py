@@ -1,1 +1,1 @@
-"""Sequences and optionals."""
+"""Ops on sequences and optional values."""

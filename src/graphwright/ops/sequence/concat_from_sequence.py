@@ -16,7 +16,9 @@ from graphwright.ops.sequence.containers import common_type, element_of
 
 @op("ConcatFromSequence")
 class ConcatFromSequence(Op):
-    """The tensors of a sequence one after the other along ``axis``: one that they have, or a ``new`` one."""
+    """Concatenates the tensors of a sequence along ``axis``; with ``new``, stacks them along a new axis
+    ``axis``.
+    """
 
     axis: int
     new: bool = False
@@ -30,16 +32,16 @@ class ConcatFromSequence(Op):
         parts = [Fact(held) for held in xs.item_types]
         if self.new:
             axis = at.axis(self.axis, parts[0].rank + 1)
-            parts = [_one_wider(at, part, axis) for part in parts]
+            parts = [_unsqueezed(at, part, axis) for part in parts]
         return Concat(self.axis).infer(at, *parts)
 
     def reference(self, xs: list[Any]) -> Array:
         return np.stack(xs, self.axis) if self.new else np.concatenate(xs, self.axis)
 
 
-def _one_wider(at: Inference, part: Fact, axis: int) -> Fact:
-    made = Unsqueeze((axis,)).infer(at, part)
-    return made if isinstance(made, Fact) else Fact(made)
+def _unsqueezed(at: Inference, part: Fact, axis: int) -> Fact:
+    inferred = Unsqueeze((axis,)).infer(at, part)
+    return inferred if isinstance(inferred, Fact) else Fact(inferred)
 
 
 def _import(i: Importer) -> Any:

@@ -1,4 +1,6 @@
-"""What ops of sequences and optionals share: a sequence is a scalar of dtype ``seq(T)``, a list in NumPy."""
+"""Helpers of ops on sequences and optional values. The type of a sequence is a scalar of dtype ``seq(T)``;
+references represent it as a list.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +10,23 @@ from graphwright.ops.core.common import need_dtype
 from graphwright.ops.core.shaping import known_ints
 
 Types = tuple[TensorType, ...] | None
-"""Of the tensors in a sequence, in their order; None where they are not known."""
+"""The types of the tensors in a sequence, in order; None if they are unknown."""
 
 
 def sequence_fact(element: DType, held: Types) -> Fact:
-    """A sequence of tensors of ``element``."""
+    """The fact of a sequence of tensors of dtype ``element``."""
     return Fact(TensorType(sequence_of(element), ()), item_types=held)
 
 
 def element_of(at: Inference, fact: Fact) -> DType:
-    """The dtype of the tensors in a sequence; refuses what is none."""
+    """The dtype of the tensors in a sequence. Raises InferError if ``fact`` is not a sequence."""
     if fact.dtype.kind != "sequence" or fact.dtype.element is None:
         raise at.fail(f"the input is {fact.type}; it must be a sequence")
     return fact.dtype.element
 
 
 def need_position(at: Inference, position: Fact | None) -> None:
-    """Refuse an operand that is not one integer."""
+    """Raise InferError unless ``position`` is absent, or an i32 or i64 of one element."""
     if position is None:
         return
     need_dtype(at, position, {I32, I64}, "the position")
@@ -32,29 +34,33 @@ def need_position(at: Inference, position: Fact | None) -> None:
         raise at.fail(f"the position is {position.type}; it must be a scalar")
 
 
-def counted(position: int, count: int, last: int) -> int:
-    """``position`` counted from the front of ``count`` tensors; IndexError outside of ``[-count, last]``."""
+def non_negative(position: int, count: int, last: int) -> int:
+    """``position`` in a sequence of ``count`` tensors, with negative positions counted from the end. Raises
+    IndexError outside of ``[-count, last]``.
+    """
     if not -count <= position <= last:
-        raise IndexError(f"position {position} is outside of {count} tensors")
+        raise IndexError(f"position {position} is out of range for a sequence of {count} tensors")
     return position + count if position < 0 else position
 
 
-def place(position: Array | None, count: int, last: int) -> int:
-    """A reference's operand, ``last`` where it is absent, as :func:`counted` has it."""
-    return last if position is None else counted(int(position.reshape(())), count, last)
+def position_of(position: Array | None, count: int, last: int) -> int:
+    """The operand ``position`` of a reference as a non-negative number; ``last`` if it is absent."""
+    return last if position is None else non_negative(int(position.reshape(())), count, last)
 
 
-def known_place(at: Inference, position: Fact | None, count: int, last: int) -> int | None:
-    """What inference knows of :func:`place`; refuses one outside of the sequence."""
+def known_position(at: Inference, position: Fact | None, count: int, last: int) -> int | None:
+    """:func:`position_of` during inference; None if it is unknown. Raises InferError if it is out
+    of range.
+    """
     known = (last,) if position is None else known_ints(position)
     if known is None:
         return None
     try:
-        return counted(known[0], count, last)
+        return non_negative(known[0], count, last)
     except IndexError as error:
         raise at.fail(str(error)) from None
 
 
 def common_type(element: DType, held: Types) -> TensorType:
-    """The type of any of the tensors: their own if all are alike."""
+    """The common type of the tensors; only the dtype ``element`` if their shapes differ or are unknown."""
     return held[0] if held and len(set(held)) == 1 else TensorType(element, None)

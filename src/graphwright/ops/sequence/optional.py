@@ -11,7 +11,9 @@ from graphwright.ir.types import F32, I64, DType, TensorType, optional_of, seque
 
 @op("Optional")
 class Optional(Op):
-    """An optional that holds its input, or nothing where there is none; it then is one of ``element``."""
+    """An optional value that holds the input. Without an input it is empty, and of type
+    ``optional(element)``.
+    """
 
     element: DType = F32
 
@@ -19,11 +21,8 @@ class Optional(Op):
         if x is None:
             return Fact(TensorType(optional_of(self.element), ()))
         if x.dtype.kind == "optional":
-            raise at.fail(f"the input is {x.dtype}, which an optional cannot hold")
-        return Fact(
-            TensorType(optional_of(x.dtype), ()),
-            item_types=(x.type,) if x.item_types is None else x.item_types,
-        )
+            raise at.fail(f"the input is {x.dtype}; an optional cannot contain an optional")
+        return Fact(TensorType(optional_of(x.dtype), ()), item_types=(x.type,) if x.item_types is None else x.item_types)
 
     def reference(self, x: Any = None) -> Any:
         return x
@@ -42,5 +41,5 @@ Optional.samples = (
     Sample(Optional(I64), ()),
     Sample(Optional(sequence_of(I64)), ()),
     Sample(Optional(sequence_of(F32)), (arg(sequence_of(F32)),)),
-    Sample(Optional(), (arg(optional_of(F32)),), "which an optional cannot hold"),
+    Sample(Optional(), (arg(optional_of(F32)),), "cannot contain an optional"),
 )

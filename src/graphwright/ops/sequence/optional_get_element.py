@@ -11,15 +11,15 @@ from graphwright.ir.types import F32, I64, TensorType, optional_of, sequence_of
 
 @op("OptionalGetElement")
 class OptionalGetElement(Op):
-    """What an optional holds; it is an error if that is nothing."""
+    """The element of an optional value. An empty optional is an error at run time."""
 
     def infer(self, at: Inference, x: Fact) -> Fact:
         if x.dtype.kind != "optional" or x.dtype.element is None:
             raise at.fail(f"the input is {x.type}; it must be an optional")
-        inside = x.dtype.element
-        if inside.element is not None:
-            return Fact(TensorType(inside, ()), item_types=x.item_types)
-        return Fact(x.item_types[0] if x.item_types else TensorType(inside, None))
+        element = x.dtype.element
+        if element.element is not None:
+            return Fact(TensorType(element, ()), item_types=x.item_types)
+        return Fact(x.item_types[0] if x.item_types else TensorType(element, None))
 
     def reference(self, x: Any) -> Any:
         if x is None:
@@ -28,7 +28,7 @@ class OptionalGetElement(Op):
 
 
 def _import(i: Importer) -> Any:
-    x = i.input(0)  # a tensor or a sequence is what it holds
+    x = i.input(0)  # from opset 18 on, a tensor or sequence is returned unchanged
     return i.emit(OptionalGetElement(), x) if x.type.dtype.kind == "optional" else x
 
 

@@ -13,7 +13,9 @@ from graphwright.ir.types import BOOL, F32, I64, TensorType, optional_of, sequen
 
 @op("OptionalHasElement")
 class OptionalHasElement(Op):
-    """Whether an optional holds something; so do tensors and sequences, and what is absent does not."""
+    """Whether an optional value has an element, as a bool scalar. True for tensors and sequences, false if
+    the input is absent.
+    """
 
     optional_inputs = frozenset({0})
 

@@ -8,23 +8,29 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I32, I64, STRING, TensorType, sequence_of
 from graphwright.ops.core.common import simple
-from graphwright.ops.sequence.containers import common_type, element_of, known_place, need_position, place
+from graphwright.ops.sequence.containers import (
+    common_type,
+    element_of,
+    known_position,
+    need_position,
+    position_of,
+)
 
 
 @op("SequenceAt")
 class SequenceAt(Op):
-    """The tensor at a position of a sequence, which counts from the back where it is negative."""
+    """The tensor at a position of a sequence; negative positions count from the end."""
 
     def infer(self, at: Inference, xs: Fact, position: Fact) -> TensorType:
         element = element_of(at, xs)
         need_position(at, position)
         if xs.item_types is None:
             return TensorType(element, None)
-        known = known_place(at, position, len(xs.item_types), len(xs.item_types) - 1)
+        known = known_position(at, position, len(xs.item_types), len(xs.item_types) - 1)
         return common_type(element, xs.item_types) if known is None else xs.item_types[known]
 
     def reference(self, xs: list[Any], position: Array) -> Any:
-        return xs[place(position, len(xs), len(xs) - 1)]
+        return xs[position_of(position, len(xs), len(xs) - 1)]
 
 
 SequenceAt.onnx = {("SequenceAt", 11): simple(SequenceAt)}

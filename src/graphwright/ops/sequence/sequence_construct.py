@@ -14,14 +14,14 @@ from graphwright.ops.sequence.containers import sequence_fact
 
 @op("SequenceConstruct")
 class SequenceConstruct(Op):
-    """The sequence of its inputs."""
+    """A sequence of all inputs, which must be tensors of one dtype."""
 
     def infer(self, at: Inference, *xs: Fact) -> Fact:
         if not xs:
             raise at.fail("it needs at least one input")
         dtype = same_dtype(at, *xs)
         if dtype.element is not None:
-            raise at.fail(f"sequences hold tensors, not {dtype}")
+            raise at.fail(f"the operands are {dtype}; a sequence can only contain tensors")
         return sequence_fact(dtype, tuple(x.type for x in xs))
 
     def reference(self, *xs: Array) -> list[Any]:
@@ -36,5 +36,5 @@ SequenceConstruct.samples = (
     Sample(SequenceConstruct(), (arg(STRING, 2), arg(STRING))),
     Sample(SequenceConstruct(), (), "at least one input"),
     Sample(SequenceConstruct(), (arg(F32, 2), arg(I32, 2)), "operands of f32 and i32"),
-    Sample(SequenceConstruct(), (arg(sequence_of(F32)),), "sequences hold tensors, not seq(f32)"),
+    Sample(SequenceConstruct(), (arg(sequence_of(F32)),), "the operands are seq(f32)"),
 )

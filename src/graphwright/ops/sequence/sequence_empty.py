@@ -13,7 +13,7 @@ from graphwright.ops.sequence.containers import sequence_fact
 
 @op("SequenceEmpty")
 class SequenceEmpty(Op):
-    """A sequence without tensors, to be filled with some of ``dtype``."""
+    """An empty sequence of tensors of ``dtype``."""
 
     dtype: DType = F32
 

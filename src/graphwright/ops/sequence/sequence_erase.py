@@ -8,13 +8,19 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F32, I32, I64, sequence_of
 from graphwright.ops.core.common import simple
-from graphwright.ops.sequence.containers import element_of, known_place, need_position, place, sequence_fact
+from graphwright.ops.sequence.containers import (
+    element_of,
+    known_position,
+    need_position,
+    position_of,
+    sequence_fact,
+)
 
 
 @op("SequenceErase")
 class SequenceErase(Op):
-    """The sequence of operand 0 without the tensor at a position, which counts from the back where it is
-    negative; without the last one where none is given.
+    """The sequence without the tensor at a position, by default the last one; negative positions count from
+    the end.
     """
 
     def infer(self, at: Inference, xs: Fact, position: Fact | None = None) -> Fact:
@@ -22,13 +28,13 @@ class SequenceErase(Op):
         need_position(at, position)
         if xs.item_types is None:
             return sequence_fact(element, None)
-        known = known_place(at, position, len(xs.item_types), len(xs.item_types) - 1)
+        known = known_position(at, position, len(xs.item_types), len(xs.item_types) - 1)
         if known is None:
             return sequence_fact(element, None)
         return sequence_fact(element, (*xs.item_types[:known], *xs.item_types[known + 1 :]))
 
     def reference(self, xs: list[Any], position: Array | None = None) -> list[Any]:
-        at = place(position, len(xs), len(xs) - 1)
+        at = position_of(position, len(xs), len(xs) - 1)
         return [*xs[:at], *xs[at + 1 :]]
 
 

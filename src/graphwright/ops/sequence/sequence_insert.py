@@ -9,30 +9,38 @@ from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I32, I64, sequence_of
 from graphwright.ops.core.common import simple
-from graphwright.ops.sequence.containers import element_of, known_place, need_position, place, sequence_fact
+from graphwright.ops.sequence.containers import (
+    element_of,
+    known_position,
+    need_position,
+    position_of,
+    sequence_fact,
+)
 
 
 @op("SequenceInsert")
 class SequenceInsert(Op):
-    """The sequence of operand 0 with the tensor of operand 1 in front of a position, or at its end.
+    """The sequence with a tensor (operand 1) inserted before a position, by default at the end.
 
-    The position counts from the back where it is negative: -1 is in front of the last tensor.
+    Negative positions count from the end: -1 inserts before the last tensor.
     """
 
     def infer(self, at: Inference, xs: Fact, x: Fact, position: Fact | None = None) -> Fact:
         element = element_of(at, xs)
         if x.dtype != element:
-            raise at.fail(f"the tensor is {x.type}, the sequence {xs.dtype}")
+            raise at.fail(
+                f"the tensor is {x.type}, but the sequence is {xs.dtype}: their dtypes must be equal"
+            )
         need_position(at, position)
         if xs.item_types is None:
             return sequence_fact(element, None)
-        known = known_place(at, position, len(xs.item_types), len(xs.item_types))
+        known = known_position(at, position, len(xs.item_types), len(xs.item_types))
         if known is None:
             return sequence_fact(element, None)
         return sequence_fact(element, (*xs.item_types[:known], x.type, *xs.item_types[known:]))
 
     def reference(self, xs: list[Any], x: Array, position: Array | None = None) -> list[Any]:
-        at = place(position, len(xs), len(xs))
+        at = position_of(position, len(xs), len(xs))
         return [*xs[:at], x, *xs[at:]]
 
 
@@ -43,7 +51,7 @@ SequenceInsert.samples = (
     Sample(SequenceInsert(), (_XS, _X)),
     *(Sample(SequenceInsert(), (_XS, _X, arg(I64, values=(at,)))) for at in (-2, -1, 0, 1, 2)),
     Sample(SequenceInsert(), (_XS, _X, arg(I32, fill="index"))),
-    Sample(SequenceInsert(), (_XS, arg(I64, 2)), "the tensor is i64[2], the sequence seq(f32)"),
+    Sample(SequenceInsert(), (_XS, arg(I64, 2)), "the tensor is i64[2], but the sequence is seq(f32)"),
     Sample(SequenceInsert(), (_X, _X), "it must be a sequence"),
     Sample(SequenceInsert(), (_XS, _X, arg(I64, 2)), "the position is i64[2]"),
     Sample(SequenceInsert(), (_XS, _X, arg(F32)), "the position is f32"),

@@ -15,7 +15,7 @@ from graphwright.ops.sequence.containers import element_of
 
 @op("SequenceLength")
 class SequenceLength(Op):
-    """How many tensors a sequence holds."""
+    """The number of tensors in a sequence, as an i64 scalar."""
 
     def infer(self, at: Inference, xs: Fact) -> Fact:
         element_of(at, xs)

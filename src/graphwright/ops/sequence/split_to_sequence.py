@@ -16,14 +16,17 @@ from graphwright.ops.core.common import need_dtype
 from graphwright.ops.core.shaping import known_ints
 from graphwright.ops.sequence.containers import Types, sequence_fact
 
-MOST_TRACKED = 1024
-"""Types of more pieces than these are not kept."""
+MAX_TRACKED = 1024
+"""The largest number of pieces whose types inference tracks."""
 
 
 @op("SplitToSequence")
 class SplitToSequence(Op):
-    """The pieces of an array along ``axis``: of the sizes in operand 1, or all of the one size that it names,
-    the last being smaller where that does not divide. Without it pieces of one, without the axis if ``drop``.
+    """Splits a tensor along ``axis`` into a sequence.
+
+    The optional operand 1 is a vector of sizes, or a scalar: the size of all pieces, of which the last may be
+    smaller. Without it, pieces have size 1, and with ``drop`` they do not have this axis (ONNX: ``keepdims``
+    0).
     """
 
     axis: int = 0
@@ -41,47 +44,47 @@ class SplitToSequence(Op):
         return sequence_fact(x.dtype, self.pieces(at, x, split))
 
     def pieces(self, at: Inference, x: Fact, split: Fact | None) -> Types:
-        """Types of the pieces; None where their number or a size is not known."""
+        """The types of the pieces; None if their number or a size is unknown."""
         axis = at.axis(self.axis, x.rank)
         sizes = self._sizes(at, x.shape[axis], split)
         if sizes is None:
             return None
-        before, behind = x.shape[:axis], x.shape[axis + 1 :]
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
         if self.drop and split is None:
-            return (TensorType(x.dtype, (*before, *behind)),) * len(sizes)
-        return tuple(TensorType(x.dtype, (*before, size, *behind)) for size in sizes)
+            return (TensorType(x.dtype, (*before, *after)),) * len(sizes)
+        return tuple(TensorType(x.dtype, (*before, size, *after)) for size in sizes)
 
     def _sizes(self, at: Inference, dim: Dim, split: Fact | None) -> tuple[int, ...] | None:
         known = (1,) if split is None else known_ints(split)
         if known is None:
             return None
-        listed = split is not None and split.type.rank == 1
-        if any(size < (0 if listed else 1) for size in known):
-            raise at.fail(f"pieces of {list(known)}: sizes are positive")
-        if listed:
+        is_vector = split is not None and split.type.rank == 1
+        if any(size < (0 if is_vector else 1) for size in known):
+            raise at.fail(f"the split is {list(known)}; sizes must be positive")
+        if is_vector:
             at.equal(dim, sum(known), "the sum of the split")
             return known
-        if not isinstance(dim, int) or dim > MOST_TRACKED * known[0]:
+        if not isinstance(dim, int) or dim > MAX_TRACKED * known[0]:
             return None
-        return _equal(dim, known[0])
+        return _equal_sizes(dim, known[0])
 
     def reference(self, x: Array, split: Array | None = None) -> list[Any]:
         size = x.shape[self.axis]
         if split is not None and split.ndim:
             if np.any(split < 0) or split.sum() != size:
-                raise ValueError(f"a split of {split.tolist()} does not add up to {size}")
+                raise ValueError(f"the split {split.tolist()} does not add up to the axis of {size} elements")
             sizes = tuple(int(part) for part in split)
         else:
-            each = 1 if split is None else int(split)
-            if each < 1:
-                raise ValueError(f"pieces of {each}: sizes are positive")
-            sizes = _equal(size, each)
+            piece_size = 1 if split is None else int(split)
+            if piece_size < 1:
+                raise ValueError(f"the split is {piece_size}; it must be positive")
+            sizes = _equal_sizes(size, piece_size)
         pieces = np.split(x, list(accumulate(sizes))[:-1], self.axis) if sizes else []
         return [np.squeeze(p, self.axis) for p in pieces] if self.drop and split is None else pieces
 
 
-def _equal(dim: int, size: int) -> tuple[int, ...]:
-    """Pieces of ``size``, and one of what is left."""
+def _equal_sizes(dim: int, size: int) -> tuple[int, ...]:
+    """The sizes of pieces of ``size``; the last one is the remainder, if there is one."""
     return (size,) * (dim // size) + ((dim % size,) if dim % size else ())
 
 
@@ -106,7 +109,7 @@ SplitToSequence.samples = (
     Sample(SplitToSequence(1), (arg(STRING, 2, 3),)),
     Sample(SplitToSequence(), (arg(F32, _N, 2),)),
     Sample(SplitToSequence(), (arg(F32, 0, 2),)),
-    Sample(SplitToSequence(), (_X, arg(I64, values=(0,))), "sizes are positive"),
+    Sample(SplitToSequence(), (_X, arg(I64, values=(0,))), "sizes must be positive"),
     Sample(SplitToSequence(), (_X, arg(I64, 2, values=(1, 2))), "the sum of the split: 4 and 3 differ"),
     Sample(SplitToSequence(2), (_X,), "axis 2 is out of range"),
     Sample(SplitToSequence(), (arg(F32),), "a scalar cannot be split"),

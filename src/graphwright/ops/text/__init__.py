@@ -1,1 +1,1 @@
-"""Strings."""
+"""Ops on strings."""

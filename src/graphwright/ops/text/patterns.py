@@ -1,4 +1,6 @@
-"""Regular expressions, by the library RE2, whose semantics ONNX names: google-re2, of the extra ``text``."""
+"""Regular expressions with the semantics of RE2, which ONNX specifies. They need the package google-re2
+(extra ``text``).
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,13 @@ MISSING = "regular expressions need the package google-re2: pip install 'graphwr
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str, longest: bool = False) -> Any:
-    """``pattern``, compiled by RE2; of the matches that begin at a place the ``longest``, or the first tried.
+    """``pattern``, compiled by RE2. With ``longest``, a search finds the longest match at a position, as in
+    POSIX.
 
-    InferError if RE2 refuses the pattern, or is not installed.
+    Raises InferError if the pattern is invalid, or if RE2 is not installed.
     """
     try:
-        import re2  # no other model pays for it
+        import re2  # only models with regular expressions import it
     except ImportError as error:
         raise InferError(MISSING) from error
     options = re2.Options()
@@ -25,8 +28,8 @@ def compiled(pattern: str, longest: bool = False) -> Any:
     try:
         return re2.compile(pattern, options)
     except UnicodeEncodeError as error:
-        raise InferError(f"pattern {pattern[:80]!r} is no Unicode text") from error
+        raise InferError(f"pattern {pattern[:80]!r} is not valid Unicode") from error
     except re2.error as error:
         (reason,) = error.args
-        said = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise InferError(f"pattern {pattern[:80]!r}: {said[:160]}") from error
+        message = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        raise InferError(f"pattern {pattern[:80]!r}: {message[:160]}") from error

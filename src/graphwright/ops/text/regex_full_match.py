@@ -16,7 +16,7 @@ from graphwright.ops.text.patterns import compiled
 
 @op("RegexFullMatch")
 class RegexFullMatch(Op):
-    """Whether ``pattern``, in RE2's syntax, matches the whole of each string."""
+    """Whether ``pattern``, a regular expression of RE2, matches each string completely."""
 
     pattern: str
 

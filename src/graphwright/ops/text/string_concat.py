@@ -15,7 +15,7 @@ _JOIN = np.frompyfunc(lambda a, b: f"{a}{b}", 2, 1)
 
 @op("StringConcat")
 class StringConcat(Op):
-    """Each string of the first input followed by that of the second; they broadcast."""
+    """The concatenation of each string of input 0 with that of input 1; the inputs are broadcast."""
 
     def infer(self, at: Inference, x: Fact, y: Fact) -> TensorType:
         for operand in (x, y):

@@ -14,13 +14,17 @@ from graphwright.ir.types import F32, STRING, TensorType
 from graphwright.ops.core.common import need_dtype
 
 CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
-_OWN_CASES = ("az", "lt", "tr")
-"""Languages whose letters change case in their own way (Unicode's SpecialCasing)."""
+_SPECIAL_CASING = ("az", "lt", "tr")
+"""Languages with their own case mappings (SpecialCasing of Unicode)."""
 
 
 @op("StringNormalizer")
 class StringNormalizer(Op):
-    """A row of strings without ``stopwords``, in the case that ``case`` names; [""] where none is left."""
+    """Removes ``stopwords`` from a vector [C] or [1, C] of strings, and converts the others to upper or lower
+    ``case``.
+
+    If no string remains, the result is [""]. The number of strings is data-dependent.
+    """
 
     stopwords: tuple[str, ...] = ()
     case: str = "NONE"
@@ -28,7 +32,7 @@ class StringNormalizer(Op):
 
     def verify(self) -> None:
         if self.case not in CASES:
-            raise InferError(f"case_change_action is {self.case!r}, none of {', '.join(CASES)}")
+            raise InferError(f"case_change_action {self.case!r} is not one of {', '.join(CASES)}")
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
         need_dtype(at, x, {STRING})
@@ -44,17 +48,17 @@ class StringNormalizer(Op):
         return TensorType(STRING, (kept,) if x.rank == 1 else (1, kept))
 
     def reference(self, x: Array) -> Array:
-        seen = str if self.case_sensitive else str.lower
-        stopwords = {seen(word) for word in self.stopwords}
+        folded = str if self.case_sensitive else str.lower
+        stopwords = {folded(word) for word in self.stopwords}
         change = CASES[self.case]
-        kept = [change(str(text)) for text in x.ravel() if seen(str(text)) not in stopwords] or [""]
+        kept = [change(str(text)) for text in x.ravel() if folded(str(text)) not in stopwords] or [""]
         return np.array(kept, dtype=object).reshape(*x.shape[:-1], -1)
 
 
 def _import(i: Importer) -> Any:
     case, locale = str(i.attr("case_change_action", "NONE")), str(i.attr("locale", "en_US"))
-    if case != "NONE" and locale[:2].lower() in _OWN_CASES and not locale[2:3].isalpha():
-        raise i.fail(f"the locale {locale!r} has its own rules for upper and lower case", "use en_US")
+    if case != "NONE" and locale[:2].lower() in _SPECIAL_CASING and not locale[2:3].isalpha():
+        raise i.fail(f"the case mappings of locale {locale!r} are not supported", "use en_US")
     words = tuple(str(word) for word in i.attr("stopwords", ()))
     return i.emit(StringNormalizer(words, case, bool(i.attr("is_case_sensitive", 0))), i.input(0))
 
@@ -76,5 +80,5 @@ StringNormalizer.samples = (
     Sample(StringNormalizer(), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(StringNormalizer(), (arg(STRING, 2, 3),), "the number of rows: 2 and 1 differ"),
     Sample(StringNormalizer(), (arg(STRING),), "it must be [C] or [1, C]"),
-    Sample(StringNormalizer(case="TITLE"), (_DAYS,), "none of NONE, LOWER, UPPER"),
+    Sample(StringNormalizer(case="TITLE"), (_DAYS,), "is not one of NONE, LOWER, UPPER"),
 )

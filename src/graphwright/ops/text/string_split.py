@@ -15,10 +15,11 @@ from graphwright.ops.core.common import need_dtype
 
 @op("StringSplit")
 class StringSplit(Op):
-    """The parts of each string along a new last axis, filled up with "", and their numbers.
+    """Splits each string. Outputs: the parts along a new last axis, padded with "", and the number of parts
+    (i64).
 
-    Without a ``delimiter`` runs of whitespace separate, and none is kept at the ends. After ``maxsplit``
-    separators (-1: no limit) the rest stays whole.
+    It splits at ``delimiter``, or if that is empty at runs of whitespace, as Python's ``str.split``.
+    ``maxsplit`` is the largest number of splits; -1 means no limit. The number of parts is data-dependent.
     """
 
     delimiter: str = ""

@@ -18,12 +18,14 @@ MODES = ("TF", "IDF", "TFIDF")
 
 @op("TfIdfVectorizer")
 class TfIdfVectorizer(Op):
-    """How often each n-gram of a pool is in a row of tokens: f32[size], or f32[N, size] of N rows.
+    """Counts the n-grams of a pool in each row of tokens: f32[size] for tokens [C], f32[N, size] for tokens
+    [N, C].
 
-    Operands are the tokens, the pool, the place of each n-gram in the output, and its weight. Its 1-grams
-    start at ``starts[0]`` of the pool, its 2-grams at ``starts[1]``, and so on. Tokens of an n-gram lie up to
-    ``skips`` others apart, equally far. ``IDF`` gives the weight of those that are there, ``TFIDF`` weighs
-    the counts (Spärck Jones 1972).
+    Operands: the tokens, the pool, and for each n-gram of the pool its position in the output and its weight.
+    The 1-grams start at element ``starts[0]`` of the pool, the 2-grams at ``starts[1]``, and so on; those of
+    ``shortest`` to ``longest`` tokens are counted. The tokens of an n-gram are equally spaced, with up to
+    ``skips`` other tokens between two of them. ``mode`` TF gives the counts, IDF the weights of n-grams that
+    occur, TFIDF their products (Spärck Jones 1972).
     """
 
     mode: str
@@ -35,21 +37,26 @@ class TfIdfVectorizer(Op):
 
     def verify(self) -> None:
         if self.mode not in MODES:
-            raise InferError(f"mode is {self.mode!r}, none of {', '.join(MODES)}")
+            raise InferError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
         if not 1 <= self.shortest <= self.longest <= len(self.starts):
             lengths = f"{self.shortest} to {self.longest}"
-            raise InferError(f"n-grams of {lengths} tokens: the pool has those of 1 to {len(self.starts)}")
+            raise InferError(
+                f"n-grams of {lengths} tokens: the pool has n-grams of 1 to {len(self.starts)} tokens"
+            )
         if self.skips < 0 or list(self.starts) != sorted(self.starts) or min(self.starts) < 0:
-            raise InferError(f"ngram_counts {self.starts} with {self.skips} skips: both must not decrease")
+            raise InferError(
+                f"ngram_counts is {self.starts} and max_skip_count {self.skips}: they must be at least 0, and"
+                " ngram_counts must be sorted"
+            )
 
-    def infer(self, at: Inference, x: Fact, pool: Fact, places: Fact, weights: Fact) -> TensorType:
+    def infer(self, at: Inference, x: Fact, pool: Fact, positions: Fact, weights: Fact) -> TensorType:
         need_dtype(at, x, {STRING} if pool.dtype == STRING else {I32, I64})
         need_dtype(at, pool, {STRING, I64}, "the pool")
-        need_dtype(at, places, {I64}, "the index tensor")
-        need_dtype(at, weights, {F32}, "the weights")
+        need_dtype(at, positions, {I64}, "the index tensor")
+        need_dtype(at, weights, {F32}, "the weight tensor")
         if x.rank not in (1, 2):
             raise at.fail(f"the input is {x.type}; it must be [C] or [N, C]")
-        for what, fact in (("pool", pool), ("index tensor", places), ("list of weights", weights)):
+        for what, fact in (("pool", pool), ("index tensor", positions), ("weight tensor", weights)):
             if fact.rank != 1:
                 raise at.fail(f"the {what} is {fact.type}; it must be a vector")
         (count,) = pool.shape
@@ -57,11 +64,11 @@ class TfIdfVectorizer(Op):
         if parts is None:
             raise at.fail(f"a pool of {count} tokens cannot be split into n-grams at {self.starts}")
         grams = sum((end - start) // length for length, start, end in parts)
-        at.equal(places.shape[0], grams, "indexes and n-grams")
+        at.equal(positions.shape[0], grams, "indexes and n-grams")
         at.equal(weights.shape[0], grams, "weights and n-grams")
         return TensorType(F32, (*x.shape[:-1], self.size))
 
-    def reference(self, x: Array, pool: Array, places: Array, weights: Array) -> Array:
+    def reference(self, x: Array, pool: Array, positions: Array, weights: Array) -> Array:
         grams: dict[tuple[Any, ...], list[int]] = {}
         for k, (start, stop) in enumerate(self._bounds(pool.size)):
             grams.setdefault(tuple(pool[start:stop].tolist()), []).append(k)
@@ -70,31 +77,32 @@ class TfIdfVectorizer(Op):
         for row, tokens in zip(y, rows, strict=True):
             for gram, count in Counter(self._windows(tokens.tolist())).items():
                 for k in grams.get(gram, ()):
-                    row[places[k]] += {"TF": count, "IDF": weights[k], "TFIDF": count * weights[k]}[self.mode]
+                    scores = {"TF": count, "IDF": weights[k], "TFIDF": count * weights[k]}
+                    row[positions[k]] += scores[self.mode]
         return y if x.ndim == 2 else y[0]
 
     def _parts(self, count: int) -> list[tuple[int, int, int]] | None:
-        """Lengths of n-grams, and where those of each begin and end in a pool of ``count`` tokens; None where
-        it cannot be cut like this.
+        """For each length of n-grams: the length, and the begin and end of its part of a pool of ``count``
+        tokens. None if a part does not consist of whole n-grams.
         """
         ends = (*self.starts[1:], count)
         parts = [(n, start, end) for n, (start, end) in enumerate(zip(self.starts, ends, strict=True), 1)]
         return None if any(end < start or (end - start) % n for n, start, end in parts) else parts
 
     def _bounds(self, count: int) -> list[tuple[int, int]]:
-        """Where each n-gram lies."""
+        """The begin and end of each n-gram in the pool."""
         parts = self._parts(count) or ()
         return [(k, k + length) for length, start, end in parts for k in range(start, end, length)]
 
     def _windows(self, tokens: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Every n-gram of ``tokens``: single ones once, longer ones at each distance."""
+        """All n-grams of ``tokens``, with every spacing."""
         for length in range(self.shortest, self.longest + 1):
             for step in range(1, 2 + (self.skips if length > 1 else 0)):
-                reach = (length - 1) * step
-                if reach >= len(tokens):
+                span = (length - 1) * step
+                if span >= len(tokens):
                     break
-                for start in range(len(tokens) - reach):
-                    yield tuple(tokens[start : start + reach + 1 : step])
+                for start in range(len(tokens) - span):
+                    yield tuple(tokens[start : start + span + 1 : step])
 
 
 def _import(i: Importer) -> Any:
@@ -102,20 +110,20 @@ def _import(i: Importer) -> Any:
     if (strings is None) == (numbers is None):
         raise i.fail("exactly one of pool_strings and pool_int64s must be given", "export the model again")
     pool = np.array(numbers, np.int64) if strings is None else np.array(strings, dtype=object)
-    places = np.array(i.required_attr("ngram_indexes"), np.int64)
-    if places.size and not 0 <= places.min() <= places.max() < 2**31:
+    positions = np.array(i.required_attr("ngram_indexes"), np.int64)
+    if positions.size and not 0 <= positions.min() <= positions.max() < 2**31:
         raise i.fail("ngram_indexes must be between 0 and 2**31 - 1", "export the model again")
-    weights = i.attr("weights")
-    made = TfIdfVectorizer(
+    given = i.attr("weights")
+    op = TfIdfVectorizer(
         mode=str(i.required_attr("mode")),
-        size=int(places.max(initial=-1)) + 1,
+        size=int(positions.max(initial=-1)) + 1,
         starts=tuple(i.required_attr("ngram_counts")),
         shortest=i.required_attr("min_gram_length"),
         longest=i.required_attr("max_gram_length"),
         skips=i.required_attr("max_skip_count"),
     )
-    weighed = np.ones(places.shape, np.float32) if weights is None else np.array(weights, np.float32)
-    return i.emit(made, i.input(0), i.const(pool), i.const(places), i.const(weighed))
+    weights = np.ones(positions.shape, np.float32) if given is None else np.array(given, np.float32)
+    return i.emit(op, i.input(0), i.const(pool), i.const(positions), i.const(weights))
 
 
 TfIdfVectorizer.onnx = {("TfIdfVectorizer", 9): _import}
@@ -142,6 +150,8 @@ TfIdfVectorizer.samples = (
     Sample(_BIGRAMS, (arg(I64, 2, 3, 4), *_TABLE), "must be [C] or [N, C]"),
     Sample(TfIdfVectorizer("TF", 5, (0, 2), 1, 2, 1), (_ROW, *_TABLE), "cannot be split into n-grams"),
     Sample(TfIdfVectorizer("TF", 5, (0, 7), 1, 2, 1), (_ROW, *_TABLE), "indexes and n-grams: 5 and 7 differ"),
-    Sample(TfIdfVectorizer("TF", 5, (0, 3), 1, 3, 1), (_ROW, *_TABLE), "the pool has those of 1 to 2"),
-    Sample(TfIdfVectorizer("BM25", 5, (0, 3), 1, 2, 1), (_ROW, *_TABLE), "none of TF, IDF, TFIDF"),
+    Sample(
+        TfIdfVectorizer("TF", 5, (0, 3), 1, 3, 1), (_ROW, *_TABLE), "the pool has n-grams of 1 to 2 tokens"
+    ),
+    Sample(TfIdfVectorizer("BM25", 5, (0, 3), 1, 2, 1), (_ROW, *_TABLE), "is not one of TF, IDF, TFIDF"),
 )

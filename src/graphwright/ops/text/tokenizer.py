@@ -1,4 +1,4 @@
-"""Tokenizer, of ONNX Runtime's domain: what exporters write for texts that are counted."""
+"""Tokenizer, an op of ONNX Runtime's domain ``com.microsoft``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _START, _END = "\x02", "\x03"
 
 @op("Tokenizer")
 class Tokenizer(Op):
-    """The tokens of each string along a new last axis, filled up with ``pad``.
+    """The tokens of each string along a new last axis, padded with ``pad``. Their number is data-dependent.
 
-    They match ``token``, lie between what matches ``separators``, of which the first ones prevail, or are
-    single characters where both are empty. Those of fewer than ``shortest`` characters are left out. With
-    ``mark`` the tokens of a row stand between marks, if any row has some. Patterns have RE2's syntax; the
-    longest match counts.
+    Tokens are the matches of the pattern ``token``, or the texts between matches of ``separators``; if both
+    are empty, single characters. A match of a separator that overlaps a match of an earlier separator is
+    ignored. Tokens of fewer than ``shortest`` characters are dropped. With ``mark``, the characters STX and
+    ETX enclose the tokens of each string, if any string has a token. Patterns are regular expressions of RE2,
+    with longest match.
     """
 
     pad: str
@@ -34,7 +35,7 @@ class Tokenizer(Op):
 
     def verify(self) -> None:
         if self.token and self.separators:
-            raise InferError("a pattern or separators split the tokens, not both")
+            raise InferError("tokenexp and separators are both given; only one is allowed")
         for pattern in (self.token, *self.separators):
             compiled(pattern, longest=True)
 
@@ -54,26 +55,26 @@ class Tokenizer(Op):
     def _tokens(self, text: str) -> list[str]:
         if not self.token and not self.separators:
             return list(text)
-        places = _matches(self.token, text) if self.token else self._between(text)
-        return [text[start:end] for start, end in places if end - start >= max(self.shortest, 1)]
+        spans = _matches(self.token, text) if self.token else self._between_separators(text)
+        return [text[start:end] for start, end in spans if end - start >= max(self.shortest, 1)]
 
-    def _between(self, text: str) -> list[tuple[int, int]]:
-        """The places between separators; one that overlaps an earlier one's match is none."""
-        taken: list[tuple[int, int]] = []
+    def _between_separators(self, text: str) -> list[tuple[int, int]]:
+        """The spans between the matches of separators."""
+        matched: list[tuple[int, int]] = []
         for separator in self.separators:
-            taken += [
+            matched += [
                 (start, end)
                 for start, end in _matches(separator, text)
-                if all(end <= first or last <= start for first, last in taken)
+                if all(end <= first or last <= start for first, last in matched)
             ]
-        taken.sort()
-        starts = (0, *(end for _, end in taken))
-        ends = (*(start for start, _ in taken), len(text))
+        matched.sort()
+        starts = (0, *(end for _, end in matched))
+        ends = (*(start for start, _ in matched), len(text))
         return list(zip(starts, ends, strict=True))
 
 
 def _matches(pattern: str, text: str) -> list[tuple[int, int]]:
-    """The places of all matches, from the left, each as long as can be; empty ones are none."""
+    """The spans of all longest matches that are not empty, from left to right."""
     spans = (match.span() for match in compiled(pattern, longest=True).finditer(text))
     return [(start, end) for start, end in spans if start < end]
 
@@ -102,5 +103,5 @@ Tokenizer.samples = (
     Sample(Tokenizer("#"), (arg(STRING, 0),)),
     Sample(Tokenizer("#"), (arg(F32, 2),), "the input is f32; it must be string"),
     Sample(Tokenizer("#", "("), (_TEXTS,), "missing )"),
-    Sample(Tokenizer("#", "a", ("b",)), (_TEXTS,), "a pattern or separators split the tokens, not both"),
+    Sample(Tokenizer("#", "a", ("b",)), (_TEXTS,), "tokenexp and separators are both given"),
 )

@@ -22,7 +22,10 @@ class Optional(Op):
             return Fact(TensorType(optional_of(self.element), ()))
         if x.dtype.kind == "optional":
             raise at.fail(f"the input is {x.dtype}; an optional cannot contain an optional")
-        return Fact(TensorType(optional_of(x.dtype), ()), item_types=(x.type,) if x.item_types is None else x.item_types)
+        return Fact(
+            TensorType(optional_of(x.dtype), ()),
+            item_types=(x.type,) if x.item_types is None else x.item_types,
+        )
 
     def reference(self, x: Any = None) -> Any:
         return x

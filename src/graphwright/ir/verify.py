@@ -268,10 +268,8 @@ def _node_faults(node: Node, module: Module) -> Iterator[_Fault]:
 def _schedule_faults(node: Node, schedule: Schedule) -> Iterator[_Fault]:
     values, axes = region_values(region_of(node)), range(len(schedule.axes))
     if len(schedule.walks) != len(values):
-        yield _Fault(
-            f"the schedule has {len(schedule.walks)} indexing maps (walks), but the region has {len(values)} values",
-            node,
-        )
+        maps = f"{len(schedule.walks)} indexing maps (walks)"
+        yield _Fault(f"the schedule has {maps}, but the region has {len(values)} values", node)
     for axis in sorted({*schedule.reduced, *chain.from_iterable(schedule.walks)} - {*axes}):
         yield _Fault(f"the schedule uses axis {axis}, but has only axes 0 to {len(axes) - 1}", node)
 

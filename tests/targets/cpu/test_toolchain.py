@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import sys
 from pathlib import Path
@@ -58,6 +59,24 @@ def test_no_compiler_is_one_error(no_compilers: None, monkeypatch: pytest.Monkey
     for part in ("cc: not found", "gcc: not found", "clang: not found", "ziglang package: not installed"):
         assert part in fault.message
     assert "pip install graphwright[toolchain]" in fault.hint
+
+
+def test_a_process_without_path_finds_the_tools_of_the_compiler(
+    fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under ``env -i``: a compiler of the default path looks there for its linker."""
+    monkeypatch.delenv("PATH")
+    assert compile_shared(SOURCE.format(7), RUNNABLE[0], find_toolchain(Options())).startswith(b"\x7fELF")
+
+
+def test_a_source_that_cannot_be_written_is_an_error_about_space() -> None:
+    found, before = find_toolchain(Options()), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(ToolchainError, match=r"cannot be written: File too large(.|\n)*TMPDIR"):
+            compile_shared(SOURCE.format(8), RUNNABLE[0], found)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_the_option_wins_and_nothing_else_is_tried(fresh: None, tmp_path: Path) -> None:

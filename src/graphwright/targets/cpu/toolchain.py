@@ -185,7 +185,7 @@ def compile_shared(source: str, isa: Isa, toolchain: Toolchain, compilers: Compi
     keep = False
     try:
         path = folder / _SOURCE
-        path.write_text(source, encoding="utf-8")
+        _write(path, source)
         fault = _run(toolchain, isa, folder, compilers or Compilers())
         if fault is None:
             return (folder / _OBJECT).read_bytes()
@@ -206,9 +206,20 @@ def _new_folder() -> Path:
     try:
         return temporary_folder()
     except OSError as error:
-        message = f"no temporary folder for the compiler's files: {error}"
-        hint = "set the variable TMPDIR to a folder with free space"
-        raise ToolchainError(Diagnostic("temporary-folder", message, hint=hint)) from error
+        raise _no_space(f"no temporary folder for the compiler's files: {error}") from error
+
+
+def _write(path: Path, source: str) -> None:
+    """Writes a source for the compiler. Raises ToolchainError where the disk is full, or a limit reached."""
+    try:
+        path.write_text(source, encoding="utf-8")
+    except OSError as error:
+        raise _no_space(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _no_space(message: str) -> ToolchainError:
+    hint = "set the variable TMPDIR to a folder with free space"
+    return ToolchainError(Diagnostic("temporary-folder", message, hint=hint))
 
 
 def discard(error: ToolchainError) -> None:
@@ -235,7 +246,8 @@ def _call(
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder)},
+        # without PATH, a compiler that was found in the default path would not find its assembler and linker
+        env={"PATH": os.defpath, **os.environ, "TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

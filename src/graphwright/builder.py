@@ -1,4 +1,4 @@
-"""Models built by hand.
+"""Models that are built op by op in Python.
 
 >>> b = gw.GraphBuilder()
 >>> x = b.input("x", "f32", ("N", 64))
@@ -101,10 +101,10 @@ class GraphBuilder:
                 )
             if self._nexts[state] is not state:
                 raise fault("state", "it is already updated")
-            made = self._operand(value, (state,))
-            if made.graph is not self.module.main or made.type != state.type:
-                raise fault("state", f"a state {state.type} cannot become {made.type}")
-            self._nexts[state] = made
+            next_value = self._operand(value, (state,))
+            if next_value.graph is not self.module.main or next_value.type != state.type:
+                raise fault("state", f"a state {state.type} cannot become {next_value.type}")
+            self._nexts[state] = next_value
 
     def _add_input(self, kind: str, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
         graph = self.module.main
@@ -223,9 +223,9 @@ class GraphBuilder:
             if counts[0] != counts[1]:
                 raise fault("region", f"then returns {counts[0]} values, but orelse returns {counts[1]}")
             operands = share_operands(regions)
-            chosen = self._value(condition, ())
+            selector = self._value(condition, ())
             graphs = [region.builder.graph for region in regions]
-            return self._add(If(counts[0]), chosen, *operands, regions=graphs, name=name)
+            return self._add(If(counts[0]), selector, *operands, regions=graphs, name=name)
 
     def loop(
         self,
@@ -277,11 +277,13 @@ class GraphBuilder:
         return self.module
 
     def compile(self, options: Options | None = None, **arguments: Any) -> Model:
-        """The compiled model. ``arguments`` are those of :func:`graphwright.compile`."""
+        """The compiled model. ``arguments`` are passed to :func:`graphwright.compile`."""
         return compile(self.build(), options=options, **arguments)
 
     def _region(self, what: str, types: Sequence[TensorType], build: Callable[..., Any]) -> Scope:
-        """The region of what ``build`` adds and returns for inputs of ``types``."""
+        """The region of the nodes that ``build`` adds for inputs of ``types``. Its outputs are the values
+        that ``build`` returns.
+        """
         if not callable(build):
             raise fault(
                 "region", f"{what} is {type(build).__name__}, not a function", "as in lambda: b.relu(x)"
@@ -345,12 +347,12 @@ class GraphBuilder:
         return self._scalar(result, BOOL, "condition")
 
     def _scalar(self, operand: Operand, dtype: DType, what: str) -> Value:
-        """One element of ``dtype``, as rank 0."""
+        """``operand``, which must be one element of ``dtype``, as a scalar."""
         value = self._operand(operand, ())
         if value.type.dtype != dtype or value.type.shape is None or set(value.type.shape) - {1}:
             raise fault("loop", f"{what} is {value.type}, not a single {dtype}")
-        made: Value = self._scope.builder(Reshape(()), value) if value.type.shape else value
-        return made
+        scalar: Value = self._scope.builder(Reshape(()), value) if value.type.shape else value
+        return scalar
 
     def _operand(self, operand: Operand, operands: Sequence[Operand]) -> Value:
         value = self._value(operand, operands)
@@ -385,7 +387,7 @@ def _type_text(value: Value | None) -> str:
 
 
 def _size(given: Any, shape: Sequence[Any]) -> Dim:
-    """A size of ``shape``: a number from 0 on, or the expression that a text is."""
+    """A size of ``shape``: a number that is at least 0, or the parsed expression of a text."""
     message = f"its shape is {tuple(shape)}: "
     hint = "a size is a number, a name or an expression, as in ('N', 64); compile takes ranges, as shapes"
     if isinstance(given, str):

@@ -1,7 +1,7 @@
-"""Options: one typed table of name, type, default, environment variable, meaning, and whether a cache key
-holds it.
+"""Options of compilation and runs. Each option has a name, a type, a default, a description, and a flag that
+says whether it is part of cache keys. Its environment variable follows from its name.
 
-Nothing else in graphwright reads the environment.
+No other module of graphwright reads options from the environment.
 """
 
 from __future__ import annotations
@@ -29,37 +29,39 @@ WEIGHTS: Final = ("default", "int8", "int4")
 OPT_LEVELS: Final = ("0", "1", "2", "3")
 ISA_NAMES: Final = ("auto", "v3", "v4")
 DEVICES: Final = ("cpu", "null", "reference")
-"""Those that graphwright runs on the CPU of this machine."""
+"""The built-in devices; all of them run on the CPU of this machine."""
 WHOLE_MODELS: Final = ("null", "reference")
-"""Those of them that no single node can be placed on."""
+"""The devices that can only run whole models, not single nodes."""
 _OTHER_DEVICES: Final[list[str]] = []
+"""Devices of plugins."""
 SPECIALIZE: Final = ("none", "hot")
 
 
 _PREFIX: Final = "GRAPHWRIGHT_"
 _OTHER_VARIABLES: Final = ("GRAPHWRIGHT_MODELS",)
-"""Of the benchmarks, which share the prefix."""
+"""Variables of the benchmarks, which have the same prefix but are not options."""
 
 
 def _option(
     default: Any, help_text: str, read: Callable[[str], Any], in_key: bool = False, one_text: bool = False
 ) -> Any:
-    """A row of the table. ``read`` makes the value from text and raises ValueError saying what it takes;
-    ``one_text``: the command takes several values as one text.
+    """A field of :class:`Options`. ``read`` parses the value from text, or raises a ValueError that lists the
+    valid values. ``in_key``: the option is part of cache keys. ``one_text``: on the command line, several
+    values are one argument.
     """
-    known = {"help": help_text, "read": read, "in_key": in_key, "one_text": one_text}
-    return field(default=default, metadata=known)
+    metadata = {"help": help_text, "read": read, "in_key": in_key, "one_text": one_text}
+    return field(default=default, metadata=metadata)
 
 
-_MOST_DIGITS: Final = 9
-"""Of a number: it then fits the native code's int."""
+_MAX_DIGITS: Final = 9
+"""Numbers with at most this many digits fit an int of the native code."""
 
 
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("takes a whole number, 0 or more")
-    if len(text.lstrip("0")) > _MOST_DIGITS:
-        raise ValueError(f"takes a number of at most {_MOST_DIGITS} digits")
+    if len(text.lstrip("0")) > _MAX_DIGITS:
+        raise ValueError(f"takes a number of at most {_MAX_DIGITS} digits")
     return int(text)
 
 
@@ -118,13 +120,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def add_device(name: str) -> None:
-    """Let the option ``device`` take ``name``."""
+    """Make ``name`` a valid value of the option ``device``."""
     if name not in (*DEVICES, *_OTHER_DEVICES):
         _OTHER_DEVICES.append(name)
 
 
 def known_device(text: str) -> str:
-    """``text``, which is a device. Raises ValueError that lists them."""
+    """``text``. Raises a ValueError that lists the devices if it is not one of them."""
     return _one_of(*DEVICES, *_OTHER_DEVICES)(text)
 
 
@@ -138,7 +140,7 @@ def _isas(text: str) -> tuple[str, ...]:
 def _sizes(text: str) -> str:
     for each in text.split(",") if text else ():
         name, equals, size = each.partition("=")
-        if not (name.strip() and equals and size.strip().isdecimal() and len(size.strip()) <= _MOST_DIGITS):
+        if not (name.strip() and equals and size.strip().isdecimal() and len(size.strip()) <= _MAX_DIGITS):
             raise ValueError("takes sizes as in N=1,H=640")
     return text
 
@@ -150,17 +152,20 @@ def _folder(text: str) -> Path:
 
 
 def _base(variable: str, otherwise: str) -> Path:
-    """A folder of the XDG Base Directory Specification (0.8): relative values are to be ignored."""
+    """Graphwright's folder in the base directory ``variable`` of the XDG Base Directory Specification (0.8),
+    or in ``otherwise`` in the home folder. Relative values of ``variable`` are ignored, as the specification
+    demands.
+    """
     given = os.environ.get(variable, "")
     return (Path(given) if os.path.isabs(given) else _home() / otherwise) / "graphwright"
 
 
 def _home() -> Path:
-    """The user's folder; for a user who has none, one that cannot be made."""
+    """The user's home folder. If the user has none, a path in which no folder can be created."""
     try:
         return Path.home()
     except RuntimeError:
-        return Path(os.devnull)  # in which no folder can be made
+        return Path(os.devnull)
 
 
 @dataclass(frozen=True)
@@ -313,21 +318,23 @@ class Options:
 
     @classmethod
     def of(cls, given: Options | Mapping[str, Any] | None, **overrides: Any) -> Options:
-        """Options as users give them: an object as it is, a mapping or None above the environment's; those
-        of ``overrides`` that are not None above all. Raises OptionError.
+        """The options that a user passes. An Options object is used as it is. A mapping overrides the options
+        from the environment; None is an empty mapping. Those ``overrides`` that are not None take precedence
+        over both. Raises OptionError.
         """
-        above = {name: value for name, value in overrides.items() if value is not None}
+        set_overrides = {name: value for name, value in overrides.items() if value is not None}
         if isinstance(given, Options):
-            return replace(given, **above) if above else given
+            return replace(given, **set_overrides) if set_overrides else given
         if given is not None and not isinstance(given, Mapping):
             message = f"options are a CompileOptions or a dict, not {type(given).__name__}"
             raise OptionError(Diagnostic("option", message, hint="as in options={'threads': 2}"))
-        return cls.from_environment(**{**(given or {}), **above})
+        return cls.from_environment(**{**(given or {}), **set_overrides})
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Options:
-        """Options from ``GRAPHWRIGHT_*`` variables, and ``overrides`` above them; OptionError lists every
-        bad one."""
+        """Options from ``GRAPHWRIGHT_*`` variables; ``overrides`` take precedence. Raises an OptionError that
+        lists all invalid options.
+        """
         faults = Collector(OptionError)
         known = {option.name: option for option in fields(cls)}
         for name in sorted(overrides.keys() - known.keys()):
@@ -344,14 +351,16 @@ class Options:
             except ValueError as error:
                 faults.add("option", f"{variable(name)}={text!r}: {error}", hint=option.metadata["help"])
         try:
-            made = cls(**values)
+            options = cls(**values)
         except OptionError as error:
             faults.extend(error.diagnostics)
         faults.raise_if_any()
-        return made
+        return options
 
     def key(self) -> dict[str, str]:
-        """The options that change generated code, as text; of rates a digest."""
+        """The options that change generated code, as text for cache keys. A JSON value is replaced by its
+        digest.
+        """
         return {
             option.name: _key_text(_text(getattr(self, option.name)))
             for option in fields(self)
@@ -360,57 +369,57 @@ class Options:
 
     @property
     def keeps_types(self) -> bool:
-        """Whether all is computed in the types of the model: no option asks for fewer bits."""
+        """Whether all values have the dtypes of the model: no option requests fewer bits."""
         return self.weights == self.precision == "default"
 
     @property
     def cache_folder(self) -> Path:
-        """``cache_dir``, or graphwright's folder among the user's caches."""
+        """``cache_dir``, or graphwright's folder in the user's cache folder."""
         return self.cache_dir or _base("XDG_CACHE_HOME", ".cache")
 
     @property
     def calibration_file(self) -> Path:
-        """Where ``graphwright calibrate`` keeps this user's rates."""
+        """The file in which ``graphwright calibrate`` stores the rates of this user."""
         return _base("XDG_CONFIG_HOME", ".config") / "machine.json"
 
     @property
     def tuning_folder(self) -> Path:
-        """Where the tuning record of this user is kept."""
+        """The folder of the user's tuning record."""
         return self.cache_folder / "tuning"
 
     @property
     def sizes_to_tune(self) -> dict[str, int]:
-        """``tune_sizes`` by name."""
+        """``tune_sizes`` as a mapping from the names of dynamic dimensions to sizes."""
         pairs = (each.partition("=") for each in self.tune_sizes.split(",") if each)
         return {name.strip(): int(size) for name, _, size in pairs}
 
     @property
     def key_folder(self) -> Path:
-        """``key_dir``, or graphwright's folder among the user's settings."""
+        """``key_dir``, or graphwright's folder in the user's configuration folder."""
         return self.key_dir or _base("XDG_CONFIG_HOME", ".config")
 
 
 def _checked(value: Any, read: Callable[[str], Any]) -> Any:
-    """``value`` as an option holds it: text as a folder where one is wanted, a list as a tuple, an integer of
-    NumPy's as Python's. A ValueError says what the option takes.
+    """``value`` as an option stores it: lists become tuples, NumPy integers become Python integers, and text
+    is parsed if the option is a path or a tuple. Raises a ValueError that lists the valid values.
     """
     if isinstance(value, list):
         value = tuple(value)
     elif not isinstance(value, bool) and hasattr(value, "__index__"):
         value = operator.index(value)
-    made = read(_text(value))
-    if isinstance(made, Path) and isinstance(value, str | os.PathLike):
-        return made
-    if isinstance(made, tuple | str) and isinstance(value, str):
-        return made
-    if type(made) is not type(value):
+    parsed = read(_text(value))
+    if isinstance(parsed, Path) and isinstance(value, str | os.PathLike):
+        return parsed
+    if isinstance(parsed, tuple | str) and isinstance(value, str):
+        return parsed
+    if type(parsed) is not type(value):
         raise ValueError(f"is {value!r}, of the wrong type")
     return value
 
 
 @cache
 def _warn_of_unknown_variables(names: frozenset[str]) -> None:
-    """Warn once of variables that look like options and are none."""
+    """Warn once about variables with the prefix of options that are not options."""
     known = [variable(option.name) for option in fields(Options)]
     for name in sorted(names - {*known, *_OTHER_VARIABLES}):
         options = {each.removeprefix(_PREFIX): each for each in known}
@@ -435,11 +444,13 @@ def variable(option: str) -> str:
 
 
 def table() -> Mapping[str, tuple[str, str, str]]:
-    """Option to (default, environment variable, meaning), for help pages."""
+    """A mapping from each option to its default, environment variable and description, for help pages."""
     return {o.name: (_text(o.default), variable(o.name), o.metadata["help"]) for o in fields(Options)}
 
 
 def to_environment(options: Options) -> dict[str, str]:
-    """The variables from which another process reads ``options``: those that are not at their defaults."""
+    """The environment variables from which another process reads ``options``: one for each option that
+    differs from its default.
+    """
     values = {option.name: getattr(options, option.name) for option in fields(options)}
     return {variable(n): _text(v) for n, v in values.items() if v != getattr(Options, n)}

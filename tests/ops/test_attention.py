@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.lower.tasks import TaskGraph, TaskKind
+from graphwright.ops.nn.attention import ScaledDotProductAttention
 
 Array = np.ndarray[Any, Any]
 HEADS, FEATURES = 4, 8
@@ -92,3 +94,12 @@ def test_the_number_of_features_may_be_open() -> None:
         (y,) = model(q, k, v, mask)
         wide = definition(*(x.reshape(1, -1, 2, features) for x in (q, k, v)), mask)
         np.testing.assert_allclose(y, wide.reshape(y.shape), rtol=1e-5, atol=1e-6)
+
+
+def test_the_reference_gives_no_warning_for_a_row_without_keys() -> None:
+    q, mask = np.ones((1, 1, 2, 4), np.float32), np.zeros((2, 2), np.float32)
+    mask[1] = -np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = ScaledDotProductAttention().reference(q, q, q, mask)
+    np.testing.assert_array_equal(np.isnan(result[0, 0]).all(-1), [False, True])

@@ -28,13 +28,15 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @lru_cache(maxsize=1)
 def _classes(names: tuple[str, ...], classes: tuple[type[Op], ...]) -> Mapping[str, type[Op]]:
-    """The callable ones among the ops ``names``, by :func:`method_name`."""
-    made = {method_name(name): cls for name, cls in zip(names, classes, strict=True) if _is_public(cls)}
-    return dict(sorted(made.items()))
+    """The public ops among ``classes``, by method name."""
+    public = {method_name(name): cls for name, cls in zip(names, classes, strict=True) if _is_public(cls)}
+    return dict(sorted(public.items()))
 
 
 def op_classes() -> Mapping[str, type[Op]]:
-    """Ops that can be called, by :func:`method_name`: those of ONNX, and those of plugins."""
+    """The ops that are methods of GraphBuilder, by :func:`method_name`: the ops with an ONNX import and the
+    ops of plugins.
+    """
     graphwright.ops.load()
     known = registered_ops()
     return _classes(tuple(known), tuple(known.values()))
@@ -127,17 +129,19 @@ def make_op(cls: type[Op], given: Mapping[str, Any]) -> Op:
 
 
 def _attribute(cls: type[Op], name: str, kind: object, value: Any) -> Any:
-    """``value`` as the op stores it: tuples for lists, Python numbers, dtypes and dims for their names."""
+    """``value`` as the op stores it: a tuple for a list, a Python number for a NumPy number, a dtype or a
+    size for its name.
+    """
     declared = kind.__name__ if isinstance(kind, type) else str(kind)
     try:
         if declared.startswith("DType"):
             return _dtype(value)
-        made = _plain(value, is_dim="Dim" in declared)
+        stored = _plain(value, is_dim="Dim" in declared)
     except (TypeError, ValueError, KeyError, SymbolError) as error:
         raise fault("attribute", f"{cls.name}: attribute {name} is {value!r:.60}: {error}") from error
-    if _is_of(declared, made):
-        return made
-    hint = f"as in {name}=({value!r:.60}, ...)" if _is_of(declared, (made,)) else ""
+    if _is_of(declared, stored):
+        return stored
+    hint = f"as in {name}=({value!r:.60}, ...)" if _is_of(declared, (stored,)) else ""
     raise fault("attribute", f"{cls.name}: attribute {name} is {value!r:.60}, not {declared}", hint)
 
 
@@ -188,14 +192,14 @@ def check_operands(op: Op, operands: Sequence[object]) -> None:
     parameters = operands_of(type(op))
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_POSITIONAL]
     optional = [n for k, n in enumerate(names) if k in op.optional_inputs or parameters[k].default is None]
-    least = len(names) - len(optional)
-    is_open = len(names) < len(parameters)
-    if len(operands) < least or (len(operands) > len(names) and not is_open):
-        taken = ", ".join(f"{n} (optional)" if n in optional else n for n in names) or "none"
-        more = " and any number of others" if is_open else ""
+    required = len(names) - len(optional)
+    is_variadic = len(names) < len(parameters)
+    if len(operands) < required or (len(operands) > len(names) and not is_variadic):
+        listed = ", ".join(f"{n} (optional)" if n in optional else n for n in names) or "none"
+        more = " and any number of others" if is_variadic else ""
         raise fault(
-            "operands", f"{op.name} takes the operands {taken}{more}, but this call gives {len(operands)}"
+            "operands", f"{op.name} takes the operands {listed}{more}, but this call gives {len(operands)}"
         )
     for name, value in zip(names, operands, strict=False):
-        if value is None and name not in optional and not is_open:
+        if value is None and name not in optional and not is_variadic:
             raise fault("operands", f"{op.name} needs its operand {name}")

@@ -41,9 +41,9 @@ class Scope:
             return inner
         if outer not in self.captured:
             assert self.outer is not None
-            made = self.captured[outer] = self.builder.graph.add_input(outer.type, outer.name)
+            inner = self.captured[outer] = self.builder.graph.add_input(outer.type, outer.name)
             if (known := self.outer.builder.fact(outer)) is not None:
-                self.builder.facts[made] = known
+                self.builder.facts[inner] = known
         return self.captured[outer]
 
 
@@ -66,9 +66,9 @@ def read_region(
     return scope
 
 
-def results_of(made: Any, what: str) -> tuple[Any, ...]:
+def results_of(returned: Any, what: str) -> tuple[Any, ...]:
     """The results of a body as a tuple. Raises ModelError if one is None."""
-    results = tuple(made) if isinstance(made, tuple | list) else (made,)
+    results = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     if any(result is None for result in results):
         raise fault("region", f"{what} returns None", "return a value, or a tuple of values")
     return results

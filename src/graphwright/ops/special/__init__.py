@@ -1,1 +1,1 @@
-"""Special functions: elementwise ops that are formulas of elementary ones."""
+"""Special functions: elementwise ops that decompose into formulas of elementary functions."""

@@ -1,8 +1,9 @@
-"""Bessel's functions of orders 0 and 1, and Airy's.
+"""Bessel functions of orders 0 and 1, and the Airy function Ai.
 
-Near 0 they are polynomials, beyond the forms of M. Abramowitz and I. A. Stegun, "Handbook of Mathematical
-Functions" (1964), 9.2, 9.7 and 10.4, whose factors are polynomials of the reciprocal: as in S. L. Moshier's
-Cephes library (1989), with coefficients of our own.
+Near 0, a function is a polynomial that was fitted to it. For larger arguments it is an asymptotic form (9.2,
+9.7 and 10.4 of M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964) whose factors are
+polynomials of the reciprocal of the argument. This is the method of S. L. Moshier's Cephes library (1989);
+``benchmarks/special_coefficients.py`` computes the coefficients.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from graphwright.ops.special.formula import Real, absolute, cos, exp, fit, log, 
 _INFINITY = math.inf
 _NAN = math.nan
 _NEAR_I, _NEAR_K, _NEAR_J = 8.0, 2.0, 8.0
-"""Up to where the polynomials of each kind reach."""
+"""The largest arguments of the polynomials near 0, for each kind of function."""
 _AIRY = 4.0
 _ZETA = 2 / 3 * _AIRY**1.5
 
@@ -43,8 +44,8 @@ def i1(x: Real) -> Real:
 
 
 def _k(x: Real, near: Real, beyond: Real, pole: Real) -> Real:
-    made = where(x <= _NEAR_K, near, beyond)
-    return where(x == 0.0, pole, where(x < 0.0, _NAN, made))
+    """``near`` for small x and ``beyond`` for large x; ``pole`` for 0, NaN for negative x."""
+    return where(x == 0.0, pole, where(x < 0.0, _NAN, where(x <= _NEAR_K, near, beyond)))
 
 
 def _k0_near(x: Real) -> Real:
@@ -79,38 +80,38 @@ def k1e(x: Real) -> Real:
     return _k(x, exp(x) * _k1_near(x), _k1_beyond(x), _INFINITY)
 
 
-def _wave(a: Real, order: int, second: bool) -> Real:
-    """J of ``order``, or Y if ``second``, of large ``a``."""
+def _asymptotic(a: Real, order: int, second: bool) -> Real:
+    """The asymptotic form (9.2.5 and 9.2.6) of J of ``order`` for large ``a``, or of Y if ``second``."""
     t = _NEAR_J / a
     p = fit(t * t, 0, 1, (c.P0, c.P1)[order])
     q = t * fit(t * t, 0, 1, (c.Q0, c.Q1)[order])
-    turn = a - (0.25 + 0.5 * order) * math.pi
-    both = p * sin(turn) + q * cos(turn) if second else p * cos(turn) - q * sin(turn)
-    return sqrt(2 / math.pi / a) * both
+    phase = a - (0.25 + 0.5 * order) * math.pi
+    wave = p * sin(phase) + q * cos(phase) if second else p * cos(phase) - q * sin(phase)
+    return sqrt(2 / math.pi / a) * wave
 
 
 def j0(x: Real) -> Real:
     a = absolute(x)
-    return where(a <= _NEAR_J, fit(a * a, 0, _NEAR_J**2, c.J0_NEAR), _wave(a, 0, False))
+    return where(a <= _NEAR_J, fit(a * a, 0, _NEAR_J**2, c.J0_NEAR), _asymptotic(a, 0, False))
 
 
 def j1(x: Real) -> Real:
     a = absolute(x)
-    size = where(a <= _NEAR_J, a * fit(a * a, 0, _NEAR_J**2, c.J1_NEAR), _wave(a, 1, False))
+    size = where(a <= _NEAR_J, a * fit(a * a, 0, _NEAR_J**2, c.J1_NEAR), _asymptotic(a, 1, False))
     return where(x < 0.0, -size, size)
 
 
 def y0(x: Real) -> Real:
     z = x * x
     near = 2 / math.pi * log(x) * fit(z, 0, _NEAR_J**2, c.J0_NEAR) + fit(z, 0, _NEAR_J**2, c.Y0_NEAR)
-    return where(x <= _NEAR_J, near, _wave(x, 0, True))
+    return where(x <= _NEAR_J, near, _asymptotic(x, 0, True))
 
 
 def y1(x: Real) -> Real:
     z = x * x
     rest = log(x) * x * fit(z, 0, _NEAR_J**2, c.J1_NEAR) - 1.0 / x
     near = x * fit(z, 0, _NEAR_J**2, c.Y1_NEAR) + 2 / math.pi * rest
-    return where(x == 0.0, -_INFINITY, where(x <= _NEAR_J, near, _wave(x, 1, True)))
+    return where(x == 0.0, -_INFINITY, where(x <= _NEAR_J, near, _asymptotic(x, 1, True)))
 
 
 def spherical_j0(x: Real) -> Real:
@@ -124,11 +125,11 @@ def airy_ai(x: Real) -> Real:
     zeta = 2 / 3 * a * root
     t = _ZETA / zeta
     beyond = exp(-zeta) * fit(t, 0, 1, c.AIRY_BEYOND) / sqrt(root)
-    turn = zeta + math.pi / 4
+    phase = zeta + math.pi / 4
     p, q = fit(t * t, 0, 1, c.AIRY_P), t * fit(t * t, 0, 1, c.AIRY_Q)
-    below = (p * sin(turn) - q * cos(turn)) / (math.sqrt(math.pi) * sqrt(root))
-    made = where(a <= _AIRY, fit(x, -_AIRY, _AIRY, c.AIRY_NEAR), where(x < 0.0, below, beyond))
-    return where(a == _INFINITY, _NAN, made)
+    below = (p * sin(phase) - q * cos(phase)) / (math.sqrt(math.pi) * sqrt(root))
+    y = where(a <= _AIRY, fit(x, -_AIRY, _AIRY, c.AIRY_NEAR), where(x < 0.0, below, beyond))
+    return where(a == _INFINITY, _NAN, y)
 
 
 BesselI0 = special("BesselI0", "The modified Bessel function I of order 0", i0)
@@ -143,8 +144,8 @@ BesselJ0 = special("BesselJ0", "The Bessel function J of order 0", j0)
 BesselJ1 = special("BesselJ1", "The Bessel function J of order 1", j1)
 BesselY0 = special("BesselY0", "The Bessel function Y of order 0; NaN below 0", y0, fill="positive")
 BesselY1 = special("BesselY1", "The Bessel function Y of order 1; NaN below 0", y1, fill="positive")
-SphericalBesselJ0 = special("SphericalBesselJ0", "``sin(x) / x``, 1 at 0", spherical_j0)
-AiryAi = special("AiryAi", "Airy's function Ai; NaN of infinities", airy_ai)
+SphericalBesselJ0 = special("SphericalBesselJ0", "``sin(x) / x``; 1 for 0", spherical_j0)
+AiryAi = special("AiryAi", "The Airy function Ai; NaN for infinities", airy_ai)
 
 _NAMES = {
     BesselI0: ("i0", "special_modified_bessel_i0"),

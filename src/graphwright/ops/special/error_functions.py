@@ -1,4 +1,4 @@
-"""Functions about the normal distribution: the scaled error function and the inverses."""
+"""The scaled complementary error function, the inverse error function, and the normal quantile."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from graphwright.ops.special.formula import Real, erfc, exp, fit, log, special, 
 from graphwright.ops.special.quantile_coefficients import QUANTILE_BETWEEN, QUANTILE_BEYOND, QUANTILE_NEAR
 
 _LARGE = 25.0
-"""From here on the first terms of the asymptotic series are exact to f64, and erfc is no subnormal before."""
+"""The smallest argument of the asymptotic series. Its first terms are exact to f64 from here on, and below it
+erfc is not subnormal."""
 
 
 def erfcx(x: Real) -> Real:
-    """``exp(x * x) * erfc(x)``; the series is 7.1.23 of Abramowitz and Stegun, 1964."""
+    """``exp(x * x) * erfc(x)``. The series for large x is 7.1.23 of Abramowitz and Stegun (1964)."""
     half = 0.5 / (x * x)
     series = 1.0 - half * (1.0 - 3.0 * half * (1.0 - 5.0 * half * (1.0 - 7.0 * half)))
     beyond = series * (1 / math.sqrt(math.pi)) / x
@@ -21,7 +22,9 @@ def erfcx(x: Real) -> Real:
 
 
 def _quantile(w: Real) -> Real:
-    """``erfinv(x) / x`` of ``w = -log(1 - x * x)``: M. Giles, "Approximating the erfinv function" (2010)."""
+    """``erfinv(x) / x`` from ``w = -log(1 - x * x)`` (M. Giles, "Approximating the erfinv
+    function", 2010).
+    """
     root = sqrt(w)
     between = fit(root, math.sqrt(6), 6, QUANTILE_BETWEEN)
     beyond = root * fit(1.0 / root, 1 / 28, 1 / 6, QUANTILE_BEYOND)
@@ -37,11 +40,11 @@ def ndtri(p: Real) -> Real:
 
 
 ScaledErfc = special(
-    "ScaledErfc", "``exp(x * x) * erfc(x)``, also where either factor is out of range", erfcx
+    "ScaledErfc", "``exp(x * x) * erfc(x)``, also if a factor overflows or underflows", erfcx
 )
-ErfInverse = special("ErfInverse", "The number whose error function is ``x``; NaN outside [-1, 1]", erfinv,
+ErfInverse = special("ErfInverse", "The inverse of the error function; NaN outside [-1, 1]", erfinv,
                      fill="unit")  # fmt: skip
-NormalQuantile = special("NormalQuantile", "The number below which the normal distribution has ``x``", ndtri,
+NormalQuantile = special("NormalQuantile", "The quantile function of the standard normal distribution", ndtri,
                          fill="unit")  # fmt: skip
 
 ScaledErfc.aten = {"special_erfcx": elementwise(ScaledErfc(), floats=True)}

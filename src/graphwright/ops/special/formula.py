@@ -1,6 +1,7 @@
-"""Elementwise ops that are a formula: written once, for arrays and for values of a graph.
+"""Elementwise ops that are defined by a formula. The same formula computes the reference from arrays and
+decomposes the op into nodes.
 
-A formula computes in f64 whatever the dtype of its operands is, and its result is rounded once.
+A formula computes in f64 for any dtype of the operands, and the result is rounded once.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ from graphwright.ops.core.unary import (
 from graphwright.ops.special.polynomial import Polynomial, horner
 
 Real: TypeAlias = Any
-"""An array of f64, a :class:`Term`, or a number."""
+"""An f64 array, a :class:`Term`, or a number."""
 Formula: TypeAlias = Callable[..., Real]
 
 
 class Term:
-    """A value of a graph with the operators of an array."""
+    """A value of a graph, with the operators of an array. Each operator adds a node."""
 
-    __array_ufunc__ = None  # NumPy's numbers leave operators to it
+    __array_ufunc__ = None  # so that NumPy scalars use the reflected operators of this class
 
     def __init__(self, builder: Builder, value: Value) -> None:
         self.builder, self.value = builder, value
 
     def emit(self, op: Op, *operands: Real) -> Term:
-        """``op`` of ``operands``, of which this is one."""
+        """Add a node of ``op``. One of ``operands`` is this term."""
         return Term(self.builder, self.builder(op, *map(self._value, operands)))
 
     def _value(self, operand: Real) -> Value:
@@ -102,7 +103,7 @@ class Term:
     def __ge__(self, other: Real) -> Term:
         return self.emit(LessOrEqual(), other, self)
 
-    def __eq__(self, other: Real) -> Term:  # type: ignore[override]  # elementwise, as of arrays
+    def __eq__(self, other: Real) -> Term:  # type: ignore[override]  # elementwise, as for arrays
         return self.emit(Equal(), self, other)
 
     __hash__ = None  # type: ignore[assignment]  # as arrays
@@ -114,12 +115,12 @@ class Term:
         return self.emit(Not(), self)
 
 
-def _function(made: Op, meaning: Callable[..., Any]) -> Formula:
-    """``made`` of terms, ``meaning`` of arrays."""
+def _function(op: Op, on_arrays: Callable[..., Any]) -> Formula:
+    """A function that adds a node of ``op`` if an operand is a Term, and else computes ``on_arrays``."""
 
     def function(*operands: Real) -> Real:
         term = next((each for each in operands if isinstance(each, Term)), None)
-        return meaning(*operands) if term is None else term.emit(made, *operands)
+        return on_arrays(*operands) if term is None else term.emit(op, *operands)
 
     return function
 
@@ -148,60 +149,64 @@ def polynomial(s: Real, coefficients: Sequence[float]) -> Real:
 
 
 def fit(x: Real, low: float, high: float, coefficients: Sequence[float]) -> Real:
-    """The polynomial that was fitted to ``x`` from ``low`` to ``high``, in ``s`` from -1 to 1."""
+    """The polynomial with ``coefficients`` that was fitted to a function from ``low`` to ``high``. Its
+    variable is ``x``, mapped to -1 to 1.
+    """
     return polynomial((x - low) * (2 / (high - low)) - 1.0, coefficients)
 
 
 @family
 class Special(Op):
-    """Base of ops that are a formula of operands, which broadcast."""
+    """Base class of the ops that are defined by a formula. The operands broadcast."""
 
     formula: ClassVar[Formula]
     arity: ClassVar[int] = 1
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType:
         if len(operands) != self.arity:
-            raise at.fail(f"{self.arity} operands are needed, {len(operands)} are given")
+            raise at.fail(f"it has {len(operands)} operands; it must have {self.arity}")
         dtype = same_dtype(at, *operands)
         need_dtype(at, operands[0], FLOATS, "the operand")
         if len(operands) == 1:
             return TensorType(dtype, operands[0].type.shape)
         return TensorType(dtype, at.broadcast(*(operand.shape for operand in operands)))
 
-    def of(self, *operands: Real) -> Real:
-        """The formula with this op's attributes."""
+    def evaluate(self, *operands: Real) -> Real:
+        """The formula, applied to f64 arrays or terms. Ops with attributes override it."""
         return type(self).formula(*operands)
 
-    def meaning(self, *operands: Array) -> Array:
-        """The formula of arrays."""
+    def evaluate_arrays(self, *operands: Array) -> Array:
+        """The formula, applied to arrays and rounded to their dtype."""
         with np.errstate(all="ignore"):
-            return like(self.of(*(operand.astype(np.float64) for operand in operands)), operands[0])
+            return like(self.evaluate(*(operand.astype(np.float64) for operand in operands)), operands[0])
 
     def decompose(self, b: Builder, *operands: Value) -> Value:
         terms = (Term(b, as_dtype(b, operand, F64)) for operand in operands)
-        return as_dtype(b, self.of(*terms).value, operands[0].type.dtype)
+        return as_dtype(b, self.evaluate(*terms).value, operands[0].type.dtype)
 
 
 @family
 class SpecialOfOne(Special):
-    """Base of those of one operand."""
+    """Base class of the ops of one operand."""
 
     def reference(self, x: Array) -> Array:
-        return self.meaning(x)
+        return self.evaluate_arrays(x)
 
 
 @family
 class SpecialOfTwo(Special):
-    """Base of those of two operands."""
+    """Base class of the ops of two operands."""
 
     arity = 2
 
     def reference(self, a: Array, b: Array) -> Array:
-        return self.meaning(a, b)
+        return self.evaluate_arrays(a, b)
 
 
 def special(name: str, doc: str, formula: Formula, operands: int = 1, fill: str = "normal") -> type[Op]:
-    """Register one row of a table: a formula without attributes."""
+    """Register an op without attributes that is defined by ``formula``. ``fill``: the values of its
+    samples.
+    """
     base = SpecialOfOne if operands == 1 else SpecialOfTwo
     body: dict[str, Any] = {
         "__doc__": doc,
@@ -213,10 +218,12 @@ def special(name: str, doc: str, formula: Formula, operands: int = 1, fill: str 
     return cls
 
 
-def samples_of(made: Op, operands: int = 1, fill: str = "normal") -> tuple[Sample, ...]:
-    """An open size, 16-bit floats, and what must be refused: the rest is that of the ops of the formula."""
+def samples_of(op: Op, operands: int = 1, fill: str = "normal") -> tuple[Sample, ...]:
+    """Samples with a symbolic size, with 16-bit floats and with a wrong dtype. The ops of the formula have
+    samples of all other cases.
+    """
     return (
-        Sample(made, (arg(F32, symbol("N"), 3, fill=fill),) * operands),
-        Sample(made, (arg(BF16, 5, fill=fill),) * operands),
-        Sample(made, (arg(I32, 2),) * operands, "the operand is"),
+        Sample(op, (arg(F32, symbol("N"), 3, fill=fill),) * operands),
+        Sample(op, (arg(BF16, 5, fill=fill),) * operands),
+        Sample(op, (arg(I32, 2),) * operands, "the operand is"),
     )

@@ -1,7 +1,7 @@
-"""Derivatives of the logarithm of the gamma function, and Hurwitz's zeta function.
+"""Derivatives of the logarithm of the gamma function, and the Hurwitz zeta function.
 
-Both are a few terms of their sums, and the formula of Euler and Maclaurin for the rest: 6.3.18 and 23.1.30 of
-M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions" (1964).
+Each function is an infinite sum: the first terms are added, and the Euler-Maclaurin formula gives the rest
+(6.3.18 and 23.1.30 of M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from graphwright.ops.special.formula import (
 )
 
 _TERMS = 10
-"""Of the sums."""
+"""The number of terms that are added."""
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
-"""Bernoulli's numbers of even index from 2 on."""
+"""The Bernoulli numbers with even index, from 2 on."""
 
 
 def digamma(x: Real) -> Real:
@@ -39,15 +39,15 @@ def digamma(x: Real) -> Real:
     z = where(is_small, positive + 1.0 * _TERMS, positive)
     square = 1.0 / (z * z)
     series = [b / (2 * k) for k, b in enumerate(_BERNOULLI, start=1)]
-    made = log(z) - 0.5 / z - square * polynomial(square, series)
-    made = made - where(is_small, first, 0.0)
+    y = log(z) - 0.5 / z - square * polynomial(square, series)
+    y = y - where(is_small, first, 0.0)
     whole = trunc(x)
-    reflected = where(x == whole, math.nan, made - math.pi / tan(math.pi * (x - whole)))
-    return where(x == 0.0, -1.0 / x, where(x < 0.0, reflected, made))
+    reflected = where(x == whole, math.nan, y - math.pi / tan(math.pi * (x - whole)))
+    return where(x == 0.0, -1.0 / x, where(x < 0.0, reflected, y))
 
 
 def _zeta_positive(s: Real, q: Real) -> Real:
-    """The sum of ``(q + k) ** -s`` over all k from 0 on, for ``q`` above 0."""
+    """The sum of ``(q + k) ** -s`` over all integers k from 0 on, for positive ``q``."""
     total = q**-s
     for k in range(1, _TERMS):
         total = total + (q + 1.0 * k) ** -s
@@ -63,16 +63,18 @@ def _zeta_positive(s: Real, q: Real) -> Real:
 
 
 def zeta(s: Real, q: Real) -> Real:
-    """Of negative ``q`` the terms below 0 are those of two other sums."""
+    """The Hurwitz zeta function. If ``q`` is negative, the terms with ``q + k < 0`` are the difference of two
+    other sums.
+    """
     is_above = q > 0.0
     rest = q - floor(q)
     up = _zeta_positive(s, where(is_above, q, rest))
     below = _zeta_positive(s, 1.0 - rest) - _zeta_positive(s, where(is_above, 1.0, 1.0 - q))
     is_even = floor(s * 0.5) * 2.0 == s
     reflected = where(s == floor(s), where(is_even, up + below, up - below), math.nan)
-    made = where(is_above, up, where(rest == 0.0, math.inf, reflected))
-    made = where(s == 1.0, math.inf, where(s < 1.0, math.nan, made))
-    return where(q == q, made, math.nan)
+    y = where(is_above, up, where(rest == 0.0, math.inf, reflected))
+    y = where(s == 1.0, math.inf, where(s < 1.0, math.nan, y))
+    return where(q == q, y, math.nan)
 
 
 def trigamma(x: Real) -> Real:
@@ -89,7 +91,7 @@ HurwitzZeta = special("HurwitzZeta", "The sum of ``(b + k) ** -a`` over all inte
 
 @op("Polygamma")
 class Polygamma(SpecialOfOne):
-    """Derivative ``n`` of :class:`Digamma`: 6.4.10 of Abramowitz and Stegun."""
+    """The derivative of order ``n`` of :class:`Digamma` (6.4.10 of Abramowitz and Stegun)."""
 
     n: int = 1
 
@@ -97,7 +99,7 @@ class Polygamma(SpecialOfOne):
         if self.n < 0:
             raise InferError(f"n is {self.n}; it must be at least 0")
 
-    def of(self, *operands: Real) -> Real:
+    def evaluate(self, *operands: Real) -> Real:
         (x,) = operands
         if self.n < 2:
             return (digamma, trigamma)[self.n](x)
@@ -115,8 +117,8 @@ HurwitzZeta.aten = {
 }
 
 
-def _derived(i: AtenImporter) -> object:
+def _aten_polygamma(i: AtenImporter) -> object:
     return i.emit(Polygamma(i.attr("n")), *i.promoted(1, floats=True))
 
 
-Polygamma.aten = {"polygamma": _derived}
+Polygamma.aten = {"polygamma": _aten_polygamma}

@@ -9,13 +9,15 @@ from graphwright.ops.special.formula import Real, absolute, special, sqrt, where
 
 
 def hypot(a: Real, b: Real) -> Real:
-    """By the larger side, so that no square is out of range; infinite if a side is, whatever the other."""
+    """``large * sqrt(1 + (small / large)²)``, in which no square overflows. It is infinite if an operand is
+    infinite, even if the other one is NaN.
+    """
     a, b = absolute(a), absolute(b)
     is_wide = a > b
     large, small = where(is_wide, a, b), where(is_wide, b, a)
     ratio = small / large
-    made = where(large == 0.0, small, large * sqrt(1.0 + ratio * ratio))
-    return where(a == math.inf, math.inf, where(b == math.inf, math.inf, made))
+    length = where(large == 0.0, small, large * sqrt(1.0 + ratio * ratio))
+    return where(a == math.inf, math.inf, where(b == math.inf, math.inf, length))
 
 
 Hypot = special("Hypot", "``sqrt(a * a + b * b)``", hypot, 2)

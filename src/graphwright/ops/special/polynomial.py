@@ -1,4 +1,4 @@
-"""Polynomial."""
+"""Polynomial. An op of graphwright, without ONNX counterpart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphwright.ops.core.common import Pointwise, like, quiet
 
 
 def horner(x: Array, coefficients: Sequence[Any]) -> Array:
-    """A polynomial from its highest power down; coefficients from the lowest on."""
+    """The polynomial by Horner's scheme. The first coefficient is that of the constant term."""
     total = np.full_like(x, coefficients[-1])
     for each in reversed(coefficients[:-1]):
         total = total * x + each

@@ -20,8 +20,10 @@ import graphwright
 from graphwright.config import Options
 from graphwright.errors import ModelError
 from graphwright.ir.types import type_of
+from graphwright.ops.text import tf_idf_vectorizer
 from graphwright.ops.text.patterns import compiled
 from graphwright.ops.text.regex_full_match import RegexFullMatch
+from graphwright.ops.text.tf_idf_vectorizer import TfIdfVectorizer
 
 from .peer import imported, runtime
 
@@ -256,6 +258,32 @@ def test_a_weight_is_that_of_its_ngram_wherever_that_is_counted() -> None:
     }  # fmt: skip
     (y,) = imported("TfIdfVectorizer", [np.array([7, 7, 8])], attributes, 9)
     assert_same(y, np.array([0.5, 0, 20], np.float32))
+
+
+@pytest.mark.parametrize("pool", [np.array([7, 8, 9]), texts("7", "8", "9")], ids=["numbers", "texts"])
+def test_the_ngrams_of_a_constant_pool_are_made_once_and_not_kept(
+    monkeypatch: pytest.MonkeyPatch, pool: Any
+) -> None:
+    """A change of a pool that is no constant shows; that of another array is not mistaken for it."""
+    made: list[Any] = []
+    before = len(tf_idf_vectorizer._GRAMS_OF_TEXTS)
+    table = TfIdfVectorizer._table
+    monkeypatch.setattr(TfIdfVectorizer, "_table", lambda op, pool: made.append(0) or table(op, pool))
+    op, rest = TfIdfVectorizer("TF", 3, (0,), 1, 1, 0), (np.arange(3), np.ones(3, np.float32))
+    tokens = pool[[0, 0, 2, 1]]
+    changing = pool.copy()
+    assert op.reference(tokens, changing, *rest).tolist() == [2, 1, 1]
+    changing[:2] = changing[1::-1].copy()
+    assert op.reference(tokens, changing, *rest).tolist() == [1, 2, 1]
+    assert len(made) == 2
+    for order, wanted in (([0, 1, 2], [2, 1, 1]), ([2, 1, 0], [1, 1, 2])):
+        constant = pool[order]
+        constant.flags.writeable = False
+        found = [op.reference(tokens, constant, *rest).tolist() for _ in range(3)]
+        assert found == [wanted] * 3
+    assert len(made) == 4
+    del constant
+    assert len(tf_idf_vectorizer._GRAMS_OF_TEXTS) <= before
 
 
 # ai.onnx.ml

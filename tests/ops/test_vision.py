@@ -286,6 +286,7 @@ def test_symbolic_shapes() -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.7])
 def test_max_roi_pool(scale: float) -> None:
     rows = [[0, 0, 0, 4, 3], [1, 2, 1, 9, 9], [1, 3, 3, 2, 2], [0, 1.5, 2.5, 6, 6.4], [1, -3, 0, 3, 20]]
+    rows += [[0, 6, 7, 30, 30], [1, -20, 2, -9, 5], [0, 50, 1, 60, 3]]  # partly or wholly outside
     attributes = {"pooled_shape": [3, 2], "spatial_scale": scale}
     compare("MaxRoiPool", [floats(2, 3, 8, 7), np.array(rows, np.float32)], attributes, 11)
 

@@ -54,6 +54,17 @@ class MaxRoiPool(Op):
         return out
 
 
+def _is_empty(bin: slice) -> bool:
+    return bin.start >= bin.stop
+
+
+def _maxima(x: Array, axis: int, bins: list[slice]) -> Array:
+    """The maxima of the parts of an axis, those of empty ones being undefined."""
+    lowest = np.asarray(-np.inf, x.dtype)
+    before = (slice(None),) * axis
+    return np.stack([x[(*before, part)].max(axis, initial=lowest) for part in bins], axis)
+
+
 def _bins(first: int, last: int, count: int, size: int) -> Any:
     """The slices of an axis of ``size`` pixels that divide the pixels ``first`` to ``last`` into ``count``
     bins.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from graphwright.ir.types import F32, I32, I64, STRING, TensorType
 from graphwright.ops.core.common import need_dtype
 
 MODES = ("TF", "IDF", "TFIDF")
+_Grams = dict[tuple[Any, ...], list[int]]
+"""The numbers of each n-gram: a pool may have it more than once."""
 
 
 @op("TfIdfVectorizer")
@@ -69,9 +73,7 @@ class TfIdfVectorizer(Op):
         return TensorType(F32, (*x.shape[:-1], self.size))
 
     def reference(self, x: Array, pool: Array, positions: Array, weights: Array) -> Array:
-        grams: dict[tuple[Any, ...], list[int]] = {}
-        for k, (start, stop) in enumerate(self._bounds(pool.size)):
-            grams.setdefault(tuple(pool[start:stop].tolist()), []).append(k)
+        grams = self._grams(pool)
         rows = x if x.ndim == 2 else x[np.newaxis]
         y = np.zeros((len(rows), self.size), dtype=weights.dtype)
         for row, tokens in zip(y, rows, strict=True):
@@ -80,6 +82,25 @@ class TfIdfVectorizer(Op):
                     scores = {"TF": count, "IDF": weights[k], "TFIDF": count * weights[k]}
                     row[positions[k]] += scores[self.mode]
         return y if x.ndim == 2 else y[0]
+
+    def _grams(self, pool: Array) -> _Grams:
+        """The n-grams of ``pool``; those of a constant pool are made once."""
+        if pool.flags.writeable:
+            return self._table(pool)
+        if pool.dtype != object:  # a new view of the same memory in each run
+            return _grams_of_numbers(self, pool.tobytes())
+        key = self, id(pool)
+        if key not in _GRAMS_OF_TEXTS:
+            until_gone = weakref.ref(pool, lambda _: _GRAMS_OF_TEXTS.pop(key, None))
+            _GRAMS_OF_TEXTS[key] = until_gone, self._table(pool)
+        return _GRAMS_OF_TEXTS[key][1]
+
+    def _table(self, pool: Array) -> _Grams:
+        grams: _Grams = {}
+        tokens = pool.tolist()
+        for k, (start, stop) in enumerate(self._bounds(len(tokens))):
+            grams.setdefault(tuple(tokens[start:stop]), []).append(k)
+        return grams
 
     def _parts(self, count: int) -> list[tuple[int, int, int]] | None:
         """For each length of n-grams: the length, and the begin and end of its part of a pool of ``count``
@@ -103,6 +124,15 @@ class TfIdfVectorizer(Op):
                     break
                 for start in range(len(tokens) - span):
                     yield tuple(tokens[start : start + span + 1 : step])
+
+
+_GRAMS_OF_TEXTS: dict[tuple[TfIdfVectorizer, int], tuple[weakref.ref[Array], _Grams]] = {}
+"""The n-grams of pools of texts, by the identity of the array, for as long as it exists."""
+
+
+@lru_cache(maxsize=16)
+def _grams_of_numbers(op: TfIdfVectorizer, pool: bytes) -> _Grams:
+    return op._table(np.frombuffer(pool, np.int64))
 
 
 def _import(i: Importer) -> Any:

@@ -55,14 +55,13 @@ class MaxRoiPool(Op):
 
 
 def _is_empty(bin: slice) -> bool:
-    return bin.start >= bin.stop
+    return bool(bin.start >= bin.stop)
 
 
 def _maxima(x: Array, axis: int, bins: list[slice]) -> Array:
     """The maxima of the parts of an axis, those of empty ones being undefined."""
-    lowest = np.asarray(-np.inf, x.dtype)
     before = (slice(None),) * axis
-    return np.stack([x[(*before, part)].max(axis, initial=lowest) for part in bins], axis)
+    return np.stack([x[(*before, part)].max(axis, initial=-np.inf) for part in bins], axis)
 
 
 def _bins(first: int, last: int, count: int, size: int) -> Any:

@@ -38,6 +38,7 @@ class Convolution(Prepared):
     def __init__(
         self, isa: Isa, x: Any, w: Any, bias: Any, groups: int, window: Window, *, act: int = 0,
         layout: str = "nchw", y_layout: str = "nchw", side: str = "end", unit_tiles: int = 0,
+        block_panels: int = 0,
     ) -> None:  # fmt: skip
         (n, channels, *sizes), cout = x.shape, w.shape[0]
         rank, counts = len(sizes), window.output(*sizes)
@@ -47,8 +48,9 @@ class Convolution(Prepared):
         self.y, y_strides = strided(np.zeros((n, cout, *counts)), with_depth(order, rank), gap, side, step)
         self.args = conv.ConvArgs(
             n, groups, channels // groups, cout // groups, *depth_height_width(sizes, window),
-            *deep_strides(x_strides), *deep_strides(y_strides), act, 0,
+            *deep_strides(x_strides), *deep_strides(y_strides), act, 0, 0,
         )  # fmt: skip
+        self.args = replace(self.args, block_panels=block_panels or conv.block_panels(isa, self.args))
         self.args = replace(self.args, unit_tiles=unit_tiles or conv.unit_tiles(isa, self.args))
         panels, _ = strided(conv_panels(w, groups, conv.panel_rows(isa)), range(4), 0, side)
         bias = None if bias is None else strided(bias, (0,), 0, side)[0]
@@ -132,7 +134,10 @@ DEEP = {
 def test_blocks_of_channels_and_any_chunking_give_the_same_bits(isa: Isa, name: str) -> None:
     window, groups, cin, cout, h, w = DEEP[name]
     x, weights, bias = operands(np.random.default_rng(1), 2, groups, cin, cout, h, w, window)
-    cases = [Convolution(isa, x, weights, bias, groups, window, act=1, unit_tiles=n) for n in (0, 1, 3)]
+    cases = [
+        Convolution(isa, x, weights, bias, groups, window, act=1, unit_tiles=tiles, block_panels=panels)
+        for tiles, panels in ((0, 0), (1, 1), (3, 2), (3, 64))
+    ]
     whole, *others = [case.run(chunks) for case in cases for chunks in chunkings(case.grid)]
     assert_near(
         whole, reference(x, weights, bias, groups, window, 1), cin * window.kernel[0] * window.kernel[1]
@@ -184,7 +189,7 @@ def test_sizes_may_be_symbols() -> None:
     n, h = symbol("N"), symbol("H")
     sizes = (1, h, 56, 1, h, 56, 1, 3, 3, 1, 1, 1, 0, 1, 1, 1, 1, 1)
     x_strides, y_strides = ((c * 56 * h, 56 * h, 56 * h, 56, 1) for c in (64, 200))
-    args = conv.ConvArgs(n, 1, 64, 200, *sizes, *x_strides, *y_strides, 0, 8)
+    args = conv.ConvArgs(n, 1, 64, 200, *sizes, *x_strides, *y_strides, 0, 8, 4)
     values = {"N": 2, "H": 30}
     known = conv.ConvArgs(*(evaluate(dim, values) for dim in args))
     for isa in ISAS.values():

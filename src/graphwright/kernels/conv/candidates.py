@@ -120,8 +120,9 @@ def _general(
     features, taps = cout // op.group, prod(kernel)
     made = conv.ConvArgs(*(
         images, op.group, cin, features, *axes.depth_height_width, *_strides(channels, axes.sizes),
-        *_strides(cout, axes.counts), 0, 0,
+        *_strides(cout, axes.counts), 0, 0, 0,
     ))  # fmt: skip
+    made = replace(made, block_panels=conv.block_panels(isa, made))
     made = replace(made, unit_tiles=conv.unit_tiles(isa, made))
     rows = conv.panel_rows(isa)
     if (op.group == 1 or features % rows == 0) and (scale is not None or len(w.type.dims) == 4):

@@ -80,7 +80,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
     const int64_t blocks = s->cin > g->block_cin ? parts(s->cin, g->block_cin) : 1;
     const int64_t panel_room = smaller(s->cin, g->block_cin) * g->taps * NR;
     const int64_t count = o->panel1 - o->panel0;
-    float *panels = scratch, *sums = scratch + panel_room * smaller(parts(pixels, NR), BLOCK_PANELS);
+    float *panels = scratch, *sums = scratch + panel_room * smaller(parts(pixels, NR), s->block_panels);
     const float *x = g->x + o->image * s->x_n + o->group * s->cin * s->x_c;
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t c0 = cut(s->cin, i, blocks), channels = cut(s->cin, i + 1, blocks) - c0;
@@ -145,7 +145,7 @@ GW_KERNEL(gw_conv_f32) {
         s->d = s->od = s->h = s->oh = 1;
     }
     const int64_t panels = parts(g.pixels, NR), tiles = parts(s->cout, MR);
-    const int64_t blocks = parts(panels, BLOCK_PANELS), units = parts(tiles, s->unit_tiles);
+    const int64_t blocks = parts(panels, s->block_panels), units = parts(tiles, s->unit_tiles);
     while (begin < end) {
         const int64_t unit = begin % units, block = begin / units % blocks, outer = begin / units / blocks;
         const int64_t run = smaller(smaller(end - begin, units - unit), RUN_TILES / s->unit_tiles);

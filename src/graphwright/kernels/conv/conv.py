@@ -34,6 +34,8 @@ SYMBOL: Final = "gw_conv_f32"
 
 
 _UNITS: Final = 32
+_MOST_PIXELS: Final = 1536
+"""Pixels in a unit at most."""
 
 _K_BLOCK: Final = 384
 """Rows of a gathered panel: as many whole input channels as fit, at least one."""
@@ -45,6 +47,8 @@ class ConvArgs(StridedConvolutionArgs):
 
     unit_tiles: Dim
     """Tiles of output channels in a unit (:func:`unit_tiles`)."""
+    block_panels: Dim
+    """Panels of pixels in a unit (:func:`block_panels`)."""
 
 
 ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs.names())
@@ -73,7 +77,7 @@ def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def _pixel_blocks(isa: Isa, args: ConvArgs) -> Dim:
-    return ceildiv(args.pixels, _block_panels(isa) * tile_shape(isa).columns(isa))
+    return ceildiv(args.pixels, args.block_panels * tile_shape(isa).columns(isa))
 
 
 def _run_tiles(isa: Isa) -> int:
@@ -81,9 +85,14 @@ def _run_tiles(isa: Isa) -> int:
     return 512 // panel_rows(isa)
 
 
-def _block_panels(isa: Isa) -> int:
-    """96 pixels per unit: of fewer, rows of the output would be written in short pieces."""
-    return 96 // tile_shape(isa).columns(isa)
+def block_panels(isa: Isa, args: ConvArgs) -> Dim:
+    """96 pixels per unit or more, as rows of the output would else be written in short pieces. With short
+    sums as many as fill an eighth of the L2 cache, up to 1536: the hardware prefetches long pieces of the
+    input and of the operands of the hook. Fewer where this leaves less than :data:`_UNITS` units."""
+    columns = tile_shape(isa).columns(isa)
+    fitting = floordiv(isa.machine.l2.bytes // 8 // (4 * columns), maximum(args.cin * args.taps, 1))
+    spread = floordiv(args.images * args.groups * args.pixels, _UNITS * columns)
+    return maximum(96 // columns, minimum(minimum(fitting, spread), _MOST_PIXELS // columns))
 
 
 def grid(isa: Isa, args: ConvArgs) -> Dim:
@@ -97,7 +106,7 @@ def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
     width, rows = tile_shape(isa).columns(isa), panel_rows(isa)
     taps = args.taps
     channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))
-    pixels = minimum(ceildiv(args.pixels, width), _block_panels(isa)) * width
+    pixels = minimum(ceildiv(args.pixels, width), args.block_panels) * width
     sums = (
         minimum(args.cin - channels, 1) * minimum(ceildiv(args.cout, rows), _run_tiles(isa)) * rows * pixels
     )
@@ -130,7 +139,8 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
             scratch=scratch_bytes(isa, a),
             bounds=window_bounds(ABI.args)
             | stride_bounds(ABI.args, "x", "y")
-            | within((1, _run_tiles(isa)), "unit_tiles"),
+            | within((1, _run_tiles(isa)), "unit_tiles")
+            | within((1, _MOST_PIXELS // tile_shape(isa).columns(isa)), "block_panels"),
             tiles=Tiles(a.images, a.groups * a.cout, pixels),
         ),
     )
@@ -144,6 +154,5 @@ def header(isa: Isa) -> str:
 #define NR {shape.columns(isa)} /* output pixels of a tile, and of a panel */
 #define K_BLOCK {_K_BLOCK}
 #define RUN_TILES {_run_tiles(isa)}
-#define BLOCK_PANELS {_block_panels(isa)}
 """
     return "\n".join([ABI.c_text(), constants, tiles(shape, isa)])

@@ -5,6 +5,20 @@
 
 #include "gemm/problem.h"
 
+/* Relu and clip of a finished tile. */
+static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t v = 0; v < vectors; v++) {
+            float *at = t->to + r * t->to_ld + v * VL;
+            vf x = vf_load(at);
+            if (t->relu)
+                x = vf_relu(x);
+            if (t->clip)
+                x = vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1]));
+            vf_store(at, x);
+        }
+}
+
 /* Dot products of q and count rows. */
 static void dots(const float *p, int64_t step, int64_t count, const float *q, int64_t k, float *out) {
     int64_t r = 0;

@@ -36,15 +36,33 @@ static void add_rows(const float *from, int64_t ld, int64_t step, int64_t rows, 
     }
 }
 
+/* Where the residual of a tile begins. */
+static const float *residual_at(const struct gemm *g, const struct block *o, int64_t row, int64_t col) {
+    return g->residual + o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + row * g->s.r_m +
+           col * g->s.r_n;
+}
+
+/* Prefetches the residual of a tile: its rows are far apart, which no hardware prefetcher follows. */
+static void fetch_residual(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
+                           int64_t col) {
+    const float *at = residual_at(g, o, row, col);
+    for (int64_t r = 0; r < rows; r++, at += g->s.r_m)
+        for (int64_t i = 0; i < NR + 15; i += 16) /* a row need not begin at a cache line */
+            __builtin_prefetch(at + smaller(i, NR - 1), 0, 3);
+}
+
+/* Whether tiles read bias and residual as they are stored, and add the one to each row of the other. */
+static int adds_bias_row(const struct gemm *g) {
+    return g->bias && g->residual && !g->wide && g->s.bias_m == 0 && g->s.bias_n == 1 && g->s.r_n == 1;
+}
+
 /* Bias and residual as the start of a tile; what a tile cannot read as it lies goes through room. whole: the
    tile's vectors end at cols. */
 static void start_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
                        int64_t cols, int whole, float *room, int64_t pitch, struct tile *t) {
     const float *bias = g->bias ? g->bias + row * g->s.bias_m + col * g->s.bias_n : NULL;
-    const float *residual = g->residual;
+    const float *residual = g->residual ? residual_at(g, o, row, col) : NULL;
     t->from_kind = bias || residual ? FROM_TILE : FROM_ZERO;
-    if (residual)
-        residual += o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + row * g->s.r_m + col * g->s.r_n;
     if (!residual && (!bias || g->s.bias_n == 0)) {
         t->from_kind = bias ? FROM_ROWS : FROM_ZERO;
         t->from = bias;

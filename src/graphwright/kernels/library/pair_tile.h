@@ -36,8 +36,12 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
                     sum[i] = vf_fma(upper_half(pair), high, sum[i]);
                 }
             }
-            for (int i = 0; i < SOME && r + i < rows; i++)
-                vf_store(t->to + (r + i) * t->to_ld + v * VL, sum[i]);
+            for (int i = 0; i < SOME && r + i < rows; i++) {
+                vf x = t->relu ? vf_relu(sum[i]) : sum[i];
+                if (t->clip)
+                    x = vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1]));
+                vf_store(t->to + (r + i) * t->to_ld + v * VL, x);
+            }
         }
 }
 

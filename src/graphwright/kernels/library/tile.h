@@ -15,6 +15,7 @@ struct tile {
     const float *from;
     float *to;
     int64_t from_ld, to_ld;
+    const float *row;    /* FROM_TILE in tile.py: a row that is added to each row of from, or NULL */
     const float *clip;   /* the lowest and the highest value stored, or NULL */
     const float *ahead;  /* what a later tile reads is fetched to L2, or NULL ... */
     int64_t ahead_step;  /* ... a cache line every 2 values of k, so many elements apart ... */
@@ -22,19 +23,5 @@ struct tile {
     int64_t ahead_lines; /* of a stream: cache lines fetched a turn */
     int wide;            /* of pairs: without the instructions for them */
 };
-
-/* Activation of a finished tile. */
-static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t v = 0; v < vectors; v++) {
-            float *at = t->to + r * t->to_ld + v * VL;
-            vf x = vf_load(at);
-            if (t->relu)
-                x = vf_relu(x);
-            if (t->clip)
-                x = vf_min(vf_max(x, vf_set1(t->clip[0])), vf_set1(t->clip[1]));
-            vf_store(at, x);
-        }
-}
 
 #endif

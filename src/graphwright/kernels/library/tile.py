@@ -80,8 +80,6 @@ def _run_halves(shape: TileShape, in_place: bool) -> str:
 static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
                      int64_t ldb, const struct tile *t) {{
     {_halves(shape, in_place)}
-    if (t->relu || t->clip)
-        activate(rows, vectors, t);
 }}
 """
 
@@ -109,8 +107,6 @@ static const tile{suffix}_fn tile{suffix}_of[{shape.rows}][{shape.vectors}] = {{
 static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
                      int64_t ldb, const struct tile *t) {{
     {otherwise}tile{suffix}_of[rows - 1][vectors - 1](k, a, {value}b, ldb, t);
-    if (t->relu || t->clip)
-        activate(rows, vectors, t);
 }}
 """
 
@@ -155,6 +151,17 @@ class _Tile:
         """Sets of sums."""
         return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= FMA_SUMS or n == 4)
 
+    @property
+    def spare(self) -> list[str]:
+        """Registers without sums."""
+        first = self.splits * self.rows * self.vectors
+        return [register(self.isa, i) for i in range(first, register_count(self.isa))]
+
+    @property
+    def columns(self) -> list[str]:
+        """Registers for a row of B."""
+        return self.spare[: self.vectors]
+
     def sum(self, row: int, vector: int, split: int = 0) -> str:
         return register(self.isa, (split * self.rows + row) * self.vectors + vector)
 
@@ -194,7 +201,7 @@ class _Tile:
             "6:",
             *self.finish(),
         ]
-        fields = ("from_kind", "from", "from_ld", "to", "to_ld")
+        fields = ("from_kind", "from", "from_ld", "row", "to", "to_ld", "relu", "clip")
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in fields)
         rows = "".join(f', [{x}] "+r"({x})' for x in self.pointers[1:])
         operands = _OPERANDS.replace("@ROWS@", rows)
@@ -230,6 +237,10 @@ class _Tile:
         lines += zeroed(zeros)
         lines += ["cmp $1, %%ecx", "jb 1f", "je 7f"]
         lines += self.walk("rax", "rdx", lambda r, v: f"vmovups {self.at(v)}(%%rax), {self.sum(r, v)}")
+        lines += ["mov %c[row](%[t]), %%rcx", "test %%rcx, %%rcx", "jz 1f"]
+        for v, added in enumerate(self.columns):
+            lines.append(f"vmovups {self.at(v)}(%%rcx), {added}")
+            lines += [f"vaddps {added}, {self.sum(r, v)}, {self.sum(r, v)}" for r in range(self.rows)]
         lines += ["jmp 1f", "7:"]
         lines += self.walk("rax", "rdx", lambda r, v: f"vbroadcastss (%%rax), {self.sum(r, v)}")
         return [*lines, "1:"]
@@ -246,12 +257,29 @@ class _Tile:
         ]
 
     def finish(self) -> list[str]:
-        """The sums of all splits, stored."""
+        """The sums of all splits, clipped and stored."""
         lines = ["mov %c[to](%[t]), %%rax", "mov %c[to_ld](%[t]), %%rdx"]
         for split in range(1, self.splits):
             for r, v in self.cells():
                 lines.append(f"vaddps {self.sum(r, v, split)}, {self.sum(r, v)}, {self.sum(r, v)}")
-        return lines + self.walk("rax", "rdx", lambda r, v: f"vmovups {self.sum(r, v)}, {self.at(v)}(%%rax)")
+        return (
+            lines
+            + self.activate()
+            + self.walk("rax", "rdx", lambda r, v: f"vmovups {self.sum(r, v)}, {self.at(v)}(%%rax)")
+        )
+
+    def activate(self) -> list[str]:
+        """Relu and clip. Maximum and minimum return the first operand in this syntax if it is NaN."""
+        sums = [self.sum(r, v) for r, v in self.cells()]
+        low, high = self.spare[:2]
+        return [
+            *("cmpl $0, %c[relu](%[t])", "je 9f", *zeroed([low])),
+            *(f"vmaxps {x}, {low}, {x}" for x in sums),
+            *("9:", "mov %c[clip](%[t]), %%rcx", "test %%rcx, %%rcx", "jz 10f"),
+            *(f"vbroadcastss (%%rcx), {low}", f"vbroadcastss 4(%%rcx), {high}"),
+            *(line for x in sums for line in (f"vmaxps {x}, {low}, {x}", f"vminps {x}, {high}, {x}")),
+            "10:",
+        ]
 
     def walk(self, pointer: str, ld: str, cell: Callable[[int, int], str]) -> list[str]:
         """``cell`` for all cells, ``pointer`` moving by ``ld`` elements from row to row."""
@@ -266,9 +294,7 @@ class _Tile:
 
     def step(self, number: int, split: int, *, fetch: bool = True) -> list[str]:
         """The FMAs of one k, the ``number``-th of a turn."""
-        first = self.splits * self.rows * self.vectors
-        spare = [register(self.isa, i) for i in range(first, register_count(self.isa))]
-        columns, free = spare[: self.vectors], spare[self.vectors :][:4]
+        columns, free = self.columns, self.spare[self.vectors :][:4]
         lines = {
             0: ["prefetcht1 (%[ahead])"],
             2: ["prefetcht1 (%[ahead],%[step])", "lea (%[ahead],%[step],2), %[ahead]"],

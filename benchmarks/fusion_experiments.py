@@ -24,6 +24,7 @@ from benchmarks.fusion.paired import TIE
 from benchmarks.fusion.patterns import PATTERNS, Pattern, Size
 from benchmarks.fusion.results import FILE, Case, Measured, read, write
 from graphwright.config import Options
+from graphwright.runtime.target import usable_isas
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS
 
@@ -87,7 +88,7 @@ def main() -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a pattern's name")
-    parser.add_argument("--isa", default="v4", choices=("v3", "v4"))
+    parser.add_argument("--isa", default=usable_isas()[-1], choices=usable_isas())
     parser.add_argument("--seconds", type=float, default=1.0, help="most time for one candidate")
     parser.add_argument("--results", type=Path, default=FILE)
     parser.add_argument("--list", action="store_true", help="only the names of the patterns")

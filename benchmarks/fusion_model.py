@@ -1,7 +1,7 @@
 """Fits the model of edits, and prints how good decisions by it would be.
 
     python -m benchmarks.fusion_model            # tables, from benchmarks/results/fusion/edits.json
-    python -m benchmarks.fusion_model --write    # writes benchmarks/fusion/edit_model.json as well
+    python -m benchmarks.fusion_model --write    # writes src/graphwright/fusion/edit_model.json as well
 
 Every line is of edits that the coefficients have not seen: all of a pattern, of a kind of contraction or of
 an ISA are held out together. A decision is right if the other one would not be more than 3 % faster. Regret
@@ -15,8 +15,6 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.fusion.edit_model import FEATURES, KINDS
-from benchmarks.fusion.edit_model import FILE as COEFFICIENTS
 from benchmarks.fusion.model import (
     Sample,
     best_ridge,
@@ -31,6 +29,8 @@ from benchmarks.fusion.model import (
 )
 from benchmarks.fusion.results import FILE, read
 from benchmarks.fusion.score import HEAD, score
+from graphwright.fusion.edit_model import FEATURES, KINDS
+from graphwright.fusion.edit_model import FILE as COEFFICIENTS
 
 
 def table(
@@ -70,7 +70,7 @@ def main() -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--results", type=Path, default=FILE)
-    parser.add_argument("--write", action="store_true", help=f"write {COEFFICIENTS.name} beside the model")
+    parser.add_argument("--write", action="store_true", help=f"write {COEFFICIENTS.name} for the compiler")
     parser.add_argument("--misses", type=int, default=0, help="print so many of the largest misses")
     chosen = parser.parse_args()
     found = list(samples(read(chosen.results)))

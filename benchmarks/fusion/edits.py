@@ -54,9 +54,11 @@ class Stage:
 
     @classmethod
     def of(cls, module: Module, options: Options) -> Stage:
-        """``module``, which stays as it is, after all passes in front of fusion."""
+        """``module``, which stays as it is, after all passes before fusion. With an ISA in ``options``, this
+        CPU need not have it."""
         load()
-        options, module = for_this_cpu(options), clone_module(module)
+        options = for_this_cpu(options) if options.isa == "auto" else options
+        module = clone_module(module)
         stage = cls(module, options)
         run_passes(module, (*graph_passes(), *stage._passes()[0]), options)
         return stage
@@ -84,7 +86,7 @@ class Stage:
         rule = FusionRule(
             "experiment", "", lambda candidate: True, check, constraints=(narrow_operands_stay,)
         )
-        Fuse(self.target, RuleSet((rule,))).run(made, Record(Fuse.name))
+        Fuse(self.target, RuleSet((rule,)), splits=False).run(made, Record(Fuse.name))
         return made
 
     def merged(self) -> Module:

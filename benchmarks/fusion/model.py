@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.fusion.edit_model import FEATURES, KINDS, EditModel, Task, fits_store, kind_of
 from benchmarks.fusion.edits import Edit, Partition, Stage, partition_of
 from benchmarks.fusion.patterns import PATTERNS, Size
 from benchmarks.fusion.results import Measured
 from graphwright.config import Options
 from graphwright.cost.machine import Level, Machine
 from graphwright.fusion.benefit import row_refusal
+from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
+from graphwright.fusion.kernel_cost import COSTLY, KernelNodes, fits_store, operations_of
 from graphwright.loop_nests.analysis import analyse
 from graphwright.loop_nests.axes import NotOneNest
 
@@ -83,14 +84,14 @@ def samples(measured: Sequence[Measured]) -> Iterator[Sample]:
 def _sample(measured: Measured, edit: Edit) -> Sample | None:
     nodes = edit.stage.nodes()
     groups = edit.groups()
-    before, after = ([Task.of([nodes[k] for k in sorted(group)]) for group in side] for side in groups)
+    before, after = ([KernelNodes.of([nodes[k] for k in sorted(group)]) for group in side] for side in groups)
     if not before or not after:
         return None
     machine = edit.stage.target.machine
     model = EditModel(machine, {})
     named = model.features(before, after, _outside(measured.case.arrays, machine))
     features = tuple(named[name] for name in FEATURES)
-    cached, cheap = _stays_cached(after, machine), model.is_cheap(after)
+    cached, cheap = _stays_cached(after, machine), _is_cheap(after)
     hooked = any(t.anchor is not None and not fits_store(t, t.anchor) for t in after)
     return Sample(measured, kind_of(before, after), features, cached, cheap, hooked)
 
@@ -99,7 +100,7 @@ def _outside(arrays: str, machine: Machine) -> Level | None:
     return {"hot": None, "l2": machine.l3, "l3": machine.memory}[arrays]
 
 
-def _stays_cached(tasks: Sequence[Task], machine: Machine) -> bool:
+def _stays_cached(tasks: Sequence[KernelNodes], machine: Machine) -> bool:
     for task in tasks:
         try:
             nest = analyse([node for node in task.nodes if node is not task.anchor])
@@ -108,6 +109,12 @@ def _stays_cached(tasks: Sequence[Task], machine: Machine) -> bool:
         if row_refusal(nest, machine) is not None:
             return False
     return True
+
+
+def _is_cheap(kernels: Sequence[KernelNodes]) -> bool:
+    """Whether no epilogue of ``kernels`` computes a costly operation."""
+    epilogues = [kernel for kernel in kernels if kernel.anchor is not None]
+    return not any(operations_of(node) >= COSTLY for kernel in epilogues for node in kernel.rest)
 
 
 def fit(found: Sequence[Sample], ridge: float) -> dict[str, Array]:

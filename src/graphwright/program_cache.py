@@ -211,7 +211,7 @@ def _sources() -> str:
     the same.
     """
     state, root = hashlib.blake2b(digest_size=10), Path(graphwright.__file__).parent
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted((*root.rglob("*.py"), *root.rglob("*.json"))):
         state.update(str(path.relative_to(root)).encode())
         state.update(path.read_bytes())
     return state.hexdigest()

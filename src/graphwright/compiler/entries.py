@@ -18,6 +18,7 @@ from graphwright.cost.choices import digest_of
 from graphwright.errors import Collector, ModelError
 from graphwright.executable.nodes import COMPILE, Dispatch, Executable
 from graphwright.executable.specs import TensorSpec
+from graphwright.fusion import edit_model
 from graphwright.fusion.decision_text import encode_decisions
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Module
@@ -144,7 +145,11 @@ def compile_entries(
     return Package(
         entries,
         weights,
-        options={**options.key(), "tuning": digest_of(choice for each in made for choice in each.choices)},
+        options={
+            **options.key(),
+            "tuning": digest_of(choice for each in made for choice in each.choices),
+            "fusion_model": edit_model.digest(),
+        },
         spare=partial(UnpackedWeights, spare),
         plugins={
             n.op.name: plugin_of(type(n.op)) for m in graphs for n in m.walk() if is_plugin_op(type(n.op))

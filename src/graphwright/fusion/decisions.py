@@ -68,13 +68,14 @@ def merge_decision(
     code: Code,
     why: str,
     bytes_saved: Dim | None = None,
+    predicted: float | None = None,
     measured: float | None = None,
 ) -> Decision:
     """The decision about computing ``consumer`` in the kernel of ``producer``."""
     verdict = Verdict.TAKEN if code is Code.MERGED else Verdict.REFUSED
     edit = Edit(Kind.MERGE, (producer.location, consumer.location))
     sources = producer.sources, consumer.sources
-    return Decision(edit, verdict, code, why, bytes_saved, measured=measured, sources=sources)
+    return Decision(edit, verdict, code, why, bytes_saved, predicted, measured, sources)
 
 
 def decisions_of(records: Sequence[Record]) -> list[Decision]:

@@ -1,30 +1,46 @@
 """The fusion pass: grows groups of nodes that one kernel can compute, and makes Fused nodes of them.
 
 Nodes are visited in order; each joins the groups of its operands where that is legal, and where the first
-rule that is about the two agrees. Every candidate leaves a decision with its reason.
+rule that is about the two agrees. Groups that are predicted to be slower than two kernels are split again.
+Every candidate leaves a decision with its reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision, merge_decision
 from graphwright.fusion.hints import Hints
 from graphwright.fusion.legality import code_refusal, loops_refusal, merge_refusal
-from graphwright.fusion.measured import Outcome, measured_outcome
+from graphwright.fusion.measured import EXPECTED, Outcome, measured_outcome
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import Group, Partition
+from graphwright.fusion.rules import BUILT_IN
+from graphwright.fusion.rules.base import FusionRule
 from graphwright.fusion.rules.switches import RuleSet
+from graphwright.fusion.splits import Cut, Splits
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.loop_nests.moves import is_move
 from graphwright.passes.base import Known, Pass, Record, graphs
-from graphwright.records import dataclass, field
+from graphwright.records import dataclass, field, replace
 from graphwright.targets.base import Target
+
+LEGAL: Final = (
+    *EXPECTED,
+    Code.REDUCTION_OPERAND,
+    Code.RULE_OFF,
+    Code.RULE,
+    Code.NO_RULE,
+    Code.MEASURED,
+    Code.HINT,
+)
+"""Reasons against merges that are legal, for which it is told what they would gain or lose."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +53,15 @@ class Fuse(Pass):
     target: Target
     rules: RuleSet = field(default_factory=RuleSet)
     choices: Choices = NOTHING_MEASURED
+    splits: bool = True
+    """Whether kernels are split that are predicted to be slower than two."""
     name: str = "fuse"
     requires: Known = Known.TYPES
 
     def run(self, module: Module, record: Record) -> bool:
         before = record.counts["regions"]
-        hints = Hints(module)
-        grouped = [(g, _Grouping(g, record, self, hints).run()) for g in graphs(module)]
+        hints, splits = Hints(module), Splits(self.target.machine, module.symbols)
+        grouped = [(g, _Grouping(g, record, self, hints, splits).run()) for g in graphs(module)]
         hints.raise_if_any()
         for graph, groups in grouped:
             for group in groups:
@@ -57,13 +75,15 @@ class Fuse(Pass):
 class _Grouping:
     """Grows the groups of one graph."""
 
-    def __init__(self, graph: Graph, record: Record, fuse: Fuse, hints: Hints) -> None:
-        self.record, self.hints = record, hints
+    def __init__(self, graph: Graph, record: Record, fuse: Fuse, hints: Hints, splits: Splits) -> None:
+        self.record, self.fuse, self.hints, self.splits = record, fuse, hints, splits
         self.target, self.rules, self.choices = fuse.target, fuse.rules, fuse.choices
         self.partition = Partition(graph)
         self.decisions: dict[tuple[Node, Node], Decision] = {}
         self.apart: dict[Node, Refusal] = {}
         """Nodes that no region holds."""
+        self.requested: set[Node] = set()
+        """Nodes that users' rules merged."""
 
     def run(self) -> list[Group]:
         for node in self.partition.graph:
@@ -71,7 +91,7 @@ class _Grouping:
                 self._visit(node)
         if self.hints:
             self.hints.check(self.partition, self.decisions)
-        groups = self.partition.groups()
+        groups = [part for group in self.partition.groups() for part in self._split(group)]
         for group in groups:
             for view in group.drop_last_views():
                 self._leave(view)
@@ -107,17 +127,19 @@ class _Grouping:
             if producer is consumer:
                 continue
             candidate = Candidate(producer, consumer, self.partition, self.target)
-            outcome = self._decide(candidate)
+            outcome, predicted = self._decide(candidate), None
             decided = outcome.decided
             if isinstance(decided, Refusal):
                 self.record.refused(node, f"fuse with {producer.nodes[-1].location}", decided)
                 code, why = decided.code, decided.why
+                if code in LEGAL:
+                    predicted = self.splits.predicted(producer.nodes, consumer.nodes, candidate.nodes)
             else:
                 self.record.did("joined nodes")
                 code, why = Code.MERGED, decided
             for member, saved in zip(members, candidate.bytes_saved(members), strict=True):
                 self.decisions[member, node] = merge_decision(
-                    member, node, code, why, saved, outcome.measured
+                    member, node, code, why, saved, predicted, outcome.measured
                 )
             if code is Code.MERGED:
                 self.partition.add(candidate.merged())
@@ -133,12 +155,47 @@ class _Grouping:
             if (group := self.hints.merges(candidate)) is not None:
                 return Outcome(f"hint {group}")
         decided = self.rules.decide(candidate)
+        if isinstance(decided, FusionRule) and decided not in BUILT_IN:
+            self.requested.update(candidate.nodes)
         ruled = decided if isinstance(decided, Refusal) else f"rule {decided.name}"
         return measured_outcome(ruled, candidate, self.choices, self.record.notes)
 
-    def _refuse(self, producer: Node, node: Node, reason: Refusal) -> None:
+    def _split(self, group: Group) -> Iterator[Group]:
+        """The kernels that ``group`` becomes: one, unless two are predicted to be faster."""
+        cuts = list(self.splits.cuts(group))
+        for cut in cuts:
+            self._predict(cut)
+        is_fixed = not self.fuse.splits or self._is_requested(group) or (cuts and self.splits.is_short(group))
+        split = None if is_fixed else self.splits.best(cuts)
+        if split is None:
+            yield group
+            return
+        first, second, predicted = split
+        for node in second.nodes:
+            for producer in _producers(node):
+                if producer in first.nodes:
+                    self._refuse(producer, node, Refusal(Code.PREDICTED, Code.PREDICTED.means), predicted)
+        yield from self._split(first)
+        yield from self._split(second)
+
+    def _predict(self, cut: Cut) -> None:
+        decision = self.decisions.get((cut.producer, cut.reader))
+        if decision is not None and decision.code is Code.MERGED:
+            self.decisions[cut.producer, cut.reader] = replace(decision, predicted=cut.predicted)
+
+    def _is_requested(self, group: Group) -> bool:
+        """Whether a hint, a user's rule or a measurement on this machine requests the kernel."""
+        if any(node in self.requested or self.hints.group_of(node) is not None for node in group.nodes):
+            return True
+        pairs = ((producer, node) for node in group.nodes for producer in _producers(node))
+        decided = (self.decisions.get(pair) for pair in pairs)
+        return any(decision is not None and decision.measured is not None for decision in decided)
+
+    def _refuse(self, producer: Node, node: Node, reason: Refusal, predicted: float | None = None) -> None:
         saved = self.partition.bytes_between(producer, node)
-        self.decisions[producer, node] = merge_decision(producer, node, reason.code, reason.why, saved)
+        self.decisions[producer, node] = merge_decision(
+            producer, node, reason.code, reason.why, saved, predicted
+        )
 
     def _leave(self, view: Node) -> None:
         """Record that ``view``, which had joined, is left outside."""

@@ -27,8 +27,14 @@ class Code(enum.StrEnum):
 
     REPLACED = "FUSE_REPLACED", "an op with a kernel of its own, or cheaper ops, replace the nodes"
 
-    # ---- measured
+    # ---- measured or predicted
     MEASURED = "FUSE_MEASURED", "measured on this machine: separate kernels are faster than one"
+
+    PREDICTED = (
+        "FUSE_PREDICTED",
+        "separate kernels are predicted to be faster than one",
+        "measure it: see the option tune",
+    )
 
     # ---- nodes that no region may hold
     NO_LOOPS = (

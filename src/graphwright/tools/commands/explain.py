@@ -317,12 +317,13 @@ def _line(explained: Explanation, head: str, found: Sequence[Decision]) -> list[
     """Bytes, rule or code, how often, and the largest one."""
     largest = found[0]
     total = bytes_text(sum(map(explained.bytes_of, found)))
+    gain = "" if largest.predicted is None else f", predicted {math.exp(largest.predicted):.2f} of the time"
     why = f": {largest.why}" if largest.verdict is Verdict.REFUSED else ""
     return [
         total,
         str(len(found)),
         head,
-        f"{_nodes(largest, _NAME)}, {bytes_text(explained.bytes_of(largest))}{why}",
+        f"{_nodes(largest, _NAME)}, {bytes_text(explained.bytes_of(largest))}{gain}{why}",
     ]
 
 
@@ -344,6 +345,8 @@ def _show_why_not(explained: Explanation, first: str, second: str) -> None:
     say(f"  {found.code.means}")
     if found.bytes_saved is not None:
         say(f"  a merge would save {bytes_text(explained.bytes_of(found))} in a run")
+    if found.predicted is not None:
+        say(f"  predicted, it would take {math.exp(found.predicted):.2f} of the time")
     if found.measured is not None:
         say(f"  measured, it would take {math.exp(found.measured):.2f} of the time")
     if found.code.remedy:

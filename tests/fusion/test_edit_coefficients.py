@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 
-from benchmarks.fusion.edit_model import FEATURES, KINDS, EditModel, Task, coefficients
+import graphwright as gw
 from graphwright.cost.machine import MACHINES
+from graphwright.fusion.edit_model import FEATURES, FILE, KINDS, EditModel, coefficients, digest
+from graphwright.fusion.kernel_cost import KernelNodes
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
@@ -24,4 +27,11 @@ def test_two_cheap_loops_over_memory_are_faster_as_one() -> None:
     nodes = list(module.main)
     for machine in MACHINES.values():
         model = EditModel(machine, coefficients())
-        assert model.predict([Task.of([node]) for node in nodes], [Task.of(nodes)]) < -0.3
+        assert model.predict([KernelNodes.of([node]) for node in nodes], [KernelNodes.of(nodes)]) < -0.3
+
+
+def test_packages_tell_which_coefficients_decided() -> None:
+    builder = gw.GraphBuilder()
+    builder.output("y", builder.relu(builder.input("x", "f32", (4,))))
+    options = builder.compile().package.options
+    assert options["fusion_model"] == digest() == hashlib.sha256(FILE.read_bytes()).hexdigest()[:32]

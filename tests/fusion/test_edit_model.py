@@ -6,18 +6,9 @@ import math
 
 import pytest
 
-from benchmarks.fusion.edit_model import (
-    CALL_NS,
-    FEATURES,
-    KINDS,
-    LAUNCH_NS,
-    OVERLAP,
-    EditModel,
-    Task,
-    kind_of,
-    roofline,
-)
 from graphwright.cost.machine import MACHINES, Level, Machine
+from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
+from graphwright.fusion.kernel_cost import CALL_NS, LAUNCH_NS, OVERLAP, KernelNodes, roofline
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Op
@@ -72,36 +63,36 @@ def product(*ops: Op) -> list[Node]:
 def test_a_merge_saves_a_launch_and_what_is_stored_between() -> None:
     """Three matrices of 16 KiB are in the second-level cache; each kernel moves two of them."""
     nodes = chain(Neg(), Relu())
-    before = [Task.of([node]) for node in nodes]
+    before = [KernelNodes.of([node]) for node in nodes]
     streams = 2 * 4 * 64 * 64 / 50
     arithmetic = 256 * 0.625  # of 256 vectors, a cycle each ns
     time = LAUNCH_NS + streams + OVERLAP * arithmetic
-    assert MODEL.nanoseconds(before[:1]) == pytest.approx(time)
-    features = MODEL.features(before, [Task.of(nodes)])
+    assert MODEL.costs.nanoseconds(before[:1]) == pytest.approx(time)
+    features = MODEL.features(before, [KernelNodes.of(nodes)])
     after = LAUNCH_NS + streams + OVERLAP * 2 * arithmetic
     assert features["roofline"] == pytest.approx(math.log(after / (2 * time)))
     assert features["streams"] == pytest.approx(-streams / (2 * time))
-    assert MODEL.predict(before, [Task.of(nodes)]) == pytest.approx(features["roofline"])
+    assert MODEL.predict(before, [KernelNodes.of(nodes)]) == pytest.approx(features["roofline"])
 
 
 def test_an_edit_that_changes_nothing_gains_nothing() -> None:
-    tasks = [Task.of(product(Tanh()))]
+    tasks = [KernelNodes.of(product(Tanh()))]
     model = EditModel(ROUND, {kind: dict.fromkeys(FEATURES, 1.0) for kind in KINDS})
     assert model.predict(tasks, tasks) == 0
 
 
 def test_features_are_the_same_whatever_the_order_of_tasks() -> None:
     nodes = chain(Neg(), Relu(), Tanh())
-    before = [Task.of([node]) for node in nodes]
-    once = MODEL.features(before, [Task.of(nodes)])
-    again = MODEL.features(before[::-1], [Task.of(nodes)])
+    before = [KernelNodes.of([node]) for node in nodes]
+    once = MODEL.features(before, [KernelNodes.of(nodes)])
+    again = MODEL.features(before[::-1], [KernelNodes.of(nodes)])
     assert tuple(once) == FEATURES
     assert once == pytest.approx(again)
 
 
 def test_values_from_outside_may_lie_in_memory() -> None:
     nodes = chain(Neg(), Relu())
-    before, after = [Task.of([node]) for node in nodes], [Task.of(nodes)]
+    before, after = [KernelNodes.of([node]) for node in nodes], [KernelNodes.of(nodes)]
     hot, cold = MODEL.features(before, after), MODEL.features(before, after, ROUND.memory)
     assert hot["streams"] < cold["streams"] < 0  # what is fed, or given back, is moved once either way
     assert hot["roofline"] < cold["roofline"] < 0
@@ -115,9 +106,9 @@ def test_simple_steps_fit_the_store_and_functions_go_to_the_hook() -> None:
     }
     for op, parts in ((Relu(), ["store_cheap"]), (Tanh(), ["hook_costly", "hook_call"])):
         nodes = product(op)
-        apart = [Task.of([node]) for node in nodes]
-        features = MODEL.features(apart, [Task.of(nodes)])
-        time = MODEL.nanoseconds(apart)
+        apart = [KernelNodes.of([node]) for node in nodes]
+        features = MODEL.features(apart, [KernelNodes.of(nodes)])
+        time = MODEL.costs.nanoseconds(apart)
         more = {name: value * time for name, value in features.items() if value > 0}
         assert more == pytest.approx({name: expected[name] for name in parts})
 
@@ -126,16 +117,10 @@ def test_coefficients_are_those_of_the_kind() -> None:
     flat, hooked = chain(Neg(), Tanh()), product(Tanh())
     model = EditModel(ROUND, {"epilogue": {"roofline": 2.0}, "loops": {"roofline": 3.0}})
     for nodes, kind, factor in ((flat, "loops", 3), (hooked, "epilogue", 2)):
-        before, after = [Task.of([node]) for node in nodes], [Task.of(nodes)]
+        before, after = [KernelNodes.of([node]) for node in nodes], [KernelNodes.of(nodes)]
         assert kind_of(before, after) == kind
         assert model.predict(before, after) == pytest.approx(factor * MODEL.predict(before, after))
-    assert kind_of([Task.of(hooked[:1])], [Task.of(hooked[:1])]) == "loops"
-
-
-def test_a_function_in_a_hook_is_not_cheap() -> None:
-    assert MODEL.is_cheap([Task.of(product(Relu()))])
-    assert not MODEL.is_cheap([Task.of(product(Tanh()))])
-    assert MODEL.is_cheap([Task.of([node]) for node in product(Tanh())])
+    assert kind_of([KernelNodes.of(hooked[:1])], [KernelNodes.of(hooked[:1])]) == "loops"
 
 
 def test_rows_beyond_the_cache_are_loaded_again() -> None:
@@ -145,7 +130,9 @@ def test_rows_beyond_the_cache_are_loaded_again() -> None:
         total = b(ReduceSum((1,)), x)
         module.main.set_outputs([b(ReduceSum((1,)), b(Add(), x, total))])
         nodes = list(module.main)
-        return MODEL.features([Task.of(nodes[:1]), Task.of(nodes[1:])], [Task.of(nodes)])["spill"]
+        return MODEL.features(
+            [KernelNodes.of(nodes[:1]), KernelNodes.of(nodes[1:])], [KernelNodes.of(nodes)]
+        )["spill"]
 
     assert spilled(100) == 0
     assert spilled(1000) > 0
@@ -160,5 +147,5 @@ def test_a_roofline_overlaps_streams_and_arithmetic() -> None:
 @pytest.mark.parametrize("size", [0, 1, 17])
 def test_any_size_has_a_prediction(machine: Machine, size: int) -> None:
     nodes = chain(Neg(), ReduceSum((1,)), rows=size, columns=size)
-    features = EditModel(machine, {}).features([Task.of([n]) for n in nodes], [Task.of(nodes)])
+    features = EditModel(machine, {}).features([KernelNodes.of([n]) for n in nodes], [KernelNodes.of(nodes)])
     assert all(map(math.isfinite, features.values()))

@@ -1,0 +1,361 @@
+"""Estimates the time of kernels before they are built: a roofline of *parts*, which are nanoseconds by kind
+of work and by the place where it is done (S. Williams et al., "Roofline", 2009).
+
+An operation costs more in a hook, which a contraction calls on each tile, than in a loop of its own. A row
+that several reductions read costs more than its arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from graphwright.cost.images import DIRECT, WINOGRAD, blocked_depthwise_work
+from graphwright.cost.loops import FUNCTIONS
+from graphwright.cost.machine import Level, Machine
+from graphwright.cost.predict import Work, predict
+from graphwright.ir.constant import is_constant
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.loops.nodes import Apply, Bits, Cast, Ref, Scalar
+from graphwright.ir.op import Op, Trait, reduction_op
+from graphwright.ir.plugin_ops import is_plugin_op
+from graphwright.ir.symbols import Dim, evaluate
+from graphwright.ir.types import DType
+from graphwright.ops.core.binary import Add, Max, Min, Mul
+from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.unary import Relu
+from graphwright.ops.nn.conv import Conv
+from graphwright.records import dataclass
+
+LAUNCH_NS: Final = 300
+"""A launch whose operands are in the caches."""
+COSTLY: Final = 8
+"""Simple operations from which on an op counts as costly: those of a division."""
+OPERATION_CYCLES: Final = 0.625
+"""Cycles of a simple operation on 64 bytes."""
+WALK_CYCLES: Final = 1.0
+"""Cycles to load 64 bytes of a row again."""
+TILE: Final = (14, 16)
+"""Rows and columns of the tile that a hook processes."""
+SHORT_ROW: Final = 8
+"""Elements up to which each lane of a vector reduces a row of its own."""
+CALL_NS: Final = 4
+"""A call of a hook."""
+GEMM: Final = 85
+"""Percent of the peak rate that a matrix multiplication reaches."""
+OVERLAP: Final = 0.2
+"""The share of the shorter of arithmetic and memory streams that does not overlap with the longer."""
+
+PARTS: Final = (
+    *("launch", "anchor", "streams", "flat_cheap", "flat_costly"),
+    *("row_cheap", "row_costly", "row_scalar", "walk", "kept", "columns", "spill"),
+    *("store_cheap", "store_read", "image_read", "hook_cheap", "hook_costly", "crowded"),
+    *("hook_read", "hook_call", "aliased"),
+)
+"""Kinds of work: ``anchor`` is the contraction, ``flat`` a loop over all elements, ``row`` a loop over rows
+with reductions, ``store`` the simple epilogue of a library kernel, ``hook`` a generated epilogue. ``walk``
+and ``kept``: operands and intermediate values that a row reads again; ``columns``: reductions over other axes
+than the last; ``spill``: rows that exceed the L1 cache; ``crowded``: costly operations that share the
+registers of a hook with others; ``aliased``: rows of a tile in the same sets of the L1 cache."""
+_STREAMS: Final = ("streams", "spill")
+
+Parts = defaultdict[str, float]
+"""Nanoseconds by part."""
+
+
+@dataclass(frozen=True)
+class KernelNodes:
+    """The nodes of one kernel, in graph order, and the contraction among them."""
+
+    nodes: tuple[Node, ...]
+    anchor: Node | None = None
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> KernelNodes:
+        """The kernel that computes ``nodes``, at most one of which is a contraction."""
+        return cls(tuple(nodes), next((n for n in nodes if Trait.CONTRACTION in n.op.traits), None))
+
+    @property
+    def rest(self) -> tuple[Node, ...]:
+        """All nodes but the contraction and views, which cost nothing."""
+        return tuple(n for n in self.nodes if n is not self.anchor and Trait.VIEW not in n.op.traits)
+
+    def reads(self) -> list[Value]:
+        """Operands from other kernels, each once. Constants of one element are part of the code."""
+        inside = {value for node in self.nodes for value in node.outputs}
+        found = dict.fromkeys(v for n in self.nodes for v in n.inputs if v is not None and v not in inside)
+        return [v for v in found if not (is_constant(v) and v.type.elements == 1)]
+
+    def writes(self) -> list[Value]:
+        """Results that other kernels or the graph's caller read."""
+        inside = set(self.nodes)
+        return [v for n in self.nodes for v in n.outputs if _is_read_outside(v, inside)]
+
+
+def _is_read_outside(value: Value, inside: Collection[Node]) -> bool:
+    graph = value.graph
+    return (graph is not None and value in graph.outputs) or any(u not in inside for u in value.users)
+
+
+def roofline(parts: Mapping[str, float]) -> float:
+    """Nanoseconds of one kernel: memory streams and arithmetic overlap, launches do not."""
+    streams = sum(parts.get(name, 0.0) for name in _STREAMS)
+    busy = sum(parts.get(name, 0.0) for name in PARTS if name not in (*_STREAMS, "launch", "crowded"))
+    longer, shorter = max(streams, busy), min(streams, busy)
+    return parts.get("launch", 0.0) + longer + OVERLAP * shorter
+
+
+def constant_size(dim: Dim) -> int:
+    """The value of ``dim``, which has no symbols."""
+    return dim if isinstance(dim, int) else evaluate(dim, {})
+
+
+class KernelCosts:
+    """Estimates the parts of kernels on ``machine``; ``size`` gives a number for each symbolic size."""
+
+    def __init__(self, machine: Machine, size: Callable[[Dim], int] = constant_size) -> None:
+        self.machine = machine
+        self.size = cache(size)
+        self._cycle = 1000 / machine.clock_mhz
+        self._levels = (machine.l1, machine.l2, machine.l3, machine.memory)
+
+    def parts(self, kernels: Sequence[KernelNodes], outside: Level | None = None) -> list[Parts]:
+        """The parts of ``kernels``, which run one after the other. ``outside``: the memory that holds their
+        operands; by default the smallest cache that holds all values of the kernels.
+        """
+        streams = self._streams(kernels, outside)
+        return [self._parts(kernel, moved) for kernel, moved in zip(kernels, streams, strict=True)]
+
+    def nanoseconds(self, kernels: Sequence[KernelNodes]) -> float:
+        """The time of ``kernels``, one after the other."""
+        return sum(map(roofline, self.parts(kernels)))
+
+    def _parts(self, kernel: KernelNodes, streams: float) -> Parts:
+        parts: Parts = defaultdict(float, launch=LAUNCH_NS, streams=streams)
+        if kernel.anchor is not None:
+            parts["anchor"] = self._contraction(kernel.anchor)
+            self._add_epilogue(kernel, kernel.anchor, parts)
+        elif any(Trait.REDUCTION in node.op.traits for node in kernel.rest):
+            self._add_rows(kernel, parts)
+        else:
+            self._add_arithmetic(kernel.rest, "flat", parts)
+        return parts
+
+    def _add_arithmetic(self, nodes: Sequence[Node], place: str, parts: Parts) -> None:
+        for node in nodes:
+            operations = operations_of(node)
+            parts[f"{place}_{'costly' if operations >= COSTLY else 'cheap'}"] += self._arithmetic(
+                node, operations
+            )
+
+    def _arithmetic(self, node: Node, operations: int) -> float:
+        """Nanoseconds of so many ``operations`` on each element. A function of many operations takes as long
+        on half a vector; 64-bit elements need longer functions.
+        """
+        value = _iterated(node)
+        slower = 64 / self.machine.vector_bytes if operations >= COSTLY else 1
+        wide = 2.5 if value.type.dtype.bits == 64 and operations >= COSTLY else 1
+        return self._vectors(value) * operations * OPERATION_CYCLES * slower * wide * self._cycle
+
+    def _vectors(self, value: Value) -> float:
+        """The number of 64-byte vectors, with elements as wide as they are in arithmetic."""
+        return self.size(value.type.elements) * (8 if value.type.dtype.bits == 64 else 4) / 64
+
+    def _add_epilogue(self, kernel: KernelNodes, anchor: Node, parts: Parts) -> None:
+        if not kernel.rest:
+            return
+        place = "store" if fits_store(kernel, anchor) else "hook"
+        self._add_arithmetic(kernel.rest, place, parts)
+        elements = anchor.output.type.elements
+        others = [v for v in kernel.reads() if v not in anchor.inputs and v.type.elements == elements]
+        place_read = "image_read" if isinstance(anchor.op, Conv) and place == "store" else f"{place}_read"
+        parts[place_read] = sum(map(self._vectors, others)) * self._cycle
+        if not isinstance(anchor.op, Conv) and self._aliases(anchor.output):
+            parts["aliased"] = self._vectors(anchor.output) * (1 + len(others)) * self._cycle
+        costly = sum(operations_of(node) >= COSTLY for node in kernel.rest)
+        parts["crowded"] = parts["hook_costly"] * max(0, costly - 1)
+        if place == "hook":
+            parts["hook_call"] = self._tiles(anchor) * CALL_NS
+
+    def _tiles(self, anchor: Node) -> int:
+        """Tiles of the result of ``anchor``; the columns of an image are its channels."""
+        dims = anchor.output.type.dims
+        columns = max(1, self.size(dims[1 if isinstance(anchor.op, Conv) else -1]))
+        rows = self.size(anchor.output.type.elements) // columns
+        return -(-rows // TILE[0]) * -(-columns // TILE[1])
+
+    def _aliases(self, value: Value) -> bool:
+        """Whether the rows of a tile of ``value`` share sets of the L1 cache."""
+        return self.size(value.type.dims[-1]) % self.machine.l1_period == 0
+
+    def _add_rows(self, kernel: KernelNodes, parts: Parts) -> None:
+        """A kernel with reductions reads rows in passes, each of which ends with a reduction. Values that a
+        later pass reads are loaded again, or kept in memory of the thread.
+        """
+        reductions = [node for node in kernel.rest if Trait.REDUCTION in node.op.traits]
+        value = reductions[0].operand(0)
+        whole = [node for node in kernel.rest if _iterated(node).type.elements == value.type.elements]
+        self._add_arithmetic(whole, "row", parts)
+        axes = reduction_op(reductions[0].op).resolved(len(value.type.dims))
+        length = math.prod(self.size(value.type.dims[axis]) for axis in axes)
+        rows = 1 if length > SHORT_ROW else self.machine.lanes  # that are computed at a time
+        for node in kernel.rest:
+            if node not in whole:  # of one element per row
+                steps = self.size(node.output.type.elements) * operations_of(node) / rows
+                parts["row_scalar"] += steps * OPERATION_CYCLES * self._cycle
+        again, kept = _read_again(kernel, value.type.elements)
+        reread = {"walk": sum(map(self._vectors, again)), "kept": sum(map(self._vectors, kept))}
+        if len(value.type.dims) - 1 not in axes:
+            reread = {"columns": self._vectors(value) * len(reductions) + sum(reread.values())}
+        for name, vectors in reread.items():
+            parts[name] += vectors * WALK_CYCLES * self._cycle
+        self._add_spill(4 * length, [*again, *kept], parts)
+
+    def _add_spill(self, row: int, again: Sequence[Value], parts: Parts) -> None:
+        """Rows of so many bytes that do not stay in the L1 cache until ``again`` are read again."""
+        held = row * (1 + len(again))
+        if again and held > self.machine.l1.bytes:
+            level = self.machine.l3 if held > self.machine.l2.bytes * 4 // 5 else self.machine.l2
+            parts["spill"] += sum(map(self._vectors, again)) * 64 / level.moved
+
+    def _contraction(self, anchor: Node) -> float:
+        """Nanoseconds of the contraction alone."""
+        result = anchor.output
+        elements, x, w = self.size(result.type.elements), anchor.operand(0), anchor.operand(1)
+        lanes = self.machine.lanes
+        if not isinstance(anchor.op, Conv):
+            terms = self.size(x.type.dims[-1])
+            return self._predicted(Work(fmas=elements * terms, efficiency=GEMM))
+        cout, cin, *kernel = (self.size(dim) for dim in w.type.dims)
+        taps = math.prod(kernel)
+        if cin == 1 and anchor.op.group > 1:
+            return self._predicted(blocked_depthwise_work(lanes, -(-elements // lanes), taps))
+        plain = kernel == [3, 3] and set(anchor.op.strides) <= {1} and anchor.op.group == 1
+        efficiency = WINOGRAD if plain and min(cin, cout) >= lanes else DIRECT
+        pixels = elements // max(cout, 1)
+        blocks = -(-cout // lanes)
+        return self._predicted(Work(fmas=pixels * blocks * lanes * cin * taps, efficiency=efficiency))
+
+    def _predicted(self, work: Work) -> float:
+        return constant_size(predict(work, self.machine))
+
+    def _bytes(self, value: Value) -> int:
+        return -(-self.size(value.type.elements) * value.type.dtype.bits // 8)
+
+    def _streams(self, kernels: Sequence[KernelNodes], outside: Level | None) -> list[float]:
+        """Nanoseconds in which each kernel loads its operands and stores its results. A value is in the
+        smallest cache that holds the bytes moved since it was moved before.
+        """
+        moved = [(*kernel.reads(), *kernel.writes()) for kernel in kernels]
+        sizes = {value: self._bytes(value) for values in moved for value in values}
+        before = [0]  # bytes that the kernels before each one move
+        for values in moved:
+            before.append(before[-1] + sum(map(sizes.__getitem__, values)))
+        middle = [(before[k] + before[k + 1]) // 2 for k in range(len(moved))]
+        everything = self._holding(sum(sizes.values()))
+        made = {value for kernel in kernels for node in kernel.nodes for value in node.outputs}
+        last: dict[Value, int] = {}
+        found = []
+        for number, values in enumerate(moved):
+            time = 0.0
+            for value in values:
+                level = everything
+                if value in last:
+                    level = self._holding(middle[number] - middle[last[value]])
+                elif outside is not None and value not in made and not is_constant(value):
+                    level = max(everything, outside, key=lambda each: each.bytes)
+                time += sizes[value] / level.moved
+            last |= dict.fromkeys(values, number)
+            found.append(time)
+        return found
+
+    def _holding(self, total: int) -> Level:
+        return next(level for level in self._levels if total <= level.bytes)
+
+
+def _iterated(node: Node) -> Value:
+    """The value whose elements the loop of ``node`` iterates over."""
+    return node.operand(0) if Trait.REDUCTION in node.op.traits else node.output
+
+
+def fits_store(kernel: KernelNodes, anchor: Node) -> bool:
+    """Whether the simple epilogue of a library kernel computes the rest: a chain of scale, bias and residual,
+    then of clipping, with one result.
+    """
+    if len(kernel.writes()) > 1:
+        return False
+    value, clipped = anchor.output, False
+    for node in kernel.nodes:
+        if node is anchor:
+            continue
+        others = [v for v in node.inputs if v is not value]
+        if len(others) != len(node.inputs) - 1:
+            return False
+        literal = all(v is not None and is_constant(v) and v.type.elements == 1 for v in others)
+        if isinstance(node.op, Relu | Clip) or (isinstance(node.op, Max | Min) and literal):
+            clipped = True
+        elif Trait.VIEW not in node.op.traits and not _is_sum_step(
+            node, clipped, literal, value is anchor.output
+        ):
+            return False
+        value = node.output
+    return True
+
+
+def _is_sum_step(node: Node, clipped: bool, literal: bool, first: bool) -> bool:
+    """Whether ``node`` adds a tensor before anything is clipped, or scales the contraction's own result."""
+    if isinstance(node.op, Add):
+        return not clipped and not literal
+    return isinstance(node.op, Mul) and literal and first
+
+
+def _read_again(kernel: KernelNodes, elements: Dim) -> tuple[list[Value], list[Value]]:
+    """Values of so many ``elements`` that passes after the first read again, once for each such pass:
+    operands of the kernel, and intermediate values.
+    """
+    made_in: dict[Value, int] = {}
+    read_in: dict[Value, set[int]] = {}
+    for node in kernel.nodes:
+        operands = [v for v in node.inputs if v is not None]
+        number = max((made_in.get(v, 0) for v in operands), default=0)
+        for value in operands:
+            read_in.setdefault(value, set()).add(number)
+        made_in[node.output] = number + (Trait.REDUCTION in node.op.traits)
+    outside, inside = [], []
+    for value, numbers in read_in.items():
+        if value.type.elements != elements:
+            continue
+        if value in made_in:
+            inside += [value] * len(numbers - {made_in[value]})
+        else:
+            outside += [value] * (len(numbers) - 1)
+    return outside, inside
+
+
+def operations_of(node: Node) -> int:
+    """Simple operations on each element."""
+    if Trait.REDUCTION in node.op.traits or not node.op.has_expression():
+        return 1
+    return _operations_of(node.op, tuple(None if v is None else v.type.dtype for v in node.inputs))
+
+
+@cache
+def _operations_of(op: Op, dtypes: tuple[DType | None, ...]) -> int:
+    if is_plugin_op(type(op)):
+        return COSTLY
+    operands = [None if d is None else Ref(f"x{k}", d.computed) for k, d in enumerate(dtypes)]
+    return max(1, sum(FUNCTIONS.get(part.function, 1) for part in set(_applied(op.expression(*operands)))))
+
+
+def _applied(value: Scalar) -> Iterator[Apply]:
+    """The functions in ``value``; one that occurs several times is computed once."""
+    match value:
+        case Apply(_, operands):
+            yield value
+            for operand in operands:
+                yield from _applied(operand)
+        case Cast(operand) | Bits(operand):
+            yield from _applied(operand)

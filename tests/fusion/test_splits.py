@@ -1,0 +1,117 @@
+"""Kernels that are predicted to be slower than two: which cuts are considered, and which are made."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphwright.config import Options
+from graphwright.fusion.decisions import Decision, Verdict
+from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.partition import Group
+from graphwright.fusion.rules.switches import rule_set
+from graphwright.fusion.splits import MARGIN, MOST_NODES, Cut, Splits
+from graphwright.ir.build import new_graph
+from graphwright.ir.fused import Fused
+from graphwright.ir.graph import Module, Node
+from graphwright.ir.refusal import Code
+from graphwright.ir.symbols import SymbolTable
+from graphwright.ir.types import F32, tensor
+from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.unary import Neg, Sigmoid
+from graphwright.passes.base import Record
+from graphwright.targets.cpu.target import TARGETS
+
+CPU = TARGETS["v4"]
+
+
+def residual_after_short_sums(rows: int, terms: int, columns: int) -> Module:
+    """A matrix multiplication and a residual, whose rows share sets of the L1 cache."""
+    module = Module()
+    b, (x, w, r) = new_graph(
+        module,
+        "main",
+        [
+            ("x", tensor(F32, rows, terms)),
+            ("w", tensor(F32, terms, columns)),
+            ("r", tensor(F32, rows, columns)),
+        ],
+    )
+    module.main.set_outputs([b(Add(), b(MatMul(), x, w), r)])
+    return module
+
+
+def silu() -> list[Node]:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 64, 64))])
+    y = b(Neg(), x)
+    module.main.set_outputs([b(Mul(), y, b(Sigmoid(), y))])
+    return list(module.main)
+
+
+def fused(module: Module, splits: bool = True) -> tuple[list[Decision], int]:
+    """The decisions, and the number of kernels."""
+    record = Record(Fuse.name)
+    Fuse(CPU, rule_set(Options()), splits=splits).run(module, record)
+    kernels = sum(isinstance(node.op, Fused | MatMul) for node in module.main)
+    return [note for note in record.notes if isinstance(note, Decision)], kernels
+
+
+def cuts(nodes: list[Node]) -> list[Cut]:
+    return list(Splits(CPU.machine, SymbolTable()).cuts(Group(nodes)))
+
+
+def test_a_kernel_that_is_predicted_to_be_slower_is_split() -> None:
+    (decision,), kernels = fused(residual_after_short_sums(128, 64, 1024))
+    assert (decision.code, decision.verdict, kernels) == (Code.PREDICTED, Verdict.REFUSED, 2)
+    assert decision.predicted is not None and decision.predicted > MARGIN
+    (decision,), kernels = fused(residual_after_short_sums(128, 64, 1024), splits=False)
+    assert (decision.code, kernels) == (Code.MERGED, 1)
+    assert decision.predicted is not None and decision.predicted > MARGIN
+
+
+def test_a_kernel_that_is_predicted_to_be_faster_stays() -> None:
+    (decision,), kernels = fused(residual_after_short_sums(512, 768, 768))
+    assert (decision.code, kernels) == (Code.MERGED, 1)
+    assert decision.predicted is not None and decision.predicted < MARGIN
+
+
+def test_a_kernel_that_takes_less_than_a_launch_stays() -> None:
+    (decision,), kernels = fused(residual_after_short_sums(1, 1, 1024))
+    assert (decision.code, kernels) == (Code.MERGED, 1)
+
+
+def test_a_cut_has_a_node_and_its_ancestors_on_one_side() -> None:
+    neg, sigmoid, mul = nodes = silu()
+    found = {(cut.producer, cut.reader): (list(cut.first), list(cut.second)) for cut in cuts(nodes)}
+    assert found == {
+        (neg, sigmoid): ([neg], [sigmoid, mul]),
+        (neg, mul): ([neg], [sigmoid, mul]),
+        (sigmoid, mul): ([neg, sigmoid], [mul]),
+    }
+    assert all(cut.predicted < 0 for cut in cuts(nodes))
+
+
+def test_both_sides_of_a_cut_are_connected() -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 64, 64))])
+    y = b(Neg(), x)
+    module.main.set_outputs([b(Sigmoid(), y), b(Neg(), y)])
+    assert cuts(list(module.main)) == []
+
+
+@pytest.mark.parametrize("length", [1, MOST_NODES + 1])
+def test_kernels_of_one_node_and_of_many_have_no_cuts(length: int) -> None:
+    module = Module()
+    b, (value,) = new_graph(module, "main", [("x", tensor(F32, 64, 64))])
+    for _ in range(length):
+        value = b(Neg(), value)
+    module.main.set_outputs([value])
+    assert cuts(list(module.main)) == []
+
+
+def test_two_contractions_have_no_prediction() -> None:
+    module = Module()
+    b, (x, w) = new_graph(module, "main", [("x", tensor(F32, 64, 64)), ("w", tensor(F32, 64, 64))])
+    module.main.set_outputs([b(Mul(), b(MatMul(), x, w), b(MatMul(), x, w))])
+    assert cuts(list(module.main)) == []

@@ -21,6 +21,8 @@ class Isa:
     name: str
     vector_bytes: int
     flags: tuple[str, ...]
+    features: tuple[str, ...]
+    """The CPU features that tell whether a CPU has the ISA, as C compilers name them."""
     measured: Machine | None = None
 
     @property
@@ -48,9 +50,14 @@ class Isa:
         return tuple(f.replace("x86-64-", "x86_64_") for f in self.flags)
 
 
-V3: Final = Isa("v3", 32, (*_COMMON_FLAGS, "-march=x86-64-v3"))
+V3: Final = Isa("v3", 32, (*_COMMON_FLAGS, "-march=x86-64-v3"), ("avx2", "fma"))
 """x86-64-v3: AVX2 and FMA, 16 registers."""
-V4: Final = Isa("v4", 64, (*_COMMON_FLAGS, "-march=x86-64-v4", "-mprefer-vector-width=512"))
+V4: Final = Isa(
+    "v4",
+    64,
+    (*_COMMON_FLAGS, "-march=x86-64-v4", "-mprefer-vector-width=512"),
+    ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+)
 """x86-64-v4: AVX-512 F, BW, CD, DQ and VL, 32 registers."""
 ISAS: Final[dict[str, Isa]] = {"v3": V3, "v4": V4}
 

@@ -83,7 +83,7 @@ static double worst(const void *a, const void *b, int64_t elements, int64_t size
 }
 
 /* Sizes of every kernel may be given in order; otherwise each is @SIZE@. */
-int main(int argc, char **argv) {
+static int run_all(int argc, char **argv) {
     int failed = 0;
     int64_t arg[64];
     for (int i = 0; i < 64; ++i)
@@ -91,6 +91,14 @@ int main(int argc, char **argv) {
     (void)arg;
 @RUNS@
     return failed;
+}
+
+__attribute__((target("arch=x86-64"))) int main(int argc, char **argv) {
+    if (@MISSING@) {
+        puts("not run, because this CPU has no @ISA@");
+        return 0;
+    }
+    return run_all(argc, argv);
 }
 #endif
 """
@@ -170,6 +178,8 @@ def main_text(
     runs += [_run_hook(hook, support) for hook in hooks]
     size = min((_usual_size(kernel) for kernel, _, _ in launches), default=_MOST_SIZE)
     text = _TEMPLATE.replace("@NAIVE@", "\n".join(naive)).replace("@SIZE@", str(size))
+    missing = " || ".join(f'!__builtin_cpu_supports("{feature}")' for feature in support.isa.features)
+    text = text.replace("@MISSING@", missing).replace("@ISA@", f"x86-64-{support.isa.name}")
     return text.replace("@RUNS@", "\n".join(runs))
 
 

@@ -82,8 +82,9 @@ def test_strings_are_read() -> None:
     ],
 )
 def test_contradictions_are_refused(tensor: TensorProto) -> None:
-    with pytest.raises(Fault):
+    with pytest.raises(Fault) as caught:
         to_array(tensor, NOWHERE)
+    assert caught.value.hint
 
 
 def sparse(indices: Any, values: list[float], dims: list[int]) -> onnx.SparseTensorProto:
@@ -102,8 +103,9 @@ def test_sparse_tensors_are_unfolded_within_bounds() -> None:
         ([0, 1], [2, 3]),
         ([0], [2**40]),
     ):
-        with pytest.raises(Fault):
+        with pytest.raises(Fault) as caught:
             sparse_to_array(sparse(indices, [5], dims), NOWHERE)
+        assert caught.value.hint
 
 
 # External data
@@ -142,6 +144,7 @@ def test_a_model_saved_with_external_data_is_read(tmp_path: Path) -> None:
     ("location", "entries", "said"),
     [
         ("missing.bin", {}, "cannot be read"),
+        ("", {}, "has no location"),
         ("../outside.bin", {}, "is outside the folder of the model"),
         ("inside/../../outside.bin", {}, "is outside the folder of the model"),
         ("{outside}", {}, "is outside the folder of the model"),
@@ -174,7 +177,7 @@ def test_external_data_stays_in_the_folder(
     os.mkfifo(folder / "fifo")
     with pytest.raises(ModelError, match="external-data") as error:
         load(external(folder, location.format(outside=outside), **entries))
-    assert said in str(error.value)
+    assert said in str(error.value) and error.value.diagnostics[0].hint
 
 
 def test_external_data_needs_a_path(tmp_path: Path) -> None:

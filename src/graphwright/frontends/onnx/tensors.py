@@ -23,6 +23,7 @@ from graphwright.support.file_kinds import FileId, file_id
 
 MAX_RANK = 64
 """NumPy's limit."""
+_DAMAGED = "the model is damaged: download it again, or export it again"
 MAX_DENSE_BYTES = 2**30
 """The largest dense form of a sparse tensor, as a few bytes could request any amount of memory."""
 _LARGE = 1 << 16
@@ -121,7 +122,7 @@ class ModelFiles:
                 "external-data", f"{shown} cannot be read: {error}", "download all files of the model"
             ) from error
         if not stat.S_ISREG(mode):
-            raise Fault("external-data", f"{shown} is not a regular file")
+            raise Fault("external-data", f"{shown} is not a regular file", _DAMAGED)
         self.note(real)
         return real
 
@@ -171,11 +172,12 @@ def to_array(tensor: onnx.TensorProto, folder: ModelFiles) -> Array:
     else:
         flat = _from_fields(tensor, dtype, count)
     if flat.size != count:
-        raise Fault("tensor", f"shape {list(shape)} needs {count} elements, but the tensor has {flat.size}")
+        message = f"shape {list(shape)} needs {count} elements, but the tensor has {flat.size}"
+        raise Fault("tensor", message, _DAMAGED)
     try:
         return flat.reshape(shape)
     except ValueError as error:
-        raise Fault("tensor", f"{list(shape)} is not a valid shape: {error}") from error
+        raise Fault("tensor", f"{list(shape)} is not a valid shape: {error}", _DAMAGED) from error
 
 
 def sparse_to_array(sparse: onnx.SparseTensorProto, folder: ModelFiles) -> Array:
@@ -190,6 +192,7 @@ def sparse_to_array(sparse: onnx.SparseTensorProto, folder: ModelFiles) -> Array
         raise Fault(
             "tensor",
             f"a sparse tensor of shape {list(shape)} takes more than {MAX_DENSE_BYTES} bytes when dense",
+            "store it as a dense initializer, with external data if the model exceeds 2 GiB",
         )
     dense = np.zeros(count, values.dtype)
     try:
@@ -201,7 +204,7 @@ def sparse_to_array(sparse: onnx.SparseTensorProto, folder: ModelFiles) -> Array
         dense[linear] = values
     except (ValueError, IndexError, TypeError) as error:
         raise Fault(
-            "tensor", f"the indices of a sparse tensor do not fit shape {list(shape)}: {error}"
+            "tensor", f"the indices of a sparse tensor do not fit shape {list(shape)}: {error}", _DAMAGED
         ) from error
     return dense.reshape(shape)
 
@@ -210,7 +213,7 @@ def _shape(dims: Any) -> tuple[int, ...]:
     shape = tuple(int(d) for d in dims)
     if len(shape) > MAX_RANK or any(d < 0 for d in shape) or math.prod(d for d in shape if d) >= 2**62:
         shown = ", ".join(map(str, shape[:8]))
-        raise Fault("tensor", f"[{shown}] is not a valid shape")
+        raise Fault("tensor", f"[{shown}] is not a valid shape", _DAMAGED)
     return shape
 
 
@@ -218,7 +221,8 @@ def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Fault("text", f"an element of a string tensor is not UTF-8: {error}") from error
+        hint = "encode the texts as UTF-8, as ONNX demands"
+        raise Fault("text", f"an element of a string tensor is not UTF-8: {error}", hint) from error
 
 
 def _byte_count(dtype: DType, count: int) -> int:
@@ -228,11 +232,12 @@ def _byte_count(dtype: DType, count: int) -> int:
 def _from_bytes(data: Array, dtype: DType, count: int) -> Array:
     """Elements from little-endian bytes. Elements of types below 8 bits are unpacked to one byte each."""
     if dtype is STRING:
-        raise Fault("tensor", "a string tensor cannot hold raw data")
+        raise Fault("tensor", "a string tensor cannot hold raw data", "store the texts in string_data")
     if data.size != _byte_count(dtype, count):
         raise Fault(
             "tensor",
             f"{count} x {dtype} takes {_byte_count(dtype, count)} bytes, but the data has {data.size}",
+            _DAMAGED,
         )
     if dtype.bits >= 8:
         copied = data.size < _LARGE or not dtype.numpy.isbuiltin
@@ -261,7 +266,7 @@ def _from_fields(tensor: onnx.TensorProto, dtype: DType, count: int) -> Array:
         try:
             return np.asarray(values, stored).view(dtype.numpy)
         except (ValueError, OverflowError) as error:
-            raise Fault("tensor", f"{field} does not contain {dtype} values: {error}") from error
+            raise Fault("tensor", f"{field} does not contain {dtype} values: {error}", _DAMAGED) from error
     codes = np.asarray(tensor.int32_data, np.int32)
     if dtype.bits < 8:
         return _from_bytes(codes.astype(np.uint8), dtype, count)
@@ -288,14 +293,16 @@ def _external(tensor: onnx.TensorProto, dtype: DType, count: int, folder: ModelF
 
 def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, folder: ModelFiles) -> Array:
     entries = {text(entry.key): text(entry.value) for entry in tensor.external_data}
-    if "location" not in entries:
-        raise Fault("external-data", "an external tensor has no location")
+    if not entries.get("location"):
+        raise Fault("external-data", "an external tensor has no location", _DAMAGED)
     file, needed = folder.open(entries["location"]), _byte_count(dtype, count)
     size = file.stat().st_size
     offset, length = _number(entries, "offset", 0), _number(entries, "length", needed)
     if length != needed:
         raise Fault(
-            "external-data", f"{count} x {dtype} takes {needed} bytes, but its length is given as {length}"
+            "external-data",
+            f"{count} x {dtype} takes {needed} bytes, but its length is given as {length}",
+            _DAMAGED,
         )
     if offset + needed > size:
         message = f"bytes {offset} to {offset + needed} of {entries['location']!r}, which has only {size}"
@@ -310,5 +317,5 @@ def _external_bytes(tensor: onnx.TensorProto, dtype: DType, count: int, folder: 
 def _number(entries: dict[str, str], key: str, default: int) -> int:
     written = entries.get(key, str(default))
     if not (written.isascii() and written.isdigit() and len(written) < 20):
-        raise Fault("external-data", f"{key} {written!r} is not a number of bytes")
+        raise Fault("external-data", f"{key} {written!r} is not a number of bytes", _DAMAGED)
     return int(written)

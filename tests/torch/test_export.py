@@ -5,8 +5,11 @@ no PyTorch.
 from __future__ import annotations
 
 import dataclasses
+import math
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -423,6 +426,77 @@ def test_open_sizes_have_the_names_of_their_dims() -> None:
     close(model({"x": [x]}, y), x + y[::2])
     with pytest.raises(gw.FeedError):
         model({"x": [x]}, torch.randn(5, 2))
+
+
+class Applies(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+BRANCHES: dict[str, tuple[Callable[[torch.Tensor], Any], int, int, int]] = {
+    "even": (lambda x: x.view(-1, 2, 4) + 1 if x.shape[0] % 2 == 0 else x * 5, 8, 2, 7),
+    "odd": (lambda x: x.view(-1, 2, 4) + 1 if x.shape[0] % 2 == 0 else x * 5, 7, 5, 8),
+    "taller than wide": (lambda x: x.sum(0) if x.shape[0] > x.shape[1] else x.sum(1), 7, 5, 3),
+    "specialized by PyTorch": (lambda x: x[: int(x.shape[0] / 2)] + 1, 8, 9, 12),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_sizes_that_take_another_branch_are_rejected(name: str) -> None:
+    """The program has the branch of the example; the last size takes another one."""
+    function, example, same, other = BRANCHES[name]
+    module = Applies(function)
+    model = gw.compile(module, (torch.randn(example, 4),), dynamic_shapes={"x": {0: Dim.AUTO, 1: Dim.AUTO}})
+    for rows in (example, same):
+        x = torch.randn(rows, 4)
+        close(model(x), module(x))
+    with pytest.raises(gw.FeedError, match="a branch of forward on sizes"):
+        model(torch.randn(other, 4))
+
+
+DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
+    **{
+        f"resized by {scale}, {mode}": partial(nn.functional.interpolate, scale_factor=scale, mode=mode)
+        for scale in (2.0, 1.7, 0.5, 1 / 3)
+        for mode in ("nearest", "bilinear")
+    },
+    "resized by its own sizes": partial(
+        nn.functional.interpolate, scale_factor=1.5, mode="bilinear", recompute_scale_factor=True
+    ),
+    "part, rounded down": lambda x: x[..., : math.floor(x.shape[3] * 0.3)] + 1,
+    "part, rounded up": lambda x: x[..., : math.ceil(x.shape[3] * 0.3)] + 1,
+    "averages of windows": partial(nn.functional.adaptive_avg_pool2d, output_size=(2, 3)),
+    "averages of windows longer than the axis": partial(
+        nn.functional.adaptive_avg_pool2d, output_size=(20, 1)
+    ),
+    "largest of all": partial(nn.functional.adaptive_max_pool2d, output_size=1, return_indices=True),
+    "variance": lambda x: (x.var(3), x.std((0, 2, 3)), torch.var_mean(x, 2, correction=0)),
+    "windows": lambda x: (x.unfold(3, 4, 2) + 1, x.unfold(-2, 1, 3) * 2),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_operators_on_dynamic_sizes(name: str) -> None:
+    module = Applies(DYNAMIC[name])
+    dynamic = {"x": {2: Dim.AUTO, 3: Dim.AUTO}}
+    model = gw.compile(module, (torch.randn(1, 2, 12, 9),), dynamic_shapes=dynamic)
+    for rows, columns in ((12, 9), (17, 10), (5, 31)):
+        x = torch.randn(1, 2, rows, columns)
+        close(model(x), module(x))
+
+
+@pytest.mark.parametrize("bounds", [(0, 5, 2.5), (0.5, 7, 1), (0, -5.5, -1.2), (1.9, 6.1, 2.7)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+def test_integers_between_floats(bounds: tuple[float, ...], dtype: torch.dtype) -> None:
+    module = Applies(lambda x: torch.arange(*bounds, dtype=dtype) + x)
+    x = torch.ones(1, dtype=dtype)
+    close(gw.compile(module, (x,))(x), module(x))
 
 
 class SharedCache(nn.Module):

@@ -18,6 +18,7 @@ from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
 from graphwright.frontends.torch.numbers import scalar
 from graphwright.frontends.torch.random_numbers import is_random
+from graphwright.frontends.torch.size_guards import assumed_sizes
 from graphwright.frontends.torch.source_lines import user_line
 from graphwright.frontends.torch.substitutes import substitute_inputs
 from graphwright.frontends.torch.trees import tree_from
@@ -81,10 +82,12 @@ class _ProgramReader:
             leaf = next(arguments) if spec.kind is InputKind.USER_INPUT else None
             self._guarded(node, lambda node=node, spec=spec, leaf=leaf: self._input(node, spec, leaf))
         self._note_ranges()
+        self._demand_assumed_sizes()
         for node in graph.nodes:
             if node.op in ("get_attr", "call_function"):
                 self._builder.sources = (node.name,)
                 self._guarded(node, lambda node=node: self._read(node))
+        self._demand_assumed_sizes()  # decompositions branch on sizes as well
         result = self._set_results(graph.output_node())
         self._refuse_unsupported()
         module = self._builder.module
@@ -165,6 +168,11 @@ class _ProgramReader:
                 self._builder.module.symbols.ranges[symbol.name] = Range(
                     int(low) if low > NOT_CHECKED else 0, int(high) if high < 2**31 else None
                 )
+
+    def _demand_assumed_sizes(self) -> None:
+        for relation, left, right in assumed_sizes(self._program.graph):
+            if left != right:
+                self._builder.module.symbols.demand(relation, left, right, "a branch of forward on sizes")
 
     # ---- results
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes
 
 from graphwright.errors import ModelError
@@ -45,6 +47,7 @@ _CHECKS = frozenset(
     }
 )
 """Operators that only check their arguments."""
+_ROUNDINGS = frozenset({math.trunc, math.floor, math.ceil})
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -143,7 +146,11 @@ class NodeReader:
                 raise error from None
 
     def _number(self, node: fx.Node, fake: Any) -> Any:
-        """The result of a computation on sizes."""
+        """The result of a computation on sizes. Floats are computed only where a size is made of them."""
+        if isinstance(fake, torch.SymFloat):
+            return UnsupportedValue(f"{node.target} of sizes is not supported")
+        if node.target in _ROUNDINGS and not free_unbacked_symbols(fake):
+            return dim_from(fake)
         arguments = self.resolved(node.args)
         made = computed(node, arguments, self._builder)
         if made is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from fractions import Fraction
+from functools import cache, reduce
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +26,11 @@ _DTYPES = {theirs: DTYPES[name] for theirs, name in _NAMES.items()}
 
 _GUESS = sympy.Integer(4099)
 """The assumed value of an unknown size: a prime, which has no common factor with other sizes."""
+
+_LARGEST_DENOMINATOR = 1 << 12
+"""Of the fractions that are recognized in ``size * 0.3``."""
+_LONGEST = 1 << 18
+"""Up to this size, products with a fraction are compared with those in floats."""
 
 _DLPACK = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 _DLPACK_BFLOAT = 4
@@ -120,16 +126,19 @@ def dim_from(size: Any) -> Dim:
     if isinstance(size, torch.SymInt):
         if size.node.is_nested_int():
             raise Unsupported("sizes of nested tensors are not supported")
-        return _dim(size.node.expr)
+        return dim_from_expression(size.node.expr)
     return int(size)
 
 
-def _dim(e: sympy.Expr) -> Dim:
+def dim_from_expression(e: sympy.Expr) -> Dim:
+    """The dim for an expression over symbols of PyTorch. Raises Unsupported."""
     if e.is_Integer:
         return int(e)
     if e.is_Symbol:
         return symbol(e.name)
-    made = [_dim(arg) for arg in e.args]
+    if isinstance(e, torch_sympy.TruncToInt | torch_sympy.FloorToInt | torch_sympy.CeilToInt):
+        return _rounded(e)
+    made = [dim_from_expression(arg) for arg in e.args]
     match e:
         case sympy.Add():
             return sum(made[1:], made[0])
@@ -154,3 +163,32 @@ def _dim(e: sympy.Expr) -> Dim:
         case sympy.Min() | torch_sympy.Min():
             return reduce(minimum, made)
     raise Unsupported(f"a size is {e}")
+
+
+def _rounded(e: sympy.Expr) -> Dim:
+    """A multiple of a size by a fraction, rounded to an integer, as in ``int(size * 0.5)``."""
+    (scaled,) = e.args
+    match e, scaled:
+        case (_, torch_sympy.IntTrueDiv(args=(size, sympy.Integer() as divisor))) if divisor > 0:
+            ratio = Fraction(1, int(divisor))
+        case (_, sympy.Mul(args=(sympy.Float() as scale, torch_sympy.ToFloat(args=(size,))))) if scale > 0:
+            ratio = _fraction(float(scale))
+        case _:
+            raise Unsupported(f"a size is {e}")
+    if isinstance(e, torch_sympy.TruncToInt) and not size.is_nonnegative:
+        raise Unsupported(f"a size is {e}, and {size} can be negative")
+    above = ratio.denominator - 1 if isinstance(e, torch_sympy.CeilToInt) else 0
+    return floordiv(dim_from_expression(size) * ratio.numerator + above, ratio.denominator)
+
+
+@cache
+def _fraction(scale: float) -> Fraction:
+    """The fraction that was written as ``scale``: products with sizes round to the same integers."""
+    made = Fraction(scale).limit_denominator(_LARGEST_DENOMINATOR)
+    sizes = np.arange(_LONGEST)
+    exact, above = sizes * made.numerator, made.denominator - 1
+    floors = np.array_equal(np.floor(sizes * scale), exact // made.denominator)
+    ceils = np.array_equal(np.ceil(sizes * scale), (exact + above) // made.denominator)
+    if float(made) != scale or not (floors and ceils):
+        raise Unsupported(f"a size is multiplied by {scale}, which is no fraction with a small denominator")
+    return made

@@ -153,14 +153,19 @@ Range.samples = (
 
 
 def _aten_arange(i: AtenImporter) -> Any:
-    """Ranges of floats are computed in f64, with the number of elements that PyTorch computed."""
+    """Ranges of floats are computed in f64, with the number of elements that PyTorch computed. For integer
+    results, float bounds lose their fractions.
+    """
     i.ignore("dtype")
     start, _, step = bounds = (i.attr("start"), i.attr("end"), i.attr("step"))
     if all(isinstance(bound, int | Expr) for bound in bounds):
         return i.result(i.emit(Range(bounds)))
     (type,) = i.results
-    if not type.dtype.is_float or isinstance(start, Expr) or isinstance(step, Expr):
-        raise i.fail("ranges with float bounds are not supported for integer results or with dynamic bounds")
+    if isinstance(start, Expr) or isinstance(step, Expr):
+        raise i.fail("ranges of floats with dynamic bounds are not supported")
+    if not type.dtype.is_float:
+        start, step = int(start), int(step)
+        return i.result(i.emit(Range((start, start + type.dims[0] * step, step))))
     positions = i.emit(Cast(F64), i.emit(Range((0, type.dims[0], 1))))
     scaled = i.emit(Mul(), positions, i.const(np.asarray(step, np.float64)))
     return i.result(i.emit(Add(), scaled, i.const(np.asarray(start, np.float64))))

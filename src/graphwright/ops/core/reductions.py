@@ -51,6 +51,7 @@ from graphwright.ops.core.common import (
     resolve_axes,
     widened,
 )
+from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unary import Exp, Log
 from graphwright.ops.nn.activations import IsInf
@@ -390,14 +391,20 @@ def _variance_and_mean(i: AtenImporter) -> Any:
     x, correction, keepdim = i.result(i.input(0)), i.attr("correction", 1), bool(i.attr("keepdim"))
     axes = tuple(i.attr("dim") or range(rank_of(x))) if rank_of(x) else ()
     count = product([x.type.dims[axis] for axis in axes])
-    if not isinstance(count, int):
-        raise i.fail("variance over dynamic dimensions is not supported")
     mean = i.emit(ReduceMean(axes or None), x)
     deviation = i.emit(Sub(), x, mean)
     total = i.emit(ReduceSum(axes or None, keepdim), i.emit(Mul(), deviation, deviation))
-    divisor = np.asarray(max(count - correction, 0), x.type.dtype.numpy)
-    variance = i.emit(Div(), total, i.const(divisor))
+    variance = i.emit(Div(), total, _degrees_of_freedom(i, count, correction, x.type.dtype))
     return variance, mean if keepdim else i.emit(ReduceMean(axes or None, False), x)
+
+
+def _degrees_of_freedom(i: AtenImporter, count: Dim, correction: Any, dtype: DType) -> Value:
+    """``count - correction``, but at least 0."""
+    if isinstance(count, int):
+        return i.const(np.asarray(max(count - correction, 0), dtype.numpy))
+    if not float(correction).is_integer():
+        raise i.fail(f"a correction of {correction} over dynamic dimensions is not supported")
+    return as_dtype(i.builder, scalar_of(i.builder, maximum(count - int(correction), 0)), dtype)
 
 
 for _cls, _whole, _dim in (

@@ -24,10 +24,26 @@ def _adaptive_windows(whole: int, count: int) -> tuple[Tensor, Tensor]:
     return places.clamp(max=whole - 1), places < ends
 
 
+@composition(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
+def adaptive_avg_pool(x: Tensor, output_size: Sequence[int]) -> Tensor:
+    """Pooling of dynamic sizes: along each axis a product with the weights of the windows."""
+    for k, count in enumerate(output_size):
+        axis = k - len(output_size)
+        size = x.shape[axis]
+        window, place = torch.arange(count).unsqueeze(1), torch.arange(size)
+        first, end = window * size // count, ((window + 1) * size + count - 1) // count
+        weights = ((place >= first) & (place < end)) / (end - first)
+        x = torch.matmul(x.movedim(axis, -1), weights.to(x.dtype).t()).movedim(-1, axis)
+    return x
+
+
 @composition(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
 def adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
     rank = len(output_size)
     sizes = x.shape[-rank:]
+    if all(count == 1 for count in output_size):
+        largest, where = x.flatten(-rank).max(-1)
+        return largest[(..., *[None] * rank)], where[(..., *[None] * rank)]
     if not all(isinstance(size, int) and size for size in (*sizes, *output_size)):
         raise NotImplementedError
     if all(size % count == 0 for size, count in zip(sizes, output_size, strict=True)):
@@ -69,6 +85,17 @@ def avg_pool(
         zeros = [before, max(last * step + width - size - before, 0), *zeros]
     mean: Tensor = pool(functional.pad(x, zeros), kernel, steps)
     return mean * (math.prod(kernel) / divisor_override)
+
+
+@composition(aten.unfold.default)
+def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of an axis, whose elements become the last axis."""
+    if x.dim() == 0:
+        return x.expand(size)
+    axis = dimension % x.dim()
+    count = (x.shape[axis] - size) // step + 1
+    places = torch.arange(count).unsqueeze(1) * step + torch.arange(size)
+    return x.movedim(axis, -1)[..., places].movedim(-2, axis)
 
 
 def _per_axis(sizes: Sequence[int], rank: int) -> Sequence[int]:

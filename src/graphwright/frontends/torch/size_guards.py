@@ -1,0 +1,61 @@
+"""What an exported program assumes about the sizes of its arguments, because Python code branched on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch._subclasses import FakeTensor
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy import functions as torch_sympy
+
+from graphwright.frontends.torch.types import Unsupported, dim_from_expression
+from graphwright.ir.symbols import Dim, names_in
+
+
+def assumed_sizes(graph: fx.Graph) -> Iterator[tuple[str, Dim, Dim]]:
+    """Relations (``==`` or ``<=``) that must hold, as in ``if x.shape[0] % 2 == 0``.
+
+    Bounds of single sizes are in the ranges of the program. Inequalities are no relations, except those of a
+    remainder; nor are comparisons with numbers, as PyTorch assumes that sizes are not 0 or 1.
+    """
+    fakes = [node.meta.get("val") for node in graph.find_nodes(op="placeholder")]
+    tensors = [each for each in fakes if isinstance(each, FakeTensor)]
+    env = next((each.fake_mode.shape_env for each in tensors if each.fake_mode.shape_env), None)
+    if env is None:
+        return
+    sizes: list[Any] = [size for each in tensors for size in each.shape]
+    exprs = [size.node.expr for size in sizes if isinstance(size, torch.SymInt)]
+    given = {str(symbol) for expr in exprs for symbol in expr.free_symbols}
+    for guard in env.guards:
+        relation = _relation(env, guard.expr)
+        if relation is not None and names_in(*relation[1:]) <= given:
+            yield relation
+
+
+def _relation(env: ShapeEnv, guard: sympy.Basic) -> tuple[str, Dim, Dim] | None:
+    made = env.replace(guard)
+    try:
+        match made:
+            case sympy.Eq(args=(a, b)):
+                return "==", dim_from_expression(a), dim_from_expression(b)
+            case sympy.Ne(
+                args=((torch_sympy.Mod() | torch_sympy.PythonMod()) as rest, sympy.Integer() as zero)
+            ) if zero == 0:
+                return "<=", 1, dim_from_expression(rest)
+            case sympy.Le() | sympy.Lt() | sympy.Ge() | sympy.Gt():
+                return _ordered(made)
+    except Unsupported:
+        pass
+    return None
+
+
+def _ordered(made: sympy.Rel) -> tuple[str, Dim, Dim] | None:
+    least, most = made.lts, made.gts
+    if not (least.free_symbols and most.free_symbols):
+        return None
+    strict = int(isinstance(made, sympy.Lt | sympy.Gt))
+    return "<=", dim_from_expression(least) + strict, dim_from_expression(most)

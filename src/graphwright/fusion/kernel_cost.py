@@ -121,13 +121,17 @@ class KernelCosts:
         self.size = cache(size)
         self._cycle = 1000 / machine.clock_mhz
         self._levels = (machine.l1, machine.l2, machine.l3, machine.memory)
+        self._known: dict[tuple[KernelNodes | Level | None, ...], list[Parts]] = {}
 
     def parts(self, kernels: Sequence[KernelNodes], outside: Level | None = None) -> list[Parts]:
         """The parts of ``kernels``, which run one after the other. ``outside``: the memory that holds their
         operands; by default the smallest cache that holds all values of the kernels.
         """
-        streams = self._streams(kernels, outside)
-        return [self._parts(kernel, moved) for kernel, moved in zip(kernels, streams, strict=True)]
+        key = *kernels, outside
+        if key not in self._known:
+            streams = self._streams(kernels, outside)
+            self._known[key] = [self._parts(k, moved) for k, moved in zip(kernels, streams, strict=True)]
+        return self._known[key]
 
     def nanoseconds(self, kernels: Sequence[KernelNodes]) -> float:
         """The time of ``kernels``, one after the other."""

@@ -44,8 +44,10 @@ SERVES_PYTORCH = ("frontends/torch/", "torch/")
 
 RULES_BY_OP = {
     "compiler/host_program.py": "sizes that the host binds",
+    "fusion/kernel_cost.py": "contractions, and operations that their kernels store",
     "fusion/region_names.py": "a product and its bias is a linear layer",
     "fusion/siblings.py": "products of one left factor",
+    "fusion/splits.py": "contractions whose kernels were measured",
     "layout/channels_last.py": "the Transposes that it makes",
     "layout/channels_last_forms.py": "Transpose, convolutions and products",
     "layout/costs.py": "what blocks save, by kernel",

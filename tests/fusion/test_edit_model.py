@@ -8,7 +8,7 @@ import pytest
 
 from graphwright.cost.machine import MACHINES, Level, Machine
 from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
-from graphwright.fusion.kernel_cost import CALL_NS, LAUNCH_NS, OVERLAP, KernelNodes, roofline
+from graphwright.fusion.kernel_cost import OVERLAP, KernelNodes, roofline
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Op
@@ -66,10 +66,10 @@ def test_a_merge_saves_a_launch_and_what_is_stored_between() -> None:
     before = [KernelNodes.of([node]) for node in nodes]
     streams = 2 * 4 * 64 * 64 / 50
     arithmetic = 256 * 0.625  # of 256 vectors, a cycle each ns
-    time = LAUNCH_NS + streams + OVERLAP * arithmetic
+    time = ROUND.launch_ns + streams + OVERLAP * arithmetic
     assert MODEL.costs.nanoseconds(before[:1]) == pytest.approx(time)
     features = MODEL.features(before, [KernelNodes.of(nodes)])
-    after = LAUNCH_NS + streams + OVERLAP * 2 * arithmetic
+    after = ROUND.launch_ns + streams + OVERLAP * 2 * arithmetic
     assert features["roofline"] == pytest.approx(math.log(after / (2 * time)))
     assert features["streams"] == pytest.approx(-streams / (2 * time))
     assert MODEL.predict(before, [KernelNodes.of(nodes)]) == pytest.approx(features["roofline"])
@@ -102,7 +102,7 @@ def test_simple_steps_fit_the_store_and_functions_go_to_the_hook() -> None:
     expected = {
         "store_cheap": 256 * 0.625,
         "hook_costly": 256 * 30 * 0.625,
-        "hook_call": 5 * 4 * CALL_NS,
+        "hook_call": 5 * 4 * ROUND.hook_call_ns,
     }
     for op, parts in ((Relu(), ["store_cheap"]), (Tanh(), ["hook_costly", "hook_call"])):
         nodes = product(op)
@@ -144,7 +144,7 @@ def test_a_roofline_overlaps_streams_and_arithmetic() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("size", [0, 1, 17])
+@pytest.mark.parametrize("size", [0, 1, 17, 1 << 30])
 def test_any_size_has_a_prediction(machine: Machine, size: int) -> None:
     nodes = chain(Neg(), ReduceSum((1,)), rows=size, columns=size)
     features = EditModel(machine, {}).features([KernelNodes.of([n]) for n in nodes], [KernelNodes.of(nodes)])

@@ -48,6 +48,10 @@ class Machine:
     memory: Level
     l1_ways: int = 8
     """Associativity of L1: lines that it holds whose addresses differ by multiples of :attr:`l1_period`."""
+    launch_ns: int = 300
+    """A launch in nanoseconds, on one thread and with its operands in the caches."""
+    hook_call_ns: int = 4
+    """A call of a generated epilogue in nanoseconds."""
     task_ns: int = 4000
     """Overhead of one more task in nanoseconds: its launch, a thread barrier, and the caches refilled after
     it.

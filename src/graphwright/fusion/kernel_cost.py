@@ -30,8 +30,6 @@ from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.conv import Conv
 from graphwright.records import dataclass
 
-LAUNCH_NS: Final = 300
-"""A launch whose operands are in the caches."""
 COSTLY: Final = 8
 """Simple operations from which on an op counts as costly: those of a division."""
 OPERATION_CYCLES: Final = 0.625
@@ -42,8 +40,6 @@ TILE: Final = (14, 16)
 """Rows and columns of the tile that a hook processes."""
 SHORT_ROW: Final = 8
 """Elements up to which each lane of a vector reduces a row of its own."""
-CALL_NS: Final = 4
-"""A call of a hook."""
 GEMM: Final = 85
 """Percent of the peak rate that a matrix multiplication reaches."""
 OVERLAP: Final = 0.2
@@ -138,7 +134,7 @@ class KernelCosts:
         return sum(map(roofline, self.parts(kernels)))
 
     def _parts(self, kernel: KernelNodes, streams: float) -> Parts:
-        parts: Parts = defaultdict(float, launch=LAUNCH_NS, streams=streams)
+        parts: Parts = defaultdict(float, launch=self.machine.launch_ns, streams=streams)
         if kernel.anchor is not None:
             parts["anchor"] = self._contraction(kernel.anchor)
             self._add_epilogue(kernel, kernel.anchor, parts)
@@ -182,7 +178,7 @@ class KernelCosts:
         costly = sum(operations_of(node) >= COSTLY for node in kernel.rest)
         parts["crowded"] = parts["hook_costly"] * max(0, costly - 1)
         if place == "hook":
-            parts["hook_call"] = self._tiles(anchor) * CALL_NS
+            parts["hook_call"] = self._tiles(anchor) * self.machine.hook_call_ns
 
     def _tiles(self, anchor: Node) -> int:
         """Tiles of the result of ``anchor``; the columns of an image are its channels."""
@@ -277,7 +273,7 @@ class KernelCosts:
         return found
 
     def _holding(self, total: int) -> Level:
-        return next(level for level in self._levels if total <= level.bytes)
+        return next((level for level in self._levels if total <= level.bytes), self._levels[-1])
 
 
 def _iterated(node: Node) -> Value:

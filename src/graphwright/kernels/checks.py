@@ -18,7 +18,7 @@ from graphwright.kernels.ref import KernelRef
 from graphwright.records import replace
 
 _USERS_CODE = 8
-"""The assumed ratio of the time of a plugin's kernel to the time to move its operands."""
+"""The assumed ratio of a plugin kernel's time to the time of moving its operands."""
 
 
 def checked_candidate(

@@ -1,4 +1,4 @@
-"""What a node's kernels were chosen from, and why others were not taken: packages keep it."""
+"""The record of a kernel choice: what was chosen, and why not the alternatives. Packages store it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ class WhyNot(enum.StrEnum):
 
 @dataclass(frozen=True)
 class NotTaken:
-    """A kernel, or a way of a kernel, that was considered. ``ns``: nanoseconds of one core that it is
-    predicted to take; None where none are known.
-    """
+    """An alternative that was considered. ``ns``: its predicted time on one core in nanoseconds, if known."""
 
     name: str
     code: WhyNot
@@ -42,9 +40,8 @@ class NotTaken:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """The kernels that do the node at ``place``, and the others. ``taken`` is empty where the host does it.
-    ``ns`` is None where nothing is compared with it.
-    """
+    """The kernels that compute the node at ``place``, and the alternatives. ``taken`` is empty if Python runs
+    the node. ``ns`` is None if there is no alternative to compare with."""
 
     place: str
     taken: tuple[str, ...]

@@ -12,9 +12,8 @@ PLUGIN_PREFIX: Final = "plugin_"
 
 @dataclass(frozen=True)
 class KernelRef:
-    """A kernel by its ``symbol`` in the kernel library (``module`` is empty), or in the generated shared
-    object ``module``.
-    """
+    """A kernel: its ``symbol`` in the generated shared object ``module``, or in the kernel library if
+    ``module`` is empty."""
 
     symbol: str
     module: str = ""

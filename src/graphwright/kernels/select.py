@@ -1,4 +1,4 @@
-"""Kernel selection: for every node of a fused graph, the launches that do it."""
+"""Kernel selection: chooses the launches for every node of a fused graph."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ from graphwright.targets.base import Target
 
 @dataclass(frozen=True)
 class Selection:
-    """Steps in order, and the kernels that must be compiled for them."""
+    """The steps in order, and the kernels to compile for them."""
 
     steps: tuple[Step, ...]
     generated: GeneratedKernels
     chosen: Sequence[object] = ()
-    """The choices between kernels that a tuning record knows, or may come to know, and for each node what its
-    kernels were chosen from: a :class:`KernelChoice`."""
+    """The choices between kernels, for tuning records, and a :class:`KernelChoice` for each node."""
 
 
 def select_kernels(
@@ -42,9 +41,8 @@ def select_kernels(
     generated: GeneratedKernels | None = None,
     choices: Choices = NOTHING_MEASURED,
 ) -> Selection:
-    """Choose kernels for ``graph`` and the regions of its control flow. Constants may be packed: the graph
-    gains some. ``generated`` are kernels of other graphs, to which those of this one are added.
-    """
+    """Chooses kernels for ``graph`` and the regions of its control flow. Packed constants are added to the
+    graph. ``generated`` has the kernels of other graphs; those of this graph are added to it."""
     registry.load()
     generated = GeneratedKernels() if generated is None else generated
     context = Context(target, module.constants, module.symbols, numerics, generated, choices)
@@ -61,7 +59,7 @@ def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:
 
 
 def _read_packed(graph: Graph, step: Step, context: Context) -> None:
-    """Let the node read the packed constants that its launches read."""
+    """Lets the node read the packed constants that its launches read."""
     if not isinstance(step.action, Run):
         return
     read = {o for launch in step.action.launches if isinstance(launch, Launch) for o in launch.operands}
@@ -90,7 +88,8 @@ def _step(node: Node, context: Context) -> Step:
 
 
 def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
-    """An op's ``blocked_form`` promised a kernel, and its reference reads rows."""
+    """The error for an op whose ``blocked_form`` promises a kernel that does not exist; references need
+    row-major operands."""
     op = type(node.op)
     message = f"{op.name} has a form on channel blocks, and no kernel for it: {'; '.join(reasons) or 'none'}"
     hint = "register a candidate that takes them, or refuse in blocked_form"
@@ -104,7 +103,7 @@ def _native_loop(node: Node, loop: Loop, context: Context) -> NativeLoop:
     received = region.inputs[where.receive : where.receive + where.count]
     carried = list(map(CarriedValue, starts, received, region.outputs[where.result :], node.outputs))
     condition = Value(CONDITION, "condition") if loop.conditional else None
-    if condition is not None:  # read neither in the body nor after the loop
+    if condition is not None:  # neither the body nor code after the loop reads it
         carried.append(CarriedValue(node.operand(loop.counted), condition, region.outputs[0], condition))
     scanned = region.outputs[where.result + where.count :]
     count = node.operand(0) if loop.counted else None

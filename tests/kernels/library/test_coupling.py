@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.ml import coupling
-from graphwright.ops.ml.pairwise_coupling import PRECISION, ROUNDS
+from graphwright.ops.ml.pairwise_coupling import MAX_ITERATIONS, TOLERANCE
 from graphwright.targets.cpu.isa import Isa
 from tests.kernels.library.cases import AnyArray, chunkings, each_isa, guard
 from tests.kernels.library.harness import call, load
@@ -20,7 +20,7 @@ from tests.kernels.library.harness import call, load
 def run(isa: Isa, x: AnyArray, classes: int, chunks: Any = None) -> AnyArray:
     source = guard(np.ascontiguousarray(x, np.float32), at_end=True)
     y = guard(np.zeros((len(x), classes), np.float32), at_end=True)
-    args = coupling.CouplingArgs(len(x), classes, ROUNDS, double_bits(PRECISION))
+    args = coupling.CouplingArgs(len(x), classes, MAX_ITERATIONS, double_bits(TOLERANCE))
     kernel = load(coupling, isa).gw_pairwise_coupling_f32
     scratch = coupling.scratch_bytes(args)
     assert call(kernel, [source, y], args, coupling.grid(args), scratch, chunks=chunks) == 0

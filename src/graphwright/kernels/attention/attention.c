@@ -2,11 +2,11 @@
 
 #include "attention/scores.h"
 
-/* n rounded up to what is computed at once. */
+/* n rounded up to a multiple of the unit of computation. */
 GW_INLINE int64_t whole(int64_t n) { return (n + SCORES - 1) / SCORES * SCORES; }
 
-/* Keys of the block that are computed for a row: those that it sees, and hidden ones up to SCORES, so that
-   sums are in the same order however many keys are hidden. */
+/* The number of keys of the block whose scores are computed for a row: the visible ones, and hidden ones up
+ * to a multiple of SCORES, so that the order of the sums does not depend on the number of hidden keys. */
 GW_INLINE int64_t visible(const place *p, const block *b) {
     const int64_t n = smaller(smaller(p->limit - b->first, whole(p->unhidden - b->first)), b->count);
     return n < 0 ? 0 : n;
@@ -22,7 +22,7 @@ static void score_tile(const struct attention_args *t, const head *h, const plac
         else
             scale_query(t, p[r].q, to);
     }
-    fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the next tile */
+    fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the rows of the next tile */
     for (int64_t j = 0; j < end; j += NR) {
         const float *keys = h->keys + j * deep;
         int64_t d0 = 0;
@@ -34,12 +34,13 @@ static void score_tile(const struct attention_args *t, const head *h, const plac
     }
 }
 
-/* Sums of a row from column j on. */
+/* The accumulators of a row, from column j on. */
 GW_INLINE float *sum_of(const head *h, int64_t in_run, int64_t j) {
     return h->sums + j / KEY_BLOCK * h->rows * PITCH + in_run * PITCH + j % KEY_BLOCK;
 }
 
-/* Scores to powers; the sums so far are brought to the new largest scores. */
+/* Replaces scores by their exponentials (online softmax), and rescales the accumulators to the new row
+ * maxima. */
 static void soften_tile(const struct attention_args *t, const head *h, const block *b, const place *p,
                         int64_t rows, int64_t in_run, int64_t end) {
     float drop[VL] = {0}, keep[VL], shift[VL];
@@ -74,7 +75,7 @@ static void add_values(const struct attention_args *t, const head *h, int64_t ro
                  1);
 }
 
-/* A row of a softmax of zeros: 0 times each value, which may not be finite. */
+/* A row whose softmax is all zeros: the sum of 0 times each value, which is NaN if a value is not finite. */
 static void add_zeros(const struct attention_args *t, const head *h, int64_t in_run) {
     for (int64_t c = 0; c < t->width; c++) {
         float *sum = sum_of(h, in_run, c);
@@ -104,7 +105,7 @@ static void store_row(const struct attention_args *t, const head *h, float *y, i
     }
 }
 
-/* Whether a mask hides n keys: all of it is -inf. */
+/* Whether a mask hides n keys: all its elements are -inf. */
 GW_INLINE int hides(const float *mask, int64_t n) {
     const uint32_t hidden = 0xff800000;
     uint32_t other = 0;
@@ -116,7 +117,7 @@ GW_INLINE int hides(const float *mask, int64_t n) {
     return other == 0;
 }
 
-/* The key from which on a row of the mask hides all. */
+/* The first key from which on the mask hides all keys of a row. */
 static int64_t find_unhidden(const struct attention_args *t, const float *mask) {
     int64_t n = t->keys;
     if (t->mask_col == 1)
@@ -129,7 +130,7 @@ static int64_t find_unhidden(const struct attention_args *t, const float *mask) 
     return n;
 }
 
-/* Where rows of queries from row on are, the first of them row `at` of the run. */
+/* Locates rows of queries from `row` on; the first of them is row `at` of the run. */
 static void find_rows(const struct attention_args *t, const head *h, int64_t row, int64_t rows, int64_t at,
                       place *p) {
     int64_t in_group = quotient(row, t->queries), query = row - in_group * t->queries;
@@ -146,7 +147,7 @@ static void find_rows(const struct attention_args *t, const head *h, int64_t row
     }
 }
 
-/* What each row of the run sees; rows of several heads mostly share a row of the mask. */
+/* Finds the keys that each row of the run sees; rows of several heads mostly share a row of the mask. */
 static void find_seen(const struct attention_args *t, head *h, int64_t row) {
     const float *before = NULL;
     place p;
@@ -163,7 +164,7 @@ static void find_seen(const struct attention_args *t, head *h, int64_t row) {
     h->keys_seen = smaller(h->keys_seen, t->keys);
 }
 
-/* How many keys of a block rows see at most. */
+/* The maximal number of keys of a block that a row sees. */
 GW_INLINE int64_t most_visible(const place *p, int64_t rows, const block *b) {
     int64_t most = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -173,34 +174,35 @@ GW_INLINE int64_t most_visible(const place *p, int64_t rows, const block *b) {
     return most;
 }
 
-/* A share of the keys and values that are packed next. */
+/* Prefetches a share of the keys and values that are packed next. */
 static void fetch_share(const struct attention_args *t, const head *h, const block *b, int64_t length,
                         int64_t share, int64_t shares) {
     const int64_t first = b->first + length < h->keys_seen ? b->first + length : 0;
     const struct numbers k = first ? h->k : h->next_k, v = first ? h->v : h->next_v;
     const int64_t count = smaller(length, (first ? h->keys_seen : t->keys) - first);
-    const int64_t row0 = first + cut(count, share, shares);
-    const int64_t rows = first + cut(count, share + 1, shares) - row0;
+    const int64_t row0 = first + part_begin(count, share, shares);
+    const int64_t rows = first + part_begin(count, share + 1, shares) - row0;
     if (k.at && t->k_col == 1)
         fetch_numbers(k, row0 * t->k_row, t->k_row, rows, t->depth);
     if (v.at && t->v_col == 1)
         fetch_numbers(v, row0 * t->v_row, t->v_row, rows, t->width);
 }
 
-/* Tiles [tile0, tile1) of the rows of one batch and head of keys. */
+/* Computes tiles [tile0, tile1) of the rows of one batch and head of keys. */
 static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, int64_t tile1, int64_t rows,
                       float *scratch) {
-    const int64_t tiles = parts(rows, MR), row0 = cut(rows, tile0, tiles), row1 = cut(rows, tile1, tiles);
-    const int64_t blocks = parts(t->keys, KEY_BLOCK);
-    const int64_t length = blocks ? parts(parts(t->keys, blocks), NR) * NR : 0;
+    const int64_t tiles = ceildiv(rows, MR), row0 = part_begin(rows, tile0, tiles),
+                  row1 = part_begin(rows, tile1, tiles);
+    const int64_t blocks = ceildiv(t->keys, KEY_BLOCK);
+    const int64_t length = blocks ? ceildiv(ceildiv(t->keys, blocks), NR) * NR : 0;
     place p[MR];
     h->rows = row1 - row0;
     h->keys = scratch;
     h->values = h->keys + length * t->depth;
-    h->scores = h->values + length * parts(t->width, NR) * NR;
+    h->scores = h->values + length * ceildiv(t->width, NR) * NR;
     h->queries = h->scores + MR * PITCH;
-    h->sums = h->queries + (t->depth ? parts(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
-    h->unhidden = (int64_t *)(h->sums + parts(t->width, KEY_BLOCK) * h->rows * PITCH);
+    h->sums = h->queries + (t->depth ? ceildiv(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
+    h->unhidden = (int64_t *)(h->sums + ceildiv(t->width, KEY_BLOCK) * h->rows * PITCH);
     h->largest = (float *)(h->unhidden + h->rows);
     h->total = h->largest + h->rows;
     for (int64_t r = 0; r < h->rows; r++) {
@@ -216,7 +218,8 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
         const int last = b.first + length >= h->keys_seen;
         int packed = 0;
         for (int64_t i = tile0; i < tile1; i++) {
-            const int64_t row = cut(rows, i, tiles), count = cut(rows, i + 1, tiles) - row, at = row - row0;
+            const int64_t row = part_begin(rows, i, tiles), count = part_begin(rows, i + 1, tiles) - row,
+                          at = row - row0;
             find_rows(t, h, row, count, at, p);
             const int64_t end = most_visible(p, count, &b);
             if (end > 0 && !packed) {
@@ -249,8 +252,8 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
     const struct numbers v0 = {buf[ATTENTION_V], pairs ? (int)own[1] : 1, has_bf16()};
     if (begin >= end)
         return 0;
-    const int64_t group = t.heads / t.kv_heads, rows = group * t.queries, tiles = parts(rows, MR);
-    const int64_t units = parts(tiles, UNIT_TILES);
+    const int64_t group = t.heads / t.kv_heads, rows = group * t.queries, tiles = ceildiv(rows, MR);
+    const int64_t units = ceildiv(tiles, UNIT_TILES);
     while (begin < end) {
         const int64_t unit = begin % units, kv = begin / units % t.kv_heads;
         const int64_t batch = begin / units / t.kv_heads;
@@ -269,7 +272,8 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
         }
         if (h.mask)
             h.mask += batch * t.mask_batch + kv * group * t.mask_head;
-        run_tiles(&t, &h, cut(tiles, unit, units), cut(tiles, unit + run, units), rows, scratch);
+        run_tiles(&t, &h, part_begin(tiles, unit, units), part_begin(tiles, unit + run, units), rows,
+                  scratch);
         begin += run;
     }
     return 0;

@@ -1,21 +1,19 @@
 """Scaled dot-product attention in one launch, f32, any strides: softmax(scale * q @ k^T + mask) @ v.
 
-Flash-style (Dao et al., "FlashAttention", 2022): keys are taken a block at a time, the softmax is carried on
-from block to block (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), and scores
-never leave the first-level cache.
+The algorithm is that of FlashAttention (Dao et al., 2022): keys are processed in blocks, an online softmax
+(Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018) combines the blocks, and scores
+stay in the L1 cache. A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one key head. The
+rows of all query heads that share this key head are stacked. Consecutive units of a chunk are computed
+together, so that they share each packed block of keys. Sizes of tiles and blocks depend only on the sizes of
+the operands, so every division into chunks gives the same bits.
 
-A unit of the grid is ``UNIT_TILES`` tiles of rows of one batch and one head of keys; the rows of all
-heads of queries that share that head of keys stand below each other. Neighbouring units of a chunk are
-computed together, so that a packed block of keys serves all of them. Tiles and blocks depend on the sizes
-alone, so every division into chunks gives the same bits.
+In bf16 both products multiply pairs of adjacent elements along the summed axis (``library/pairs.h``). Scaled
+queries, keys, exponentials and values are rounded when they are packed; everything else, including sums, is
+f32. Keys and values may be stored as bf16.
 
-In bf16 both products take pairs of neighbours along what they sum (``library/pairs.h``): the scaled queries,
-keys, exponentials and values are rounded while they are packed; all else, sums included, is f32. Keys and
-values may be bf16 themselves.
-
-Keys at the end that a mask of -inf hides from all rows of a unit are not read, whatever they hold: with a
-cache of keys and values that is allocated ahead, the time of a step grows with what is in it. The bits are
-those of all keys.
+Trailing keys that a mask of -inf hides from all rows of a unit are not read. So with a preallocated key-value
+cache, the time of a step grows with the filled part of the cache. The result has the same bits as if all keys
+were read.
 """
 
 from __future__ import annotations
@@ -38,31 +36,31 @@ from graphwright.targets.cpu.vmath import vmath
 SYMBOL: Final = "gw_attention_f32"
 BF16_SYMBOL: Final = "gw_attention_bf16"
 BF16_ARGS: Final = ("k_single", "v_single")
-"""What follows its args: whether keys and values are f32, not bf16."""
+"""Additional arguments of the bf16 kernel: whether keys and values are f32 instead of bf16."""
 
 KEY_BLOCK: Final = 256
-"""Keys of a block at most; more are cut into blocks of nearly equal length."""
+"""The most keys per block; longer sequences are cut into blocks of nearly equal length."""
 _PITCH: Final = KEY_BLOCK + 16
-"""Elements between rows of scores and of packed queries: rows fall into different cache sets."""
+"""Elements between rows of scores and of packed queries; the padding moves rows to different cache sets."""
 _UNIT_TILES: Final = 4
 _RUN_UNITS: Final = 16
-"""Units computed together at most: what the sums have room for."""
+"""The most units that are computed together; the accumulators have room for these."""
 _VECTORS_AT_ONCE: Final = 4
-"""Of scores, whose exponentials are computed side by side."""
+"""Vectors of scores whose exponentials are computed in parallel."""
 _ROWS_AHEAD: Final = 12
-"""How far ahead rows of values are fetched while they are copied."""
+"""The prefetch distance, in rows, while values are copied."""
 
 Four = tuple[Dim, Dim, Dim, Dim]
 
 
 class Guard(IntEnum):
-    """What a row of the result is whose softmax is not a number."""
+    """How a row is handled whose softmax is NaN."""
 
     NONE = 0
     NAN = 1
-    """NaN is 0, whatever it comes from."""
+    """NaN becomes 0, whatever its cause."""
     EMPTY = 2
-    """0 where every score is -inf."""
+    """Only rows whose scores are all -inf become 0."""
 
 
 _STRIDES: Final = {
@@ -78,37 +76,37 @@ ABI: Final = Abi(
         *("double scale", "double softcap", "causal", "offset", "guard", "fill"),
     ),
 )
-"""``mask`` is added to the scores, or with ``fill`` replaces them where it is not 0; it may be absent."""
+"""``mask`` is added to the scores; with ``fill``, it replaces them where it is not 0. It may be absent."""
 
 
 @dataclass(frozen=True)
 class Attention:
-    """Sizes and strides (in elements) of one call; strides by batch, head, row and feature."""
+    """Sizes and strides (in elements) of one call; strides are ordered batch, head, row, feature."""
 
     batch: Dim
     heads: Dim
     kv_heads: Dim
-    """Divides ``heads``: query head h reads head ``h // (heads // kv_heads)`` of keys and values."""
+    """A divisor of ``heads``: query head h reads key-value head ``h // (heads // kv_heads)``."""
     queries: Dim
     keys: Dim
     depth: Dim
     width: Dim
-    """Features of a value."""
+    """Features per value."""
     q_strides: Four
     k_strides: Four
     v_strides: Four
     y_strides: Four
     mask_strides: Four = (0, 0, 0, 0)
-    """By batch, head, query and key; 0 broadcasts."""
+    """Ordered batch, head, query, key; 0 broadcasts."""
     scale: float = 1.0
     softcap: float = 0.0
-    """Scores are ``softcap * tanh(score / softcap)`` before the mask, unless 0."""
+    """Unless 0, scores become ``softcap * tanh(score / softcap)`` before the mask is applied."""
     causal: bool = False
-    """Query i sees keys up to ``i + offset`` alone."""
+    """Whether query i sees only keys up to ``i + offset``."""
     offset: Dim = 0
     guard: Guard = Guard.NONE
     fill: bool = False
-    """The mask replaces the scores where it is not 0; otherwise it is added to them."""
+    """Whether the mask replaces scores where it is not 0; otherwise it is added to them."""
 
     @property
     def args(self) -> tuple[Dim, ...]:
@@ -140,15 +138,16 @@ class Attention:
 
     @property
     def _rows(self) -> Dim:
-        """Rows of queries that share a head of keys."""
+        """The rows of queries that share a key head."""
         return floordiv(self.heads, self.kv_heads) * self.queries
 
     def grid(self, isa: Isa) -> Dim:
-        """The number of units of work: tiles of queries of each batch and head of keys."""
+        """The number of units of work: groups of query tiles, for each batch and key head."""
         return self.batch * self.kv_heads * ceildiv(ceildiv(self._rows, tile_rows(isa)), _UNIT_TILES)
 
     def scratch_bytes(self, isa: Isa) -> Dim:
-        """A block of keys and of values in panels, tiles of queries and scores, and the sums of a run."""
+        """The bytes of a packed block of keys and values, of tiles of queries and scores, and of the
+        accumulators."""
         tile, panel = tile_rows(isa), panel_columns(isa)
         keys = minimum(ceildiv(self.keys, panel) * panel, KEY_BLOCK)
         width = ceildiv(self.width, panel) * panel
@@ -158,9 +157,8 @@ class Attention:
         return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 4 * rows)
 
     def work_ns(self, isa: Isa, in_bf16: bool = False) -> Dim:
-        """The predicted time on one core, in nanoseconds: both products, exponentials between them, and keys
-        and values.
-        """
+        """The predicted time on one core, in nanoseconds: both products, the exponentials, and reading keys
+        and values."""
         scores = floordiv(self.batch * self.heads * self.queries * self.keys, 1 + int(self.causal))
         read = self.batch * self.kv_heads * self.keys * (self.depth + self.width)
         fmas, cycles = scores * (self.depth + self.width), floordiv(25 * scores, isa.lanes)
@@ -170,12 +168,12 @@ class Attention:
 
 
 def tile_rows(isa: Isa) -> int:
-    """12 x 2 vectors of sums fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    """Rows of a tile: 12 x 2 accumulators fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
     return 12 if isa.vector_bytes == 64 else 6
 
 
 def panel_columns(isa: Isa) -> int:
-    """Columns of a tile, and of a panel of keys or values."""
+    """Columns of a tile, which are also those of a panel of keys or values."""
     return 2 * isa.lanes
 
 
@@ -218,11 +216,9 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def _product(rows: int, vectors: int, pairs: bool) -> str:
-    """C function: c[rows][vectors * VL] = a[rows][k] @ b[k][NR], or added to it; sums stay in registers.
-
-    Rows of a and c are PITCH apart. Few rows split k over several sets of sums, else each FMA would wait for
-    the last.
-    """
+    """A C function for c[rows][vectors * VL] (+)= a[rows][k] @ b[k][NR], with accumulators in registers. Rows
+    of a and c are PITCH elements apart. If there are few rows, k is split over several sets of accumulators,
+    as each FMA would otherwise wait for the one before."""
     splits = min(4, -(-FMA_SUMS // (rows * vectors)))
     turn = max(splits, 2)
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
@@ -249,7 +245,7 @@ def _product(rows: int, vectors: int, pairs: bool) -> str:
 
 
 def _step(rows: int, vectors: int, step: int, split: int, pairs: bool) -> list[str]:
-    """The FMAs of the k that is ``step`` ahead."""
+    """The FMAs for the value of k that is ``step`` ahead."""
     multiply = "ACCUMULATE_PAIRS" if pairs else "ACCUMULATE"
     lines = ["        {"]
     lines += [f"            const vf b{v} = vf_load(b + {step} * NR + {v} * VL);" for v in range(vectors)]
@@ -283,15 +279,14 @@ def _reduction(isa: Isa, name: str, combined: str) -> str:
 
 
 def _powers(isa: Isa, name: str, count: int) -> str:
-    """C function: exp(x) for x <= 0, NaN stays NaN; several side by side, since each step waits for the last.
-
-    Range reduction and polynomial are those of ``vmath``'s exp; what would be subnormal is rounded once more.
-    """
+    """A C function for exp(x) with x <= 0, which keeps NaN. It processes several vectors in parallel to hide
+    latency. Range reduction and polynomial are those of exp in ``vmath``; subnormal results are rounded
+    twice."""
     v4 = isa.vector_bytes == 64
-    magic = "12582912.0f" if v4 else "12583103.0f"  # its sum with n ends in the exponent of 2^(n + 64)
+    magic = "12582912.0f" if v4 else "12583103.0f"  # a sum with it and n has the exponent bits of 2^(n + 64)
     scaled = f"scale_f32x{isa.lanes}(y, n - {magic})" if v4 else "y * (vf)((vi)n << 23) * 0x1p-64f"
     steps = (
-        ("x", "vf_larger(vf_set1(-104.0f), x)"),  # below: zero
+        ("x", "vf_larger(vf_set1(-104.0f), x)"),  # smaller arguments give 0
         ("n", f"x * 1.44269504f + {magic}"),
         ("y", f"n - {magic}"),
         ("x", "x - y * 0.693147182f"),

@@ -1,4 +1,4 @@
-"""Attention in one launch, whatever the order of its operands' axes."""
+"""Attention in one launch, for any axis order of the operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 
 @candidate(ScaledDotProductAttention)
 def scaled_dot_product_attention(node: Node[ScaledDotProductAttention], context: Context) -> Run | str:
-    """One launch for f32, whatever the order of the axes."""
+    """One launch in f32, for any axis order."""
     op, mask = node.op, node.inputs[3] if len(node.inputs) > 3 else None
     q, k, v = (node.operand(position) for position in range(3))
     batch, heads, queries, depth = _ordered(q.type.dims, op.q_axes)
@@ -48,7 +48,7 @@ def _strides(value: Value, axes: Axes) -> Four:
 
 
 def _mask_strides(mask: Value | None) -> Four:
-    """By batch, head, query and key; 0 where the mask is broadcast."""
+    """The strides of the mask, ordered batch, head, query, key; 0 where it is broadcast."""
     if mask is None:
         return (0, 0, 0, 0)
     dims = mask.type.dims

@@ -7,30 +7,30 @@
 
 #include "attention/attention.gen.h"
 
-/* The operands for one batch and one head of keys, and the intermediate results of a run: consecutive tiles
-   that share packed keys and values. */
+/* The operands for one batch and one head of keys, and the intermediate results of a run. A run is a sequence
+ * of consecutive tiles that share packed keys and values. */
 typedef struct {
     const float *q, *mask;
     struct numbers k, v;
     float *y;
-    float *keys, *values;          /* the block at hand: panels [depth][NR] and [keys][NR] */
-    float *queries, *scores;       /* a tile */
-    float *sums, *largest, *total; /* of each row of the run */
-    int64_t *unhidden;             /* of each row of the run: its mask hides all keys from there on */
-    int64_t keys_seen;             /* no row of the run sees a key from there on */
-    struct numbers next_k, next_v; /* of the head after the run; at NULL unless the chunk goes on */
-    int64_t rows;                  /* of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
-    int pairs;                     /* of bf16 are what both products take */
+    float *keys, *values;          /* the current block: panels [depth][NR] and [keys][NR] */
+    float *queries, *scores;       /* the current tile */
+    float *sums, *largest, *total; /* for each row of the run */
+    int64_t *unhidden;             /* for each row of the run: from this key on, its mask hides all keys */
+    int64_t keys_seen;             /* from this key on, no row of the run sees a key */
+    struct numbers next_k, next_v; /* for the head after the run; NULL at the end of the chunk */
+    int64_t rows;                  /* rows of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
+    int pairs;                     /* whether both products take pairs of bf16 */
 } head;
 
-/* x, `count` elements further on. */
+/* The numbers x, advanced by `count` elements. */
 GW_INLINE struct numbers numbers_from(struct numbers x, int64_t count) {
     x.at = (const char *)x.at + (x.single ? 4 : 2) * count;
     return x;
 }
 
-/* The number of rows that a product reads for n values that it sums: in pairs, half as many. */
-GW_INLINE int64_t steps_of(const head *h, int64_t n) { return h->pairs ? parts(n, 2) : n; }
+/* The number of rows of a packed operand for n summed values: half as many if they are in pairs. */
+GW_INLINE int64_t steps_of(const head *h, int64_t n) { return h->pairs ? ceildiv(n, 2) : n; }
 
 /* A block of keys. */
 typedef struct {
@@ -41,8 +41,8 @@ typedef struct {
 typedef struct {
     const float *q, *mask;
     float *y;
-    int64_t limit;    /* of the keys that it sees */
-    int64_t unhidden; /* its mask hides all keys from there on */
+    int64_t limit;    /* the number of keys that the row sees */
+    int64_t unhidden; /* from this key on, the mask of the row hides all keys */
 } place;
 
 #endif

@@ -8,17 +8,17 @@
 
 #include "attention/head.h"
 
-/* The first n elements, at most a vector. */
+/* Loads the first n elements, at most one vector of them. */
 GW_INLINE vf load_upto(const float *p, int64_t n) { return n == VL ? vf_load(p) : vf_load_n(p, n); }
 
-/* Rows that will be read or written soon, n elements of each. */
+/* Prefetches rows that are read or written soon, n elements of each. */
 GW_INLINE void fetch_rows(const float *x, int64_t x_row, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < n; j += 16)
             __builtin_prefetch(x + r * x_row + j, 0, 2);
 }
 
-/* The same of rows of numbers. */
+/* Prefetches rows of numbers (f32 or bf16). */
 GW_INLINE void fetch_numbers(struct numbers x, int64_t place, int64_t row, int64_t rows, int64_t n) {
     const int64_t size = x.single ? 4 : 2;
     const char *at = (const char *)x.at + size * place;
@@ -27,7 +27,8 @@ GW_INLINE void fetch_numbers(struct numbers x, int64_t place, int64_t row, int64
             __builtin_prefetch(at + r * row * size + j, 0, 2);
 }
 
-/* Panels to[col / NR][rows][NR] of x[rows][cols], whose rows are dense; zeros beyond. */
+/* Packs x[rows][cols], whose rows are dense, into panels to[col / NR][rows][NR]; the last panel is padded
+ * with zeros. */
 static void copy_panels(const float *x, int64_t x_row, int64_t rows, int64_t cols, float *to, int64_t apart) {
     for (int64_t r = 0; r < rows; r++, x += x_row, to += NR) {
         fetch_rows(x + ROWS_AHEAD * x_row, 0, 1, cols);
@@ -40,7 +41,8 @@ static void copy_panels(const float *x, int64_t x_row, int64_t rows, int64_t col
     }
 }
 
-/* Panels to[col / NR][rows][NR] of x[rows][cols], zeros beyond; panels lie apart elements apart. */
+/* Packs x[rows][cols] into panels to[col / NR][rows][NR] that are `apart` elements apart; the last panel is
+ * padded with zeros. */
 static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t rows, int64_t cols, float *to,
                         int64_t apart) {
     if (x_col == 1) {
@@ -68,7 +70,7 @@ static void pack_panels(const float *x, int64_t x_row, int64_t x_col, int64_t ro
     }
 }
 
-/* VL pairs of n <= 2 * VL numbers times factor, zeros behind them. */
+/* VL pairs of n <= 2 * VL numbers times factor, padded with zeros. */
 GW_INLINE vf pairs_at(const struct numbers *x, int64_t place, int64_t step, int64_t n, float factor) {
     uint16_t made[2 * VL] = {0};
     if (step != 1) {
@@ -83,11 +85,11 @@ GW_INLINE vf pairs_at(const struct numbers *x, int64_t place, int64_t step, int6
     return vf_load((const float *)(const void *)made);
 }
 
-/* Panels [depth / 2][NR] of pairs of the block's keys, zeros beyond. */
+/* Packs the keys of the block as panels [depth / 2][NR] of pairs, padded with zeros. */
 static void pack_pairs_of_keys(const struct attention_args *t, const head *h, const block *b) {
-    const int64_t deep = parts(t->depth, 2);
+    const int64_t deep = ceildiv(t->depth, 2);
     float rows[VL * VL] __attribute__((aligned(64)));
-    for (int64_t c = 0; c < parts(b->count, NR) * NR; c += VL) {
+    for (int64_t c = 0; c < ceildiv(b->count, NR) * NR; c += VL) {
         const int64_t n = smaller(VL, b->count - c), from = (b->first + c) * t->k_row;
         float *to = h->keys + c / NR * deep * NR + c % NR;
         for (int64_t r = 0; r < deep; r += VL) {
@@ -100,7 +102,7 @@ static void pack_pairs_of_keys(const struct attention_args *t, const head *h, co
     }
 }
 
-/* n <= VL numbers as the lower halves of lanes, zeros behind them. */
+/* n <= VL numbers in the lower halves of lanes, padded with zeros. */
 GW_INLINE vw halves_at(const struct numbers *x, int64_t place, int64_t step, int64_t n) {
     uint16_t made[VL] = {0};
     if (step == 1)
@@ -110,12 +112,12 @@ GW_INLINE vw halves_at(const struct numbers *x, int64_t place, int64_t step, int
     return __builtin_convertvector(*(const vh_any *)made, vw);
 }
 
-/* Panels [length / 2][NR] of pairs of the block's values, zeros beyond. */
+/* Packs the values of the block as panels [length / 2][NR] of pairs, padded with zeros. */
 static void pack_pairs_of_values(const struct attention_args *t, const head *h, const block *b,
                                  int64_t length) {
     for (int64_t r = 0; r < b->count; r += 2) {
         const int64_t from = (b->first + r) * t->v_row;
-        for (int64_t c = 0; c < parts(t->width, NR) * NR; c += VL) {
+        for (int64_t c = 0; c < ceildiv(t->width, NR) * NR; c += VL) {
             const int64_t n = smaller(VL, t->width - c), place = from + c * t->v_col;
             float *to = h->values + c / NR * NR * steps_of(h, length) + r / 2 * NR + c % NR;
             vw pair = {0};
@@ -139,7 +141,7 @@ static void pack_block(const struct attention_args *t, const head *h, const bloc
     pack_panels(v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
 }
 
-/* One row of queries times the scale, in parts of KEY_BLOCK that lie MR * PITCH apart. */
+/* Packs one row of queries, times the scale, in parts of KEY_BLOCK that are MR * PITCH elements apart. */
 static void scale_query(const struct attention_args *t, const float *from, float *to) {
     const vf scale = vf_set1((float)t->scale);
     for (int64_t d0 = 0; d0 < t->depth; d0 += KEY_BLOCK, to += MR * PITCH) {
@@ -158,7 +160,7 @@ static void scale_query(const struct attention_args *t, const float *from, float
     }
 }
 
-/* The same in pairs. */
+/* Packs one row of queries, times the scale, as pairs. */
 static void scale_pairs(const struct attention_args *t, const float *from, int native, float *to) {
     const struct numbers q = {from, 1, native};
     for (int64_t d0 = 0; d0 < t->depth; d0 += 2 * KEY_BLOCK, to += MR * PITCH) {
@@ -169,7 +171,7 @@ static void scale_pairs(const struct attention_args *t, const float *from, int n
     }
 }
 
-/* The first n scores as pairs in their own memory, 0 beside the last of an odd number. */
+/* Converts the first n scores to pairs in place; an odd last one is paired with 0. */
 static void narrow_scores(float *s, int native, int64_t n) {
     const struct numbers scores = {s, 1, native};
     for (int64_t j = 0; j < n; j += 2 * VL)

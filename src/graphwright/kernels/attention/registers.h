@@ -1,18 +1,19 @@
-/* What the functions that attention.py writes call. */
+/* Helpers of the micro-kernels that attention.py generates. */
 
 #ifndef GW_ATTENTION_REGISTERS_H
 #define GW_ATTENTION_REGISTERS_H
 
 #include "library/assembly.h"
 
-/* The larger; b where one is NaN. */
+/* The larger element of each lane; b if one is NaN. */
 GW_INLINE vf vf_larger(vf a, vf b) {
     vf y;
     __asm__("vmaxps %2, %1, %0" : "=" VECTOR_REGISTER(y) : VECTOR_REGISTER(a), VECTOR_REGISTER(b));
     return y;
 }
 
-/* Kept in their order: where GCC moves broadcasts ahead, sums no longer fit the registers. */
+/* Keeps broadcasts in program order: GCC would hoist them, and then the accumulators no longer fit the
+ * registers. */
 #define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=" VECTOR_REGISTER(x) : "m"(p))
 #define ACCUMULATE(c, a, b)                                                                                  \
     __asm__ volatile("vfmadd231ps %1, %2, %0"                                                                \

@@ -5,7 +5,7 @@
 
 #include "attention/pack.h"
 
-/* c[rows][vectors * VL] = a @ b of pairs without the instruction for them, or added to it. */
+/* c[rows][vectors * VL] (+)= a @ b of bf16 pairs, for CPUs without an instruction for pairs. */
 static void product_of_halves(int64_t rows, int64_t vectors, int64_t k, const float *a, const float *b,
                               float *c, int add) {
     for (int64_t r = 0; r < rows; r++)
@@ -22,7 +22,7 @@ static void product_of_halves(int64_t rows, int64_t vectors, int64_t k, const fl
         }
 }
 
-/* c[rows][] = a @ b, or added to it, for one or two vectors. */
+/* c[rows][] (+)= a @ b, for one or two vectors of columns. */
 GW_INLINE void multiply(const head *h, int64_t rows, int two, int64_t k, const float *a, const float *b,
                         float *c, int add) {
 #if VL == 16
@@ -37,7 +37,7 @@ GW_INLINE void multiply(const head *h, int64_t rows, int two, int64_t k, const f
         product_of[rows - 1][two](k, a, b, c, add);
 }
 
-/* The mask of n <= VL scores from column j on. */
+/* The mask of n <= VL scores, from column j on. */
 GW_INLINE vf mask_at(const struct attention_args *t, const float *row, int64_t j, int64_t n) {
     float lane[VL] = {0};
     if (t->mask_col == 0)
@@ -49,12 +49,13 @@ GW_INLINE vf mask_at(const struct attention_args *t, const float *row, int64_t j
     return vf_load(lane);
 }
 
-/* Scores x with a mask: the sum of both, or the mask where it is not 0. */
+/* Applies a mask to scores x: adds it, or takes the mask where it is not 0. */
 GW_INLINE vf masked(const struct attention_args *t, vf x, vf mask) {
     return t->fill ? vf_select(mask == (vf){0}, x, mask) : x + mask;
 }
 
-/* Scores with softcap and mask, -inf from column n up to a whole vector; the largest. */
+/* Applies softcap and mask to scores, pads them with -inf from column n to a whole vector, and returns the
+ * maximum. */
 GW_INLINE float finish_scores(const struct attention_args *t, const float *mask, int64_t n, float *s) {
     const vf below = vf_set1(-__builtin_inff());
     const vf cap = vf_set1((float)t->softcap), inverse = vf_set1(1.0f / (float)t->softcap);
@@ -85,7 +86,7 @@ GW_INLINE float finish_scores(const struct attention_args *t, const float *mask,
     return vf_largest(most);
 }
 
-/* s = exp(s - largest) up to column n, zeros from there to column end; their sum. */
+/* Computes s = exp(s - largest) up to column n, pads with zeros up to column end, and returns the sum. */
 GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
     const vf shift = vf_set1(largest);
     vf total = {0};

@@ -4,39 +4,40 @@
 
 #include "bands/bands.gen.h"
 
-/* What extent functions say: targets/cpu/c/extent.py. */
+/* Elements of an extent function's output: see targets/cpu/c/extent.py. */
 enum { OUT_GRID, OUT_SCRATCH, OUT_HOOK = 5, OUT_ARGS, OUT_FIRST };
-/* Of each part: the address of its extent function, its first argument, how many, its first operand, how
-   many, and a bit for each operand that lies in scratch. */
+/* Numbers per part: the address of its extent function, its first argument, the number of arguments, its
+ * first operand, the number of operands, and a bit mask of the operands that are in scratch. */
 enum { PART_NUMBERS = 6 };
-#define MOST_SIZE ((int64_t)1 << 28) /* of an axis, so that products of two do not overflow */
+#define MOST_SIZE ((int64_t)1 << 28) /* limit of a size, so that a product of two sizes does not overflow */
 #define MOST_RING 1e14
 enum { REFUSED = 1 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* A product of arguments that may be anything. */
-static int64_t least(double x) { return x < MOST_SIZE ? (int64_t)x : MOST_SIZE; }
+/* A product of arguments, which may have any values, limited to MOST_SIZE. */
+static int64_t clamped_size(double x) { return x < MOST_SIZE ? (int64_t)x : MOST_SIZE; }
 
 struct stage {
     const struct kind *kind;
     const int64_t *arg;
     int64_t args, operands, first_arg, first_operand;
-    int64_t result, pixels; /* of the hook, in a ring: its operand, its argument that counts pixels; or -1 */
-    int64_t images;         /* bits: operands of the hook that are images like the result */
+    int64_t result, pixels; /* of a hook whose result is in a ring: the operand, and the argument that counts
+                               pixels; or -1 */
+    int64_t images;         /* bit mask: operands of the hook that are images of the result's shape */
     int64_t h, oh, stride, pad, reach;
-    int64_t row;      /* elements of an output row of a block of channels; of a channel if y is planar */
-    int64_t blocks;   /* or channels */
-    int64_t room;     /* output rows that the ring holds */
-    int64_t block;    /* from a block of channels in the ring to the next */
-    float *ring;      /* NULL for the last stage */
+    int64_t row;    /* elements of an output row: of a block of channels, or of one channel if y is planar */
+    int64_t blocks; /* blocks of channels; channels if y is planar */
+    int64_t room;   /* output rows that the ring can hold */
+    int64_t block;  /* elements between blocks of channels in the ring */
+    float *ring;    /* NULL for the last stage */
     int64_t from, to; /* rows of the output that the ring holds */
 };
 
 struct chain {
-    int64_t count, rows, bands, unit, images; /* unit: bands of a unit of the grid */
-    int64_t rings, scratch;                   /* bytes of all rings, and of what a stage needs */
-    char *own;                                /* the scratch of a stage */
+    int64_t count, rows, bands, unit, images; /* unit: bands per unit of the grid */
+    int64_t rings, scratch;                   /* bytes of all rings, and of the scratch of one stage */
+    char *own;                                /* the scratch of the running stage */
     struct stage stages[STAGES];
 };
 
@@ -68,14 +69,14 @@ static int read_stage(struct stage *s, const int64_t *arg, int64_t args, int64_t
         .oh = own[k->oh],
         .stride = own[k->stride_h],
         .pad = own[k->pad_top],
-        .reach = least((double)(own[k->kh] - 1) * (double)own[k->dilation_h] + 1),
+        .reach = clamped_size((double)(own[k->kh] - 1) * (double)own[k->dilation_h] + 1),
     };
     const int64_t lanes = k->y_lanes < 0 ? VL : own[k->y_lanes];
     const int64_t channels = own[k->groups] * own[k->cout];
     s->row = own[k->ow] * lanes;
     s->blocks = lanes == 1        ? channels
-                : k->is_depthwise ? parts(own[k->groups], VL)
-                                  : own[k->groups] * parts(own[k->cout], VL);
+                : k->is_depthwise ? ceildiv(own[k->groups], VL)
+                                  : own[k->groups] * ceildiv(own[k->cout], VL);
     const int64_t sizes[] = {own[k->groups], own[k->cin], own[k->cout], own[k->w], own[k->ow], s->h, s->oh};
     int fits = s->stride > 0 && s->stride < MOST_SIZE && s->reach > 0 && s->reach < MOST_SIZE &&
                s->pad > -MOST_SIZE && s->pad < MOST_SIZE;
@@ -84,7 +85,7 @@ static int read_stage(struct stage *s, const int64_t *arg, int64_t args, int64_t
     return fits;
 }
 
-/* Reads the arguments; 0 if they are none that describe a chain. */
+/* Reads the arguments; returns 0 if they do not describe a chain. */
 static int read_chain(struct chain *c, const int64_t *arg, int64_t args) {
     if (args < BANDS_ARGS)
         return 0;
@@ -108,13 +109,13 @@ static int read_chain(struct chain *c, const int64_t *arg, int64_t args) {
         return 0;
     struct stage *last = &c->stages[c->count - 1];
     last->room = smaller(c->rows, last->oh);
-    c->bands = parts(last->oh, c->rows);
+    c->bands = ceildiv(last->oh, c->rows);
     for (int64_t i = c->count - 1; i-- > 0;) {
         struct stage *s = &c->stages[i];
         const struct stage *next = s + 1;
         const struct kind *k = next->kind;
-        const int64_t inputs = k->is_depthwise ? parts(next->arg[k->groups], VL)
-                                               : next->arg[k->groups] * parts(next->arg[k->cin], VL);
+        const int64_t inputs = k->is_depthwise ? ceildiv(next->arg[k->groups], VL)
+                                               : next->arg[k->groups] * ceildiv(next->arg[k->cin], VL);
         if (next->h != s->oh || next->arg[k->w] * VL != s->row || inputs != s->blocks ||
             next->arg[k->images] != c->images)
             return 0;
@@ -122,7 +123,7 @@ static int read_chain(struct chain *c, const int64_t *arg, int64_t args) {
         s->block = s->room * s->row + BLOCK_PAD;
         if ((double)s->block * (double)s->blocks > MOST_RING)
             return 0;
-        c->rings += parts(4 * s->block * s->blocks, 64) * 64;
+        c->rings += ceildiv(4 * s->block * s->blocks, 64) * 64;
     }
     return 1;
 }
@@ -131,7 +132,7 @@ static void place_rings(struct chain *c, char *scratch) {
     for (int64_t i = 0; i + 1 < c->count; i++) {
         struct stage *s = &c->stages[i];
         s->ring = (float *)scratch;
-        scratch += parts(4 * s->block * s->blocks, 64) * 64;
+        scratch += ceildiv(4 * s->block * s->blocks, 64) * 64;
     }
     c->own = scratch;
 }
@@ -141,7 +142,7 @@ static void shift(void **operand, int64_t elements) {
         *operand = (float *)*operand + elements;
 }
 
-/* Points a stage at its input rows [first, last). */
+/* Sets a stage's input to rows [first, last). */
 static void find_input(const struct chain *c, const struct stage *s, int64_t image, int64_t first, void **buf,
                        int64_t *arg) {
     const struct kind *k = s->kind;
@@ -156,7 +157,7 @@ static void find_input(const struct chain *c, const struct stage *s, int64_t ima
     arg[k->x_h] = before->row;
 }
 
-/* Points a stage at its output rows from `first` on. */
+/* Sets a stage's output to the rows from `first` on. */
 static void find_output(const struct stage *s, int64_t image, int64_t first, void **buf, int64_t *arg) {
     const struct kind *k = s->kind;
     shift(&buf[k->residual], image * arg[k->r_n] + first * arg[k->r_h]);
@@ -203,7 +204,7 @@ static int32_t run_stage(const struct chain *c, const struct stage *s, void *con
     return k->run(buf, arg, 0, (int64_t)out[OUT_GRID], c->own);
 }
 
-/* Forgets rows of a ring in front of row `first`. */
+/* Drops the rows of a ring before row `first`. */
 static void slide(struct stage *s, int64_t first) {
     const int64_t kept = larger(0, s->to - first), skipped = first - s->from;
     if (kept > 0 && skipped > 0)
@@ -215,7 +216,8 @@ static void slide(struct stage *s, int64_t first) {
     s->to = first + kept;
 }
 
-/* Rows [first, last) of the result. The rings hold rows of the band before it, if any. */
+/* Computes rows [first, last) of the result. The rings still hold rows of the band before, if there is one.
+ */
 static int32_t run_band(struct chain *c, void *const *operands, int64_t image, int64_t first, int64_t last) {
     int64_t wanted[STAGES][2];
     for (int64_t i = c->count; i-- > 0;) {
@@ -263,7 +265,7 @@ GW_EXPORT int32_t gw_bands_extent(const int64_t *arg, int64_t args, int64_t oper
             (double)s->first_operand,           (double)s->operands,  (double)inside};
         memcpy(part, numbers, sizeof numbers);
     }
-    out[OUT_GRID] = (double)c.images * (double)parts(c.bands, c.unit);
+    out[OUT_GRID] = (double)c.images * (double)ceildiv(c.bands, c.unit);
     out[OUT_SCRATCH] = (double)c.rings + (double)c.scratch;
     out[OUT_ARGS] = (double)-c.count;
     return 0;
@@ -275,7 +277,7 @@ GW_KERNEL(gw_bands) {
         return REFUSED;
     const struct stage *last = &c.stages[c.count - 1];
     place_rings(&c, scratch);
-    const int64_t units = larger(1, parts(c.bands, c.unit));
+    const int64_t units = larger(1, ceildiv(c.bands, c.unit));
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t image = unit / units, band = unit % units * c.unit;
         const int64_t stop = smaller(last->oh, (band + c.unit) * c.rows);

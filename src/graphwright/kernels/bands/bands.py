@@ -1,14 +1,12 @@
-"""A chain of convolutions on channel blocks, band by band: what lies between them stays in the cache.
+"""Runs a chain of convolutions in channel blocks band by band: intermediate images stay in the cache.
 
-A unit of the grid is some bands of rows of the last result. For each band each stage computes the rows that
-the next one reads, the library's kernels being called with fewer rows; these rows lie in a ring of scratch
-for each value inside the chain. Bands that one thread runs one after the other share rows: those that the
-next band reads again are moved to the front of the ring, so that each is computed once. Layers fused by
-bands with a halo: Alwani et al., "Fused-layer CNN accelerators", 2016; sliding windows: Ragan-Kelley et al.,
-"Halide", 2013.
-
-Kernels sum each pixel in the same order whatever rows they are given, so bands change no bits, except direct
-ones in rows so short that some tiles have few pixels (:func:`keeps_bits`).
+A unit of the grid is a few bands of rows of the last result. For each band, each stage computes the rows that
+the next stage reads, by calling the library kernel with fewer rows. Each intermediate image has a ring buffer
+in scratch for these rows. Consecutive bands of a thread overlap: rows that the next band reads again are
+moved to the front of the ring buffer, so that each row is computed once. Fusing layers by overlapping bands:
+Alwani et al., "Fused-layer CNN accelerators", 2016; sliding windows: Ragan-Kelley et al., "Halide", 2013.
+Kernels sum each pixel in the same order for any number of rows, so bands change no bits. An exception are
+direct convolutions of rows so short that some tiles have few pixels (:func:`keeps_bits`).
 """
 
 from __future__ import annotations
@@ -28,25 +26,27 @@ from graphwright.targets.cpu.isa import Isa
 SYMBOL: Final = "gw_bands"
 MOST_STAGES: Final = 8
 _UNITS: Final = 8
-"""Of an image, for several threads: where a thread begins, rows that two bands share are computed twice."""
+"""The wanted units per image, for several threads. More units cost time: the rows shared by two bands are
+computed twice at each start of a unit."""
 MOST_ARGS: Final = 64
 MOST_OPERANDS: Final = 32
-"""Of a stage, those of its hook included."""
+"""The most operands of a stage, including those of its hook."""
 
 ABI: Final = Abi("bands", (), ("args", "stages", "rows", "unit", "scratch"))
-"""``args``: how many all arguments are; ``rows`` of the last result in a band;
-``unit``: bands of a unit of the grid; ``scratch`` in bytes, of the
-stage that needs the most. Then, for each stage, :data:`STAGE` and the arguments of its kernel, for all rows,
-and of its hook. The operands are those of all stages, with the hook; those inside the chain are absent."""
+"""``args``: the number of all arguments; ``rows``: rows of the last result per band; ``unit``: bands per unit
+of the grid; ``scratch``: bytes for the stage that needs the most. Then, for each stage, follow :data:`STAGE`,
+the arguments of its kernel for all rows, and those of its hook. The operands are those of all stages,
+including hooks; intermediate images are absent."""
 STAGE: Final = Abi("stage", (), ("kind", "args", "operands", "result", "pixels", "images"))
-"""``kind``: position in :data:`KINDS`; how many arguments and operands follow; of a hook whose result is
-inside the chain, that operand, and the argument that counts the result's pixels (else -1); a bit for each
-operand of a hook that is an image like the result."""
+"""``kind``: the position in :data:`KINDS`; ``args`` and ``operands``: their numbers; ``result`` and
+``pixels``: for a hook that writes an intermediate image, this operand and the argument with its number of
+pixels, else -1; ``images``: a bit mask of the hook's operands that are images of the result's shape."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kernel that can be a stage. ``scratch``: enough for any number of rows up to those of its args."""
+    """A kernel that can be a stage. ``scratch``: bytes that suffice for any number of rows up to that in its
+    args."""
 
     symbol: str
     abi: Abi
@@ -65,20 +65,20 @@ KINDS: Final = (
         is_depthwise=True,
     ),
 )
-"""What can be a stage."""
+"""The kernels that can be stages."""
 _PAD: Final = 5
-"""Pixels between blocks of channels in a ring, whose rows would else meet in few sets of the caches."""
+"""Padding between channel blocks in a ring buffer, in pixels: it spreads rows over the sets of the caches."""
 _NAMES: Final = (
     *("images", "groups", "cin", "cout", "h", "w", "oh", "ow", "kh", "stride_h", "pad_top", "dilation_h"),
     *("x_n", "x_c", "x_h", "r_n", "r_h", "y_n", "y_c", "y_h", "y_lanes"),
 )
-"""Arguments whose positions the driver knows."""
+"""The arguments that the driver reads or replaces."""
 _OPERANDS: Final = ("x", "residual", "y")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A convolution of a chain: its kernel's arguments for all rows, then those of its hook."""
+    """One convolution of a chain: the arguments of its kernel for all rows, then those of its hook."""
 
     kind: int
     args: tuple[Dim, ...]
@@ -94,33 +94,33 @@ class Stage:
         return kind.args(*self.args[: len(kind.abi.args)])
 
     def blocks(self, lanes: int) -> Dim:
-        """Blocks of channels of the result."""
+        """The number of channel blocks of the result."""
         return self._blocks(self.sizes.cout, lanes)
 
     def _blocks(self, channels: Dim, lanes: int) -> Dim:
-        """Of ``channels`` in each group."""
+        """The blocks for ``channels`` channels in each group."""
         if KINDS[self.kind].is_depthwise:
             return ceildiv(self.sizes.groups, lanes)
         return self.sizes.groups * ceildiv(channels, lanes)
 
     def image_made(self, lanes: int) -> tuple[Dim, ...]:
-        """Images, blocks of channels, rows and columns of the result."""
+        """The dims of the result: images, channel blocks, rows, columns."""
         sizes = self.sizes
         return sizes.images, self.blocks(lanes), sizes.oh, sizes.ow
 
     def image_read(self, lanes: int) -> tuple[Dim, ...]:
-        """The same of the input."""
+        """The dims of the input, ordered like those of :meth:`image_made`."""
         sizes = self.sizes
         return sizes.images, self._blocks(sizes.cin, lanes), sizes.h, sizes.w
 
     def rows_read(self, rows: Dim) -> Dim:
-        """Rows of the input that so many rows of the result need at most."""
+        """The most input rows that ``rows`` rows of the result read."""
         sizes = self.sizes
         return minimum(sizes.h, (rows - 1) * sizes.stride_h + (sizes.kh - 1) * sizes.dilation_h + 1)
 
 
 def keeps_bits(stages: Sequence[Stage]) -> Dim:
-    """1 where bands change no bits, else 0: a direct convolution splits sums in tiles of few pixels."""
+    """1 if bands change no bits, else 0: direct convolutions sum tiles of few pixels in another order."""
     kept: Dim = 1
     for stage in stages:
         if not KINDS[stage.kind].is_depthwise:
@@ -129,7 +129,7 @@ def keeps_bits(stages: Sequence[Stage]) -> Dim:
 
 
 def rooms(stages: Sequence[Stage], rows: Dim) -> list[Dim]:
-    """Rows of each stage's result that a band of ``rows`` rows of the last result needs at most."""
+    """For each stage, the most rows of its result that a band of ``rows`` rows of the last result needs."""
     last = minimum(rows, stages[-1].sizes.oh)
     found = [last]
     for stage in reversed(stages[1:]):
@@ -138,7 +138,7 @@ def rooms(stages: Sequence[Stage], rows: Dim) -> list[Dim]:
 
 
 def ring_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
-    """Of what lies between the stages."""
+    """The bytes of all ring buffers."""
     kept = zip(stages[:-1], rooms(stages, rows), strict=False)
     pixels = ((stage, room * stage.sizes.ow + _PAD) for stage, room in kept)
     return sum(
@@ -147,7 +147,7 @@ def ring_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
 
 
 def stage_scratch_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
-    """Of the stage that needs the most."""
+    """The scratch bytes of the stage that needs the most."""
     most: Dim = 0
     for stage, room in zip(stages, rooms(stages, rows), strict=True):
         most = maximum(most, KINDS[stage.kind].scratch(isa, _with_rows(stage.sizes, room)))
@@ -161,7 +161,7 @@ def _with_rows(args: BlockedConvolutionArgs, rows: Dim) -> BlockedConvolutionArg
 
 
 def arguments(isa: Isa, stages: Sequence[Stage], rows: Dim) -> tuple[Dim, ...]:
-    """Of the launch."""
+    """The arguments of the launch."""
     own = [
         number
         for stage in stages
@@ -175,12 +175,12 @@ def arguments(isa: Isa, stages: Sequence[Stage], rows: Dim) -> tuple[Dim, ...]:
 
 
 def grid(stages: Sequence[Stage], rows: Dim) -> Dim:
-    """The number of units of work: images, runs of bands (fastest)."""
+    """The number of units of work: images, groups of bands (fastest)."""
     return stages[0].sizes.images * ceildiv(_bands(stages, rows), _unit(stages, rows))
 
 
 def calls(stages: Sequence[Stage], rows: Dim) -> Dim:
-    """Of kernels, for one image."""
+    """The number of kernel calls for one image."""
     return len(stages) * _bands(stages, rows)
 
 
@@ -193,7 +193,7 @@ def _unit(stages: Sequence[Stage], rows: Dim) -> Dim:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """``bands.c`` says itself what its stages touch."""
+    """``bands.c`` defines its extent function itself, as this depends on its stages."""
     return (ExtentInC(SYMBOL, ABI.args, (), grid=0),)
 
 

@@ -1,4 +1,4 @@
-"""Which chains gain by bands, and how many rows a band has."""
+"""Decides which chains are faster in bands, and how many rows a band has."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 RING_SHARE: Final = 80
-"""Percent of the second-level cache that the rings of a band may take."""
+"""The percentage of the L2 cache that the ring buffers of a band may take."""
 _MARGIN: Final = 3
-"""Percent of the time of a chain that bands have to save."""
+"""The percentage of a chain's time that bands must save at least."""
 
 
 @dataclass(frozen=True)
 class Costed:
-    """A stage, and the nanoseconds of one core that it takes for all rows."""
+    """A stage, and its time for all rows in nanoseconds on one core."""
 
     stage: bands.Stage
     work: Dim
 
 
 def rows_of_band(isa: Isa, stages: Sequence[bands.Stage]) -> Dim:
-    """Rows of the last result: as many as the rings have room for, and bands of about the same size."""
+    """Rows of the last result per band: as many as the ring buffers may hold, nearly equal in all bands."""
     room = isa.machine.l2.bytes * RING_SHARE // 100
     one, two = (bands.ring_bytes(isa, stages, rows) for rows in (1, 2))
     rows = 1 + maximum(0, floordiv(room - one, maximum(1, two - one)))
@@ -35,11 +35,10 @@ def rows_of_band(isa: Isa, stages: Sequence[bands.Stage]) -> Dim:
 
 
 def worth_banding(isa: Isa, chain: Sequence[Costed], number: Callable[[Dim], int]) -> list[slice]:
-    """The parts of a chain that are expected to be faster in bands: those that save the most together.
-
-    ``number`` stands for sizes that are not known. Dynamic programming over the ends of parts.
-    """
-    best: list[tuple[int, list[slice]]] = [(0, [])] * 2  # of the first 0, 1, ... stages
+    """The parts of a chain that should run in bands: the disjoint ones that save the most time in total.
+    ``number`` gives nominal values for unknown sizes. The search is dynamic programming over the ends of
+    parts."""
+    best: list[tuple[int, list[slice]]] = [(0, [])] * 2  # for the first 0, 1, ... stages
     for end in range(2, len(chain) + 1):
         found = [best[-1]]
         for begin in range(max(0, end - bands.MOST_STAGES), end - 1):
@@ -51,7 +50,8 @@ def worth_banding(isa: Isa, chain: Sequence[Costed], number: Callable[[Dim], int
 
 
 def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
-    """Nanoseconds of one core that bands save of a part of a chain; negative or 0 where they do not pay."""
+    """The nanoseconds on one core that bands save for a part of a chain; not positive if bands do not pay
+    off."""
     stages = [costed.stage for costed in part]
     images = stages[0].sizes.images
     saved: Dim = sum((images * handed_on(_bytes(isa, stage), isa.machine) for stage in stages[:-1]), 0)
@@ -61,5 +61,5 @@ def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
 
 
 def _bytes(isa: Isa, stage: bands.Stage) -> Dim:
-    """Of the result of one image."""
+    """The bytes of one image of the result."""
     return stage.blocks(isa.lanes) * stage.sizes.oh * stage.sizes.ow * isa.vector_bytes

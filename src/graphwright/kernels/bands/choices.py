@@ -1,4 +1,4 @@
-"""Ways to run a chain whose sizes are known: which parts of it in bands, and of how many rows."""
+"""Alternatives for running a chain of known sizes: which parts run in bands, and the rows per band."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ APART = "no bands"
 
 @dataclass(frozen=True)
 class Part:
-    """Stages ``begin`` to ``end`` of a chain, in bands of so many rows of the last result."""
+    """Stages ``begin`` to ``end`` of a chain, which run in bands of ``rows`` rows of the last result."""
 
     begin: int
     end: int
@@ -25,9 +25,8 @@ class Part:
 
 
 def ways_of(isa: Isa, stages: Sequence[Stage], predicted: Sequence[slice]) -> dict[str, tuple[Part, ...]]:
-    """Ways by name, ``predicted`` first: no bands, all stages in bands, and bands of half and twice as many
-    rows.
-    """
+    """The alternatives by name, ``predicted`` first: no bands, all stages in bands, bands of half and twice
+    as many rows."""
     parts = [_part(isa, stages, part.start, part.stop) for part in predicted]
     begins = range(0, len(stages) - 1, MOST_STAGES)
     every = [_part(isa, stages, begin, min(begin + MOST_STAGES, len(stages))) for begin in begins]
@@ -48,7 +47,7 @@ def _part(isa: Isa, stages: Sequence[Stage], begin: int, end: int) -> Part:
 
 
 def _of_rows(stages: Sequence[Stage], part: Part, rows: int) -> Part:
-    """``part`` in bands of about so many rows, all of about the same size."""
+    """``part`` in bands of about ``rows`` rows, of nearly equal size."""
     height = stages[part.end - 1].sizes.oh
     assert isinstance(height, int)
     count = -(-height // min(max(rows, 1), height))

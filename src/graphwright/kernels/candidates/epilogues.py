@@ -32,14 +32,14 @@ class Epilogue:
 
     @property
     def act(self) -> int:
-        """The kernels' code: 0 none, 1 relu, 2 clip."""
+        """The code of the activation in kernels: 0 none, 1 relu, 2 clip."""
         if self.high != math.inf:
             return 2
         return {-math.inf: 0, 0.0: 1}.get(self.low, 2)
 
     @property
     def args(self) -> tuple[int, int, int]:
-        """``act``, ``lo``, ``hi`` as kernels take them."""
+        """The arguments ``act``, ``lo`` and ``hi`` of kernels."""
         return self.act, single_bits(self.low), single_bits(self.high)
 
     def clipped(self, low: float, high: float) -> Epilogue:

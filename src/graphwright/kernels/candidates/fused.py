@@ -184,7 +184,7 @@ def _tiles(node: Node, anchor: Node) -> Value | None:
 
 
 def _name(region: Graph) -> str:
-    """The name of its kernel. A region that was read from a file may be called anything."""
+    """The region's name as a valid identifier: a region that was read from a file may have any name."""
     return identifier(region.name, UNNAMED)
 
 

@@ -1,4 +1,4 @@
-"""Ops whose elements follow from their positions: sizes, ranges, fills, triangles."""
+"""Ops whose elements depend only on their positions: sizes, ranges, fills, triangles."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from graphwright.ops.core.size import Size
 from graphwright.ops.core.trilu import Trilu
 
 _FAR = 1 << 40
-"""No diagonal lies farther out."""
+"""An offset beyond every diagonal."""
 
 
 @candidate(Shape, Size)
 def sizes(node: Node, context: Context) -> Run:
-    """Sizes known when a plan is made, written to a tensor."""
+    """Writes sizes, which are known when a plan is made, to a tensor."""
     x, op = node.operand(0).type.dims, node.op
     draft = Draft(node, context)
     values: tuple[Dim, ...] = x[op.start : op.end] if isinstance(op, Shape) else (product(x),)
@@ -36,7 +36,7 @@ def sizes(node: Node, context: Context) -> Run:
 
 @candidate(Range)
 def range_(node: Node[Range], context: Context) -> Run | str:
-    """Integers at even steps, whose bounds are known when a plan is made."""
+    """An integer range, whose bounds are known when a plan is made."""
     op = node.op
     if op.bounds is None or not op.dtype.is_integer:
         return "its bounds are computed at run time"
@@ -52,7 +52,7 @@ def range_(node: Node[Range], context: Context) -> Run | str:
 
 @candidate(ConstantOfShape)
 def constant_of_shape(node: Node[ConstantOfShape], context: Context) -> Run | str:
-    """One value everywhere."""
+    """The same value everywhere."""
     op = node.op
     if not context.target.has_code(op.dtype):
         return f"no kernel that fills with {op.dtype}"
@@ -81,7 +81,7 @@ def eye_like(node: Node[EyeLike], context: Context) -> Run | str:
 
 @candidate(Trilu)
 def trilu(node: Node[Trilu], context: Context) -> Run | str:
-    """The triangle above or below a diagonal, zeros elsewhere; the diagonal may come at run time."""
+    """Keeps the triangle above or below a diagonal, which may be a run-time value; zeros elsewhere."""
     op, x, y = node.op, node.operand(0), node.output
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
@@ -106,7 +106,7 @@ def trilu(node: Node[Trilu], context: Context) -> Run | str:
 
 @candidate(OneHot)
 def one_hot(node: Node[OneHot], context: Context) -> Run | str:
-    """The on-value where an index meets its place, else the off-value."""
+    """The on-value where the index equals the position, else the off-value."""
     op, indices, values, y = node.op, node.operand(0), node.operand(1), node.output
     dtype = moved_dtype(y.type.dtype)
     if dtype is None or op.depth is None or not context.target.has_code(indices.type.dtype):
@@ -127,7 +127,7 @@ def one_hot(node: Node[OneHot], context: Context) -> Run | str:
 
 @candidate(ReverseSequence)
 def reverse_sequence(node: Node[ReverseSequence], context: Context) -> Run | str:
-    """The first elements of each sequence backwards; its lengths come at run time."""
+    """Reverses the first elements of each sequence; the lengths are run-time values."""
     op, x, lengths, y = node.op, node.operand(0), node.operand(1), node.output
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:

@@ -66,7 +66,7 @@ class Context:
     _temporaries: list[Value] = field(default_factory=list)
     _graph: Graph | None = None
     _plugin: str = ""
-    """Whose candidate is being tried: what it derives is its own."""
+    """The plugin whose candidate is being tried; constants that it derives are not shared with others."""
 
     @property
     def isa(self) -> Isa:
@@ -272,12 +272,13 @@ class Contraction(Generic[OpT]):
     """None if the epilogue stores the result."""
     hook: Hook | None = None
     tiles: Value | None = None
-    """The result of an epilogue with one element for each element of the contraction: a kernel may store its
-    tiles there, and call the hook on them in place."""
+    """A result of the epilogue with one element for each element of the contraction. A kernel may store its
+    tiles there, and then call the hook on them in place."""
     second: Value | None = None
     """The right factor of a second product with the same left factor; the hook takes tiles of both."""
     epilogue: Epilogue = field(default_factory=Epilogue)
-    """What the kernel's own store has to do; a candidate that cannot returns the reason."""
+    """The epilogue that the kernel itself must apply when it stores; a candidate that cannot returns the
+    reason."""
 
     def operand(self, index: int) -> Value:
         """Operand ``index``, which must be present."""
@@ -316,9 +317,8 @@ class Contraction(Generic[OpT]):
 
 ContractionCandidate = Callable[[Contraction[Any], Context], Launch | Run | str]
 Groups = Callable[[Node], tuple[int, int]]
-"""How many leading dims of a contraction's output are batch, and how many after these are rows (see the
-hook's ABI).
-"""
+"""The number of leading dims of a contraction's output that are batch, and the number of following dims that
+are rows (see the ABI of hooks)."""
 
 
 @dataclass(frozen=True)

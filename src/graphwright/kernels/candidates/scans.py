@@ -28,14 +28,16 @@ from graphwright.ops.core.cumulative import CumProd, CumSum, Cumulative
 from graphwright.records import dataclass
 
 _BLOCK = 128
-"""Columns of a unit of work: their totals stay in the first-level cache, and several threads find units."""
+"""Columns per unit of work: few enough that their running totals stay in the L1 cache, and that there are
+units for several threads."""
 _LANES = 16
-"""Rows of floats side by side: one alone waits for the latency of each addition."""
+"""Rows that are scanned in parallel, one per lane: a single row would wait for the latency of each addition.
+"""
 
 
 @candidate(CumSum, CumProd)
 def cumulative(node: Node[Cumulative], context: Context) -> Run | str:
-    """One running total for each place of the other axes, in the order of the elements."""
+    """One running total for each position of the other axes, in the order of the elements."""
     op, x = node.op, node.operand(0)
     shape = x.type.dims or (1,)
     if op.axis is None or len(node.inputs) > 1:
@@ -55,7 +57,7 @@ def cumulative(node: Node[Cumulative], context: Context) -> Run | str:
 
 @dataclass(frozen=True)
 class _Scan:
-    """Running totals along the middle one of three axes, of sizes in the model."""
+    """Running totals along the middle one of three axes."""
 
     node: Node
     context: Context
@@ -63,7 +65,7 @@ class _Scan:
     sizes: tuple[Dim, Dim, Dim]
 
     def columns(self) -> Launch:
-        """Places behind the axis side by side, in blocks that are read row by row."""
+        """Columns in parallel, in blocks that are read row by row."""
         draft = Draft(self.node, self.context)
         outer, _, inner = map(draft.size, self.sizes)
         first = _BLOCK * symbol("b")
@@ -76,7 +78,8 @@ class _Scan:
         return self._launch(draft, axes, Alloc(total, self._start), self._over_axis(draft, lanes))
 
     def _sums_of_rows(self, draft: Draft, first: Dim, inner: Dim) -> tuple[Loop, Loop]:
-        """Each row of the result is the one before it and a row of ``x``: no totals are kept elsewhere."""
+        """Computes each row of the result from the row before it and a row of ``x``; no separate totals are
+        stored."""
         source = draft.input(self.node.operand(0), self.sizes)
         target = draft.output(self.node.output, self.sizes)
         count, t, column = draft.size(self.sizes[1]), symbol("t"), first + symbol("i")
@@ -123,7 +126,7 @@ class _Scan:
     def _step(
         self, draft: Draft, total: Buffer, place: tuple[Dim, ...], row: Dim, column: Dim
     ) -> tuple[Statement, Statement]:
-        """Element ``t`` of the axis: added to the total, and the total stored."""
+        """Adds element ``t`` of the axis to the total, and stores the total."""
         source = draft.input(self.node.operand(0), self.sizes)
         target = draft.output(self.node.output, self.sizes)
         at: Dim = symbol("t")

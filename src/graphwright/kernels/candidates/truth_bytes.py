@@ -38,13 +38,12 @@ _FUNCTIONS: Final[dict[str, Callable[..., Scalar]]] = {
 
 
 class _OtherKind(Exception):
-    """The kernel has other values than bools, or other functions."""
+    """Raised for a kernel that has values other than bools, or unsupported functions."""
 
 
 def on_bytes(kernel: Kernel) -> Kernel:
-    """``kernel`` with bytes in place of bools, if it stores functions of bools and nothing else; else as it
-    is.
-    """
+    """``kernel`` with bytes instead of bools, if it only stores functions of bools; else ``kernel``
+    unchanged."""
     if any(buffer.dtype != BOOL for buffer in kernel.parameters):
         return kernel
     try:
@@ -70,7 +69,7 @@ def _statement(statement: Statement) -> Statement:
 
 def _scalar(value: Scalar) -> Scalar:
     if isinstance(value, Load) and value.mask is None and _is_affine(value.index):
-        return minimum(Load(_buffer(value.buffer), value.index), 1)  # whatever is not 0 is true
+        return minimum(Load(_buffer(value.buffer), value.index), 1)  # any nonzero byte is true
     if isinstance(value, Const) and value.dtype == BOOL:
         return Const(int(bool(value.value)), U8)
     if isinstance(value, Ref) and value.dtype == BOOL:

@@ -33,12 +33,12 @@ _WIDENED: dict[type[Op], frozenset[DType]] = {
     **dict.fromkeys((AveragePool, LpPool, Resize), _HALVES),
     MaxPool: _EXACT,
 }
-"""By op: the dtypes whose results are those of f32, rounded."""
+"""For each op, the dtypes whose results are those of f32, rounded."""
 
 
 @candidate(MatMul, Conv)
 def through_rounded_f32(node: Node[MatMul | Conv], context: Context) -> Run | str:
-    """Factors rounded to the precision of the product, and the kernel for f32."""
+    """Rounds the factors to the precision of the product, and uses the f32 kernel."""
     precision = node.op.precision
     if precision is None:
         return "no precision is asked for"
@@ -50,14 +50,14 @@ def through_rounded_f32(node: Node[MatMul | Conv], context: Context) -> Run | st
 
 
 def _chosen(wide: Node, context: Context) -> Run | None:
-    """How ``wide`` is done; None where it has no kernel."""
+    """The kernels chosen for ``wide``; None if it has none."""
     choice = choose(wide, context)
     context.weighed += choice.others
     return choice.made if isinstance(choice.made, Run) else None
 
 
 def _rounded(value: Value, precision: DType, node: Node, context: Context) -> Value:
-    """``value`` in f32, of numbers that ``precision`` holds."""
+    """``value`` in f32, rounded to ``precision``."""
     if value.type.dtype != F32:
         return _widened(value, node, context)
     narrow = context.temporary(TensorType(precision, value.type.dims), "rounded")
@@ -67,7 +67,7 @@ def _rounded(value: Value, precision: DType, node: Node, context: Context) -> Va
 
 @candidate(*_WIDENED)
 def through_f32(node: Node, context: Context) -> Run | str:
-    """Casts to f32, the op's kernel for f32, and a cast back, for floats that no kernel computes."""
+    """Casts to f32, the f32 kernel of the op, and a cast back, for float dtypes without a kernel."""
     dtype = node.operand(0).type.dtype
     if dtype not in _WIDENED[type(node.op)] or getattr(node.op, "precision", None) is not None:
         return f"no kernel for {dtype}"
@@ -86,7 +86,7 @@ def through_f32(node: Node, context: Context) -> Run | str:
 
 
 def _widened(value: Value, node: Node, context: Context) -> Value:
-    """``value`` in f32: another constant, or memory of the node's own."""
+    """``value`` in f32: a new constant, or a temporary."""
     array = context.constant(value)
     if array is not None:
         return context.table(array.astype(F32.numpy), value.name)

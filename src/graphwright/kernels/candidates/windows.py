@@ -1,4 +1,5 @@
-"""Windows that slide over any number of spatial axes, in any float: what the library's kernels leave over."""
+"""Generated kernels for sliding windows, for any float dtype and number of spatial axes: what library kernels
+do not support."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class _Tap:
-    """One element under a window: its index along the spatial axes, and whether it lies in the input."""
+    """One tap of a window: its index along the spatial axes, and whether it is inside the input."""
 
     index: tuple[Dim, ...]
     inside: Scalar
@@ -49,14 +50,14 @@ class _Tap:
 
 @dataclass(frozen=True)
 class _Slide:
-    """Names of the axes: ``n`` images, ``m`` channels, ``o`` places of the result, ``k`` taps."""
+    """Names of loop axes: ``n`` images, ``m`` channels, ``o`` positions in the result, ``k`` taps."""
 
     draft: Draft
     windows: Windows
     sizes: tuple[Dim, ...]
-    """Of the input's spatial axes, in the kernel's sizes."""
+    """The sizes of the input's spatial axes, in the kernel's sizes."""
     counts: tuple[Dim, ...] = ()
-    """Windows along each axis, as far as they are numbers."""
+    """The number of windows along each axis, as far as it is known."""
 
     @property
     def places(self) -> tuple[Dim, ...]:
@@ -67,7 +68,7 @@ class _Slide:
         return tuple(symbol(f"k{axis}") for axis in range(self.windows.rank))
 
     def read(self) -> _Tap:
-        """What tap ``k`` of window ``o`` reads."""
+        """The element that tap ``k`` of window ``o`` reads."""
         window, index = self.windows, []
         for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
             start = o * window.strides[axis] - self.draft.size(window.pads[axis])
@@ -76,7 +77,7 @@ class _Slide:
         return _Tap(tuple(index), _all([test for axis in outside for test in self.tests(axis, index[axis])]))
 
     def stays_inside(self, axis: int) -> bool:
-        """Whether no window along ``axis`` reaches beyond the input."""
+        """Whether all windows along ``axis`` are inside the input."""
         window = self.windows
         if not self.counts or window.pads[axis] != 0:
             return False
@@ -85,7 +86,7 @@ class _Slide:
         return isinstance(left, int) and left > 0
 
     def spread(self) -> _Tap:
-        """The element whose tap ``k`` falls on place ``o`` of a transposed convolution's result."""
+        """The element that tap ``k`` of a transposed convolution adds to position ``o`` of the result."""
         window, index, whole = self.windows, [], []
         for axis, (o, k) in enumerate(zip(self.places, self.taps, strict=True)):
             place = o + self.draft.size(window.pads[axis]) - k * window.dilations[axis]
@@ -96,16 +97,16 @@ class _Slide:
         return _Tap(tuple(index), _all([self.within(index), *whole]))
 
     def within(self, index: Sequence[Dim], margin: Sequence[tuple[Dim, Dim]] = ()) -> Scalar:
-        """Whether ``index`` names an element, or one of ``margin`` (before, behind) elements around."""
+        """The condition that ``index`` is inside the input, extended by ``margin`` (before, behind)."""
         margins = margin or [(0, 0)] * len(index)
         return _all([test for axis, i in enumerate(index) for test in self.tests(axis, i, *margins[axis])])
 
     def tests(self, axis: int, index: Dim, before: Dim = 0, behind: Dim = 0) -> list[Scalar]:
-        """What holds where ``index`` is not beyond ``axis``."""
+        """The conditions that ``index`` is inside ``axis``."""
         return [Position(-before) <= Position(index), Position(index) < Position(self.sizes[axis] + behind)]
 
     def over_taps(self, *body: Statement, channels: Dim | None = None) -> Loop:
-        """Loops over the taps, and outside of them over ``channels`` if they are given."""
+        """Loops over the taps, inside a loop over ``channels`` if given."""
         axes = [(f"k{axis}", self.draft.size(size)) for axis, size in enumerate(self.windows.kernel)]
         if channels is not None:
             axes.insert(0, ("c", channels))
@@ -135,7 +136,7 @@ def _unsupported(dtype: DType, context: Context) -> str | None:
 
 @candidate(Conv, ConvTranspose)
 def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str:
-    """Each element of the result by itself: a sum over channels and taps."""
+    """Computes each element of the result separately, as a sum over channels and taps."""
     op, x, w, y = node.op, node.operand(0), node.operand(1), node.output
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
@@ -165,7 +166,8 @@ def convolution(node: Node[Conv | ConvTranspose], context: Context) -> Run | str
 
 @candidate(AveragePool, LpPool)
 def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | str:
-    """Each element of the result by itself: a sum over the taps inside, of powers for LpPool."""
+    """Computes each element of the result separately, as a sum over the taps inside the input (of powers for
+    LpPool)."""
     op, x, y = node.op, node.operand(0), node.output
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
@@ -185,7 +187,7 @@ def folding_pool(node: Node[AveragePool | LpPool], context: Context) -> Run | st
         counted = slide.within(tap.index, margins) if op.include_pads else tap.inside
         folds.append(Accumulate(count, (), "add", select(counted, Const(1, dtype), Const(0, dtype))))
         allocations.append(Alloc(count, 0))
-        result = result / apply("max", Load(count, ()), Const(1, dtype))  # a window of pads alone is 0
+        result = result / apply("max", Load(count, ()), Const(1, dtype))  # a window that is all padding is 0
     elif op.p != 1:
         result = apply("sqrt", result) if op.p == 2 else apply("pow", result, Const(1 / op.p, dtype))
     store = Store(draft.output(y, y.type.dims), (symbol("n"), symbol("m"), *slide.places), result)
@@ -205,7 +207,8 @@ def _slide(op: Pool, x: Value, y: Value, draft: Draft) -> _Slide:
 
 
 def _sums_blocks(node: Node[Col2Im]) -> bool:
-    """Blocks that lie further apart are scattered: a sum would test each of its terms."""
+    """Whether to sum blocks for each pixel. Blocks with gaps are scattered instead, as a sum would test every
+    term."""
     op, dtype = node.op, node.operand(0).type.dtype
     known = op.image is not None and op.block is not None
     return known and set(op.windows.strides) == {1} and dtype in (F32, F64, I32, I64)
@@ -213,7 +216,7 @@ def _sums_blocks(node: Node[Col2Im]) -> bool:
 
 @candidate(Col2Im, serves=_sums_blocks)
 def column_to_image(node: Node[Col2Im], context: Context) -> Run | str:
-    """Each element of the image by itself: a sum over the blocks that lie on it."""
+    """Computes each pixel separately, as a sum over the blocks that cover it."""
     op, x, y = node.op, node.operand(0), node.output
     assert op.image is not None
     draft, window = Draft(node, context), op.windows
@@ -230,7 +233,7 @@ def column_to_image(node: Node[Col2Im], context: Context) -> Run | str:
 
 @candidate(MaxPool)
 def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
-    """The best so far and where it stands; -1 is nowhere."""
+    """Tracks the maximum and its index; -1 means none."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     dtype = x.type.dtype
     if refusal := _unsupported(dtype, context):
@@ -262,7 +265,7 @@ def max_pool(node: Node[MaxPool], context: Context) -> Run | str:
 
 
 def _flat(slide: _Slide, channels: Dim, index: Sequence[Dim], column_major: bool) -> Dim:
-    """The position in the whole input; ``column_major`` runs along the first spatial axis first."""
+    """The index in the whole input; with ``column_major``, the first spatial axis varies fastest."""
     sizes = slide.sizes[::-1] if column_major else slide.sizes
     inner: Dim = 0
     for step, i in zip(row_major_strides(tuple(sizes)), index[::-1] if column_major else index, strict=True):

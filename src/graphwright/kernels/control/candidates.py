@@ -1,4 +1,4 @@
-"""Branches that cannot run, or only at some sizes."""
+"""Kernels for branches that can never run, or only for some sizes."""
 
 from __future__ import annotations
 

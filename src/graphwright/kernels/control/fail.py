@@ -1,4 +1,4 @@
-"""Kernels that end a run: branches that cannot run, and sizes that are not as a branch assumes."""
+"""Kernels that end a run: a branch that cannot run was taken, or sizes violate an assumption."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ REQUIRE_EQUAL: Final = "gw_require_equal"
 REQUIRE_AT_MOST: Final = "gw_require_at_most"
 """Fails unless the first argument is at most the second."""
 CANNOT_RUN: Final = 2
-"""The error code of all three."""
+"""The error code of all three kernels."""
 
 ABI: Final = Abi("require", (), ("left", "right"))
-"""Of those that compare."""
+"""The arguments of the kernels that compare."""
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """They touch nothing: their operands are what the kernels behind them write, so that these wait."""
+    """They access no memory. Their operands are the outputs of later kernels, which makes those wait for
+    them."""
     taken = {FAIL: (), REQUIRE_EQUAL: ABI.args, REQUIRE_AT_MOST: ABI.args}
     return tuple(
         Extent(name, args, (), grid=UNITS, bounds=within(BITS, *args)) for name, args in taken.items()

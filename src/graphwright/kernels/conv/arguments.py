@@ -1,4 +1,4 @@
-"""What the args of convolutions have in common."""
+"""Arguments that the convolution kernels share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class ConvolutionArgs(Arguments):
-    """The first args of a convolution. Pads at the end follow from od, oh, ow."""
+    """The first arguments of a convolution. Trailing pads follow from od, oh and ow."""
 
     images: Dim
     groups: Dim
@@ -38,18 +38,18 @@ class ConvolutionArgs(Arguments):
 
     @property
     def pixels(self) -> Dim:
-        """Of the output."""
+        """The number of output pixels."""
         return self.od * self.oh * self.ow
 
     @property
     def taps(self) -> Dim:
-        """Of a window."""
+        """The number of taps of a window."""
         return self.kd * self.kh * self.kw
 
 
 @dataclass(frozen=True)
 class StridedConvolutionArgs(ConvolutionArgs):
-    """Of those whose x and y lie in any memory order: strides in elements."""
+    """Arguments of kernels whose x and y may have any memory order: strides in elements."""
 
     x_n: Dim
     x_c: Dim
@@ -67,11 +67,11 @@ class StridedConvolutionArgs(ConvolutionArgs):
 
 @dataclass(frozen=True)
 class BlockedConvolutionArgs(Arguments):
-    """The first args of a convolution of images in blocks of channels. Pads at the end follow from oh, ow."""
+    """The first arguments of a convolution of channel-blocked images. Trailing pads follow from oh and ow."""
 
     images: Dim
     groups: Dim
-    """More than one only if channels of a group fill whole blocks, or each channel is a group."""
+    """More than one only if the channels of a group fill whole blocks, or if each channel is a group."""
     cin: Dim
     """Input channels per group."""
     cout: Dim
@@ -85,7 +85,7 @@ class BlockedConvolutionArgs(Arguments):
     stride_h: Dim
     stride_w: Dim
     pad_top: Dim
-    """Negative where rows are left out."""
+    """Negative if leading rows are skipped."""
     pad_left: Dim
     dilation_h: Dim
     dilation_w: Dim
@@ -93,9 +93,8 @@ class BlockedConvolutionArgs(Arguments):
 
 @dataclass(frozen=True)
 class BlockedOperandArgs(Arguments):
-    """What follows the sizes: strides in elements, of images, blocks of channels and rows of x, of the
-    residual and of y; and what the store does.
-    """
+    """The arguments after the sizes: strides in elements (of images, channel blocks and rows of x, of the
+    residual and of y), and the activation."""
 
     x_n: Dim
     x_cb: Dim

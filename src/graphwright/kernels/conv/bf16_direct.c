@@ -1,5 +1,4 @@
-/* Direct convolution in bf16: see bf16_direct.py. What the loops of direct_run.h call channels are pairs
- * here. */
+/* Direct convolution in bf16: see bf16_direct.py. Here a channel of direct_run.h is a pair of channels. */
 
 #include "library/pairs.h"
 
@@ -7,7 +6,7 @@
 
 #include "conv/direct_run.h"
 
-/* A pixel's channels of two blocks as pairs; second: NULL where there is no such block. */
+/* Interleaves a pixel's channels of two blocks as pairs; second is NULL if there is no second block. */
 static void copy_pixel(const float *first, const float *second, int native, float *to) {
     uint16_t *out = (uint16_t *)(void *)to;
     *(vh_any *)out = rounded(vf_load(first), native);
@@ -26,8 +25,8 @@ static void copy_row_of_blocks(const struct conv *g, int64_t row, int64_t c, int
     const float *from = g->x + row + 2 * c * s->x_c;
     const int has_second = 2 * c + 1 < g->group_blocks;
     for (int64_t p = 0; p < planes; p++, x++, to += g->plane) {
-        const int64_t first = smaller(n, x < 0 ? parts(-x, step) : 0);
-        const int64_t inside = x < s->w ? smaller(n, parts(s->w - x, step)) : 0;
+        const int64_t first = smaller(n, x < 0 ? ceildiv(-x, step) : 0);
+        const int64_t inside = x < s->w ? smaller(n, ceildiv(s->w - x, step)) : 0;
         const int64_t last = inside > first ? inside : first;
         memset(to, 0, (size_t)(first * VL) * sizeof *to);
         copy_pixels(g, from + (x + first * step) * s->x_w, has_second, step * s->x_w, last - first,
@@ -42,7 +41,7 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
     g.lanes = VL;
     g.pairs = 1;
     g.native = native;
-    g.group_blocks = parts(g.s.cin, VL);
+    g.group_blocks = ceildiv(g.s.cin, VL);
     g.s.cin /= 2;
 #if VL == 16
     g.families = native ? pairs : halves;

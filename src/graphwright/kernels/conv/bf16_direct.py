@@ -1,9 +1,9 @@
 """Direct convolution in bf16: y = act(conv(x, w) + bias + residual) with f32 sums, in channel blocks.
 
 Input, result, bias and residual are f32, as in :mod:`~graphwright.kernels.conv.direct`; the weights are bf16.
-Each band of the input is copied to scratch, where its numbers are rounded and neighbouring channels form
-pairs (``library/pairs.h``): what the tiles take for a channel is a pair, and a block of them is two blocks of
-the input. With AVX512-BF16 a pair takes the time of one channel of f32.
+Each band of the input is copied to scratch; the copy rounds the elements and joins adjacent channels to pairs
+(``library/pairs.h``). Tiles treat a pair as one channel, so a block of the copy is two blocks of the input.
+With AVX512-BF16, a pair takes as long as one f32 channel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WIDE: Final = "gw_direct_bf16_wide"
 
 
 def in_pairs(args: DirectArgs) -> DirectArgs:
-    """``args`` with input channels in pairs."""
+    """``args`` with input channels counted in pairs."""
     return replace(args, cin=ceildiv(args.cin, 2))
 
 
@@ -42,7 +42,7 @@ def grid(isa: Isa, args: DirectArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
-    """Offsets of the taps, the copied band, sums between parts."""
+    """The bytes of tap offsets, of the copied band, and of partial sums."""
     return direct.scratch_bytes(isa, in_pairs(args))
 
 
@@ -56,26 +56,26 @@ def work_ns(isa: Isa, args: DirectArgs) -> Dim:
 
 
 def weights_layout(isa: Isa) -> Layout:
-    """The layout of weights seen as :func:`weights_view`: blocks of output channels, blocks of pairs, taps,
-    pairs, output channels, both of a pair."""
+    """The layout of weights viewed as :func:`weights_view`: [output blocks, pair blocks, taps, pairs, output
+    channels, 2]."""
     return Layout((0, 1, 4, 5, 2, 3), ((0, isa.lanes), (3, 2)), zero_padded=True)
 
 
 def weights_view(shape: tuple[int, ...], isa: Isa) -> tuple[int, ...]:
-    """Weights [cout, cin, kh, kw] with their channels as blocks, pairs, and both of a pair; ``cin`` is a
-    multiple of two vectors."""
+    """Weights [cout, cin, kh, kw] with channels split into blocks, pairs and the two halves of a pair;
+    ``cin`` is a multiple of two vectors."""
     cout, cin, *kernel = shape
     return (cout, cin // (2 * isa.lanes), isa.lanes, 2, *kernel)
 
 
 def packed_shape(shape: tuple[int, ...], isa: Isa) -> tuple[int, ...]:
-    """The shape of what :func:`pack_weights` makes."""
+    """The shape of packed weights."""
     cout, cin, kh, kw = shape
     return -(-cout // isa.lanes), -(-cin // (2 * isa.lanes)), kh, kw, isa.lanes, isa.lanes, 2
 
 
 def pack_weights(out: Array, w: Array, isa: Isa) -> None:
-    """``w[cout, cin, kh, kw]`` of bf16 as the kernel reads it; what it lacks of whole blocks is 0."""
+    """Packs bf16 weights ``w[cout, cin, kh, kw]``; incomplete blocks are padded with zeros."""
     outputs, inputs, kh, kw, *_ = packed_shape(w.shape, isa)
     padded = np.zeros((outputs * isa.lanes, inputs * 2 * isa.lanes, kh, kw), w.dtype)
     padded[: w.shape[0], : w.shape[1]] = w

@@ -1,4 +1,4 @@
-"""Convolutions on channel blocks: depthwise, direct, and Winograd's forms where they should be faster."""
+"""Convolutions on channel blocks: depthwise, direct, or Winograd if that is predicted to be faster."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass
 
 _LARGE_SIZES = (1024, 4096, 16384)
-"""What open sizes count as where a form of Winograd's is chosen, which has to pay at some size."""
+"""Nominal values of unknown sizes for the choice of a Winograd form: it must pay off for one of them."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A convolution by Winograd: the size of its tiles; ``halved``: blocks have half as many as is predicted
-    to fit the second-level cache."""
+    """A Winograd convolution with tiles of m x m pixels. ``halved``: half as many tiles per block as are
+    predicted to fit the L2 cache."""
 
     tile: Literal[2, 4]
     halved: bool = False
@@ -45,23 +45,23 @@ class Form:
         return f"winograd {self.tile}x{self.tile}{' in half blocks' if self.halved else ''}"
 
     def blocking(self, predicted: tuple[Dim, Dim]) -> tuple[Dim, Dim]:
-        """Tiles of a block and groups of a unit, of those that are ``predicted``."""
+        """The tiles per block and groups per unit, derived from the ``predicted`` ones."""
         tiles, groups = predicted
         return (ceildiv(tiles, 2) if self.halved else tiles), groups
 
 
 def _form_name(form: Form | None) -> str:
-    """As records of tuning call it; None is the direct kernel."""
+    """The name of a form in tuning records; None is the direct kernel."""
     return "direct" if form is None else str(form)
 
 
 _SHORT_ROW = 8
-"""Pixels of a row that leave a tile half empty."""
+"""Rows of fewer pixels leave a tile half empty."""
 
 
 @dataclass(frozen=True)
 class BlockedConvolution:
-    """A convolution over two spatial axes into channel blocks; ``w`` and ``bias`` are constants."""
+    """A convolution over two spatial axes with a channel-blocked result; ``w`` and ``bias`` are constants."""
 
     call: Contraction
     x: Value
@@ -71,13 +71,12 @@ class BlockedConvolution:
     window: Windows
     in_bf16: bool = False
     scale: Value | None = None
-    """Of the input's channels, for each image or for all: the weights are scaled before each launch. Images
-    with weights of their own are groups of one image, whose channels lie one behind the other as well."""
+    """A scale of the input channels, for each image or shared: it multiplies the weights before each launch.
+    If it differs by image, each image becomes a group with weights of its own."""
 
     def launch(self, context: Context) -> Launch | Run | str:
-        """The kernel expected to be the fastest, or why none can do the epilogue.
-
-        Where it depends on sizes that are not known, there are two, of which one has a grid of 0.
+        """The kernel that is predicted to be the fastest, or the reason why none supports the epilogue. If
+        this depends on unknown sizes, the result has two launches, one of which has a grid of 0 in each run.
         """
         epilogue = self.call.epilogue
         if epilogue.scale != 1 or (self.bias is not None and epilogue.bias is not None):
@@ -94,14 +93,14 @@ class BlockedConvolution:
         if form is None:
             return self._direct(context)
         winograd, pays = self._winograd(form, context)
-        if not self._has_both:  # of several images it pays all the more
+        if not self._has_both:  # with several images, Winograd pays off even more
             return winograd
         operations = operations_of(self.call.node)
         instead = only_where(1 - pays, self._direct(context), operations)
         return Run((instead, only_where(pays, winograd, operations)))
 
     def _winograd_form(self, context: Context) -> Form | None:
-        """That of Winograd's which should be, or was measured to be, faster than the direct kernel."""
+        """The Winograd form that is faster than the direct kernel, by prediction or measurement."""
         refusal = self._winograd_refusal(context)
         if refusal is not None:
             context.weighed.append(refusal)
@@ -123,11 +122,11 @@ class BlockedConvolution:
 
     @property
     def _has_both(self) -> bool:
-        """Whether the sizes of a run choose between a form of Winograd's and the direct kernel."""
+        """Whether a choice between Winograd and the direct kernel remains for run time."""
         return not all(isinstance(size, int) for size in self._sizes)
 
     def _winograd_refusal(self, context: Context) -> NotTaken | None:
-        """Why no form of Winograd's does the convolution."""
+        """The reason why no Winograd form is used."""
         window = self.window
         if (window.kernel, window.strides, window.dilations) != ((3, 3), (1, 1), (1, 1)) or self.group > 1:
             why = "it does 3 x 3 windows of stride and dilation 1, in one group"
@@ -142,7 +141,8 @@ class BlockedConvolution:
         return NotTaken("winograd", WhyNot.ILLEGAL, why)
 
     def _chosen(self, forms: Sequence[Form | None], context: Context) -> Form | None:
-        """The one that is taken of ``forms``, the predicted one first; None is the direct kernel."""
+        """The chosen one of ``forms``, of which the first is predicted to be the fastest; None is the direct
+        kernel."""
         halved = [Form(form.tile, halved=True) for form in forms if form is not None]
         names = {_form_name(form): form for form in (*forms, *halved)}
         epilogue, hook = self.call.epilogue, self.call.hook
@@ -150,7 +150,7 @@ class BlockedConvolution:
         return names[context.choose("convolution", self.call.node, list(names), *details)]
 
     def _winograd(self, form: Form, context: Context) -> tuple[Launch, Dim]:
-        """The launch, and 1 where it should be faster than the direct kernel, else 0."""
+        """The launch, and a Dim that is 1 if it is predicted to be faster than the direct kernel, else 0."""
         cout, cin = self.w.type.sizes[:2]
         m, isa, images, sizes = form.tile, context.isa, self.x.type.dims[0], self._sizes
         blocking = form.blocking(winograd.blocking(m, isa, images, cin, cout, *sizes[2:]))
@@ -196,7 +196,7 @@ class BlockedConvolution:
         )
 
     def _launch_in_bf16(self, context: Context) -> Launch | str:
-        """Winograd's forms in f32, of the rounded weights, are faster where images are not small."""
+        """A convolution in bf16. For large images, Winograd in f32 with rounded weights is faster."""
         form = self._winograd_form(context) if self._is_static else None
         return self._direct_in_bf16(context) if form is None else self._winograd(form, context)[0]
 
@@ -218,7 +218,7 @@ class BlockedConvolution:
         )
 
     def _pairs(self, context: Context) -> Value:
-        """The weights of bf16 as pairs of input channels."""
+        """The bf16 weights as pairs of input channels."""
         shape, isa = numbers(two_axes(self.w.type.dims)), context.isa
         if shape[1] % (2 * isa.lanes) == 0:
             return context.packed(
@@ -270,7 +270,7 @@ class BlockedConvolution:
         return self.scale is not None and self.scale.type.dims[0] != 1
 
     def _direct_axes(self, context: Context) -> Sliding:
-        """Rows shorter than a tile join where windows are one column wide."""
+        """The spatial axes; short rows are joined if windows are one column wide, so that tiles are full."""
         counts = two_axes(self.call.node.output.type.dims)[2:]
         axes = sliding(self.window, two_axes(self.x.type.dims)[2:], counts)
         short = nominal(counts[-1], context.symbols) < _SHORT_ROW
@@ -278,22 +278,22 @@ class BlockedConvolution:
 
     @property
     def _sizes(self) -> tuple[Dim, ...]:
-        """Height and width of the image, then of the result."""
+        """The height and width of the image, then those of the result."""
         return (*two_axes(self.x.type.dims)[2:], *two_axes(self.call.node.output.type.dims)[2:])
 
     @property
     def _taps(self) -> tuple[Dim, ...]:
-        """Kernel, strides, leading pads, dilations."""
+        """The kernel sizes, strides, leading pads and dilations."""
         window = self.window
         return (*window.kernel, *window.strides, *window.pads[:2], *window.dilations)
 
     def _pixels(self, lanes: int) -> tuple[int, int]:
-        """Between pixels of the result, and its channels that lie side by side."""
+        """The elements between pixels of the result, and the number of its contiguous channels."""
         return (lanes, lanes) if is_blocked(self.call.node.output) else (1, 1)
 
     @property
     def _strides(self) -> tuple[Dim, ...]:
-        """Of the residual, then of the result."""
+        """The strides of the residual, then those of the result."""
         result = self.call.node.output
         planes = row_major_strides(two_axes(result.type.dims))[:3]
         own = block_strides(result) if is_blocked(result) else planes
@@ -307,12 +307,12 @@ class BlockedConvolution:
 
     def _operands(self, abi: Abi, weights: Value, context: Context) -> tuple[Value | None, ...]:
         bias, call = self._bias(context), self.call
-        in_place = abi is not winograd.ABI  # its tiles are faster from L1
+        in_place = abi is not winograd.ABI  # Winograd's tiles are faster if they are in L1
         y = call.tiles if call.hook is not None and in_place else call.result
         return abi.ordered(x=self.x, w=weights, bias=bias, residual=call.epilogue.residual, y=y)
 
     def _bias(self, context: Context) -> Value | None:
-        """The bias with a lane for each channel of its last block, once for each group."""
+        """The bias padded to whole channel blocks, repeated for each group."""
         bias = self._bias_of_a_group(context)
         if bias is None or not self._differs_by_image:
             return bias
@@ -327,5 +327,5 @@ class BlockedConvolution:
 
 
 def two_axes(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """A shape with two spatial axes."""
+    """A shape with exactly two spatial axes."""
     return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])

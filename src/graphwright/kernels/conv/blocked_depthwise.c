@@ -5,14 +5,14 @@
 
 #include "conv/blocked_depthwise.gen.h"
 
-/* Tiles of one kind, by their pixels - 1. */
+/* Micro-kernels of one kind, indexed by their number of pixels - 1. */
 struct tiles {
     const tile_fn *of;
     int64_t width;
 };
 
 static struct tiles choose_tiles(const struct blocked_depthwise_args *s) {
-/* kw taps that are neighbours, or (0) any; a stride, or (0) any. */
+/* kw: the number of adjacent taps, or 0 for any window; a stride, or 0 for any stride. */
 #define CHOICE(taps, stride, pixels)                                                                         \
     if ((taps == 0 || (s->kw == taps && s->dilation_w == 1)) && (stride == 0 || s->stride_w == stride))      \
         return (struct tiles){columns##taps##s##stride##_of, pixels};
@@ -20,15 +20,15 @@ static struct tiles choose_tiles(const struct blocked_depthwise_args *s) {
 #undef CHOICE
 }
 
-/* The padded rows of a plane, those of a window at least; rows are read where they are if slots is NULL. */
+/* A ring buffer of the padded rows that a window needs. If slots is NULL, rows are read in place. */
 struct ring {
     float *slots;
-    int64_t pixel;           /* from one pixel of the image to the next */
-    int64_t ahead;           /* from what is copied to what is fetched meanwhile */
-    int64_t span;            /* slots */
+    int64_t pixel;           /* elements between pixels of the image */
+    int64_t ahead;           /* prefetch distance in elements */
+    int64_t span;            /* number of slots */
     int64_t pitch;           /* elements of a slot */
-    int64_t from, to;        /* of a slot: the columns that the image fills */
-    int64_t next, next_slot; /* the first row that was not copied yet; where it will stand */
+    int64_t from, to;        /* the columns of a slot that the image fills */
+    int64_t next, next_slot; /* the first row that is not copied yet, and its slot */
 };
 
 static void zero_pixels(float *to, int64_t pixels) {
@@ -36,7 +36,7 @@ static void zero_pixels(float *to, int64_t pixels) {
         vf_store(to + i * VL, (vf){0});
 }
 
-/* The padding is the same in all slots: it is written once. */
+/* Sets up the ring. The padding is the same in all slots, so it is written once. */
 static struct ring make_ring(const struct blocked_depthwise_args *s, float *scratch, int nhwc) {
     const int64_t width = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1;
     struct ring g = {.span = (s->kh - 1) * s->dilation_h + 1, .pitch = width * VL};
@@ -55,7 +55,7 @@ static struct ring make_ring(const struct blocked_depthwise_args *s, float *scra
     return g;
 }
 
-/* Copies the rows of the window that begins at row top, as far as they are missing. */
+/* Copies the missing rows of the window that begins at row `top`. */
 GW_INLINE void fill_ring(struct ring *g, const struct blocked_depthwise_args *s, const float *x,
                          int64_t top) {
     const int64_t last = smaller(top + g->span, s->h), pixels = g->to - g->from;
@@ -72,7 +72,7 @@ GW_INLINE void fill_ring(struct ring *g, const struct blocked_depthwise_args *s,
     }
 }
 
-/* Points r at the rows of taps of output row oy that lie inside the image. */
+/* Sets r to the rows of taps of output row oy that are inside the image. */
 static void find_rows(struct row *r, struct ring *g, const struct blocked_depthwise_args *s, const float *x,
                       const float *w, int64_t oy, const float **rows) {
     const int64_t top = oy * s->stride_h - s->pad_top;
@@ -93,14 +93,14 @@ static void find_rows(struct row *r, struct ring *g, const struct blocked_depthw
         rows[i] = x + y * s->x_h;
 }
 
-/* The tiles of a row: `wider` ones of width + 1 pixels, then those of width. */
+/* How a row is cut into tiles: first `wider` tiles of width + 1 pixels, then tiles of width. */
 struct cuts {
     const tile_fn *tile_of;
     int64_t count, width, wider;
 };
 
 static struct cuts cut_row(const struct tiles *tiles, int64_t ow) {
-    const int64_t count = parts(ow, tiles->width), width = quotient(ow, count);
+    const int64_t count = ceildiv(ow, tiles->width), width = quotient(ow, count);
     return (struct cuts){tiles->of, count, width, ow - count * width};
 }
 
@@ -112,13 +112,13 @@ GW_INLINE void compute_row(const struct row *r, const struct cuts *c) {
         c->tile_of[c->width - 1](r, ox);
 }
 
-/* A finished row of one block to pixels that lie `pixel` elements apart. */
+/* Stores a finished row of one block; pixels are `pixel` elements apart. */
 GW_INLINE void store_apart(const float *row, int64_t pixels, float *to, int64_t pixel) {
     for (int64_t i = 0; i < pixels; i++)
         vf_store(to + i * pixel, vf_load(row + i * VL));
 }
 
-/* nhwc: all channels of a pixel lie together, in x and in y; of a hook they are the columns. */
+/* nhwc: x and y are channels last, and the channels are the columns of the hook. */
 GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch,
                             int nhwc) {
     const float *const x = buf[BLOCKED_DEPTHWISE_X], *const w = buf[BLOCKED_DEPTHWISE_W],
@@ -132,14 +132,14 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
     memcpy(&hook, &buf[BLOCKED_DEPTHWISE_OPERANDS], sizeof hook);
     if (s->ow == 0)
         return 0;
-    const int64_t side = nhwc ? LINE_BLOCKS : 1; /* blocks of a unit, whose channels share cache lines */
-    const int64_t blocks = parts(s->groups, VL), bands = parts(s->oh, BAND);
+    const int64_t side = nhwc ? LINE_BLOCKS : 1; /* blocks per unit: their channels share cache lines */
+    const int64_t blocks = ceildiv(s->groups, VL), bands = ceildiv(s->oh, BAND);
     const struct tiles tiles = choose_tiles(s);
     const struct cuts cuts = cut_row(&tiles, s->ow);
-    const int in_place = hook && y && !nhwc; /* the hook finds its tiles in y, where it stores */
+    const int in_place = hook && y && !nhwc; /* the kernel stores tiles to y, and the hook reads them there */
     const int dense = !in_place || s->y_h == s->ow * VL;
-    /* rows that a hook gets at once */
-    const int64_t group = dense ? smaller(s->oh, parts(HOOK_PIXELS, s->ow)) : 1;
+    /* rows per call of the hook */
+    const int64_t group = dense ? smaller(s->oh, ceildiv(HOOK_PIXELS, s->ow)) : 1;
     struct ring rings[LINE_BLOCKS];
     float *out = scratch;
     for (int64_t i = 0; i < side; i++, out += rings[0].span * rings[0].pitch)
@@ -155,17 +155,18 @@ GW_INLINE int32_t run_bands(void *const *buf, const int64_t *arg, int64_t begin,
         .act = s->act,
     };
     while (begin < end) {
-        const int64_t sides = parts(blocks, side), unit = quotient(begin, bands), band = begin - unit * bands;
+        const int64_t sides = ceildiv(blocks, side), unit = quotient(begin, bands),
+                      band = begin - unit * bands;
         const int64_t image = quotient(unit, sides), block = (unit - image * sides) * side;
         const int64_t count = nhwc ? smaller(side, blocks - block) : 1;
         const int64_t run = smaller(end - begin, bands - band); /* bands of one plane share the ring */
-        const int64_t last = cut(s->oh, band + run, bands);
+        const int64_t last = part_begin(s->oh, band + run, bands);
         const float *in = x + image * s->x_n + block * s->x_cb;
         const float *add = residual && !nhwc ? residual + image * s->r_n + block * s->r_cb : NULL;
         float *to = hook && !in_place ? NULL : y + image * s->y_n + block * s->y_cb;
         for (int64_t i = 0; i < count; i++)
-            rings[i].next = 0; /* none of this plane */
-        for (int64_t oy = cut(s->oh, band, bands), first = oy; oy < last; oy++) {
+            rings[i].next = 0; /* no row of this plane is copied yet */
+        for (int64_t oy = part_begin(s->oh, band, bands), first = oy; oy < last; oy++) {
             for (int64_t i = 0; i < count; i++) {
                 float *const row = out + (i * group + oy - first) * s->ow * VL;
                 r.bias = bias ? vf_load(bias + (block + i) * VL) : (vf){0};

@@ -1,10 +1,10 @@
 """Depthwise convolution of blocked activations: y = act(conv(x[n, c], w[c]) + bias[c] + residual), f32.
 
-A vector holds the channels of a block, so each tap of a pixel is one FMA. A tile is some output pixels of a
-row, whose sums stay in registers for all taps. Where the image has padding at its sides, its rows are copied
-with it to a ring of scratch that holds as many rows as a window spans: no tile has border code, and each row
-is copied once. The columns of usual windows are unrolled so that every input vector is loaded once per row of
-taps. Taps in rows outside the image are left out.
+A vector holds the channels of a block, so each tap of a pixel is one FMA. A tile is a few output pixels of a
+row, whose accumulators stay in registers for all taps. If the image has horizontal padding, its rows are
+copied together with the padding to a ring buffer of as many rows as a window spans. So tiles need no border
+code, and each row is copied once. For common windows, the loop over columns is unrolled so that each input
+vector is loaded once per row of taps. Taps in rows outside the image are skipped.
 """
 
 from __future__ import annotations
@@ -32,33 +32,34 @@ from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_depthwise_blocked_f32"
 NHWC_SYMBOL: Final = "gw_depthwise_nhwc_f32"
-"""Images whose channels lie last, and fill whole blocks: pixels are ``groups`` elements apart, and blocks the
-lanes of a vector."""
+"""The kernel for channels-last images whose channels fill whole blocks: pixels are ``groups`` elements apart,
+and a block is the lanes of one vector."""
 
 
 _BAND: Final = 16
 """Output rows per unit."""
 
 _HOOK_PIXELS: Final = 64
-"""A hook gets the whole rows that reach this many pixels, in 4 KiB under AVX-512."""
+"""A hook receives as many whole rows as reach this number of pixels, 4 KiB with AVX-512."""
 
 _LINE: Final = 16
-"""Elements of a cache line."""
+"""Elements per cache line."""
 
 _AHEAD: Final = 512
-"""Elements from what is copied to what is fetched to L1 meanwhile."""
+"""The prefetch distance to L1 while rows are copied, in elements."""
 
 
 @dataclass(frozen=True)
 class BlockedDepthwiseArgs(BlockedOperandArgs, BlockedConvolutionArgs):
-    """Sizes, then strides. Each channel is a group: ``cin`` and ``cout`` are 1."""
+    """Sizes, then strides. Each channel is a group, so ``cin`` and ``cout`` are 1."""
 
 
 ABI: Final = Abi("blocked_depthwise", ("x", "w", "bias", "residual", "y"), BlockedDepthwiseArgs.names())
-"""``w`` [CB, 1, kh, kw, VL] and ``bias`` [CB * VL] zero padded; ``bias`` and ``residual`` may be absent;
-with a hook, ``y`` is absent, or what the hook stores to: tiles then lie there. The hook, or a null pointer,
-comes next; its batch is image * CB + block, its rows are output pixels, its columns the VL channels. Of
-:data:`NHWC_SYMBOL` the batch is the image, and the columns are all channels; it adds no residual."""
+"""``w`` [CB, 1, kh, kw, VL] and ``bias`` [CB * VL] are zero padded; ``bias`` and ``residual`` may be absent.
+If there is a hook, ``y`` is absent, or is where tiles are stored and where the hook stores its result. The
+hook, or a null pointer, comes next: its batch is image * CB + block, its rows are output pixels, its columns
+the VL channels. For :data:`NHWC_SYMBOL`, the batch is the image, the columns are all channels, and there is
+no residual."""
 
 
 def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
@@ -67,29 +68,29 @@ def grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
 
 
 def nhwc_grid(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
-    """The same of :data:`NHWC_SYMBOL`: blocks that share cache lines are one unit."""
+    """The grid of :data:`NHWC_SYMBOL`: blocks that share cache lines form one unit."""
     return args.images * ceildiv(args.groups, _line_blocks(isa) * isa.lanes) * ceildiv(args.oh, _BAND)
 
 
 def _line_blocks(isa: Isa) -> int:
-    """Blocks of channels in a cache line."""
+    """Channel blocks per cache line."""
     return max(1, _LINE // isa.lanes)
 
 
 def nhwc_scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
-    """:func:`scratch_bytes` for each of the blocks of a unit."""
+    """:func:`scratch_bytes` for all blocks of a unit."""
     return _line_blocks(isa) * scratch_bytes(isa, args)
 
 
 def scratch_bytes(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
-    """The ring of padded rows, the output rows of a hook, a pointer to each row of taps."""
+    """The bytes of the ring buffer, of the output rows for a hook, and of pointers to the rows of taps."""
     ring = ((args.kh - 1) * args.dilation_h + 1) * _row_pixels(args)
     out = args.ow * minimum(args.oh, ceildiv(_HOOK_PIXELS, maximum(args.ow, 1)))
     return isa.vector_bytes * (ring + out) + 8 * args.kh
 
 
 def _row_pixels(args: BlockedDepthwiseArgs) -> Dim:
-    """Pixels of a padded row: those that some tap reads."""
+    """The pixels of a padded row that taps read."""
     return (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
 
 
@@ -103,10 +104,8 @@ def work_ns(isa: Isa, args: BlockedDepthwiseArgs) -> Dim:
 
 @dataclass(frozen=True)
 class _Columns:
-    """How tiles read their columns: ``kw`` neighbouring taps, unrolled, or (0) any taps, in a loop.
-
-    ``stride`` between output pixels; 0 is any.
-    """
+    """How tiles read columns: ``kw`` adjacent taps, unrolled, or 0 for a loop over any taps. ``stride`` is
+    that between output pixels, 0 for any."""
 
     kw: int
     stride: int
@@ -116,7 +115,8 @@ class _Columns:
         return f"columns{self.kw}s{self.stride}"
 
     def width(self, isa: Isa) -> int:
-        """Output pixels of the widest tile: sums beside the weights of a row and one input."""
+        """Output pixels of the widest tile: accumulators, the weights of a row of taps, and one input fill
+        the registers."""
         if self.stride == 0:
             return 4
         if isa.vector_bytes == 64:
@@ -128,11 +128,11 @@ _COLUMNS: Final = (
     *(_Columns(3, 1), _Columns(3, 2), _Columns(5, 1), _Columns(5, 2), _Columns(7, 1)),
     *(_Columns(0, 1), _Columns(0, 2), _Columns(0, 0)),
 )
-"""The first that serves is taken."""
+"""In order of preference: the first applicable one is used."""
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """The memory that both kernels access: rows and columns outside the image are not read."""
+    """The memory that both kernels access; rows and columns outside the image are not read."""
     a = BlockedDepthwiseArgs(*map(symbol, ABI.args))
     blocks = ceildiv(a.groups, isa.lanes)
     return (
@@ -175,7 +175,8 @@ def _table(columns: _Columns, isa: Isa) -> str:
 
 
 def _tile(columns: _Columns, width: int) -> str:
-    """``width`` pixels from ``ox`` on; each sum takes its taps in the same order whatever the width."""
+    """The micro-kernel for ``width`` pixels from ``ox`` on. The order of taps in a sum does not depend on the
+    width."""
     pixels = range(width)
     return "\n".join(
         [

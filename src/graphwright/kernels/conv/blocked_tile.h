@@ -1,27 +1,27 @@
-/* One tile of a direct convolution: blocked_tile.py writes the tiles themselves. */
+/* One tile of a direct convolution: blocked_tile.py generates the micro-kernels. */
 
 #ifndef GW_BLOCKED_TILE_H
 #define GW_BLOCKED_TILE_H
 
 #include "cpu/vector.h"
 
-/* A tap: where it stands from the first one, and whether it lies in the padding for the first (1) and the
-   last (2) pixel of a row of the image. */
+/* A tap of the window: its offset from the first tap, and bits for whether it is in the padding for the first
+ * (1) and the last (2) pixel of a row of the image. */
 struct tap {
     int64_t at, outside;
 };
 
-/* Channel c of input block b of pixel p at tap k:
-   x[b * x_block + taps[k].at + p * STEP * LANES + c], LANES channels a block; or zero for the first and the
-   last pixel where taps[k].outside & edges has their bit (in a blocked input only).
-   Its VL weights for output block o: w[o * w_out + (k * LANES + c) * VL], and w_skip further on after each
-   input block.
-   Sums begin as `from` plus `add` (unless null); act (0 none, 1 at least lo, 2 at most hi too) is applied and
-   they go to `to`. Blocks lie *_block apart, pixels VL; where from_pixel is 0, `from` is the same for all. */
+/* The operands of a micro-kernel. Channel c of input block b of pixel p at tap k is x[b * x_block +
+ * taps[k].at + p * STEP * LANES + c], with LANES channels per block. For the first and last pixel it is zero
+ * if taps[k].outside & edges has the pixel's bit (blocked inputs only). The VL weights of this channel for
+ * output block o are at w[o * w_out + (k * LANES + c) * VL], and w advances by w_skip more after each input
+ * block. Sums start as `from` plus `add` (if not NULL). The activation act (0: none, 1: at least lo, 2: also
+ * at most hi) is applied, and the result is stored to `to`. Output blocks are *_block elements apart, pixels
+ * VL elements; if from_pixel is 0, all pixels share `from`. */
 struct tile {
     const float *x;
     int64_t x_block;
-    int64_t x_next; /* from the last input block to the next tile's first one */
+    int64_t x_next; /* elements from the last input block of this tile to the first one of the next tile */
     const struct tap *taps;
     int64_t tap_count, channels;
     const float *w;
@@ -32,12 +32,12 @@ struct tile {
     int64_t add_block;
     float *to;
     int64_t to_block;
-    int64_t far;  /* whether what the next tile writes is fetched at once, since it is in no cache */
-    int64_t deep; /* whether the weights do not stay in L1 */
+    int64_t far;  /* prefetch the next tile's output for writing, since it is in no cache */
+    int64_t deep; /* the weights do not stay in L1 */
     int64_t edges;
-    const float *zeros; /* LANES of them */
-    const float *ahead; /* what later tiles read is fetched to L2 ... */
-    int64_t ahead_step; /* ... so many bytes further every other step */
+    const float *zeros; /* LANES zeros */
+    const float *ahead; /* what later tiles read is prefetched to L2 from here ... */
+    int64_t ahead_step; /* ... advancing by this many bytes every other step */
     int64_t act;
     float lo, hi;
 };

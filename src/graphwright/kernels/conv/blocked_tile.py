@@ -1,16 +1,14 @@
-"""C text of the register tile of convolutions into channel blocks.
+"""C text of the register tiles of convolutions with channel-blocked results.
 
-A tile is some pixels times some output blocks of VL channels. Its sums stay in registers for all taps and
-input channels that a call is given: each step loads one vector of weights per output block and broadcasts one
+A tile is some pixels times some output blocks of VL channels. Its accumulators stay in registers for all taps
+and input channels of a call: each step loads one vector of weights per output block and broadcasts one
 channel of each pixel (Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD
-Architectures", 2018). Every sum is formed in the order input block, tap, channel in the block; tiles too
-small to keep the FMA units busy split it over several sums, so equal bits take equal tiles.
-
-A tile is one block of assembly, whose registers no compiler chooses. What bounds it beside the FMAs is the
-instructions a cycle, above all where another thread shares the core: with AVX-512 some of the pixels are read
-and broadcast by the FMA itself, as many as leave the load ports room.
-
-Of bf16 a channel is a pair of neighbours, in the 32 bits of an f32 (``library/pairs.h``).
+Architectures", 2018). Every sum runs over input blocks, then taps, then channels of the block. Tiles too
+small to keep the FMA units busy split a sum over several accumulators, so equal bits require equal tiles. A
+tile is one block of inline assembly with fixed registers. Besides FMAs, the limit is the number of
+instructions per cycle, especially if another thread shares the core. So with AVX-512, FMAs themselves read
+and broadcast some of the pixels, as many as the load ports can serve. In bf16, a channel is a pair of
+adjacent channels in the 32 bits of an f32 (``library/pairs.h``).
 """
 
 from __future__ import annotations
@@ -31,35 +29,36 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 _UNROLL: Final = 4
-"""Channels, or taps of a planar input, per turn of the inner loop: longer ones are fetched more slowly."""
+"""Channels (or taps of a planar input) per iteration of the inner loop: longer loops exceed the instruction
+fetch."""
 
 _WEIGHTS_AHEAD: Final = 1024
-"""Bytes ahead of their use that deep weights are fetched to L1."""
+"""The prefetch distance to L1 of weights that do not stay there, in bytes."""
 
 _FOLDED: Final = (1, 3, 5, 6)
-"""One pixel in so many is broadcast by the FMAs, in tiles of 1, 2, ... output blocks."""
+"""One in this many pixels is broadcast by the FMAs, in tiles of 1, 2, ... output blocks."""
 
 STEPS: Final = (1, 2)
-"""Columns from one pixel's first tap to the next one's that there are tiles for."""
+"""The strides between adjacent pixels' first taps, in columns, for which there are tiles."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """``pixels`` side by side in a row, times ``blocks`` of VL output channels."""
+    """``pixels`` adjacent pixels of a row, times ``blocks`` output blocks of VL channels."""
 
     pixels: int
     blocks: int
 
     @property
     def sums(self) -> int:
-        """Vectors."""
+        """The number of accumulator vectors."""
         return self.pixels * self.blocks
 
 
 @dataclass(frozen=True)
 class Family:
-    """Tiles of one kind of input: ``lanes`` channels a block (1: planar), ``step`` columns between pixels;
-    ``pairs``: channels are pairs of bf16."""
+    """The tiles for one kind of input: ``lanes`` channels per block (1: planar), ``step`` columns between
+    pixels; ``pairs``: channels are pairs of bf16."""
 
     isa: Isa
     lanes: int
@@ -68,26 +67,24 @@ class Family:
 
     @property
     def name(self) -> str:
-        """What the C names begin with."""
+        """The prefix of their C names."""
         kind = "pairs" if self.pairs else "planar" if self.lanes == 1 else "blocked"
         return f"{kind}{self.step}"
 
     @property
     def pixel(self) -> int:
-        """Bytes between pixels of the input."""
+        """The bytes between pixels of the input."""
         return 4 * self.lanes * self.step
 
 
 def widest(isa: Isa) -> tuple[int, ...]:
-    """Most pixels of a tile of 1, 2, ... output blocks: sums, weights and a value fill the registers.
-
-    Tiles that are nearly square take the fewest loads.
-    """
+    """The most pixels of a tile with 1, 2, ... output blocks, such that accumulators, weights and one pixel
+    fill the registers. Nearly square tiles need the fewest loads."""
     return (14, 14, 9, 6) if isa.vector_bytes == 64 else (8, 6, 4)
 
 
 def _tiles(isa: Isa) -> list[Tile]:
-    """Every width up to :func:`widest`."""
+    """The tiles of every width up to :func:`widest`."""
     most = enumerate(widest(isa), 1)
     return [Tile(pixels, blocks) for blocks, width in most for pixels in range(1, width + 1)]
 
@@ -98,7 +95,7 @@ def families(isa: Isa) -> str:
 
 
 def pair_families(isa: Isa) -> str:
-    """``pairs``, as :func:`families`, for CPUs with AVX512-BF16, and ``halves`` for all."""
+    """The tables ``pairs`` (for CPUs with AVX512-BF16) and ``halves`` (for all), like :func:`families`."""
     made = [Family(isa, isa.lanes, step, pairs=True) for step in STEPS]
     halves = _table(
         "halves", made, [_halves(family, tile) for family in made for tile in _tiles(isa)], _halved
@@ -126,7 +123,7 @@ def _table(
 
 
 def _halves(family: Family, tile: Tile) -> str:
-    """A tile of pairs without instructions for them."""
+    """A tile of pairs for CPUs without instructions for pairs."""
     size = f"{tile.pixels}, {tile.blocks}, {family.step}"
     return f"static void {_halved(family, tile)}(const struct tile *t) {{ tile_of_halves(t, {size}); }}"
 
@@ -145,41 +142,42 @@ _FIELDS: Final = (
     "ahead_step", "act", "lo", "hi",
 )  # fmt: skip
 
-# Registers that keep their meaning throughout.
+# Registers with a fixed role.
 _X: Final = "%%r8"
-"""The input block's pixel in the middle of the tile, so that displacements are short."""
+"""The middle pixel of the tile in the current input block; addressing from the middle keeps displacements
+short."""
 _TAP, _TAPS_LEFT, _LEFT, _W, _W_OUT, _AHEAD = "%%r9", "%%r10", "%%r14", "%%rax", "%%rdx", "%%rbx"
 _A: Final = "%%r11"
-"""The same for a tap."""
+"""The middle pixel of the tile at the current tap."""
 _FIRST, _LAST = "%%r12", "%%r13"
-"""The first and the last pixel for a tap."""
+"""The first and the last pixel at the current tap."""
 _TRIPLE: Final = "%%rsi"
-"""Three times the distance of output blocks."""
+"""Three times the distance between output blocks."""
 _REGISTERS: Final = ("rax", "rbx", "rcx", "rdx", "rsi", *(f"r{i}" for i in range(8, 15)))
 _BLOCKS: Final = ("(%%rax)", "(%%rax,%%rdx,4)", "(%%rax,%%rdx,8)", f"(%%rax,{_TRIPLE},4)")
-"""Output blocks from rax on, as many elements apart as rdx says."""
+"""Addresses of the output blocks, from rax on with the distance rdx."""
 
 
 @dataclass(frozen=True)
 class _Assembly:
-    """One tile's function."""
+    """Generates the function of one tile."""
 
     family: Family
     tile: Tile
 
     @property
     def wide(self) -> bool:
-        """AVX-512."""
+        """Whether vectors are those of AVX-512."""
         return self.family.isa.vector_bytes == 64
 
     @property
     def splits(self) -> int:
-        """Sets of sums."""
+        """The number of sets of accumulators."""
         return next(n for n in (1, 2, 4) if n * self.tile.sums >= FMA_SUMS or n == 4)
 
     @property
     def middle(self) -> int:
-        """Bytes from the first pixel to the one that pointers point to."""
+        """The bytes from the first pixel to the middle one, at which pointers point."""
         return self.tile.pixels // 2 * self.family.pixel
 
     def sum(self, pixel: int, block: int, split: int = 0) -> str:
@@ -189,7 +187,7 @@ class _Assembly:
         return [(p, b) for p in range(self.tile.pixels) for b in range(self.tile.blocks)]
 
     def free(self) -> list[str]:
-        """Registers that hold no sum; the weights' come first."""
+        """The registers without accumulators; those for weights come first."""
         first = self.splits * self.tile.sums
         return [register(self.family.isa, i) for i in range(first, register_count(self.family.isa))]
 
@@ -211,18 +209,18 @@ class _Assembly:
         )
 
     def walk(self, pointer: str, cell: Callable[[str, str], str]) -> list[str]:
-        """``cell`` of the place and the sum of all cells, for the ``pointer`` in rax and its blocks' distance
-        (field ``pointer``_block) in rdx."""
+        """Applies ``cell`` to the address and accumulator of each cell. The field ``pointer`` is in rax, and
+        the distance of its blocks (field ``pointer``_block) in rdx."""
         lines = [f"mov %c[{pointer}_block](%[t]), %%rdx", *self.triple()]
         size = self.family.isa.vector_bytes
         return lines + [cell(f"{p * size}{_BLOCKS[b]}", self.sum(p, b)) for p, b in self.cells()]
 
     def triple(self) -> list[str]:
-        """Three times what is in rdx, for a fourth block."""
+        """Computes three times rdx, for a fourth block."""
         return [f"lea (%%rdx,%%rdx,2), {_TRIPLE}"] if self.tile.blocks > 3 else []
 
     def start(self) -> list[str]:
-        """The sums, from what the tile starts with."""
+        """Initializes the accumulators."""
         tile = self.tile
         bias = [f"vmovups {_BLOCKS[b]}, {self.sum(0, b)}" for b in range(tile.blocks)]
         bias += [f"vmovaps {self.sum(0, b)}, {self.sum(p, b)}" for p, b in self.cells() if p > 0]
@@ -250,7 +248,7 @@ class _Assembly:
         ]  # fmt: skip
 
     def products(self) -> list[str]:
-        """The sums over all input blocks and taps."""
+        """Accumulates over all input blocks and taps."""
         return [
             f"mov %c[channels](%[t]), {_LEFT}",
             f"test {_LEFT}, {_LEFT}",
@@ -276,7 +274,8 @@ class _Assembly:
         ]
 
     def blocked_taps(self) -> list[str]:
-        """The FMAs of all taps of one input block: a whole one in turns, some channels one by one."""
+        """The FMAs of all taps of one input block: an unrolled loop over whole blocks, single channels for
+        the rest."""
         lanes, vector = self.family.lanes, self.family.isa.vector_bytes
         return [
             f"test {_TAPS_LEFT}, {_TAPS_LEFT}",
@@ -311,13 +310,13 @@ class _Assembly:
         ]
 
     def turns(self, label: int, *, deep: bool) -> list[str]:
-        """The FMAs of ecx turns of channels."""
+        """An unrolled loop of ecx iterations over channels."""
         steps = [self.step(n, 4 * n, n % self.splits, deep=deep) for n in range(_UNROLL)]
         lines = [line for step in steps for line in step]
         return [".p2align 5", f"{label}:", *lines, *self.advance(_UNROLL), "dec %%ecx", f"jnz {label}b"]
 
     def pointers(self) -> list[str]:
-        """What a tap reads besides the pixels around the middle one."""
+        """Sets the pointers of a tap: to the middle, the first and the last pixel."""
         next_block = [
             "mov %c[x_block](%[t]), %%rcx",
             f"cmp ${self.family.lanes}, {_LEFT}",
@@ -342,7 +341,7 @@ class _Assembly:
         ]
 
     def advance(self, channels: int) -> list[str]:
-        """To the next channels of a tap."""
+        """Advances to the next channels of a tap."""
         lines = [f"add ${4 * channels}, {pointer}" for pointer in (_A, _FIRST, _LAST)]
         return [*lines, f"add ${channels * self.family.isa.vector_bytes}, {_W}"]
 
@@ -374,11 +373,13 @@ class _Assembly:
         ]
 
     def folded(self) -> int:
-        """Pixels that FMAs broadcast themselves: each takes a load per output block, not one."""
+        """The number of pixels that FMAs broadcast themselves: this takes one load per output block instead
+        of one in total."""
         return self.tile.pixels // _FOLDED[self.tile.blocks - 1] if self.wide else 0
 
     def step(self, number: int, at: int, split: int, *, fetch: bool = True, deep: bool = False) -> list[str]:
-        """The FMAs of one channel of a tap, ``at`` bytes from the pointers; ``number``-th of a turn."""
+        """The FMAs of one channel of a tap, ``at`` bytes from the pointers; ``number`` is its index in the
+        unrolled loop."""
         tile, vector = self.tile, self.family.isa.vector_bytes
         weights, spare = self.free()[: tile.blocks], self.free()[tile.blocks :]
         blocks = [f"({_W})", f"({_W},{_W_OUT})", f"({_W},{_W_OUT},2)", f"({_W},{_TRIPLE})"]
@@ -394,7 +395,7 @@ class _Assembly:
         return lines + outer_product(places, spread(self.folded(), tile.pixels), weights, sums, spare, fma)
 
     def place(self, pixel: int, at: int) -> str:
-        """The pixel's value."""
+        """The operand of a pixel's value."""
         if self.family.lanes > 1 and pixel == 0:
             return f"{at}({_FIRST})"
         if self.family.lanes > 1 and pixel == self.tile.pixels - 1:
@@ -402,11 +403,11 @@ class _Assembly:
         return f"{self.column(pixel) + at}({_A})"
 
     def column(self, pixel: int) -> int:
-        """Bytes from the middle pixel to another."""
+        """The bytes from the middle pixel to another one."""
         return pixel * self.family.pixel - self.middle
 
     def finish(self) -> list[str]:
-        """The sums of all splits, activated and stored."""
+        """Adds up the split accumulators, applies the activation, and stores."""
         sums = [self.sum(p, b) for p, b in self.cells()]
         bound = self.free()[0]
         lines = [
@@ -419,7 +420,7 @@ class _Assembly:
             "cmpq $1, %c[act](%[t])",
             "jb 10f",
             f"vbroadcastss %c[lo](%[t]), {bound}",
-            *(f"vmaxps {x}, {bound}, {x}" for x in sums),  # the second source where one is NaN
+            *(f"vmaxps {x}, {bound}, {x}" for x in sums),  # the second source is the result if one is NaN
             "je 10f",
             f"vbroadcastss %c[hi](%[t]), {bound}",
             *(f"vminps {x}, {bound}, {x}" for x in sums),

@@ -1,9 +1,9 @@
 """Transposed convolutions on channel blocks, as direct convolutions of the image.
 
-Output pixels that leave the same remainder modulo the stride read the same taps: each such phase is an
-ordinary convolution whose pixels interleave with those of the others (Shi et al., "Is the deconvolution layer
-the same as a convolutional layer?", 2016). Where windows do not overlap, every phase has one tap: they are
-the channels of one convolution, which its store spreads over the pixels.
+Output pixels with the same remainder modulo the stride read the same taps. Each such phase is an ordinary
+convolution, whose pixels interleave with those of other phases (Shi et al., "Is the deconvolution layer the
+same as a convolutional layer?", 2016). If windows do not overlap, every phase has one tap: then all phases
+are the channels of one convolution, which spreads them over the pixels when it stores.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass, replace
 
 _ONE_TAP = (1, 1, 1, 1, 0, 0, 1, 1)
-"""Kernel, strides, pads and dilations of a convolution of single pixels."""
+"""The kernel sizes, strides, pads and dilations of a 1x1 convolution."""
 
 
 @dataclass(frozen=True)
 class Taps:
-    """The convolution along one axis that gives every ``stride``-th element of a transposed one.
-
-    Taps ``first``, ``first - step``, ... of the transposed window; ``pad`` may be negative.
-    """
+    """The convolution along one axis that computes every ``stride``-th element of a transposed one. Its taps
+    are ``first``, ``first - step``, ... of the transposed window; ``pad`` may be negative."""
 
     phase: int
     first: int
@@ -50,7 +48,8 @@ class Taps:
 
 
 def taps_of(phase: int, kernel: int, stride: int, dilation: int, pad: int) -> Taps:
-    """Element ``stride * q + phase`` sums w[k] * x[q + (phase + pad - k * dilation) / stride] where whole."""
+    """The taps for element ``stride * q + phase``: it sums w[k] * x[q + (phase + pad - k * dilation) /
+    stride] over all k for which this index is an integer."""
     common = gcd(stride, dilation)
     own = [k for k in range(kernel) if (phase + pad - k * dilation) % stride == 0]
     if not own:
@@ -62,7 +61,7 @@ def taps_of(phase: int, kernel: int, stride: int, dilation: int, pad: int) -> Ta
 
 @dataclass(frozen=True)
 class BlockedTransposed:
-    """A transposed convolution of an image in channel blocks; ``w`` and ``bias`` are constants."""
+    """A transposed convolution of a channel-blocked image; ``w`` and ``bias`` are constants."""
 
     call: Contraction
     x: Value
@@ -71,7 +70,7 @@ class BlockedTransposed:
     op: ConvTranspose
 
     def run(self, context: Context) -> Run | str:
-        """One launch, or one for each phase; or why the kernel cannot do the epilogue."""
+        """One launch, or one for each phase; or the reason why the kernel does not support the epilogue."""
         epilogue = self.call.epilogue
         if self.call.hook is not None:
             return "pixels of its tiles lie apart"
@@ -82,7 +81,7 @@ class BlockedTransposed:
         return Run(tuple(self._phases(context)))
 
     def _at_once(self, context: Context) -> Launch:
-        """The phases are channels of a convolution of one tap."""
+        """Computes all phases as channels of one 1x1 convolution."""
         lanes, (kh, kw) = context.isa.lanes, self._kernel
         _, _, h, w = two_axes(self.x.type.dims)
         result, group = self.call.node.output, self.op.group
@@ -156,12 +155,12 @@ class BlockedTransposed:
 
     @property
     def _grouped(self) -> tuple[int, int, int]:
-        """Groups, features and input channels of each."""
+        """The number of groups, of features, and of input channels per group."""
         return self.op.group, self._features, self.w.type.sizes[0] // self.op.group
 
     @property
     def _result(self) -> Value:
-        assert self.call.result is not None  # no hook stores
+        assert self.call.result is not None  # there is no hook that stores
         return self.call.result
 
     @property

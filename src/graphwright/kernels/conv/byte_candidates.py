@@ -1,4 +1,4 @@
-"""Convolutions of bytes: ConvInteger by the library's kernel."""
+"""Convolutions of bytes: ConvInteger by a library kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphwright.ops.quantized.conv_integer import ConvInteger
 from graphwright.ops.quantized.quantized import is_single
 
 _GROUP_CHANNELS = 4
-"""Channels of a group, in and out, from which on the kernel does not multiply mostly padding."""
+"""The fewest input and output channels per group for which the kernel does not mostly multiply padding."""
 
 
 def _convolves(node: Node[ConvInteger]) -> bool:
@@ -43,7 +43,7 @@ candidate(ConvInteger, serves=_convolves)(alone)
 
 @contraction(ConvInteger, lambda node: (1, 1), channel_axis=1)
 def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | str:
-    """Quads of channels, then the convolution."""
+    """Packs channels in quads, then convolves."""
     op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
     if call.epilogue != Epilogue():
         return "the kernel's store adds and clips nothing"

@@ -19,15 +19,16 @@ struct conv {
     int64_t taps;   /* kd * kh * kw */
     int64_t pixels; /* d * h * w */
     int64_t counts; /* od * oh * ow */
-    int64_t planes; /* of quads, in a group */
+    int64_t planes; /* planes of quads in a group */
     int64_t most_panels;
-    int32_t zero;        /* of x as u8 */
-    int padded;          /* some tap of some pixel lies outside the image */
-    int w_moved, shifts; /* w was moved by 128; some channel of it has a zero point then */
-    int wide;            /* without VNNI */
+    int32_t zero;        /* the zero point of x as u8 */
+    int padded;          /* some tap of some pixel is outside the image */
+    int w_moved, shifts; /* w is shifted by 128; some channel then has a non-zero zero point */
+    int wide;            /* for CPUs without VNNI */
 };
 
-/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels of a group of an image. */
+/* A block of the output: tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, in
+ * one group of one image. */
 struct block {
     int64_t image, group, tile0, tile1, panel0, panel1;
 };
@@ -44,7 +45,8 @@ GW_INLINE void q_store(quad *p, vi x) { *(vi_any *)p = x; }
 #define PART vi
 #include "conv/im2col.h"
 
-/* The panel to[plane][tap][NR] of cols pixels from the pixel at on; zero points outside the image. */
+/* Packs cols pixels from pixel `at` on to the panel to[plane][tap][NR]; taps outside the image are zero
+ * points. */
 static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
     const struct byte_conv_args *s = &g->s;
     if (g->padded || cols < NR) {
@@ -55,14 +57,14 @@ static void gather_panel(const struct conv *g, const quad *x, int64_t at, int64_
     gather_runs(s, x, g->pixels, s->h * s->w, s->w, 1, at, cols, g->planes, to);
 }
 
-/* The same where pixels are their own only tap: a copy of planes. */
+/* Packs a panel for windows of one tap without padding: copies planes. */
 static void copy_panel(const struct conv *g, const quad *x, int64_t at, int64_t cols, quad *to) {
     copy_runs(x + at, g->pixels, 1, cols, g->planes, to, NR);
     for (int64_t c = 0; cols % VL && c < g->planes; c++)
         memset(to + c * NR + cols, 0, (size_t)(-cols & (VL - 1)) * sizeof *to);
 }
 
-/* Sums of a panel's columns, over the channels that there are, less those of as many zero points of x. */
+/* Sums of a panel's columns over the real channels, minus the zero point of x times their number. */
 static void sum_columns(const struct conv *g, const quad *panel, int32_t *sums) {
     const int64_t last = g->s.cin - 4 * (g->planes - 1);
     const vi zeros = vi_set1((int32_t)((uint32_t)(g->s.cin * g->taps) * (uint32_t)g->zero));
@@ -81,7 +83,7 @@ static int32_t zero_of_weights(const struct conv *g, int64_t channel) {
     return zero_at(g->w_zero, channel * g->s.w_zero_step, g->s.w_signed, g->w_moved);
 }
 
-/* What zero points of the weights take off a tile. */
+/* Subtracts the contribution of the weights' zero points from a tile. */
 static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int64_t vectors,
                        const int32_t *sums, int32_t *tile, int64_t ld) {
     int32_t zeros[TILE_ROWS];
@@ -90,12 +92,12 @@ static void shift_tile(const struct conv *g, int64_t channel, int64_t rows, int6
     subtract_products(tile, ld, rows, vectors, zeros, sums);
 }
 
-/* Where panel p begins: so that all have nearly the same number of vectors. */
+/* The first pixel of panel p; panels get nearly equal numbers of vectors. */
 static int64_t pixel_of(const struct conv *g, int64_t p) {
-    return smaller(cut(parts(g->counts, VL), p, parts(g->counts, NR)) * VL, g->counts);
+    return smaller(part_begin(ceildiv(g->counts, VL), p, ceildiv(g->counts, NR)) * VL, g->counts);
 }
 
-/* Takes a tile that is not in the output yet to the hook or there. */
+/* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
 static int32_t deliver_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
                             int64_t cols, int32_t *out, const struct byte_tile *t) {
     const struct byte_conv_args *s = &g->s;
@@ -106,7 +108,7 @@ static int32_t deliver_tile(const struct conv *g, int64_t image, int64_t channel
     return 0;
 }
 
-/* The panels of a block, and the sums of their columns if need be. */
+/* Packs the panels of a block, and computes the sums of their columns if necessary. */
 static void gather_block(const struct conv *g, const struct block *o, const int64_t *pixel, quad *panels,
                          int32_t *sums) {
     const struct byte_conv_args *s = &g->s;
@@ -121,8 +123,8 @@ static void gather_block(const struct conv *g, const struct block *o, const int6
 
 static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *scratch) {
     const struct byte_conv_args *s = &g->s;
-    const int64_t quads = g->planes * g->taps, tiles = parts(s->cout, TILE_ROWS);
-    const int64_t tile_bytes = TILE_ROWS * 4 + parts(quads * 4, RUN) * RUN * TILE_ROWS;
+    const int64_t quads = g->planes * g->taps, tiles = ceildiv(s->cout, TILE_ROWS);
+    const int64_t tile_bytes = TILE_ROWS * 4 + ceildiv(quads * 4, RUN) * RUN * TILE_ROWS;
     const int64_t count = o->panel1 - o->panel0;
     quad *panels = (quad *)(void *)scratch;
     int32_t *sums = (int32_t *)(void *)(panels + count * quads * NR);
@@ -139,7 +141,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
         for (int64_t r = 0; r < TILE_ROWS; r++)
             start[r] = (int32_t)-((uint32_t)g->zero * (uint32_t)start[r]);
         for (int64_t p = 0; p < count; p++) {
-            const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = parts(cols, VL);
+            const int64_t at = pixel[p], cols = pixel[p + 1] - at, vectors = ceildiv(cols, VL);
             struct byte_tile t = {.from = start, .from_rows = 1, .to = out, .to_ld = NR};
             if (!g->hook && cols % VL == 0) {
                 t.to = g->y + o->image * s->y_n + channel * s->y_c + at;
@@ -159,8 +161,8 @@ static int32_t run_block(const struct conv *g, const struct block *o, uint8_t *s
 
 static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8_t *scratch) {
     const struct byte_conv_args *s = &g->s;
-    const int64_t tiles = parts(s->cout, TILE_ROWS), channel_units = parts(tiles, UNIT_TILES);
-    const int64_t panels = parts(g->counts, NR), pixel_units = parts(panels, g->most_panels);
+    const int64_t tiles = ceildiv(s->cout, TILE_ROWS), channel_units = ceildiv(tiles, UNIT_TILES);
+    const int64_t panels = ceildiv(g->counts, NR), pixel_units = ceildiv(panels, g->most_panels);
     while (begin < end) {
         const int64_t unit = begin % channel_units, block = begin / channel_units;
         const int64_t pixels = block % pixel_units, image = block / pixel_units;
@@ -170,8 +172,8 @@ static int32_t run_units(const struct conv *g, int64_t begin, int64_t end, uint8
             .group = image % s->groups,
             .tile0 = unit * UNIT_TILES,
             .tile1 = smaller(tiles, (unit + run) * UNIT_TILES),
-            .panel0 = cut(panels, pixels, pixel_units),
-            .panel1 = cut(panels, pixels + 1, pixel_units),
+            .panel0 = part_begin(panels, pixels, pixel_units),
+            .panel1 = part_begin(panels, pixels + 1, pixel_units),
         };
         const int32_t error = run_block(g, &o, scratch);
         if (error)
@@ -191,7 +193,7 @@ static void prepare(struct conv *g, const uint8_t *x_zero) {
     g->taps = s->kd * s->kh * s->kw;
     g->pixels = s->d * s->h * s->w;
     g->counts = s->od * s->oh * s->ow;
-    g->planes = parts(s->cin, 4);
+    g->planes = ceildiv(s->cin, 4);
     g->most_panels = block_panels(g->planes * g->taps);
     g->zero = x_zero ? (uint8_t)(*x_zero ^ (s->x_signed ? 0x80 : 0)) : (s->x_signed ? 128 : 0);
     g->w_moved = s->w_signed ? 0 : -128;
@@ -230,14 +232,14 @@ struct bytes {
     uint8_t x[VL];
 };
 
-/* VL bytes, each in a lane. */
+/* VL bytes, one in each lane. */
 GW_INLINE vq spread(const uint8_t *p) {
     vq x;
     __asm__("vpmovzxbd %1, %0" : "=v"(x) : "m"(*(const struct bytes *)(const void *)p));
     return x;
 }
 
-/* to[i] = the bytes at[0..rows)[i], each ^ flip, the lowest first. */
+/* to[i] = the bytes at[0..rows)[i], each ^ flip; the byte of the first row is the lowest. */
 GW_INLINE void interleave(const uint8_t *at, int64_t pitch, int64_t rows, int64_t n, uint8_t flip, quad *to) {
     const vi flips = vi_set1((int32_t)(0x01010101u * flip));
     int64_t i = 0;
@@ -259,7 +261,7 @@ GW_KERNEL(gw_interleave_bytes) {
     struct interleave_args s;
     (void)scratch;
     memcpy(&s, arg, sizeof s);
-    const int64_t planes = parts(s.cin, 4), blocks = parts(s.pixels, PIXELS);
+    const int64_t planes = ceildiv(s.cin, 4), blocks = ceildiv(s.pixels, PIXELS);
     for (; begin < end; begin++) {
         const int64_t pixel = begin % blocks * PIXELS, plane = begin / blocks;
         const int64_t channel = plane / planes * s.cin + plane % planes * 4;

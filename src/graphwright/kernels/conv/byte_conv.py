@@ -1,16 +1,14 @@
 """2-D convolution of bytes: y = conv(x - x_zero, w - w_zero) in s32, row-major images.
 
-Implicit GEMM, as ``conv.py``: a tile is some output channels times some output pixels. A first kernel
-(:data:`INTERLEAVE`) puts four channels of a pixel side by side in a *quad*; quads then move like f32 pixels:
-for a block of pixels the panels of all taps are gathered once (Chellapilla et al., "High Performance
-Convolutional Neural Networks for Document Processing", 2006) and serve all channels of the chunk's units.
-Images become u8 and weights s8 by moving both what is not and its zero point by 128; pads hold the zero point
-of x. With sums of each channel's weights from the packing, and of a pixel's quads where w has a zero point,
-
-    (W - wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz)
-
-(Jacob et al., 2018, section 2.3). All of it wraps like s32, so all ways and divisions into chunks give the
-same bits. A 1-D convolution has h = 1.
+Implicit GEMM, as in ``conv.py``: a tile is some output channels times some output pixels. First, the kernel
+:data:`INTERLEAVE` packs four channels of a pixel into a *quad*; after that, quads are handled like f32
+pixels. For a block of pixels, the im2col panels of all taps are packed once (Chellapilla et al., "High
+Performance Convolutional Neural Networks for Document Processing", 2006) and used for all output channels of
+the chunk. Images are converted to u8 and weights to s8: if they have the other type, they and their zero
+points are shifted by 128. Padding contains the zero point of x. The zero points are subtracted afterwards: (W
+- wz) (X - xz) = W X - xz * sum(W) - wz * (sum(X) - K * xz) (Jacob et al., 2018, section 2.3), where the sums
+of weights are computed when they are packed, and those of quads only if w has a zero point. All arithmetic
+wraps like s32, so every variant and division into chunks gives the same bits. A 1-D convolution has h = 1.
 """
 
 from __future__ import annotations
@@ -66,19 +64,19 @@ class ByteConvArgs(ConvolutionArgs):
     y_n: Dim
     y_c: Dim
     w_zero_step: Dim
-    """0 if ``w_zero`` is one for all output channels, else 1."""
+    """0 if all output channels share one ``w_zero``, else 1."""
     x_signed: Dim
     w_signed: Dim
 
 
 ABI: Final = Abi("byte_conv", ("x", "w", "x_zero", "w_zero", "y"), ByteConvArgs.names())
-"""``x`` as :data:`INTERLEAVE` leaves it, ``w`` packed (:func:`pack`); zero points may be absent; ``y`` is
-ignored when there is a hook. The hook, or a null pointer, comes next; its tile holds s32, its rows are the
+"""``x`` is the output of :data:`INTERLEAVE`, ``w`` is packed (:func:`pack`); zero points may be absent; ``y``
+is ignored if there is a hook. The hook, or a null pointer, comes next; its tile is s32, its rows are the
 output channels of all groups, its columns the output pixels row by row."""
 
 
 class InterleaveArgs(NamedTuple):
-    """Args of :data:`INTERLEAVE`: images of ``groups * cin`` channels of so many pixels."""
+    """Arguments of :data:`INTERLEAVE`: images of ``groups * cin`` channels and their pixels."""
 
     images: Dim
     groups: Dim
@@ -91,7 +89,7 @@ INTERLEAVE_ABI: Final = Abi("interleave", ("x", "quads"), InterleaveArgs._fields
 
 
 def quads_bytes(args: InterleaveArgs) -> Dim:
-    """Bytes of the interleaved images, and of a vector behind them."""
+    """The bytes of the interleaved images, plus one vector."""
     return args.images * args.groups * ceildiv(args.cin, QUAD) * args.pixels * QUAD
 
 
@@ -102,11 +100,9 @@ def packed_bytes(groups: int, cout: int, cin: int, taps: int) -> int:
 
 
 def pack(out: Array, w: Array, groups: int) -> None:
-    """Weights [groups * cout, cin, taps...] of u8 or s8 into the bytes ``out``.
-
-    By tile of :data:`~graphwright.kernels.library.byte_tile.TILE_ROWS` output channels: the sum of each
-    channel, then its quads, by four channels and then by tap, in runs.
-    """
+    """Packs weights [groups * cout, cin, taps...] of u8 or s8 into the bytes ``out``. For each tile of
+    :data:`~graphwright.kernels.library.byte_tile.TILE_ROWS` output channels: the sum of each channel, then
+    its quads in runs, ordered by quad of channels and then by tap."""
     cout, cin, taps = w.shape[0] // groups, w.shape[1], int(np.prod(w.shape[2:]))
     tiles, quads = -(-cout // TILE_ROWS), -(-cin // QUAD)
     padded = np.zeros((groups, tiles * TILE_ROWS, quads * QUAD, taps), np.int8)
@@ -127,7 +123,7 @@ def _quads(args: ByteConvArgs) -> Dim:
 
 
 def _block_bytes(isa: Isa) -> int:
-    """Of gathered panels, in the second-level cache."""
+    """The bytes of a block of packed panels, which stays in the L2 cache."""
     return isa.machine.l2.bytes // 2
 
 
@@ -145,7 +141,7 @@ def grid(isa: Isa, args: ByteConvArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: ByteConvArgs) -> Dim:
-    """Gathered panels, and the sums of their columns."""
+    """The bytes of packed panels and of their column sums."""
     width = panel_columns(isa)
     panels = minimum(ceildiv(args.pixels, width), _block_panels(isa, args))
     return panels * width * QUAD * (_quads(args) + 1)
@@ -156,21 +152,19 @@ _EFFICIENCY: Final = {"v3": 50, "v4": 88}
 
 
 def work_ns(isa: Isa, args: ByteConvArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: the multiply-adds, and gathering quads of channels into
-    panels.
-    """
+    """The predicted time on one core, in nanoseconds: multiply-adds, and packing quads into panels."""
     quads = args.images * args.groups * args.pixels * _quads(args)
     work = Work(byte_fmas=4 * quads * args.cout, efficiency=_EFFICIENCY[isa.name], cycles=floordiv(quads, 2))
     return predict(work, isa.machine)
 
 
 def interleave_grid(args: InterleaveArgs) -> Dim:
-    """Blocks of pixels of each quad of channels."""
+    """The number of units of :data:`INTERLEAVE`: blocks of pixels of each quad of channels."""
     return args.images * args.groups * ceildiv(args.cin, QUAD) * ceildiv(args.pixels, _PIXELS)
 
 
 def interleave_work_ns(isa: Isa, args: InterleaveArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: a cycle for two quads."""
+    """The predicted time on one core, in nanoseconds: one cycle for two quads."""
     return predict(Work(cycles=floordiv(quads_bytes(args), 8)), isa.machine)
 
 

@@ -36,16 +36,14 @@ candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(alone)
 
 
 def _groups(node: Node) -> tuple[int, int]:
-    """The image is the batch, channels are rows, pixels are columns.
-
-    In blocks, images and blocks of channels are the batch, pixels are rows, lanes are columns.
-    """
+    """The image is the batch, channels are rows, pixels are columns. In blocked layouts, images and channel
+    blocks are the batch, pixels are rows, lanes are columns."""
     return (2, len(node.output.type.dims) - 2) if is_blocked(node.output) else (1, 1)
 
 
 @contraction(Conv, _groups, channel_axis=CHANNELS)
 def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str:
-    """On channel blocks, depthwise or general, for f32 over one to three spatial axes."""
+    """In channel blocks, depthwise or general, for f32 over one to three spatial axes."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(call.node.output) or is_blocked(x):
@@ -64,7 +62,7 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
 
 @contraction(ScaledConv, _groups, channel_axis=CHANNELS)
 def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launch | Run | str:
-    """As a convolution, of weights that are scaled before each launch."""
+    """A convolution whose weights are scaled before each launch."""
     x, w, scale = (call.operand(k) for k in range(3))
     bias, conv = call.operands[3] if len(call.operands) > 3 else None, call.node.op.conv
     if is_blocked(call.node.output) or is_blocked(x):
@@ -78,7 +76,7 @@ def scaled_convolution(call: Contraction[ScaledConv], context: Context) -> Launc
 
 
 def _scaled_image(x: Value, scale: Value, node: Node, context: Context) -> Value:
-    """Rows of channels times the scale of their image, before each launch."""
+    """Multiplies the channels of each image by its scale, before each launch."""
     images, channels, *pixels = x.type.dims
     made = context.temporary(x.type, "scaled")
     draft, shape = Draft(node, context, "scale_image"), (images, channels, product(tuple(pixels)))
@@ -142,13 +140,13 @@ def _axes(call: Contraction, op: Conv | ConvTranspose, x: Value, w: Value) -> Sl
 
 
 def _strides(channels: Dim, sizes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Of dense images: batch, channels, then the spatial axes."""
+    """Strides of dense images: batch, channels, then the spatial axes."""
     return row_major_strides((1, channels, *sizes))
 
 
 @contraction(ConvTranspose, _groups, channel_axis=CHANNELS)
 def transposed(call: Contraction[ConvTranspose], context: Context) -> Launch | Run | str:
-    """On channel blocks as direct convolutions, else by the kernel for planes."""
+    """In channel blocks as direct convolutions, else by the kernel for planar images."""
     x, w, bias = _operands(call)
     op = call.node.op
     if is_blocked(x):

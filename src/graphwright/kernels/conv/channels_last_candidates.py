@@ -1,4 +1,4 @@
-"""Convolutions of images whose channels lie last and fill blocks: by the kernels of channel blocks."""
+"""Convolutions of channels-last images whose channels fill blocks, by the kernels for channel blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _groups(node: Node) -> tuple[int, int]:
 
 @contraction(ChannelsLastConv, _groups, channel_axis=-1)
 def channels_last(call: Contraction[ChannelsLastConv], context: Context) -> Launch | str:
-    """Depthwise or direct. The store adds one bias and clips."""
+    """Depthwise or direct; the epilogue may add a bias and clip."""
     bias, epilogue = call.operands[2] if len(call.operands) > 2 else None, call.epilogue
     if epilogue.scale != 1 or epilogue.residual is not None:
         return "the kernel's store neither scales nor adds a residual"
@@ -45,7 +45,7 @@ def channels_last(call: Contraction[ChannelsLastConv], context: Context) -> Laun
 
 @dataclass(frozen=True)
 class _Convolution:
-    """Over two spatial axes: a value of one is a row."""
+    """The convolution over two spatial axes; a value with one spatial axis is a row."""
 
     call: Contraction[ChannelsLastConv]
     x: Value
@@ -59,7 +59,7 @@ class _Convolution:
         return depth == 1 and features == self.call.node.op.group > 1
 
     def launch_depthwise(self, context: Context) -> Launch:
-        """A vector of channels for each pixel."""
+        """The depthwise kernel: a vector of channels per pixel."""
         isa, axes, channels = context.isa, self._axes, self.w.type.sizes[0]
         read, made = (
             (height * width * channels, isa.lanes, width * channels)
@@ -79,7 +79,7 @@ class _Convolution:
         )
 
     def launch_direct(self, context: Context) -> Launch:
-        """All channels of a group for each block of features."""
+        """The direct kernel."""
         isa, op, axes = context.isa, self.call.node.op, self._axes.without_single_axes()
         (features, depth), planar = self.w.type.sizes[:2], self.call.node.op.reads_planes
         _, oh, ow = axes.counts
@@ -99,7 +99,7 @@ class _Convolution:
         )
 
     def _read_strides(self, axes: Sliding, lanes: int) -> tuple[Dim, ...]:
-        """Of images, channels or blocks of them, rows and pixels of what is read."""
+        """Strides of the input: images, channels or channel blocks, rows, pixels."""
         (_, h, w), planar = axes.sizes, self.call.node.op.reads_planes
         channels = self.x.type.dims[CHANNELS if planar else -1]
         if planar:

@@ -1,4 +1,4 @@
-/* Convolution by gathered panels: see conv.py. */
+/* Convolution with im2col packing: see conv.py. */
 
 #include "library/sizes.h"
 #include "library/tile.h"
@@ -14,12 +14,13 @@ struct conv {
     const int64_t *hook_arg;
     int64_t taps;      /* kd * kh * kw */
     int64_t pixels;    /* od * oh * ow */
-    int64_t block_cin; /* input channels per block */
-    int padded;        /* some tap of some pixel lies outside the image */
+    int64_t block_cin; /* input channels per cache block */
+    int padded;        /* some tap of some pixel is outside the image */
     int flat;          /* the pixels of y are contiguous */
 };
 
-/* Tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels of a group of an image. */
+/* A block of the output: tiles [tile0, tile1) of output channels and panels [panel0, panel1) of pixels, in
+ * one group of one image. */
 struct block {
     int64_t image, group, tile0, tile1, panel0, panel1;
 };
@@ -31,7 +32,8 @@ struct block {
 #define PART vf
 #include "conv/im2col.h"
 
-/* The panel to[channel][tap][NR] of cols pixels from the pixel at on; zeros outside the image. */
+/* Packs cols pixels from pixel `at` on to the panel to[channel][tap][NR]; taps outside the image are zeros.
+ */
 static void gather_panel(const struct conv *g, const float *x, int64_t channels, int64_t at, int64_t cols,
                          float *to) {
     const struct conv_args *s = &g->s;
@@ -40,7 +42,7 @@ static void gather_panel(const struct conv *g, const float *x, int64_t channels,
     gather_runs(s, x, s->x_c, s->x_d, s->x_h, s->x_w, at, cols, channels, to);
 }
 
-/* Where a pixel of the output lies in its plane. */
+/* The offset of an output pixel in its plane. */
 GW_INLINE int64_t place_of(const struct conv_args *s, int64_t pixel) {
     const int64_t row = pixel / s->ow;
     return row / s->oh * s->y_d + row % s->oh * s->y_h + pixel % s->ow * s->y_w;
@@ -57,7 +59,7 @@ static void store_tile(const struct conv *g, const float *tile, int64_t rows, in
     }
 }
 
-/* One tile of the last block: starts from t, ends in the output or in the hook. */
+/* Computes a tile for the last block of input channels; stores it to the output or passes it to the hook. */
 static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel, int64_t rows, int64_t at,
                            int64_t cols, int64_t k, const float *a, const float *b, struct tile *t) {
     float out[MR * NR] __attribute__((aligned(64)));
@@ -66,7 +68,7 @@ static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel,
     t->relu = g->s.act == 1;
     t->to = direct ? y + at : out;
     t->to_ld = direct ? g->s.y_c : NR;
-    run_tile(rows, parts(cols, VL), k, a, b, NR, t);
+    run_tile(rows, ceildiv(cols, VL), k, a, b, NR, t);
     if (g->hook)
         return g->hook(g->hook_buf, g->hook_arg, out, NR, image, channel, rows, at, cols);
     if (!direct)
@@ -76,14 +78,14 @@ static int32_t finish_tile(const struct conv *g, int64_t image, int64_t channel,
 
 static int32_t run_block(const struct conv *g, const struct block *o, float *scratch) {
     const struct conv_args *s = &g->s;
-    const int64_t pixels = g->pixels, k = s->cin * g->taps, tiles = parts(s->cout, MR);
-    const int64_t blocks = s->cin > g->block_cin ? parts(s->cin, g->block_cin) : 1;
+    const int64_t pixels = g->pixels, k = s->cin * g->taps, tiles = ceildiv(s->cout, MR);
+    const int64_t blocks = s->cin > g->block_cin ? ceildiv(s->cin, g->block_cin) : 1;
     const int64_t panel_room = smaller(s->cin, g->block_cin) * g->taps * NR;
     const int64_t count = o->panel1 - o->panel0;
-    float *panels = scratch, *sums = scratch + panel_room * smaller(parts(pixels, NR), s->block_panels);
+    float *panels = scratch, *sums = scratch + panel_room * smaller(ceildiv(pixels, NR), s->block_panels);
     const float *x = g->x + o->image * s->x_n + o->group * s->cin * s->x_c;
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t c0 = cut(s->cin, i, blocks), channels = cut(s->cin, i + 1, blocks) - c0;
+        const int64_t c0 = part_begin(s->cin, i, blocks), channels = part_begin(s->cin, i + 1, blocks) - c0;
         for (int64_t p = 0; p < count; p++) {
             const int64_t at = (o->panel0 + p) * NR;
             gather_panel(g, x + c0 * s->x_c, channels, at, smaller(pixels - at, NR), panels + p * panel_room);
@@ -105,7 +107,7 @@ static int32_t run_block(const struct conv *g, const struct block *o, float *scr
                     t.from_ld = 1;
                 }
                 if (i < blocks - 1) {
-                    run_tile(rows, parts(cols, VL), channels * g->taps, a, b, NR, &t);
+                    run_tile(rows, ceildiv(cols, VL), channels * g->taps, a, b, NR, &t);
                     continue;
                 }
                 const int32_t error =
@@ -141,11 +143,11 @@ GW_KERNEL(gw_conv_f32) {
     if (g.taps == 1 && s->stride_d == 1 && s->stride_h == 1 && s->stride_w == 1 && !g.padded &&
         s->od == s->d && s->oh == s->h && s->ow == s->w && s->x_w == 1 && s->x_h == s->w &&
         (s->x_d == s->h * s->w || s->d == 1) && g.flat) {
-        s->w = s->ow = g.pixels; /* pixels are one row: panels are plain copies */
+        s->w = s->ow = g.pixels; /* all pixels form one row: packing copies them */
         s->d = s->od = s->h = s->oh = 1;
     }
-    const int64_t panels = parts(g.pixels, NR), tiles = parts(s->cout, MR);
-    const int64_t blocks = parts(panels, s->block_panels), units = parts(tiles, s->unit_tiles);
+    const int64_t panels = ceildiv(g.pixels, NR), tiles = ceildiv(s->cout, MR);
+    const int64_t blocks = ceildiv(panels, s->block_panels), units = ceildiv(tiles, s->unit_tiles);
     while (begin < end) {
         const int64_t unit = begin % units, block = begin / units % blocks, outer = begin / units / blocks;
         const int64_t run = smaller(smaller(end - begin, units - unit), RUN_TILES / s->unit_tiles);
@@ -154,8 +156,8 @@ GW_KERNEL(gw_conv_f32) {
             .group = outer % s->groups,
             .tile0 = unit * s->unit_tiles,
             .tile1 = smaller(tiles, (unit + run) * s->unit_tiles),
-            .panel0 = cut(panels, block, blocks),
-            .panel1 = cut(panels, block + 1, blocks),
+            .panel0 = part_begin(panels, block, blocks),
+            .panel1 = part_begin(panels, block + 1, blocks),
         };
         const int32_t error = run_block(&g, &o, scratch);
         if (error)

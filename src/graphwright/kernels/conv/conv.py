@@ -1,11 +1,11 @@
 """3-D convolution: y = act(conv(x, w) + bias), f32, NCDHW in any memory order.
 
 Implicit GEMM: a tile is some output channels times some output pixels. A unit of the grid is a block of
-pixels and a few tiles of channels. For each block of input channels the pixels' panels are gathered once
-(Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing", 2006) and serve
-all channels of the unit and of the units after it in the same chunk, while the packed weights stream by. What
-is summed in which order depends on the sizes alone, so every division into chunks gives the same bits. A 1-D
-convolution has d = h = 1, a 2-D one d = 1.
+pixels and a few tiles of channels. For each block of input channels, the im2col panels of the pixels are
+packed once (Chellapilla et al., "High Performance Convolutional Neural Networks for Document Processing",
+2006). They are used for all channels of the unit and of later units of the same chunk, while packed weights
+are streamed. The order of each sum depends only on sizes, so every division into chunks gives the same bits.
+A 1-D convolution has d = h = 1, a 2-D convolution d = 1.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ SYMBOL: Final = "gw_conv_f32"
 
 _UNITS: Final = 32
 _MOST_PIXELS: Final = 1536
-"""Pixels in a unit at most."""
+"""The most pixels per unit."""
 
 _K_BLOCK: Final = 384
-"""Rows of a gathered panel: as many whole input channels as fit, at least one."""
+"""The most rows of a packed panel: whole input channels, at least one."""
 
 
 @dataclass(frozen=True)
 class ConvArgs(StridedConvolutionArgs):
-    """How the work is cut, behind the shape and the strides."""
+    """The shape and strides, then how the work is divided."""
 
     unit_tiles: Dim
     """Tiles of output channels in a unit (:func:`unit_tiles`)."""
@@ -52,13 +52,14 @@ class ConvArgs(StridedConvolutionArgs):
 
 
 ABI: Final = Abi("conv", ("x", "w", "bias", "y"), ConvArgs.names())
-"""``w`` in panels (``pack.conv_panels`` with :func:`panel_rows`), ``bias`` [groups * cout] may be absent;
-``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; its rows are the output
+"""``w`` is packed in panels (``pack.conv_panels`` with :func:`panel_rows`); ``bias`` [groups * cout] may be
+absent; ``y`` is ignored if there is a hook. The hook, or a null pointer, comes next; its rows are the output
 channels of all groups, its columns the output pixels row by row."""
 
 
 def tile_shape(isa: Isa) -> TileShape:
-    """8 x 3 vectors fill 24 of 32 registers, 4 x 3 fill 12 of 16; most channel counts are multiples of 8."""
+    """The largest tile: 8 x 3 accumulators fill 24 of 32 registers, 4 x 3 fill 12 of 16; most channel counts
+    are multiples of 8."""
     rows = 8 if isa.vector_bytes == 64 else 4
     return TileShape(rows=rows, vectors=3, a_row=1, a_k=rows)
 
@@ -69,8 +70,8 @@ def panel_rows(isa: Isa) -> int:
 
 
 def unit_tiles(isa: Isa, args: ConvArgs) -> Dim:
-    """64 output channels or more, so that gathering a panel is little beside using it; as many as leave
-    :data:`_UNITS` units where there are enough pixels for several threads."""
+    """Tiles of output channels per unit: at least 64 channels, so that packing a panel costs little compared
+    with using it; more if :data:`_UNITS` units remain for several threads."""
     rows = panel_rows(isa)
     tiles = ceildiv(args.cout, rows) * args.images * args.groups * _pixel_blocks(isa, args)
     return minimum(_run_tiles(isa), maximum(64 // rows, ceildiv(tiles, _UNITS)))
@@ -81,14 +82,17 @@ def _pixel_blocks(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def _run_tiles(isa: Isa) -> int:
-    """512 output channels at most share gathered panels; the sums between blocks have room for so many."""
+    """The most tiles that share packed panels, 512 output channels: the partial sums have room for these."""
     return 512 // panel_rows(isa)
 
 
 def block_panels(isa: Isa, args: ConvArgs) -> Dim:
-    """96 pixels per unit or more, as rows of the output would else be written in short pieces. With short
-    sums as many as fill an eighth of the L2 cache, up to 1536: the hardware prefetches long pieces of the
-    input and of the operands of the hook. Fewer where this leaves less than :data:`_UNITS` units."""
+    """Panels of pixels per unit, at least 96 pixels: with fewer, the output would be written in short pieces.
+
+    If sums are short, a unit has up to :data:`_MOST_PIXELS` pixels, as many as fill an eighth of the L2
+    cache: hardware prefetches long pieces of the input and of the hook's operands. A unit has fewer if there
+    would otherwise be less than :data:`_UNITS` units.
+    """
     columns = tile_shape(isa).columns(isa)
     fitting = floordiv(isa.machine.l2.bytes // 8 // (4 * columns), maximum(args.cin * args.taps, 1))
     spread = floordiv(args.images * args.groups * args.pixels, _UNITS * columns)
@@ -102,7 +106,7 @@ def grid(isa: Isa, args: ConvArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: ConvArgs) -> Dim:
-    """Gathered panels, then the sums between blocks of input channels."""
+    """The bytes of packed panels, then of partial sums between blocks of input channels."""
     width, rows = tile_shape(isa).columns(isa), panel_rows(isa)
     taps = args.taps
     channels = minimum(args.cin, maximum(1, floordiv(_K_BLOCK, taps)))

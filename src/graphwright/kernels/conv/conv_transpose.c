@@ -16,16 +16,16 @@ struct transposed {
     float *phases, *tile, *columns; /* scratch */
 };
 
-/* Output channels [row, row + rows) of one group, and columns of an output row from j on, which counts
-   strides. Where they read beyond the edges of x they read a copy: copied columns of each channel, from
-   column copied_at on. */
+/* Output channels [row, row + rows) of one group, and columns of an output row from j on, in units of the
+ * stride. Columns beyond the edges of x are read from a zero-padded copy: `copied` columns of each channel,
+ * from column copied_at on. */
 struct part {
-    const float *x; /* of the image and group */
+    const float *x; /* x of this image and group */
     int64_t batch, group, oz, oy, row, rows, j, vectors, copied, copied_at;
 };
 
-/* The input row (or plane) that a tap brings to an output row, which lies so many rows behind the tap's
-   first; -1 if none. */
+/* The input row (or plane) that a tap contributes to an output row, which is `distance` rows after the tap's
+ * first output row; -1 if none. */
 GW_INLINE int64_t source_of(int64_t distance, int64_t stride, int64_t size) {
     if (distance < 0 || distance % stride || distance / stride >= size)
         return -1;
@@ -40,7 +40,7 @@ GW_INLINE int64_t input_row(const struct conv_transpose_args *s, int64_t oy, int
     return source_of(oy + s->pad_top - ky * s->dilation_h, s->stride_h, s->h);
 }
 
-/* Columns [at, at + n) of each input channel of the input rows that oy reads, zeros outside of x. */
+/* Copies columns [at, at + n) of each input channel of the input rows that oy reads; zeros outside x. */
 static void copy_columns(const struct transposed *t, const struct part *p, int64_t at, int64_t n) {
     const struct conv_transpose_args *s = &t->s;
     int64_t first = at < 0 ? smaller(-at, n) : 0, last = smaller(s->w - at, n);
@@ -57,7 +57,7 @@ static void copy_columns(const struct transposed *t, const struct part *p, int64
     }
 }
 
-/* One phase of a part, summed over its taps into [MR x NR]. */
+/* Computes one phase of a part: the sum over its taps, to [MR x NR]. */
 static void sum_phase(const struct transposed *t, const struct part *p, int64_t phase, float *to) {
     const struct conv_transpose_args *s = &t->s;
     int64_t channels = s->groups * s->cin, n = p->vectors * VL;
@@ -86,12 +86,13 @@ static void sum_phase(const struct transposed *t, const struct part *p, int64_t 
     }
     if (tile.from_kind == FROM_TILE)
         return;
-    for (int64_t r = 0; r < p->rows; r++) /* no tap reaches this part */
+    for (int64_t r = 0; r < p->rows; r++) /* no tap contributes to this part */
         for (int64_t i = 0; i < n; i++)
             to[r * NR + i] = bias ? bias[r] : 0.0f;
 }
 
-/* to[r][i * stride + phase] = phases[phase][r][i], with the activation unless there is a hook. */
+/* Interleaves phases: to[r][i * stride + phase] = phases[phase][r][i]. Applies the activation unless there is
+ * a hook. */
 static void interleave(const struct transposed *t, const struct part *p, float *to, int64_t ld) {
     int64_t n = p->vectors * VL, stride = t->s.stride_w;
     int relu = t->s.act && !t->hook;
@@ -120,7 +121,8 @@ static void interleave(const struct transposed *t, const struct part *p, float *
     }
 }
 
-/* Stores a part, or hands it to the hook. ox0: the output column of its first element, maybe outside. */
+/* Stores a part, or passes it to the hook. ox0: the output column of its first element, which may be outside.
+ */
 static int32_t finish(const struct transposed *t, const struct part *p) {
     const struct conv_transpose_args *s = &t->s;
     int64_t width = p->vectors * VL * s->stride_w, ox0 = p->j * s->stride_w - s->pad_left,
@@ -129,7 +131,7 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     int64_t channel = p->group * s->cout + p->row;
     if (last <= first)
         return 0;
-    if (t->hook) { /* there is no y */
+    if (t->hook) { /* a hook stores the result itself, so y is NULL */
         interleave(t, p, t->tile, pitch);
         return t->hook(t->hook_buf, t->hook_arg, t->tile + first, pitch, p->batch, channel, p->rows,
                        (p->oz * s->oh + p->oy) * s->ow + ox0 + first, last - first);
@@ -146,7 +148,7 @@ static int32_t finish(const struct transposed *t, const struct part *p) {
     return 0;
 }
 
-/* All output channels of the columns from p->j on. */
+/* Computes all output channels of the columns from p->j on. */
 static int32_t run_columns(const struct transposed *t, struct part *p) {
     const struct conv_transpose_args *s = &t->s;
     int64_t reach = (s->kw - 1) * s->dilation_w / s->stride_w, n = p->vectors * VL;
@@ -165,7 +167,7 @@ static int32_t run_columns(const struct transposed *t, struct part *p) {
     return 0;
 }
 
-/* One unit of the grid: part of an output row. */
+/* Computes one unit of the grid: a part of an output row. */
 static int32_t run_unit(const struct transposed *t, int64_t index) {
     const struct conv_transpose_args *s = &t->s;
     int64_t first = s->pad_left / s->stride_w, last = (s->ow - 1 + s->pad_left) / s->stride_w + 1;

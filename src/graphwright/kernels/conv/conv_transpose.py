@@ -1,9 +1,8 @@
-"""Transposed 3-D convolution of f32 [N, C, D, H, W] by gathering: each output is computed once,
-nothing is added to memory.
+"""Transposed 3-D convolution of f32 [N, C, D, H, W] by gathering: each output is computed once.
 
-The outputs of one row whose columns are equal modulo the stride (a phase) read x with the same taps, at
-neighbouring columns: for each tap they are a product [output channels, input channels] @ [input channels,
-columns of x], the register tile of GEMM. The phases of a tile are interleaved when it is stored.
+The outputs of a row whose columns are equal modulo the stride (a phase) read x with the same taps, at
+adjacent columns. For each tap, they are a product [output channels, input channels] @ [input channels,
+columns of x], computed by the register tile of GEMM. The phases of a tile are interleaved when it is stored.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from graphwright.targets.cpu.isa import Isa
 SYMBOL: Final = "gw_conv_transpose_f32"
 
 _FEW_ROWS: Final = 4
-"""Features: fewer leave the units waiting for what feeds them."""
+"""With fewer features, packing takes longer than the products."""
 UNIT_COLUMNS: Final = 256
-"""Columns of one unit of the grid, counted in strides: a multiple of every tile's."""
+"""Columns of one unit of the grid, in units of the stride: a multiple of the columns of every tile."""
 
 
 @dataclass(frozen=True)
 class ConvTransposeArgs(ConvolutionArgs):
-    """Strides in elements, widths contiguous. ``output_padding`` is in the sizes of the output."""
+    """Strides in elements; widths are contiguous. The sizes of the output include ``output_padding``."""
 
     x_batch: Dim
     x_channel: Dim
@@ -55,18 +54,18 @@ class ConvTransposeArgs(ConvolutionArgs):
 
 
 ABI: Final = Abi("conv_transpose", ("x", "w", "bias", "y"), ConvTransposeArgs.names())
-"""``w`` packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
-ignored when there is a hook. The hook (or a null pointer) stands after them."""
+"""``w`` is packed as ``pack_transpose.LAYOUT``; ``bias`` [groups * out_channels] may be absent; ``y`` is
+ignored if there is a hook. The hook, or a null pointer, comes next."""
 
 
 def tile_shape(isa: Isa) -> TileShape:
-    """12 x 2 vectors fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
+    """The largest tile: 12 x 2 accumulators fill 24 of 32 registers, 6 x 2 fill 12 of 16."""
     rows = BLOCK if isa.vector_bytes == 64 else BLOCK // 2
     return TileShape(rows=rows, vectors=2, a_row=1, a_k=BLOCK)
 
 
 def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """Rows of the output of each image and group, wide ones in parts."""
+    """The number of units: output rows of each image and group; wide rows are divided."""
     first = floordiv(args.pad_left, args.stride_w)
     last = floordiv(args.ow + args.pad_left - 1, args.stride_w) + 1
     parts = ceildiv(last - first, UNIT_COLUMNS)
@@ -74,7 +73,8 @@ def grid(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """A tile by phases, the tile interleaved, and the columns of x that taps read beyond its edges."""
+    """The bytes of a tile by phases, of the interleaved tile, and of columns copied because taps read beyond
+    the edges of x."""
     shape = tile_shape(isa)
     reach = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     copied = args.kd * args.kh * args.cin * (reach + shape.columns(isa))
@@ -82,7 +82,7 @@ def scratch_bytes(isa: Isa, args: ConvTransposeArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: ConvTransposeArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: products of small tiles, each added to the output."""
+    """The predicted time on one core, in nanoseconds: products of small tiles, accumulated in the output."""
     rows = product([args.images, args.groups, args.cout])
     outputs = product([rows, args.od, args.oh, args.ow])
     pixels = product([args.d, args.h, args.w])

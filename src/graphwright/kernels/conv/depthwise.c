@@ -5,7 +5,7 @@
 
 #include "conv/depthwise.gen.h"
 
-/* Any window: ROWS rows and VECTORS vectors of columns at once. */
+/* Any window: computes ROWS rows and VECTORS vectors of columns at once. */
 GW_INLINE void any_block(const struct band *b, int64_t row, int64_t x, const int ROWS, const int VECTORS) {
     const struct depthwise_args *s = b->s;
     const int64_t step = s->stride_h * b->row_pitch;
@@ -15,7 +15,7 @@ GW_INLINE void any_block(const struct band *b, int64_t row, int64_t x, const int
     for (int i = 0; i < ROWS * VECTORS; i++)
         y[i] = vf_set1(b->bias);
     for (int64_t i = 0; i < s->kh; i++, in += s->dilation_h * b->row_pitch) {
-        int64_t plane = 0, column = 0; /* of the tap: j * dilation_w modulo the stride, and divided by it */
+        int64_t plane = 0, column = 0; /* of the tap: j * dilation_w modulo and divided by the stride */
         for (int64_t j = 0; j < s->kw; j++) {
             const float *at = in + plane * b->plane + column;
             const vf tap = vf_set1(*w++);
@@ -32,7 +32,7 @@ GW_INLINE void any_block(const struct band *b, int64_t row, int64_t x, const int
             finish(b, x + v * VL, y[r * VECTORS + v], to + r * b->to_ld + v * VL);
 }
 
-/* Any window, four sums or more at once where there are so many. */
+/* Any window: computes at least four sums at once where there are enough rows. */
 static void band_any(const struct band *b) {
     int64_t row = 0;
     for (; row + 4 <= b->rows; row += 4) {
@@ -64,14 +64,14 @@ static band_fn choose_band(const struct depthwise_args *s) {
     return band_any;
 }
 
-/* Input rows of a band, each as stride_w planes: plane p holds columns p - pad_left, p - pad_left +
-   stride_w, ..., zeros outside. The image begins VL elements into a plane, on an aligned vector; what
-   stands before and after it was zeroed once for all bands. */
+/* Copies the input rows of a band. Each row becomes stride_w planes: plane p holds columns p - pad_left, p -
+ * pad_left + stride_w, ..., and zeros outside the image. The image begins VL elements into a plane, at an
+ * aligned address; the padding before and after it is zeroed once for all bands. */
 struct fill {
     const float *in; /* of the plane */
     int outside;     /* the plane is padding */
     int64_t top, rows, pitch;
-    int64_t width; /* columns of the image that some tap reads */
+    int64_t width; /* columns of the image that taps read */
     float *planes;
     const struct depthwise_args *s;
 };
@@ -81,7 +81,7 @@ GW_INLINE const float *row_of(const struct fill *f, int64_t i) {
     return !f->outside && y >= 0 && y < f->s->h ? f->in + y * f->s->x_h : NULL;
 }
 
-/* Zeros in whole vectors: n elements and up to VL - 1 after them. */
+/* Zeros whole vectors: n elements, and up to VL - 1 after them. */
 GW_INLINE void fill_zeros(float *to, int64_t n) {
     for (int64_t i = 0; i < n; i += VL)
         vf_store(to + i, (vf){0});
@@ -104,7 +104,7 @@ static void fill_whole(const struct fill *f) {
     }
 }
 
-/* stride 2, columns contiguous: columns of even and of odd index */
+/* stride 2, columns contiguous: even columns, then odd ones */
 static void fill_halves(const struct fill *f) {
     const int64_t width = f->width, pairs = width & -(2 * VL), rest = width - pairs;
     const int64_t low = smaller(rest, VL), high = rest - low, swapped = f->s->pad_left & 1;
@@ -130,7 +130,7 @@ static void fill_halves(const struct fill *f) {
     }
 }
 
-/* Any stride and padding; plane p begins at its own start. */
+/* Any stride and padding; plane p begins at an offset of its own. */
 static void fill_any(const struct fill *f) {
     const struct depthwise_args *s = f->s;
     for (int64_t r = 0; r < f->rows; r++) {
@@ -151,14 +151,14 @@ static fill_fn choose_fill(const struct depthwise_args *s) {
     return s->stride_w == 1 ? fill_whole : fill_halves;
 }
 
-/* Where column p - pad_left of the image, or the zero in its place, stands in a row of planes. */
+/* The offset of column p - pad_left of the image (or of the zero in its place) in a row of planes. */
 static int64_t origin(const struct depthwise_args *s, fill_fn fill, int64_t p, int64_t pitch) {
     if (fill == fill_any)
         return p * pitch;
     return p * pitch + VL - (s->pad_left - p + s->stride_w - 1) / s->stride_w;
 }
 
-/* The band's rows on top of those of other planes of taps, which lie at to. */
+/* Copies the band's rows over those of other planes of taps, at `to`. */
 static void add_rows(const struct band *b, float *to, int64_t to_ld, int relu) {
     const float *from = b->to;
     for (int64_t r = 0; r < b->rows; r++, from += b->to_ld, to += to_ld)
@@ -185,9 +185,9 @@ GW_KERNEL(gw_depthwise_f32) {
     memcpy(&hook, &buf[DEPTHWISE_OPERANDS], sizeof hook);
     const band_fn compute = choose_band(s);
     const fill_fn fill = choose_fill(s);
-    const int64_t bands = parts(s->oh, BAND), channels = s->groups * s->cout;
+    const int64_t bands = ceildiv(s->oh, BAND), channels = s->groups * s->cout;
     const int64_t last_tap = quotient((s->kw - 1) * s->dilation_w, s->stride_w);
-    const int64_t pitch = (parts(s->ow, VL) + parts(last_tap, VL) + 2) * VL;
+    const int64_t pitch = (ceildiv(s->ow, VL) + ceildiv(last_tap, VL) + 2) * VL;
     const int64_t row_pitch = s->stride_w * pitch, reach = (s->kh - 1) * s->dilation_h + 1;
     float *planes = scratch;
     float *out = planes + ((smaller(s->oh, BAND) - 1) * s->stride_h + reach) * row_pitch;
@@ -201,14 +201,14 @@ GW_KERNEL(gw_depthwise_f32) {
         const int64_t slice = quotient(begin, bands), band = begin - slice * bands;
         const int64_t plane = quotient(slice, s->od), oz = slice - plane * s->od;
         const int64_t image = quotient(plane, channels), channel = plane - image * channels;
-        const int64_t row = cut(s->oh, band, bands), rows = cut(s->oh, band + 1, bands) - row;
+        const int64_t row = part_begin(s->oh, band, bands), rows = part_begin(s->oh, band + 1, bands) - row;
         const float *in = x + image * s->x_n + quotient(channel, s->cout) * s->x_c;
         float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
         const int direct = to && s->y_w == 1;
         const int64_t z = oz * s->stride_d - s->pad_front;
         struct taps planes_inside = taps_inside(z, s->d, s->kd, s->dilation_d);
         const int outside = planes_inside.first == planes_inside.last;
-        if (outside) /* one plane of zeros */
+        if (outside) /* the whole plane is padding: zeros */
             planes_inside = (struct taps){0, 1};
         const int64_t first = planes_inside.first, last = planes_inside.last;
         for (int64_t k = first; k < last; k++) {

@@ -1,13 +1,12 @@
-/* A band of output rows of a depthwise convolution: depthwise.py writes those of the usual windows. */
+/* A band of output rows of a depthwise convolution: depthwise.py generates kernels for the usual windows. */
 
 #ifndef GW_DEPTHWISE_H
 #define GW_DEPTHWISE_H
 
 #include "cpu/vector.h"
 
-/* A band of output rows: row r, column x of the output takes tap (i, j) from
-   planes[(r * stride_h + i * dilation_h) * row_pitch + (j * dilation_w % stride_w) * plane
-          + j * dilation_w / stride_w + x]. */
+/* A band of output rows. For row r and column x of the output, tap (i, j) is at planes[(r * stride_h + i *
+ * dilation_h) * row_pitch + (j * dilation_w % stride_w) * plane + j * dilation_w / stride_w + x]. */
 struct band {
     const float *planes, *w;
     float bias;

@@ -1,9 +1,9 @@
 """Depthwise convolution: y[n, c] = act(conv(x[n, c // cout], w[c]) + bias[c]), f32, any memory order.
 
-A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch with their
-padding and with the columns sorted by their remainder modulo the stride, so that every tap reads
-consecutive elements whatever the stride and dilation. Usual windows compute several rows at once, which
-share the loads of the input rows.
+A unit of the grid is a band of output rows of one channel. Its input rows are copied to scratch, with
+padding, and with columns sorted by their remainder modulo the stride. So every tap reads contiguous elements
+for any stride and dilation. Kernels for common windows compute several rows at once, which share loads of
+input rows.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _BAND: Final = 16
 
 @dataclass(frozen=True)
 class DepthwiseArgs(StridedConvolutionArgs):
-    """Each input channel is a group (``cin`` is 1), of ``cout`` output channels. Strides in elements."""
+    """Each input channel is a group (``cin`` is 1) with ``cout`` output channels. Strides in elements."""
 
     @property
     def channels(self) -> Dim:
-        """Of the output."""
+        """The number of output channels."""
         return self.groups * self.cout
 
 
 ABI: Final = Abi("depthwise", ("x", "w", "bias", "y"), DepthwiseArgs.names())
-"""``w`` [channels, kd, kh, kw] as it is, ``bias`` [channels] may be absent; ``y`` is ignored when there is a
-hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
+"""``w`` [channels, kd, kh, kw] is not packed; ``bias`` [channels] may be absent; ``y`` is ignored if there is
+a hook. The hook, or a null pointer, comes next; a tile is one channel (row) by the pixels of some image rows
 (columns)."""
 
 
@@ -57,7 +57,7 @@ def grid(args: DepthwiseArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: DepthwiseArgs) -> Dim:
-    """The input rows of a band, then its output rows, for one plane of taps and for all."""
+    """The bytes of the input rows of a band, and of its output rows for one plane of taps and in total."""
     band = minimum(args.oh, _BAND)
     rows = (band - 1) * args.stride_h + (args.kh - 1) * args.dilation_h + 1
     last_tap = floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
@@ -88,7 +88,7 @@ class _Window:
         return f"{self.size}x{self.size}s{self.stride}"
 
     def weight(self, i: int, j: int) -> str:
-        """The weight of a tap in all lanes: in a register, or loaded for each use where they are too many."""
+        """The weight of a tap in all lanes: in a register, or loaded at each use if there are too many."""
         return f"w{i}_{j}" if self.size <= 5 else f"vf_set1(b->w[{i * self.size + j}])"
 
 
@@ -145,7 +145,7 @@ static void band_{window.name}(const struct band *b) {{
 
 
 def _rows(window: _Window, rows: int) -> str:
-    """One step of ``rows`` output rows: each input vector is loaded once for all the rows that it reaches."""
+    """One step of ``rows`` output rows: each input vector is loaded once for all of them."""
     size, stride = window.size, window.stride
     lines = [
         f"const float *in = b->planes + row * {stride} * b->row_pitch;",

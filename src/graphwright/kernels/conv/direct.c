@@ -24,12 +24,12 @@ static void copy_vectors(const float *from, int64_t step, int64_t n, float *to) 
         vf_store(to, vf_load(from));
 }
 
-/* n columns, every step-th from column x of the image on: zeros outside. */
+/* Copies n columns from column x of the image on, every step-th; zeros outside the image. */
 static void copy_columns(const struct conv *g, const float *row, int64_t x, int64_t n, int64_t step,
                          float *to) {
     const struct direct_args *s = &g->s;
-    const int64_t first = smaller(n, x < 0 ? parts(-x, step) : 0);
-    const int64_t inside = x < s->w ? smaller(n, parts(s->w - x, step)) : 0;
+    const int64_t first = smaller(n, x < 0 ? ceildiv(-x, step) : 0);
+    const int64_t inside = x < s->w ? smaller(n, ceildiv(s->w - x, step)) : 0;
     const int64_t last = inside > first ? inside : first;
     for (int64_t i = 0; i < first * g->lanes; i++)
         to[i] = 0;
@@ -41,13 +41,14 @@ static void copy_columns(const struct conv *g, const float *row, int64_t x, int6
         to[i] = 0;
 }
 
-/* Columns that lie `step` apart, of each of the first `planes` remainders, whose planes are g->plane apart: n
-   of each, from column x of a dense row on. Blocks of them inside the image are transposed in registers. */
+/* Splits columns by their remainder modulo `step`: copies n columns of each of the first `planes` remainders,
+ * from column x of a dense row on, to planes that are g->plane apart. Blocks inside the image are transposed
+ * in registers. */
 static void copy_planes(const struct conv *g, const float *row, int64_t x, int64_t n, int64_t step,
                         int64_t planes, float *to) {
     float block[VL * VL] __attribute__((aligned(64)));
-    const int64_t first = smaller(n, x < 0 ? parts(-x, step) : 0), past = g->s.w - x - planes + 1;
-    const int64_t last = larger(first, smaller(n, past > 0 ? parts(past, step) : 0));
+    const int64_t first = smaller(n, x < 0 ? ceildiv(-x, step) : 0), past = g->s.w - x - planes + 1;
+    const int64_t last = larger(first, smaller(n, past > 0 ? ceildiv(past, step) : 0));
     for (int64_t p = 0; p < planes && (first > 0 || last < n); p++) {
         copy_columns(g, row, x + p, first, step, to + p * g->plane);
         copy_columns(g, row, x + p + last * step, n - last, step, to + p * g->plane + last);
@@ -75,7 +76,7 @@ static void copy_row_of_blocks(const struct conv *g, int64_t row, int64_t c, int
 static struct conv conv_of_blocks(void *const *buf, const int64_t *arg) {
     struct conv g = conv_of(buf, arg);
     g.lanes = VL;
-    g.group_blocks = parts(g.s.cin, VL);
+    g.group_blocks = ceildiv(g.s.cin, VL);
     g.families = blocked;
     return g;
 }

@@ -14,27 +14,28 @@ struct conv {
     const int64_t *hook_arg;
     float lo, hi;
     int64_t lanes;        /* channels per input block */
-    int64_t group_blocks; /* input blocks of a group, as they lie in memory */
-    int nhwc;             /* all channels of a pixel of y lie together: of a hook they are the columns */
-    int pairs;            /* channels are pairs of bf16, which are copied from blocks of f32 */
-    int native;           /* of pairs: whether the CPU has instructions for them */
-    /* Tiles by step - 1, output blocks - 1 and pixels, and those of this convolution. */
+    int64_t group_blocks; /* input blocks of a group, in the layout of x */
+    int nhwc;             /* y is channels last; the channels are the columns of the hook */
+    int pairs;            /* channels are pairs of bf16, copied from blocks of f32 */
+    int native;           /* whether the CPU has instructions for pairs */
+    /* Micro-kernels, indexed by step - 1, output blocks - 1 and pixels; and those of this convolution. */
     const tile_fn (*families)[MAX_BLOCKS][WIDEST + 1];
     const tile_fn (*tiles)[WIDEST + 1];
-    int64_t blocks, units, unit_blocks; /* output blocks of a group, their units, and those of one unit */
-    int64_t part;                       /* input channels of a part */
+    int64_t blocks, units,
+        unit_blocks; /* output blocks of a group, units of a group, and output blocks of one unit */
+    int64_t part;    /* input channels per cache block */
     int64_t row_bands, column_bands;
     int copied;                        /* bands are copied to scratch */
-    int flat;                          /* a band of rows is one row of pixels */
-    int streamed;                      /* weights do not stay in the L2 cache */
+    int flat;                          /* the rows of a band are contiguous, and are treated as one row */
+    int streamed;                      /* the weights do not fit the L2 cache */
     int64_t row_pitch, plane, x_block; /* of the image or of the copy */
-    int64_t row_step;                  /* from the input row of an output row to that of the next */
-    int64_t step;                      /* between pixels: columns of the image, 1 of a sorted copy */
+    int64_t row_step;                  /* elements between the input rows of adjacent output rows */
+    int64_t step; /* columns between pixels: in the image, or 1 in a copy sorted by remainder */
     struct tap *taps;
     float *copy, *sums;
 };
 
-/* Output pixels [y0, y1) x [x0, x1) of a group of an image. */
+/* Output pixels [y0, y1) x [x0, x1) of one group of one image. */
 struct band {
     int64_t image, group, y0, y1, x0, x1;
     const float *in;
@@ -45,7 +46,7 @@ static const float zeros[VL];
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Rows of the window of output row y that lie inside the image. */
+/* The rows of the window of output row y that are inside the image. */
 GW_INLINE struct taps rows_inside(const struct direct_args *s, int64_t y) {
     return taps_inside(y * s->stride_h - s->pad_top, s->h, s->kh, s->dilation_h);
 }

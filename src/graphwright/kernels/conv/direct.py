@@ -1,17 +1,15 @@
-"""Direct convolution into channel blocks: y = act(conv(x, w) + bias + residual), f32.
+"""Direct convolution with a channel-blocked result: y = act(conv(x, w) + bias + residual), f32.
 
-The input is in channel blocks too, or planar (the first layer: a few channels). Tiles of pixels times output
-blocks (module ``blocked_tile``) run over all taps and channels while their sums stay in registers. A unit of
-the grid is a band of output pixels and a few output blocks; its input stays in the L2 cache while the weights
-stream by, fetched to that cache ahead of their use if they are many.
-
-Tiles read a blocked input where it is, if only the first and the last pixel of a row meet the padding, and
-columns with a stride of 1 or 2. Else the unit copies the rows of its band to scratch, with zeros around them
-and, for larger strides, columns sorted by their remainder, so that the pixels of a tap are neighbours. Taps
-above and below the image are left out.
-
-Convolutions of more weights than the cache holds run in parts of the channels, whose sums wait in scratch.
-Bands, tiles and parts depend on the sizes alone, so every division into chunks gives the same bits.
+The input is channel-blocked as well, or planar (for the first layer, which has few channels). Tiles of pixels
+times output blocks (module ``blocked_tile``) loop over all taps and channels while their accumulators stay in
+registers. A unit of the grid is a band of output pixels and a few output blocks. Its input stays in the L2
+cache while weights are streamed; large weights are prefetched to L2. Tiles read a blocked input in place if
+only the first and the last pixel of a row touch the padding, and the stride between columns is 1 or 2.
+Otherwise the unit copies the rows of its band to scratch, padded with zeros, and for larger strides with
+columns sorted by their remainder, so that the pixels of a tap are adjacent. Taps above and below the image
+are skipped. If the weights exceed the cache, the input channels are processed in blocks, with partial sums in
+scratch. Bands, tiles and channel blocks depend only on sizes, so every division into chunks gives the same
+bits.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOL: Final = "gw_direct_f32"
-"""Input in channel blocks."""
+"""Channel-blocked input."""
 PLANAR_SYMBOL: Final = "gw_direct_planar_f32"
-"""Input row-major, or of any strides."""
+"""Planar input with any strides."""
 NHWC_SYMBOL: Final = "gw_direct_nhwc_f32"
-"""Channels of x and y lie last, and those of a group fill whole blocks; of y at least, whatever x is in
-:data:`PLANAR_NHWC_SYMBOL`."""
+"""Channels-last x and y, in which the channels of a group fill whole blocks; with :data:`PLANAR_NHWC_SYMBOL`
+only y is channels last."""
 PLANAR_NHWC_SYMBOL: Final = "gw_direct_planar_nhwc_f32"
 
 
@@ -58,10 +56,10 @@ class DirectArgs(BlockedConvolutionArgs):
 
     x_n: Dim
     x_c: Dim
-    """Between channel blocks; between channels if planar."""
+    """The stride of channel blocks, or of channels if x is planar."""
     x_h: Dim
     x_w: Dim
-    """VL unless planar."""
+    """VL; any stride if x is planar."""
     r_n: Dim
     r_c: Dim
     r_h: Dim
@@ -69,70 +67,71 @@ class DirectArgs(BlockedConvolutionArgs):
     y_c: Dim
     y_h: Dim
     y_w: Dim
-    """Between pixels: VL (1 if y is planar), or more where other pixels lie between."""
+    """The stride of pixels: VL (1 if y is planar), or more if other pixels are interleaved."""
     y_lanes: Dim
-    """VL, or 1 if y is planar: then y_c is between channels, and there is no residual."""
+    """VL, or 1 if y is planar. Then y_c is the stride of channels, and there is no residual."""
     split_h: Dim
-    """Rows of y per row of output, in a transposed convolution whose windows do not overlap: output blocks
-    (channels if y is planar) are those of the first row, each for all columns, then those of the next.
-    y_h is ``split_h`` rows of y, y_w ``split_w`` pixels; there is no residual and no hook."""
+    """Rows of y per row of output, for a transposed convolution whose windows do not overlap. The output
+    blocks (channels if y is planar) are those of the first row, for all its columns, then those of the next
+    row. y_h is ``split_h`` rows of y, y_w is ``split_w`` pixels; there is no residual and no hook."""
     split_w: Dim
     act: Dim
     """0 none, 1 relu, 2 clip to lo and hi."""
     lo: Dim
-    """The bits of an f32, as of hi."""
+    """The bits of an f32, like hi."""
     hi: Dim
 
 
 ABI: Final = Abi("direct", ("x", "w", "bias", "residual", "y"), DirectArgs.names())
-"""``w`` in blocks of VL output channels, and for :data:`SYMBOL` of VL input channels outside them
-(OIHW16i16o); ``bias`` [channel blocks * VL] and ``residual`` (as y) may be absent. With a hook, ``y`` is
-absent, or what the hook stores to: tiles in blocks then lie there. The hook, or a null pointer, comes next; a
-tile is some pixels (rows) of one channel block (columns), its batch the image times the channel blocks of all
-groups plus the block. If y is planar, a tile is some channels (rows) and pixels (columns) of an image
-(batch); if its channels lie last, some pixels (rows) and channels (columns) of an image (batch)."""
+"""``w`` is in blocks of VL output channels; for :data:`SYMBOL` also in blocks of VL input channels, which are
+the outer ones (OIHW16i16o). ``bias`` [channel blocks * VL] and ``residual`` (laid out as y) may be absent. If
+there is a hook, ``y`` is absent, or is where blocked tiles are stored and where the hook stores its result.
+The hook, or a null pointer, comes next. A tile is some pixels (rows) of one channel block (columns); its
+batch is the image times the channel blocks of all groups, plus the block. If y is planar, a tile is some
+channels (rows) and pixels (columns) of an image (batch); if y is channels last, some pixels (rows) and
+channels (columns) of an image (batch)."""
 
 
 KEPT: Final = 512
-"""Convolutions whose blocking is kept: those of a model repeat."""
+"""The number of convolutions whose blocking is cached: models repeat layers."""
 
 _MIN_COLUMNS: Final = 112
-"""Rows are cut into columns no narrower than this."""
+"""The fewest columns that a row is cut into."""
 
 _MIN_PIXELS: Final = 56
-"""Bands are cut no smaller than this for the sake of several threads."""
+"""The fewest pixels of a band that is divided for several threads."""
 
 _HELD: Final = 128
-"""Pixels of a row, times output blocks, that wait in L1 for a hook: fewer would not repay its start."""
+"""The pixels of a row, times output blocks, that are collected in L1 for a call of a hook: each call has a
+fixed cost."""
 
 _UNITS: Final = 8
-"""What several threads would like to share."""
+"""The number of units that is wanted for several threads."""
 
 _PART: Final = 1024
-"""Taps times input channels of a part: the weights of four output blocks take 256 KB."""
+"""Taps times input channels per channel block: the weights of four output blocks take 256 KB."""
 
 
 def _band_bytes(isa: Isa) -> int:
-    """Input of a band: beside it the weights of two output blocks and some output fit the L2 cache."""
+    """The bytes of a band's input: the L2 cache also holds weights of two output blocks, and some output."""
     return isa.machine.l2.bytes // 2
 
 
 def unit_blocks(isa: Isa) -> int:
-    """48 output channels per unit where there are enough units; what is left joins the last unit."""
+    """Output blocks per unit, 48 channels, if there are enough units; the last unit takes the rest."""
     return 48 // isa.lanes
 
 
 def _wide_units(isa: Isa, args: DirectArgs) -> Dim:
-    """Units of :func:`unit_blocks` that share a band."""
+    """The number of units of :func:`unit_blocks` that share a band."""
     return maximum(1, floordiv(ceildiv(args.cout, isa.lanes), unit_blocks(isa)))
 
 
 @lru_cache(maxsize=KEPT)
 def _units(isa: Isa, args: DirectArgs) -> Dim:
-    """Units that share a band: of one output block each where there would be fewer than :data:`_UNITS`.
-
-    Only if tiles of one block do not split their sums: a chunk of several units joins their blocks in tiles.
-    """
+    """The number of units that share a band; units have one output block each if there would otherwise be
+    fewer than :data:`_UNITS`. This requires that tiles of one block do not split their sums, since a chunk of
+    several units joins their blocks in one tile."""
     wide, (rows, columns) = _wide_units(isa, args), _bands(isa, args)
     missing = _UNITS - args.images * args.groups * rows * columns * wide
     narrowest = floordiv(args.ow, maximum(1, columns))
@@ -142,15 +141,16 @@ def _units(isa: Isa, args: DirectArgs) -> Dim:
 
 
 def _read(taps: Dim, stride: Dim) -> Dim:
-    """Of ``stride`` rows or columns, those that a window reads: one of them if it has one tap."""
+    """The number of rows (or columns) that a window reads of each ``stride``: one if it has one tap."""
     return 1 + minimum(1, maximum(0, taps - 1)) * (stride - 1)
 
 
 @lru_cache(maxsize=KEPT)
 def _bands(isa: Isa, args: DirectArgs) -> tuple[Dim, Dim]:
-    """Bands of rows and of columns that each image is cut into."""
+    """The numbers of bands that rows and columns of an image are cut into."""
     tall = _read(args.kh, args.stride_h)
-    row = maximum(1, 4 * args.cin * args.stride_w)  # columns in between take room in the cache, read or not
+    # columns in between occupy the cache whether they are read or not
+    row = maximum(1, 4 * args.cin * args.stride_w)
     columns = ceildiv(args.ow, maximum(_MIN_COLUMNS, floordiv(_band_bytes(isa), row * maximum(1, args.kh))))
     width = ceildiv(args.ow, maximum(1, columns))
     fitting = maximum(1, floordiv(_band_bytes(isa), maximum(1, row * tall * width)))
@@ -168,7 +168,7 @@ def grid(isa: Isa, args: DirectArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
-    """Offsets of the taps, the copied band, sums between parts."""
+    """The bytes of tap offsets, of the copied band, and of partial sums."""
     return _scratch_bytes(isa, args, isa.lanes)
 
 
@@ -178,7 +178,7 @@ def planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
 
 
 def most_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
-    """What is enough of scratch for any number of rows up to ``oh``, of any number of images."""
+    """The scratch bytes that suffice for any number of images and of rows up to ``oh``."""
     return _scratch_of(isa, args, isa.lanes, args.oh, args.ow)
 
 
@@ -191,7 +191,7 @@ def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
 
 
 def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, rows: Dim, columns: Dim) -> Dim:
-    """Of bands of so many rows and columns."""
+    """The scratch bytes for bands of ``rows`` and ``columns``."""
     taps = args.kh * args.kw
     step = _read(args.kh, args.stride_h)
     copied_rows = (rows - 1) * step + (args.kh - 1) * args.dilation_h + 1
@@ -199,7 +199,7 @@ def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, rows: Dim, columns: Dim)
     planes = _read(args.kw, args.stride_w)
     copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
     part = lanes * maximum(1, floordiv(_PART, maximum(1, taps * lanes)))
-    waits = minimum(1, floordiv(maximum(1, args.cin) - 1, part))  # whether there is more than one part
+    waits = minimum(1, floordiv(maximum(1, args.cin) - 1, part))  # 1 if there are several channel blocks
     return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * waits * rows * columns)
 
 
@@ -224,13 +224,13 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def extent(isa: Isa, name: str, lanes: int, scratch: Dim, *, nhwc: bool = False) -> Extent:
-    """``lanes``: channels of an input block. A result is in blocks or planar, and may be split into rows and
-    columns of a transposed convolution; then its pixels lie further apart. ``nhwc``: its channels lie last.
-    """
+    """The memory that a kernel accesses. ``lanes``: channels per input block. The result is blocked or
+    planar, and may be interleaved as rows and columns of a transposed convolution. ``nhwc``: it is channels
+    last."""
     a = DirectArgs(*map(symbol, ABI.args))
     inputs, outputs = ceildiv(a.cin, lanes), ceildiv(a.cout, isa.lanes)
     places, split = ceildiv(a.cout, a.y_lanes), a.split_h * a.split_w
-    blocked = floordiv(a.y_lanes, isa.lanes)  # 1 or 0
+    blocked = floordiv(a.y_lanes, isa.lanes)  # 1 if blocked, 0 if planar
     x = ((a.images, a.x_n), (a.groups * inputs, a.x_c), (a.h, a.x_h), (a.w, a.x_w), (lanes, 1))
     residual = ((a.images, a.r_n), (a.groups * outputs, a.r_c), (a.oh, a.r_h), (a.ow * isa.lanes, 1))
     rows = (a.oh, a.y_h), (a.split_h, floordiv(a.y_h, a.split_h))

@@ -1,40 +1,40 @@
-/* The passes of a direct convolution: tiles of some output blocks over a band. A pass fetches ahead what the
-   next one reads, and leaves its tiles in the output, in the sums between parts of the channels, or in L1 for
-   the hook. */
+/* The passes of a direct convolution: a pass computes the tiles of some output blocks over a band. It
+ * prefetches what the next pass reads, and leaves its tiles in the output, in partial sums between blocks of
+ * input channels, or in L1 for the hook. */
 
 #ifndef GW_DIRECT_PASS_H
 #define GW_DIRECT_PASS_H
 
 #include "conv/direct.h"
 
-/* Up to MAX_BLOCKS output blocks of a band, in one part of the input channels. */
+/* One pass: up to MAX_BLOCKS output blocks of a band, for one block of input channels. */
 struct pass {
     const struct conv *g;
     const struct band *o;
     int64_t block, blocks;
-    struct tile t;        /* as for the band's first pixel; if apart, `to` is that of the image */
-    int64_t from_h, to_h; /* between rows of pixels */
+    struct tile t;        /* for the band's first pixel; if apart, `to` points to the image */
+    int64_t from_h, to_h; /* elements between rows of pixels */
     int64_t to_pixel;
-    int apart;          /* tiles go to L1 first */
-    int in_place;       /* the hook finds them in y, where it stores */
-    const float *ahead; /* the next pass's weights that are to be fetched, of one output block */
+    int apart;          /* tiles go to a buffer in L1 first */
+    int in_place;       /* tiles are stored to y, and the hook reads them there */
+    const float *ahead; /* the weights of the next pass to prefetch, of one output block */
     const float *ahead_end;
     int64_t ahead_size, ahead_blocks, ahead_step;
-    int far; /* what is stored is in no cache */
+    int far; /* the output is in no cache */
 };
 
-/* How a row of tiles fetches to L2, evenly with its steps, some of what comes later: weights of the next
-   pass, or what later tiles add or overwrite. */
+/* How the tiles of a row prefetch data of later tiles to L2, spread evenly over their steps: the weights of
+ * the next pass, or memory that later tiles add or overwrite. */
 struct fetch {
-    int64_t lines; /* that a tile can fetch */
-    int64_t sums;  /* of a tile, each a line to be added or overwritten */
-    int64_t step;  /* bytes between the former, so that they span the latter */
-    int64_t block; /* whose turn it is */
+    int64_t lines; /* cache lines that a tile can prefetch */
+    int64_t sums;  /* sums of a tile, each a cache line that is added or overwritten */
+    int64_t step;  /* bytes between prefetches, so that `lines` of them cover the sums */
+    int64_t block; /* the output block to prefetch next */
 };
 
 static struct fetch fetch_of(const struct pass *p, const struct tile *t, int64_t pixels) {
     struct fetch f = {.lines = larger(1, t->tap_count * t->channels / 2), .sums = pixels * p->blocks};
-    f.step = parts(4 * LINE * f.sums, f.lines);
+    f.step = ceildiv(4 * LINE * f.sums, f.lines);
     return f;
 }
 
@@ -59,14 +59,15 @@ static void fetch_ahead(struct pass *p, struct tile *t, struct fetch *f) {
     }
 }
 
-/* Where channel (or block) `index` of the `count` of a group begins in its image of y. */
-static int64_t place(const struct direct_args *s, int64_t group, int64_t index, int64_t count) {
+/* The offset of channel (or block) `index` of a group of `count` in its image of y. */
+static int64_t channel_offset(const struct direct_args *s, int64_t group, int64_t index, int64_t count) {
     const int64_t each = count / (s->split_h * s->split_w), column = index % s->split_w;
     const int64_t channel = index / s->split_w % each, row = index / s->split_w / each;
     return (group * each + channel) * s->y_c + row * (s->y_h / s->split_h) + column * (s->y_w / s->split_w);
 }
 
-/* A finished tile of one block whose pixels lie apart in y; to: its first pixel in the image. */
+/* Passes a finished tile of one block to the hook, or stores its pixels apart in y. to: its first pixel in
+ * the image. */
 static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, int64_t pixel, int64_t pixels,
                              float *to) {
     const struct conv *g = p->g;
@@ -75,20 +76,20 @@ static int32_t store_blocked(const struct pass *p, float *tile, int64_t block, i
     if (g->hook)
         return g->hook(g->hook_buf, g->hook_arg, tile, VL, batch, pixel, pixels, g->nhwc ? total * VL : 0,
                        VL);
-    to += place(&g->s, p->o->group, block, g->blocks);
+    to += channel_offset(&g->s, p->o->group, block, g->blocks);
     for (int64_t i = 0; i < pixels; i++)
         vf_store(to + i * g->s.y_w, vf_load(tile + i * VL));
     return 0;
 }
 
-/* The same for y in planes: channels become rows of pixels. */
+/* Stores a tile to planar y: channels become rows of pixels. */
 static int32_t store_planar(const struct pass *p, const float *tile, int64_t block, int64_t pixel,
                             int64_t pixels, float *to) {
     const struct conv *g = p->g;
     const int64_t first = block * VL, channels = smaller(VL, g->s.cout - first);
     float rows[VL][WIDEST] __attribute__((aligned(64)));
     for (int64_t c = 0; c < channels; c++) {
-        float *row = g->hook ? rows[c] : to + place(&g->s, p->o->group, first + c, g->s.cout);
+        float *row = g->hook ? rows[c] : to + channel_offset(&g->s, p->o->group, first + c, g->s.cout);
         const int64_t step = g->hook ? 1 : g->s.y_w;
         for (int64_t i = 0; i < pixels; i++)
             row[i * step] = tile[i * VL + c];
@@ -98,13 +99,14 @@ static int32_t store_planar(const struct pass *p, const float *tile, int64_t blo
                    : 0;
 }
 
-/* Tiles of `pixels` side by side that go to L1 before they are stored: several, as a hook starts slowly. */
+/* The number of tiles of `pixels` that are collected in L1 before they are stored: several, since each call
+ * of a hook has a fixed cost. */
 static int64_t held_tiles(const struct pass *p, int64_t pixels) {
-    const int planar = p->g->s.y_lanes == 1; /* these are transposed one by one */
+    const int planar = p->g->s.y_lanes == 1; /* planar tiles are transposed one by one */
     return planar ? 1 : larger(1, HELD / (pixels * p->blocks));
 }
 
-/* Tiles that the hook stores, or whose pixels lie apart in y; from block to block `step` elements. */
+/* Passes tiles to the hook, or stores them where pixels are apart in y; blocks are `step` elements apart. */
 static int32_t store_held(const struct pass *p, float *held, int64_t step, int64_t pixel, int64_t pixels,
                           float *to) {
     int32_t error = 0;
@@ -114,7 +116,7 @@ static int32_t store_held(const struct pass *p, float *held, int64_t step, int64
     return error;
 }
 
-/* count tiles of so many pixels each, from pixel (y, x) on. */
+/* Computes `count` tiles of `pixels` each, from pixel (y, x) on. */
 static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t count, int64_t y, int64_t x) {
     const struct conv *g = p->g;
     const struct direct_args *s = &g->s;
@@ -123,7 +125,7 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
     const int64_t tap = s->kw * g->lanes * VL;
     struct tile t = p->t;
     t.deep = 4 * p->blocks * t.tap_count * t.channels * VL > DEEP;
-    t.x_next = pixels * g->step * g->lanes - (parts(t.channels, g->lanes) - 1) * t.x_block;
+    t.x_next = pixels * g->step * g->lanes - (ceildiv(t.channels, g->lanes) - 1) * t.x_block;
     t.x += down * g->row_step + right * g->step * g->lanes;
     t.taps += rows.first * s->kw;
     t.tap_count -= outside * s->kw;
@@ -136,9 +138,11 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
         t.to += down * p->to_h + right * p->to_pixel;
     float held[(HELD > 2 * WIDEST ? HELD : 2 * WIDEST) * VL] __attribute__((aligned(64)));
     float *to = t.to,
-          *first = p->apart ? held : t.to; /* where the first waiting pixel goes, and where it is */
+          *first = p->apart
+                       ? held
+                       : t.to; /* the destination of the first collected pixel, and its current address */
     const int64_t room = held_tiles(p, pixels) * pixels;
-    int64_t waiting = 0; /* pixels */
+    int64_t waiting = 0; /* collected pixels */
     if (p->apart)
         t.to_block = room * VL;
     struct fetch fetch = fetch_of(p, &t, pixels);
@@ -165,13 +169,13 @@ static int32_t run_tiles(struct pass *p, tile_fn run, int64_t pixels, int64_t co
     return 0;
 }
 
-/* Tiles that make up a row. */
+/* The number of tiles of a row. */
 static int64_t row_tiles(const struct pass *p) {
     static const int8_t widest[MAX_BLOCKS] = {TILE_PIXELS};
-    return parts(p->o->x1 - p->o->x0, widest[p->blocks - 1]);
+    return ceildiv(p->o->x1 - p->o->x0, widest[p->blocks - 1]);
 }
 
-/* All tiles of a pass: each row in tiles of nearly equal width. */
+/* Computes all tiles of a pass: each row is cut into tiles of nearly equal width. */
 static int32_t run_pass(struct pass *p) {
     const struct conv *g = p->g;
     const struct band *o = p->o;
@@ -188,19 +192,19 @@ static int32_t run_pass(struct pass *p) {
     return error;
 }
 
-/* The next pass: `channels` of `blocks` output blocks whose weights begin at w. */
+/* Prefetches the weights of the next pass: `channels` of `blocks` output blocks, from w on. */
 static void fetch_next(struct pass *p, const float *w, int64_t channels, int64_t blocks) {
     p->ahead_size = channels * p->t.tap_count * VL;
     p->ahead_blocks = p->g->streamed ? blocks : 0;
     p->ahead = w;
     p->ahead_end = w + p->ahead_size;
-    p->ahead_step = smaller(4 * LINE, parts(8 * LINE * blocks, row_tiles(p) * (p->o->y1 - p->o->y0)));
+    p->ahead_step = smaller(4 * LINE, ceildiv(8 * LINE * blocks, row_tiles(p) * (p->o->y1 - p->o->y0)));
 }
 
-/* Output blocks [block, block + blocks) of a band: parts of the channels one after another. */
+/* Computes output blocks [block, block + blocks) of a band, one block of input channels after another. */
 static int32_t run_blocks(const struct conv *g, const struct band *o, int64_t block, int64_t blocks) {
     const struct direct_args *s = &g->s;
-    const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = parts(s->cin, g->lanes) * w_in;
+    const int64_t tap = g->lanes * VL, w_in = s->kh * s->kw * tap, w_out = ceildiv(s->cin, g->lanes) * w_in;
     const int64_t total = o->group * g->blocks + block, room = (o->x1 - o->x0) * VL;
     struct pass p = {.g = g, .o = o, .block = block, .blocks = blocks};
     p.t = (struct tile){

@@ -1,5 +1,5 @@
-/* The loops of direct convolutions, whatever their input is: what includes this says how its rows are copied.
- */
+/* The loops of direct convolutions. They do not depend on the input layout: the including file defines
+ * copy_row_of_blocks. */
 
 #ifndef GW_DIRECT_RUN_H
 #define GW_DIRECT_RUN_H
@@ -7,12 +7,13 @@
 #include "conv/direct_pass.h"
 #include "library/bits.h"
 
-/* Columns x, x + step, ... of a row of input block c, n of them, and of the `planes` - 1 columns after each:
-   zeros outside the image. row: elements from the input's first to that row of the first block. */
+/* Copies n columns x, x + step, ... of a row of input block c, and the same for each of the next `planes` - 1
+ * starting columns; zeros outside the image. row: the offset of that row of the first block in the input. */
 static void copy_row_of_blocks(const struct conv *g, int64_t row, int64_t c, int64_t x, int64_t n,
                                int64_t step, int64_t planes, float *to);
 
-/* The rows of the image that a band reads; columns x, x + sorted, ... of each lie together. */
+/* Copies the rows of the image that a band reads; columns x, x + sorted, ... of each row become contiguous.
+ */
 static void copy_band(const struct conv *g, const struct band *o, int64_t image) {
     const struct direct_args *s = &g->s;
     const int64_t step = s->kh == 1 ? s->stride_h : 1, top = o->y0 * s->stride_h - s->pad_top;
@@ -28,7 +29,7 @@ static void copy_band(const struct conv *g, const struct band *o, int64_t image)
         }
 }
 
-/* Input and first tap of the band's first pixel; copies the band if need be. */
+/* Finds the input of the band's first pixel at its first tap; copies the band if necessary. */
 static void find_input(const struct conv *g, struct band *o) {
     const struct direct_args *s = &g->s;
     const int64_t image = o->image * s->x_n + o->group * g->group_blocks * s->x_c;
@@ -48,17 +49,18 @@ static void find_input(const struct conv *g, struct band *o) {
     }
 }
 
-/* Bands per image and units per band, as the grid has them. */
+/* Computes the bands per image and units per band, as in the grid. */
 static void cut_bands(struct conv *g) {
     const struct direct_args *s = &g->s;
     const int64_t tall = s->kh > 1 ? s->stride_h : 1, row = larger(1, 4 * s->cin * s->stride_w);
-    g->column_bands = parts(s->ow, larger(MIN_COLUMNS, BAND_BYTES / (row * larger(1, s->kh))));
-    const int64_t width = parts(s->ow, larger(1, g->column_bands));
+    g->column_bands = ceildiv(s->ow, larger(MIN_COLUMNS, BAND_BYTES / (row * larger(1, s->kh))));
+    const int64_t width = ceildiv(s->ow, larger(1, g->column_bands));
     const int64_t fitting = larger(1, BAND_BYTES / larger(1, row * tall * width));
     const int64_t others = s->images * s->groups * g->column_bands * g->units;
-    const int64_t wished = smaller(parts(UNITS, larger(1, others)), larger(1, s->oh * width / MIN_PIXELS));
-    g->row_bands = smaller(s->oh, larger(parts(s->oh, fitting), wished));
-    const int64_t narrowest = s->ow / larger(1, g->column_bands), tiles = larger(1, parts(narrowest, WIDEST));
+    const int64_t wished = smaller(ceildiv(UNITS, larger(1, others)), larger(1, s->oh * width / MIN_PIXELS));
+    g->row_bands = smaller(s->oh, larger(ceildiv(s->oh, fitting), wished));
+    const int64_t narrowest = s->ow / larger(1, g->column_bands),
+                  tiles = larger(1, ceildiv(narrowest, WIDEST));
     if (s->images * s->groups * g->row_bands * g->column_bands * g->units < UNITS &&
         narrowest / tiles >= FMA_SUMS) {
         g->units = larger(1, g->blocks);
@@ -66,14 +68,15 @@ static void cut_bands(struct conv *g) {
     }
 }
 
-/* Whether some pixel has tap j of a row of the window in the padding, among columns [first, last). */
+/* Whether tap j of a window row is in the padding for some pixel of columns [first, last). */
 static int outside(const struct direct_args *s, int64_t first, int64_t last, int64_t j) {
     const int64_t shift = j * s->dilation_w - s->pad_left;
     return first < last && (first * s->stride_w + shift < 0 || (last - 1) * s->stride_w + shift >= s->w);
 }
 
-/* Whether tiles can read the image itself: only the first and the last pixel of a row may be padded. */
-static int readable(const struct conv *g) {
+/* Whether tiles can read the image in place: only the first and the last pixel of a row may touch the
+ * padding. */
+static int can_read_in_place(const struct conv *g) {
     const struct direct_args *s = &g->s;
     int inside = 1;
     for (int64_t j = 0; j < s->kw; j++)
@@ -81,27 +84,27 @@ static int readable(const struct conv *g) {
     return inside && s->x_w == g->lanes && s->stride_w <= STEPS;
 }
 
-/* Where the tiles read, and the scratch. */
+/* Lays out the input of the tiles, and the scratch. */
 static void lay_out(struct conv *g, int64_t *scratch) {
     const struct direct_args *s = &g->s;
     const int64_t taps = s->kh * s->kw, last = (s->kw - 1) * s->dilation_w;
-    g->copied = g->pairs || !readable(g);
+    g->copied = g->pairs || !can_read_in_place(g);
     g->step = s->stride_w > STEPS || (g->copied && s->kw == 1) ? 1 : s->stride_w;
     g->tiles = g->families[g->step - 1];
     g->row_pitch = s->x_h;
     g->x_block = s->x_c;
     g->row_step = s->stride_h * s->x_h;
     g->taps = (struct tap *)scratch;
-    g->copy = g->sums = (float *)(scratch + parts(2 * taps, 8) * 8);
+    g->copy = g->sums = (float *)(scratch + ceildiv(2 * taps, 8) * 8);
     const int64_t sorted = s->stride_w / g->step;
     if (g->copied) {
-        const int64_t rows = parts(s->oh, g->row_bands), step = s->kh == 1 ? 1 : s->stride_h;
-        const int64_t columns = parts(s->ow, g->column_bands);
+        const int64_t rows = ceildiv(s->oh, g->row_bands), step = s->kh == 1 ? 1 : s->stride_h;
+        const int64_t columns = ceildiv(s->ow, g->column_bands);
         g->plane = ((columns - 1) * g->step + 1 + last / sorted) * g->lanes;
         g->row_pitch = g->plane * (s->kw == 1 ? 1 : sorted);
         g->x_block = ((rows - 1) * step + (s->kh - 1) * s->dilation_h + 1) * g->row_pitch;
         g->row_step = step * g->row_pitch;
-        g->sums = g->copy + parts(s->cin, g->lanes) * g->x_block;
+        g->sums = g->copy + ceildiv(s->cin, g->lanes) * g->x_block;
     }
     for (int64_t i = 0; i < s->kh; i++)
         for (int64_t j = 0, x = 0; j < s->kw; j++, x += s->dilation_w)
@@ -112,21 +115,21 @@ static void lay_out(struct conv *g, int64_t *scratch) {
             };
 }
 
-/* Whether the rows of y and of the residual follow each other without a gap. */
+/* Whether the rows of y and of the residual are contiguous. */
 static int contiguous(const struct conv *g) {
     const struct direct_args *s = &g->s;
     return g->column_bands == 1 && (g->hook || s->y_h == s->ow * s->y_w) &&
            (!g->residual || s->r_h == s->ow * VL);
 }
 
-/* Whether a band of rows is one row of pixels. */
+/* Whether the rows of a band can be treated as one row of pixels. */
 static int flattened(const struct conv *g) {
     const struct direct_args *s = &g->s;
     const int padded = s->pad_top > 0 || (s->oh - 1) * s->stride_h - s->pad_top >= s->h || g->taps[0].outside;
     return s->kh * s->kw == 1 && !padded && contiguous(g) && g->row_step == s->ow * g->step * g->lanes;
 }
 
-/* Output blocks of the next pass where so many are left: three, unless that would leave one. */
+/* The number of output blocks of the next pass, of those left: three, unless one would remain. */
 static int64_t pass_blocks(int64_t left) { return left == 4 ? (MAX_BLOCKS > 3 ? 4 : 2) : smaller(3, left); }
 
 static int32_t run_units(const struct conv *g, const struct band *o, int64_t unit, int64_t next) {
@@ -142,11 +145,11 @@ static int32_t run_units(const struct conv *g, const struct band *o, int64_t uni
 static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scratch) {
     const struct direct_args *s = &g->s;
     const int64_t taps = s->kh * s->kw;
-    g->blocks = parts(s->cout, VL);
+    g->blocks = ceildiv(s->cout, VL);
     g->units = larger(1, g->blocks / UNIT_BLOCKS);
     g->unit_blocks = UNIT_BLOCKS;
     g->part = larger(1, PART / larger(1, taps * g->lanes)) * g->lanes;
-    g->streamed = s->groups * g->blocks * VL * parts(s->cin, g->lanes) * g->lanes * taps > STREAMED;
+    g->streamed = s->groups * g->blocks * VL * ceildiv(s->cin, g->lanes) * g->lanes * taps > STREAMED;
     cut_bands(g);
     lay_out(g, scratch);
     g->flat = flattened(g);
@@ -158,10 +161,10 @@ static int32_t run_bands(struct conv *g, int64_t begin, int64_t end, void *scrat
         struct band o = {
             .image = outer / s->groups,
             .group = outer % s->groups,
-            .y0 = cut(s->oh, row, g->row_bands),
-            .y1 = cut(s->oh, row + 1, g->row_bands),
-            .x0 = cut(s->ow, column, g->column_bands),
-            .x1 = cut(s->ow, column + 1, g->column_bands),
+            .y0 = part_begin(s->oh, row, g->row_bands),
+            .y1 = part_begin(s->oh, row + 1, g->row_bands),
+            .x0 = part_begin(s->ow, column, g->column_bands),
+            .x1 = part_begin(s->ow, column + 1, g->column_bands),
         };
         find_input(g, &o);
         const int32_t error = run_units(g, &o, unit, unit + run);

@@ -1,4 +1,4 @@
-/* A tile of pairs of bf16 without the instructions for them: two FMAs a pair. */
+/* A tile of bf16 pairs for CPUs without instructions for pairs: two FMAs per pair. */
 
 #ifndef GW_HALVES_TILE_H
 #define GW_HALVES_TILE_H
@@ -6,7 +6,7 @@
 #include "conv/blocked_tile.h"
 #include "library/pairs.h"
 
-/* Pixel p of a tap: the first and the last of a row may lie in the padding. */
+/* Pixel p of a tap; the first and the last pixel of a row may be in the padding. */
 static const float *pixel_at(const struct tile *t, const float *x, const struct tap *tap, int64_t p,
                              int64_t pixels, int64_t step) {
     const int64_t outside = tap->outside & t->edges;

@@ -1,6 +1,6 @@
-/* Windows gathered to panels of NR pixels. The file that includes this defines ARGS, the tag of the struct
-   with the sizes, and the type ELEMENT of pixels: WHOLE_load and WHOLE_store move a VECTOR of them,
-   PART_load_n and PART_store_n some of its lanes. */
+/* im2col: packs windows into panels of NR pixels. The including file defines ARGS (the tag of the struct with
+ * the sizes) and ELEMENT (the type of pixels). WHOLE_load and WHOLE_store move a VECTOR of elements,
+ * PART_load_n and PART_store_n only some of its lanes. */
 
 #ifndef GW_IM2COL_H
 #define GW_IM2COL_H
@@ -9,7 +9,7 @@
 #include "library/sizes.h"
 #include "library/templates.h"
 
-/* to[c][i] = from[c][i * step] for n pixels of each of some planes. */
+/* to[c][i] = from[c][i * step], for n pixels of each plane. */
 static void copy_runs(const ELEMENT *from, int64_t from_c, int64_t step, int64_t n, int64_t planes,
                       ELEMENT *to, int64_t to_c) {
     if (step == 1 && n == NR) {
@@ -43,7 +43,7 @@ static void copy_runs(const ELEMENT *from, int64_t from_c, int64_t step, int64_t
             to[i] = from[i * step];
 }
 
-/* All taps of a row of windows that lie far apart: to[c][tap][i] = from[c][i * step + tap]. */
+/* Copies all taps of a row of windows that do not overlap: to[c][tap][i] = from[c][i * step + tap]. */
 GW_INLINE void copy_windows(const ELEMENT *from, int64_t from_c, int64_t step, int64_t n, int64_t taps,
                             int64_t planes, ELEMENT *to, int64_t to_c) {
     for (; planes > 0; planes--, from += from_c, to += to_c)
@@ -52,11 +52,13 @@ GW_INLINE void copy_windows(const ELEMENT *from, int64_t from_c, int64_t step, i
                 to[tap * NR + i] = from[i * step + tap];
 }
 
-/* What the panel to[plane][tap][NR] holds of the image x, for cols pixels of y from the pixel at on. */
+/* Packs the windows of cols pixels of y, from pixel `at` on, from the image x to the panel
+ * to[plane][tap][NR]. */
 GW_INLINE void gather_runs(const struct ARGS *s, const ELEMENT *x, int64_t x_c, int64_t x_d, int64_t x_h,
                            int64_t x_w, int64_t at, int64_t cols, int64_t planes, ELEMENT *to) {
     const int64_t taps = s->kd * s->kh * s->kw;
-    const int dense = s->stride_w > 2 && s->dilation_w == 1 && x_w == 1; /* windows are rows of x */
+    const int dense =
+        s->stride_w > 2 && s->dilation_w == 1 && x_w == 1; /* the taps of a window row are contiguous in x */
     for (int64_t col = 0, n; col < cols; col += n) {
         const int64_t row = quotient(at + col, s->ow), ox = at + col - row * s->ow;
         const int64_t oz = quotient(row, s->oh), oy = row - oz * s->oh;
@@ -76,9 +78,9 @@ GW_INLINE void gather_runs(const struct ARGS *s, const ELEMENT *x, int64_t x_c, 
                 for (int64_t j = 0; j < s->kw; j++, tap++, x0 += s->dilation_w) {
                     if (z < 0 || z >= s->d || y < 0 || y >= s->h || x0 >= s->w)
                         continue;
-                    /* pixels first..last of the run have this tap inside the row */
-                    const int64_t first = x0 < 0 ? parts(-x0, s->stride_w) : 0;
-                    const int64_t last = smaller(n, parts(s->w - x0, s->stride_w));
+                    /* for pixels first..last of the run, this tap is inside the row */
+                    const int64_t first = x0 < 0 ? ceildiv(-x0, s->stride_w) : 0;
+                    const int64_t last = smaller(n, ceildiv(s->w - x0, s->stride_w));
                     if (first < last)
                         copy_runs(x + z * x_d + y * x_h + (x0 + first * s->stride_w) * x_w, x_c,
                                   s->stride_w * x_w, last - first, planes, to + tap * NR + col + first,

@@ -1,5 +1,5 @@
-"""Packing of a transposed convolution's weights: blocks of output channels side by side for each tap and
-input channel."""
+"""Packs weights of transposed convolutions: for each tap and input channel, a block of output channels is
+contiguous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphwright.ir.types import Layout
 
 BLOCK: Final = 12
 LAYOUT: Final = Layout((1, 2, 3, 0), ((1, BLOCK),), zero_padded=True)
-"""Of weights [Cin, Cout/groups, kd * kh, kw]: [blocks, kd * kh, kw, Cin, BLOCK] in memory."""
+"""For weights [Cin, Cout/groups, kd * kh, kw]: [blocks, kd * kh, kw, Cin, BLOCK] in memory."""
 
 Array = npt.NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Spatial axes of a window op in the fewest that say the same, as kernels over three axes take them."""
+"""Spatial axes of a window op, reduced to the fewest equivalent axes, for kernels with three axes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _KERNEL_AXES = 3
 
 @dataclass(frozen=True)
 class SlidingAxis:
-    """Windows along one axis: ``size`` elements of the input give ``count`` of the result."""
+    """Windows along one axis: ``size`` input elements give ``count`` windows."""
 
     size: Dim
     count: Dim
     kernel: Dim = 1
     stride: int = 1
     pad: Dim = 0
-    """In front of the first element; what follows the last one comes from ``count``."""
+    """The leading padding; the trailing one follows from ``count``."""
     dilation: Dim = 1
 
     @property
     def is_single(self) -> bool:
-        """Whether it has one element, which its one window takes."""
+        """Whether the axis has one element, and one window over it."""
         return (self.size, self.count, self.kernel, self.pad) == (1, 1, 1, 0)
 
     @property
     def is_copied(self) -> bool:
-        """Whether every element is its own window."""
+        """Whether every element is a window of its own."""
         return self.size == self.count and (self.kernel, self.stride, self.pad) == (1, 1, 0)
 
 
@@ -44,7 +44,7 @@ class Sliding:
 
     @cached_property
     def depth_height_width(self) -> tuple[Dim, ...]:
-        """Three each of: sizes, counts, kernel sizes, strides, leading pads, dilations."""
+        """Triples (depth, height, width) of sizes, counts, kernel sizes, strides, leading pads, dilations."""
         missing = _KERNEL_AXES - len(self.axes)
         axes = (*(SlidingAxis(1, 1),) * missing, *self.axes)
         columns = zip(*((a.size, a.count, a.kernel, a.stride, a.pad, a.dilation) for a in axes), strict=True)
@@ -52,30 +52,27 @@ class Sliding:
 
     @property
     def height_width(self) -> tuple[Dim, ...]:
-        """Two each of the same, where there is no depth."""
+        """Like :meth:`depth_height_width`, as pairs for height and width; there must be no depth."""
         assert len(self.axes) < _KERNEL_AXES
         return tuple(entry for k, entry in enumerate(self.depth_height_width) if k % _KERNEL_AXES)
 
     @property
     def sizes(self) -> tuple[Dim, ...]:
-        """Of the input: depth, height, width."""
+        """The input sizes: depth, height, width."""
         return self.depth_height_width[:_KERNEL_AXES]
 
     @property
     def counts(self) -> tuple[Dim, ...]:
-        """Of the result: depth, height, width."""
+        """The result sizes: depth, height, width."""
         return self.depth_height_width[_KERNEL_AXES : 2 * _KERNEL_AXES]
 
     def without_single_axes(self) -> Sliding:
-        """Drops axes of one element, so that a column becomes a row."""
+        """Drops axes of one element, so a column becomes a row."""
         return Sliding(tuple(axis for axis in self.axes if not axis.is_single))
 
     def merged(self) -> Sliding:
-        """Joins a last axis without windows to the one before it.
-
-        A window of k x 1 over rows of w elements is one of k over all elements, w apart: kernels then read
-        long runs where there were short rows.
-        """
+        """Joins a last axis without windows to the axis before it. A window of k x 1 over rows of w elements
+        is a window of k elements with dilation w. Kernels then read long runs instead of short rows."""
         axes = list(self.without_single_axes().axes)
         while len(axes) > 1 and axes[-1].is_copied and axes[-2].stride == 1:
             inner, outer = axes.pop(), axes.pop()

@@ -1,8 +1,8 @@
-"""Transposed convolution as a convolution whose channels are the phases of the strides, which are then put
-side by side (Shi et al., "Real-Time Single Image and Video Super-Resolution", 2016).
+"""Transposed convolution as a convolution to the phases of the strides, then a pixel shuffle.
 
-Along an axis of stride s, element s * q + r of the result sums the taps k = r + s * t over x[q - t]: phase r
-is a convolution with every s-th tap. No tap is left over where s divides the kernel.
+The method is that of Shi et al., "Real-Time Single Image and Video Super-Resolution", 2016. Along an axis of
+stride s, element s * q + r of the result sums the taps k = r + s * t over x[q - t], so phase r is a
+convolution with every s-th tap. All phases have equally many taps if s divides the kernel size.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graphwright.ops.nn.spatial import Windows
 
 @candidate(ConvTranspose)
 def sub_pixel(node: Node[ConvTranspose], context: Context) -> Run | str:
-    """A convolution to all phases, a copy that interleaves them, and one that crops the result."""
+    """A convolution to all phases, a copy that interleaves them, and a copy that crops the result."""
     x, w, y = node.operand(0), context.constant(node.operand(1)), node.output
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     offsets = None if bias is None else context.constant(bias)
@@ -62,7 +62,7 @@ def sub_pixel(node: Node[ConvTranspose], context: Context) -> Run | str:
 
 
 def _refusal(x: Value, y: Value, w: Array, window: Windows) -> str | None:
-    """Why no convolution of ``x`` makes the phases of ``y``."""
+    """The reason why a convolution of ``x`` cannot compute the phases of ``y``."""
     strides, rank = window.strides, window.rank
     if x.type.dtype != F32 or rank > 3 or 2 * rank + 1 > MAX_RANK:
         return f"no convolution kernel for {x.type.dtype} over {rank} axes"
@@ -82,8 +82,8 @@ def _refusal(x: Value, y: Value, w: Array, window: Windows) -> str | None:
 
 
 def _weights_of_phases(w: Array, strides: tuple[int, ...], group: int) -> Array:
-    """Weights [Cin, M, K...] of all groups as those of a convolution, their taps in reverse: [M * phases,
-    Cin / group, K / stride...]."""
+    """Weights [Cin, M, K...] of all groups as weights of a convolution, with reversed taps: [M * phases, Cin
+    / group, K / stride...]."""
     cin, features, *kernel = w.shape
     rank = len(strides)
     split = [n for k, s in zip(kernel, strides, strict=True) for n in (k // s, s)]
@@ -96,7 +96,7 @@ def _weights_of_phases(w: Array, strides: tuple[int, ...], group: int) -> Array:
 
 
 def _interleaved(phases: Value, whole: Value, window: Windows, context: Context) -> Launch:
-    """Element r of each stride out of phase r."""
+    """Interleaves the phases: phase r becomes element r of each stride."""
     planes, sizes = product(whole.type.dims[:2]), phases.type.dims[2:]
     by_phase = row_major_strides((planes, *window.strides, *sizes))
     _, plane, *side_by_side = row_major_strides(whole.type.dims)
@@ -109,7 +109,7 @@ def _interleaved(phases: Value, whole: Value, window: Windows, context: Context)
 
 
 def _cropped(whole: Value, y: Value, window: Windows, context: Context) -> Launch:
-    """``y`` out of the result before ``pads`` crop it."""
+    """Crops the uncropped result to ``y``, as ``pads`` say."""
     strides = row_major_strides(whole.type.dims)
     first: Dim = 0
     for begin, stride in zip(window.pads, strides[2:], strict=False):

@@ -1,4 +1,5 @@
-/* One convolution, its units, and where tiles lie in the planes. */
+/* One convolution, its units, and the positions of tiles in the planes. A plane holds one point of all
+ * transformed tiles. */
 
 #ifndef GW_WINOGRAD_H
 #define GW_WINOGRAD_H
@@ -7,11 +8,12 @@
 
 #include "conv/winograd.gen.h"
 
-/* Which planes a tile is in: those of the last row or column of tiles, if it is smaller, are in fewer. */
+/* The tiles that a plane holds: a smaller tile in the last row or column of tiles has fewer points, so it is
+ * in fewer planes. */
 struct places {
-    int64_t first; /* of the unit's tiles */
+    int64_t first; /* the first tile of the unit */
     int64_t count;
-    int64_t rows; /* of each product but the last */
+    int64_t rows; /* rows of each product except the last */
 };
 
 struct conv {
@@ -22,21 +24,22 @@ struct conv {
     void *const *hook_buf;
     const int64_t *hook_arg;
     float lo, hi;
-    int64_t in_blocks, out_blocks;     /* of channels */
-    int64_t in_runs;                   /* of K_RUN channels */
-    int64_t tile_rows, row_tiles;      /* of an image */
-    int64_t row_points, column_points; /* of the last row and column of tiles */
+    int64_t in_blocks, out_blocks;     /* blocks of channels */
+    int64_t in_runs;                   /* runs of K_RUN channels */
+    int64_t tile_rows, row_tiles;      /* of an image: rows of tiles, and tiles per row */
+    int64_t row_points, column_points; /* points of a line in the last row and the last column of tiles */
     int64_t in_plane, out_plane;       /* elements from one plane of scratch to the next */
     float *in, *out, *made;
 };
 
-/* Tiles [tile, tile + tiles) of an image. */
+/* A unit: tiles [tile, tile + tiles) of an image. */
 struct unit {
     int64_t image, tile, tiles;
-    struct places places[2][2]; /* of planes that smaller tiles are not in: by row, by column */
+    struct places places[2][2]; /* for planes without the smaller tiles: indexed by [last row missing][last
+                                   column missing] */
 };
 
-/* Tiles of one row of tiles: count of them from the tile at (row, column), number at in the unit. */
+/* `count` tiles of one row of tiles, from the tile at (row, column) on; `at` is their index in the unit. */
 struct run {
     int64_t row, column, count, at;
 };
@@ -47,7 +50,7 @@ GW_INLINE struct run run_at(const struct conv *g, const struct unit *o, int64_t 
     return (struct run){row, column, count, at};
 }
 
-/* The number of the tile at (row, column) among those that planes have, which may lack the last column. */
+/* The index of the tile at (row, column) among the tiles of a plane, which may lack the last column. */
 GW_INLINE int64_t number(const struct conv *g, int64_t row, int64_t column, int without_last_column) {
     return row * (g->row_tiles - without_last_column) + column;
 }
@@ -58,12 +61,12 @@ static struct places places_of(const struct conv *g, const struct unit *o, int b
     const int64_t begin_row = quotient(begin, g->row_tiles), end_row = quotient(end, g->row_tiles);
     const int64_t first = number(g, begin_row, begin - begin_row * g->row_tiles, by_column);
     const int64_t count = number(g, end_row, end - end_row * g->row_tiles, by_column) - first;
-    const int64_t rows = count ? parts(count, parts(count, ROWS)) : ROWS;
+    const int64_t rows = count ? ceildiv(count, ceildiv(count, ROWS)) : ROWS;
     return (struct places){first, count, rows};
 }
 
 GW_INLINE int64_t plane_size(int64_t elements) {
-    return (elements / 32 * 2 + 3) * 16; /* an odd number of cache lines */
+    return (elements / 32 * 2 + 3) * 16; /* an odd number of cache lines avoids conflict misses */
 }
 
 GW_INLINE void store(const struct conv *g, int64_t act, float *to, vf y, const float *residual) {
@@ -76,7 +79,8 @@ GW_INLINE void store(const struct conv *g, int64_t act, float *to, vf y, const f
     vf_store(to, y);
 }
 
-/* Weights at +-sqrt(2) of those at 0, infinity and +-sqrt(1/2): of w0 + 2 w2 +- sqrt(2) w1. */
+/* Derives the weights at the points +-sqrt(2) from those at 0, infinity and +-sqrt(1/2): w0 + 2 w2 +- sqrt(2)
+ * w1. */
 GW_INLINE void make_weights(const float *w, int64_t panel, float *to) {
     for (int64_t i = 0; i < panel; i += VL) {
         const vf even = vf_load(w + i) + 2.0f * vf_load(w + panel + i);
@@ -86,17 +90,17 @@ GW_INLINE void make_weights(const float *w, int64_t panel, float *to) {
     }
 }
 
-/* Output channel blocks [first, first + count), whose weights lie together. */
+/* A group of output channel blocks [first, first + count), whose weights are contiguous. */
 struct outputs {
     int64_t first, count;
 };
 
-/* Offsets of a tile in the planes, by kind. */
+/* Offsets of a tile in the planes, by kind of plane. */
 struct offsets {
     int64_t at[2][2];
 };
 
-/* Where the first channel of a tile stands, [product][K_RUN channels][ROWS][K_RUN]. */
+/* The offset of the first channel of a tile in [product][K_RUN channels][ROWS][K_RUN]. */
 GW_INLINE struct offsets input_offsets(const struct conv *g, const struct unit *o, int64_t row,
                                        int64_t column) {
     struct offsets made;

@@ -1,22 +1,21 @@
 """Winograd convolution, 3x3 with stride 1: y = act(conv(x, w) + bias + residual), f32, blocked activations.
 
-An output tile of m x m pixels takes (m + 2)^2 products per pair of channels where direct convolution takes
-9 m^2 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015). F(4x4) interpolates at 0,
-+-sqrt(1/2), +-sqrt(2) and infinity, which doubles direct's rms error where the points 1 and 2 make it four
-times as large (on points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution
-for Deep Neural Networks", 2020; Alam et al., "Winograd Convolution for Deep Neural Networks: Efficient Point
-Selection", 2022). F(2x2) at 0, +-sqrt(1/2) and infinity is more exact than direct.
+An output tile of m x m pixels takes (m + 2)^2 products per pair of channels, while direct convolution takes 9
+m^2 (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015). F(4x4) interpolates at 0,
++-sqrt(1/2), +-sqrt(2) and infinity. Its rms error is twice that of direct convolution; with the points 1 and
+2 it would be four times (on points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd
+Convolution for Deep Neural Networks", 2020; Alam et al., "Winograd Convolution for Deep Neural Networks:
+Efficient Point Selection", 2022). F(2x2), at 0, +-sqrt(1/2) and infinity, is more accurate than direct
+convolution. With F(4x4), tiles in the last row and column that have only 2 pixels left use the points of
+F(2x2). All tiles share the transformed weights, as factors that depend on the set of points are in the
+transforms of input and output.
 
-The last row and column of F(4x4)'s tiles have 2 pixels where no more are left, and take the points of
-F(2x2) alone. What depends on the set of points stands in the transforms of the input and of the products, so
-that all tiles share their weights.
-
-A unit of the grid is a block of tiles of one image times some output channels: the input's transform goes
-to scratch as (m + 2)^2 planes, each plane is multiplied with its matrix of weights, and the products are
-transformed back. Weights lie in the order in which they are read; F(4x4)'s at +-sqrt(2) in the horizontal
-direction are made of those at the other four points, since few tiles meet each weight and wait for it. Units
-of one block in a chunk share the transformed input. Every sum runs over the channels in order, whatever the
-chunking.
+A unit of the grid is a block of tiles of one image times some output channels. The transformed input is
+stored in scratch as (m + 2)^2 planes; each plane is multiplied by its weight matrix, and the products are
+transformed back. Weights are packed in the order in which they are read. For F(4x4), those at +-sqrt(2) in
+the horizontal direction are computed from the other four points, since products of few tiles are bound by
+reading weights. Units of one block in a chunk share the transformed input. Every sum runs over the channels
+in order, for any division into chunks.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 SYMBOLS: Final = {4: "gw_winograd4_f32", 2: "gw_winograd2_f32"}
-"""The kernel of each m."""
+"""The kernel for each m."""
 
 
 @dataclass(frozen=True)
 class _Sizes(Arguments):
-    """The first args. Pads at the end follow from oh and ow."""
+    """The first arguments. Trailing pads follow from oh and ow."""
 
     images: Dim
     cin: Dim
@@ -54,40 +53,41 @@ class _Sizes(Arguments):
 
 @dataclass(frozen=True)
 class WinogradArgs(BlockedOperandArgs, _Sizes):
-    """The kernel's args: sizes, then strides, then how tiles are shared out."""
+    """The kernel's arguments: sizes, strides, then how tiles are divided among units."""
 
     block_tiles: Dim
-    """Tiles of a block at most, and groups of up to three output channel blocks of a unit: see
+    """The most tiles per block, and groups of up to three output channel blocks per unit: see
     :func:`blocking`."""
     unit_groups: Dim
 
 
 ABI: Final = Abi("winograd", ("x", "w", "bias", "residual", "y"), WinogradArgs.names())
-"""``w`` transformed (module ``winograd_transforms``); ``bias`` [channel blocks * VL] and ``residual`` (as y)
-may be absent; ``y`` is ignored when there is a hook. The hook, or a null pointer, comes next; a tile is some
-pixels (rows) of one channel block (columns), its batch the image times the channel blocks plus the block."""
+"""``w`` is transformed (module ``winograd_transforms``); ``bias`` [channel blocks * VL] and ``residual``
+(laid out as y) may be absent; ``y`` is ignored if there is a hook. The hook, or a null pointer, comes next; a
+tile is some pixels (rows) of one channel block (columns), its batch is the image times the channel blocks,
+plus the block."""
 
 
 _RUN: Final = 14
-"""Tiles of a row that are transformed at once."""
+"""Tiles of a row that are transformed together."""
 
 _PLANES_SHARE: Final = 70
-"""What a block's planes take of the L2 cache, in percent."""
+"""The percentage of the L2 cache that the planes of a block take."""
 _BLOCK_TILES: Final = 56
-"""Tiles of a block at most."""
+"""The most tiles per block."""
 _UNIT_CHANNELS: Final = 256
-"""Output channels of a unit at most."""
+"""The most output channels per unit."""
 _FEW_BLOCKS: Final = 4
-"""Fewer blocks of tiles than this do not occupy two threads evenly."""
+"""With fewer blocks of tiles than this, two threads are not loaded evenly."""
 
 
 def tiles(m: int, args: WinogradArgs) -> Dim:
-    """Output tiles of an image."""
+    """The number of output tiles of an image."""
     return ceildiv(args.oh, m) * ceildiv(args.ow, m)
 
 
 def output_groups(isa: Isa, cout: Dim) -> Dim:
-    """Groups of output channel blocks."""
+    """The number of groups of output channel blocks."""
     return ceildiv(ceildiv(cout, isa.lanes), product_vectors(isa))
 
 
@@ -98,12 +98,13 @@ def grid(m: int, isa: Isa, args: WinogradArgs) -> Dim:
 
 
 def _plane(elements: Dim) -> Dim:
-    """Elements from one plane to the next: an odd number of cache lines, so that planes do not alias."""
+    """Elements between planes: an odd number of cache lines, so that planes do not alias in the cache."""
     return (2 * floordiv(elements, 32) + 3) * 16
 
 
 def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """Planes of a block's input and of its products with a group of outputs; weights of two more."""
+    """The bytes of the planes of a block's input, of the planes of its products with a group of outputs, and
+    of the weights at two computed points."""
     rows = product_rows(isa)
     inputs = _plane(ceildiv(args.block_tiles, rows) * rows * ceildiv(args.cin, K_RUN) * K_RUN)
     products = _plane(args.block_tiles * product_vectors(isa) * isa.lanes)
@@ -112,17 +113,15 @@ def scratch_bytes(m: int, isa: Isa, args: WinogradArgs) -> Dim:
 
 
 def blocking(m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim) -> tuple[Dim, Dim]:
-    """``block_tiles`` and ``unit_groups``, by sizes alone.
-
-    Planes of as many tiles as fit the L2 cache; of more, if reading their planes again for each group of
-    outputs takes fewer bytes than reading the weights again for each block. A few blocks make two units each,
-    that two threads have work.
-    """
+    """``block_tiles`` and ``unit_groups``, which depend only on sizes. A block has as many tiles as the L2
+    cache holds planes for; or more, if rereading the planes for each group of outputs moves fewer bytes than
+    rereading the weights for each block. If there are few blocks, each is divided into two units, for two
+    threads."""
     width = product_vectors(isa) * isa.lanes
     groups, planes = -(-cout // width), 4 * (m + 2) ** 2
     room = isa.machine.l2.bytes * _PLANES_SHARE // 100
     fitting = min(max(room // (planes * (cin + width)), 1), _BLOCK_TILES)
-    weights = planes * cin * cout  # read or made
+    weights = planes * cin * cout  # bytes read or computed
     many = weights // _BLOCK_TILES + groups * planes * cin < weights // fitting
     most = _BLOCK_TILES if many else fitting
     count = ceildiv(oh, m) * ceildiv(ow, m)
@@ -136,7 +135,7 @@ def dense_args(
     m: int, isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, *,
     pads: tuple[int, int, int, int] = (0, 0, 0, 0), act: int = 0, lo: int = 0, hi: int = 0,
 ) -> WinogradArgs:  # fmt: skip
-    """The args for dense operands; ``pads``: top, left, bottom, right; ``lo``, ``hi``: bits of an f32."""
+    """The arguments for dense operands; ``pads``: top, left, bottom, right; ``lo``, ``hi``: f32 bits."""
     h, w = oh + 2 - pads[0] - pads[2], ow + 2 - pads[1] - pads[3]
     block_tiles, unit_groups = blocking(m, isa, images, cin, cout, oh, ow)
     x_strides = _dense_strides(isa, cin, h, w)
@@ -148,7 +147,7 @@ def dense_args(
 
 
 def _dense_strides(isa: Isa, channels: int, h: Dim, w: Dim) -> tuple[Dim, Dim, Dim]:
-    """From one image, channel block and row to the next."""
+    """The strides of images, channel blocks and rows."""
     row = w * isa.lanes
     return -(-channels // isa.lanes) * h * row, h * row, row
 

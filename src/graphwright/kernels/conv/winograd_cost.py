@@ -1,4 +1,4 @@
-"""What Winograd convolution costs on a core, and where it beats direct convolution."""
+"""The cost of Winograd convolution on one core, compared with direct convolution."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from graphwright.kernels.conv.winograd_transforms import STORED
 from graphwright.targets.cpu.isa import Isa
 
 KEPT: Final = 512
-"""Convolutions whose cost is kept: those of a model repeat."""
+"""The number of convolutions whose cost is cached: models repeat layers."""
 
 
 _EFFICIENCY: Final = {"v3": 94, "v4": 97}
 """Percent of the peak that the products reach."""
 _TRANSFORM_CYCLES: Final = {"v3": {4: 420, 2: 130}, "v4": {4: 690, 2: 210}}
-"""To transform a tile of VL channels in and out, by the tile's size."""
+"""The cycles of both transforms of a tile of VL channels, by the tile's size."""
 _STREAMED: Final = 66
-"""Percent of the memory's rate that weights are read at, a piece of each point in turn."""
+"""The percentage of the memory bandwidth at which weights are read, since they are read in pieces, one per
+point."""
 _MADE_CYCLES: Final = 32
-"""To make VL weights of a channel at a point that is not packed, in all lines."""
+"""The cycles for computing VL weights of a channel at a point that is not packed, for all lines."""
 
 
 def _points(m: int, pixels: Dim) -> Dim:
-    """Points of a line of so many pixels."""
-    last = pixels - (ceildiv(pixels, m) - 1) * m  # where m is 4, up to 2 pixels take 4 points and not 6
+    """The points of a line of ``pixels``."""
+    # with m = 4, up to 2 remaining pixels take 4 points instead of 6
+    last = pixels - (ceildiv(pixels, m) - 1) * m
     return (m + 2) * ceildiv(pixels, m) - (2 * (1 - floordiv(last, 3)) if m == 4 else 0)
 
 
 @lru_cache(maxsize=KEPT)
 def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: products while weights stream by, then both
-    transforms.
-    """
+    """The predicted time on one core, in nanoseconds: products while weights are streamed, and both
+    transforms."""
     machine = isa.machine
     l2, l3, memory = machine.l2.bytes, machine.l3, machine.memory
     in_blocks, out_blocks = ceildiv(args.cin, isa.lanes), ceildiv(args.cout, isa.lanes)
@@ -54,7 +55,7 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
     kept = minimum(1, floordiv(l3.bytes, maximum(1, weights)))
     read = ceildiv(100 * (weights + (1 - kept) * again), memory.load * _STREAMED)
     stream = read + floordiv(kept * again, l3.load)
-    # planes that the L2 cache does not hold are written to the next one and read again for each group
+    # planes that exceed the L2 cache are written to L3 and reread for each group
     planes = scratch_bytes(m, isa, args) * (1 + output_groups(isa, args.cout))
     passes = floordiv(args.images * tiles(m, args), maximum(1, args.block_tiles))
     beyond = minimum(1, floordiv(scratch_bytes(m, isa, args), l2))
@@ -67,7 +68,7 @@ def work_ns(m: int, isa: Isa, args: WinogradArgs) -> Dim:
 
 
 def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, in_bf16: bool = False) -> Dim:
-    """What direct convolution of the same sizes takes."""
+    """The predicted time of direct convolution for the same sizes."""
     if in_bf16:
         pixels = images * oh * ow
         return predict(bf16_direct_work(isa.lanes, pixels, cin, cout, 9, pixels), isa.machine)
@@ -75,7 +76,8 @@ def _direct_ns(isa: Isa, images: Dim, cin: int, cout: int, oh: Dim, ow: Dim, in_
 
 
 def pays(m: int, isa: Isa, args: WinogradArgs) -> Dim:
-    """1 where the kernel should be faster than direct convolution, else 0; for sizes known at run time."""
+    """1 if the kernel is predicted to be faster than direct convolution, else 0; for sizes known only at run
+    time."""
     cin, cout = numbers((args.cin, args.cout))
     direct = _direct_ns(isa, args.images, cin, cout, args.oh, args.ow)
     return minimum(1, maximum(0, direct - work_ns(m, isa, args)))
@@ -92,11 +94,8 @@ def choose(
 def ranked(
     isa: Isa, images: int, cin: int, cout: int, oh: int, ow: int, in_bf16: bool = False
 ) -> dict[Literal["direct", 2, 4], int]:
-    """Nanoseconds of direct convolution and of Winograd's with tiles of 2 x 2 and of 4 x 4 on dense blocked
-    images, the one first that takes least.
-
-    ``in_bf16``: the direct one is.
-    """
+    """The predicted nanoseconds of direct convolution and of Winograd with 2 x 2 and 4 x 4 tiles on dense
+    blocked images, fastest first. ``in_bf16``: the direct convolution is in bf16."""
     costs: dict[Literal["direct", 2, 4], Dim] = {
         "direct": _direct_ns(isa, images, cin, cout, oh, ow, in_bf16)
     }

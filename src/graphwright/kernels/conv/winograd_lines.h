@@ -1,11 +1,11 @@
-/* The transforms of a line. */
+/* The one-dimensional Winograd transforms. */
 
 #ifndef GW_WINOGRAD_LINES_H
 #define GW_WINOGRAD_LINES_H
 
 #include "conv/winograd.gen.h"
 
-/* 6 or 4 points of as many pixels. */
+/* Input transform: 6 or 4 points of as many pixels. */
 GW_INLINE void input_line(int64_t n, const vf *d, vf *to) {
     if (n == 6) {
         const vf p = d[4] - 2.0f * d[2], q = d[3] - 2.0f * d[1];
@@ -24,7 +24,7 @@ GW_INLINE void input_line(int64_t n, const vf *d, vf *to) {
     }
 }
 
-/* 4 pixels of 6 points, or 2 of 4. */
+/* Output transform: 4 pixels of 6 points, or 2 of 4. */
 GW_INLINE void output_line(int64_t n, const vf *d, vf *to) {
     if (n == 6) {
         const vf p = -2 / 3.0f * (d[2] + d[3]), q = -2 / 3.0f * A * (d[2] - d[3]);

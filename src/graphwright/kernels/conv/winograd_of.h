@@ -1,11 +1,11 @@
-/* Convolution by tiles of M x M pixels, whose lines have N points. Included by winograd.c. */
+/* Winograd convolution with tiles of M x M pixels and N points per line. Included by winograd.c. */
 
 #define OF(name) GW_JOIN(name, M)
 
-/* Points of a line that has so many pixels left: the last tile of a line may have 2 pixels. */
+/* The number of points of a line with `left` pixels: the last tile of a line may have 2 pixels. */
 GW_INLINE int64_t OF(points)(int64_t pixels) { return pixels > 2 ? N : 4; }
 
-/* The vertical transforms of the columns of a run, [column][N][VL]; zeros outside the image. */
+/* Transforms the columns of a run vertically, to [column][N][VL]; pixels outside the image are zeros. */
 GW_INLINE void OF(input_columns)(const struct conv *g, int64_t n, const float *x, int64_t y0, int64_t x0,
                                  int64_t columns, float *to) {
     const int64_t from_h = g->s.x_h, top = y0 < 0 ? -y0 : 0, bottom = smaller(n, g->s.h - y0);
@@ -36,7 +36,7 @@ GW_INLINE void OF(input_columns)(const struct conv *g, int64_t n, const float *x
     }
 }
 
-/* The planes of a tile from its columns of points. */
+/* Transforms the columns of points of a tile horizontally, and stores them to the planes. */
 GW_INLINE void OF(input_tile)(const struct conv *g, int64_t rows, int64_t columns, const float *from,
                               float *to, const struct offsets *o) {
 #pragma GCC unroll 6
@@ -53,7 +53,7 @@ GW_INLINE void OF(input_tile)(const struct conv *g, int64_t rows, int64_t column
     }
 }
 
-/* The planes [N * N][product][K_RUN channels][ROWS][K_RUN] of the unit's tiles. */
+/* Fills the planes [N * N][product][K_RUN channels][ROWS][K_RUN] of the unit's tiles. */
 static void OF(transform_input)(const struct conv *g, const struct unit *o) {
     float columns[(RUN * M + 2) * N * VL] __attribute__((aligned(64)));
     const float *image = g->x + o->image * g->s.x_n;
@@ -90,7 +90,7 @@ static void OF(transform_input)(const struct conv *g, const struct unit *o) {
     }
 }
 
-/* The products of a group of output channels in all planes. */
+/* Computes the products of a group of output channels in all planes. */
 static void OF(multiply)(const struct conv *g, const struct unit *o, const struct outputs *c) {
     const int64_t cin = g->s.cin, panel = cin * c->count * VL;
     const float *w = g->w + c->first * N * STORED * cin * VL;
@@ -105,11 +105,11 @@ static void OF(multiply)(const struct conv *g, const struct unit *o, const struc
                 continue;
             if (column == STORED)
                 make_weights(w, panel, g->made);
-            /* N planes fetch the weights of STORED ones evenly; lines come in pairs */
+            /* N planes prefetch the STORED weights evenly; hardware fetches cache lines in pairs */
             const int64_t share = panel * STORED / N;
             const float *ahead = w + (N == STORED ? 1 : 2) * panel + column * share;
-            const int64_t fetches = parts(p->count, p->rows) * parts(cin, TURN) * FETCHES;
-            const int64_t step = smaller(parts(4 * share, fetches), 128);
+            const int64_t fetches = ceildiv(p->count, p->rows) * ceildiv(cin, TURN) * FETCHES;
+            const int64_t step = smaller(ceildiv(4 * share, fetches), 128);
             for (int64_t at = 0; at < p->count; at += p->rows) {
                 product_of[smaller(p->rows, p->count - at) - 1][c->count - 1](cin, in, u, y, ahead, step);
                 in += g->in_runs * ROWS * K_RUN;
@@ -120,7 +120,7 @@ static void OF(multiply)(const struct conv *g, const struct unit *o, const struc
     }
 }
 
-/* The pixels [rows][columns][VL] of a tile; from: its places in the planes, by kind. */
+/* Transforms a tile back to pixels [rows][columns][VL]; from: its offsets in the planes, by kind. */
 GW_INLINE void OF(output_tile)(const struct conv *g, int64_t rows, int64_t columns, const float *from,
                                const struct offsets *o, vf *to) {
     vf t[M * N];
@@ -141,7 +141,7 @@ GW_INLINE void OF(output_tile)(const struct conv *g, int64_t rows, int64_t colum
         output_line(columns, t + i * N, to + i * M);
 }
 
-/* The pixels of a tile that the image has. */
+/* Stores the pixels of a tile that are inside the image. */
 GW_INLINE void OF(store_tile)(const struct conv *g, int64_t height, int64_t width, const vf *pixels, vf bias,
                               const float *residual, float *to, int64_t to_h) {
     for (int64_t i = 0; i < height; i++, to += to_h) {
@@ -152,7 +152,7 @@ GW_INLINE void OF(store_tile)(const struct conv *g, int64_t height, int64_t widt
     }
 }
 
-/* The pixels of a run of tiles of one block of channels, in the output or through the hook. */
+/* Stores the pixels of a run of tiles of one block of channels, or passes them to the hook. */
 static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const struct outputs *c,
                               const struct run *r, int64_t b) {
     const struct winograd_args *s = &g->s;
@@ -191,7 +191,7 @@ static int32_t OF(output_run)(const struct conv *g, const struct unit *o, const 
     }
     if (!g->hook)
         return 0;
-    /* rows of pixels follow each other where the run covers the image */
+    /* rows of pixels are contiguous if the run covers the width of the image */
     const int64_t lines = width == s->ow ? height : 1, batch = o->image * g->out_blocks + block;
     for (int64_t y = 0; y < height; y += lines) {
         const int32_t error = g->hook(g->hook_buf, g->hook_arg, pixels + y * to_h, VL, batch,
@@ -230,29 +230,29 @@ GW_KERNEL(KERNEL) {
     memcpy(&g.hook, &buf[WINOGRAD_OPERANDS], sizeof g.hook);
     memcpy(&g.lo, &s->lo, sizeof g.lo);
     memcpy(&g.hi, &s->hi, sizeof g.hi);
-    g.in_blocks = parts(s->cin, VL);
-    g.out_blocks = parts(s->cout, VL);
-    g.in_runs = parts(s->cin, K_RUN);
-    g.row_tiles = parts(s->ow, M);
-    g.tile_rows = parts(s->oh, M);
+    g.in_blocks = ceildiv(s->cin, VL);
+    g.out_blocks = ceildiv(s->cout, VL);
+    g.in_runs = ceildiv(s->cin, K_RUN);
+    g.row_tiles = ceildiv(s->ow, M);
+    g.tile_rows = ceildiv(s->oh, M);
     g.row_points = OF(points)(s->oh - (g.tile_rows - 1) * M);
     g.column_points = OF(points)(s->ow - (g.row_tiles - 1) * M);
-    g.in_plane = plane_size(parts(s->block_tiles, ROWS) * ROWS * g.in_runs * K_RUN);
+    g.in_plane = plane_size(ceildiv(s->block_tiles, ROWS) * ROWS * g.in_runs * K_RUN);
     g.out_plane = plane_size(s->block_tiles * VECTORS * VL);
     g.made = scratch;
     g.out = g.made + (N - STORED) * s->cin * VECTORS * VL;
     g.in = g.out + N * N * g.out_plane;
     const int64_t tiles = g.tile_rows * g.row_tiles;
-    const int64_t groups = parts(g.out_blocks, VECTORS);
-    const int64_t blocks = parts(tiles, s->block_tiles), units = parts(groups, s->unit_groups);
+    const int64_t groups = ceildiv(g.out_blocks, VECTORS);
+    const int64_t blocks = ceildiv(tiles, s->block_tiles), units = ceildiv(groups, s->unit_groups);
     int64_t transformed = -1;
     for (; begin < end; begin++) {
         const int64_t outer = begin / units, block = outer % blocks, first = begin % units * s->unit_groups;
-        const int64_t tile = cut(tiles, block, blocks), last = smaller(groups, first + s->unit_groups);
+        const int64_t tile = part_begin(tiles, block, blocks), last = smaller(groups, first + s->unit_groups);
         struct unit o = {
             .image = outer / blocks,
             .tile = tile,
-            .tiles = cut(tiles, block + 1, blocks) - tile,
+            .tiles = part_begin(tiles, block + 1, blocks) - tile,
         };
         for (int i = 0; i < 4; i++)
             o.places[i / 2][i % 2] = places_of(&g, &o, i / 2, i % 2);
@@ -260,8 +260,8 @@ GW_KERNEL(KERNEL) {
             OF(transform_input)(&g, &o);
         transformed = outer;
         for (int64_t b = first; b < last; b++) {
-            const int64_t block = cut(g.out_blocks, b, groups);
-            const struct outputs c = {block, cut(g.out_blocks, b + 1, groups) - block};
+            const int64_t block = part_begin(g.out_blocks, b, groups);
+            const struct outputs c = {block, part_begin(g.out_blocks, b + 1, groups) - block};
             OF(multiply)(&g, &o, &c);
             const int32_t error = OF(transform_output)(&g, &o, &c);
             if (error)

@@ -1,8 +1,8 @@
 """C text of the products in Winograd's transform domain: y[tile, output] = sum of v[tile, k] * u[k, output].
 
-One tile of sums stays in registers for all channels, as in :mod:`graphwright.kernels.library.tile`; unlike
-there few tiles of the image meet each weight, so that weights are what a product waits for: what comes next
-is fetched evenly between the FMAs, as many bytes as the product itself reads.
+The accumulators of a tile stay in registers for all channels, as in :mod:`graphwright.kernels.library.tile`.
+Unlike there, few tiles share each weight, so products are bound by reading weights. The next weights are
+therefore prefetched evenly between the FMAs, as many bytes as the product itself reads.
 """
 
 from __future__ import annotations
@@ -21,30 +21,28 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 K_RUN: Final = 16
-"""Channels that lie side by side in the transformed input."""
+"""Contiguous channels of the transformed input."""
 
 _UNROLL: Final = 4
-"""Channels per turn of the loop."""
+"""Channels per iteration of the loop."""
 _FETCHES: Final = 6
-"""Cache lines fetched per turn."""
+"""Cache lines prefetched per iteration."""
 
 
 def product_rows(isa: Isa) -> int:
-    """Tiles of a product at most."""
+    """The most tiles of a product."""
     return 9 if isa.vector_bytes == 64 else 6
 
 
 def product_vectors(isa: Isa) -> int:
-    """Blocks of outputs of a product at most: 27 sums of 32 registers, or 12 of 16."""
+    """The most output blocks of a product: 27 accumulators in 32 registers, or 12 in 16."""
     return 3 if isa.vector_bytes == 64 else 2
 
 
 def products(isa: Isa) -> str:
-    """``product_of[rows - 1][vectors - 1](k, v, u, y, ahead, step)``.
-
-    ``v`` is [K_RUN channels][ROWS][K_RUN], ``u`` [channel][vector][VL], ``y`` [row][vector][VL]. From
-    ``ahead`` on, ``FETCHES`` cache lines for each ``TURN`` channels are fetched to L2, ``step`` bytes apart.
-    """
+    """``product_of[rows - 1][vectors - 1](k, v, u, y, ahead, step)``. ``v`` is [K_RUN channels][ROWS][K_RUN],
+    ``u`` is [channel][vector][VL], ``y`` is [row][vector][VL]. From ``ahead`` on, ``FETCHES`` cache lines,
+    ``step`` bytes apart, are prefetched to L2 for each ``TURN`` channels."""
     rows, vectors = range(1, product_rows(isa) + 1), range(1, product_vectors(isa) + 1)
     table = ",\n".join(f"    {{{', '.join(f'product_{r}x{v}' for v in vectors)}}}" for r in rows)
     return f"""\
@@ -65,7 +63,7 @@ static const product_fn product_of[ROWS][VECTORS] = {{
 
 @dataclass(frozen=True)
 class _Product:
-    """One product as one block of assembly, whose registers no compiler chooses."""
+    """One product as one block of inline assembly with fixed registers."""
 
     isa: Isa
     rows: int
@@ -117,11 +115,11 @@ class _Product:
         )
 
     def sums(self) -> list[str]:
-        """By row, then vector."""
+        """The accumulators, ordered by row, then vector."""
         return [register(self.isa, i) for i in range(self.rows * self.vectors)]
 
     def step(self, number: int, *, fetch: bool) -> list[str]:
-        """The FMAs of one channel, the ``number``-th of a turn."""
+        """The FMAs of one channel, with index ``number`` in the unrolled loop."""
         first = self.rows * self.vectors
         spare = [register(self.isa, i) for i in range(first, register_count(self.isa))]
         columns, free = spare[: self.vectors], spare[self.vectors :][:4]
@@ -135,5 +133,5 @@ class _Product:
         return lines + outer_product(places, spread(folded, self.rows), columns, sums, free)
 
     def advance(self, steps: int) -> list[str]:
-        """To the next turn."""
+        """Advances to the next iteration."""
         return [f"add ${4 * steps}, %[v]", f"add ${steps * self.vectors * self.isa.vector_bytes}, %[u]"]

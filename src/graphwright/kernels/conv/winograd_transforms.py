@@ -1,7 +1,7 @@
-"""The transforms of Winograd convolution (module ``winograd``): of weights in NumPy.
+"""The transforms of Winograd convolution (module ``winograd``): in NumPy for weights.
 
-A line of pixels and its values at the points are transformed by evaluation and interpolation (Lavin and Gray,
-2015); both directions of a tile, one after the other.
+A line of pixels is transformed to its values at the points by evaluation, and back by interpolation (Lavin
+and Gray, 2015), in both directions of a tile one after the other.
 """
 
 from __future__ import annotations
@@ -18,29 +18,27 @@ Array = npt.NDArray[Any]
 
 ROOT: Final = 0.5**0.5
 _FINITE: Final = (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT)
-"""Where polynomials are evaluated, the first three for m = 2. Infinity stands behind the first of them."""
+"""The finite points at which polynomials are evaluated; m = 2 uses the first three."""
 
 STORED: Final = 4
-"""Points of a line whose weights are packed: those at +-sqrt(2) take less time to make than to read."""
+"""The points of a line whose weights are packed: computing those at +-sqrt(2) is faster than reading them."""
 
 
 def _weight_matrix(m: int) -> Array:
-    """G [m + 2, 3], f64: a filter's values at the points."""
+    """The matrix G [m + 2, 3] in f64, which maps a filter to its values at the points."""
     first, *others = [[1, p, p * p] for p in _FINITE[: m + 1]]
     return np.array([first, [0, 0, 1], *others])
 
 
 def transformed_shape(cout: int, cin: int, m: int, isa: Isa) -> tuple[int, int]:
-    """The shape of what :func:`transform_weights` makes."""
+    """The shape of transformed weights."""
     return -(-cout // isa.lanes), (m + 2) * STORED * cin * isa.lanes
 
 
 def transform_weights(out: Array, w: Array, m: int, isa: Isa) -> None:
-    """Weights [Cout, Cin, 3, 3] into f32 [CoutB, (m + 2) * 4 * Cin * VL], computed in f64, rounded once.
-
-    Groups of up to three output channel blocks lie together as [m + 2, 4, Cin, blocks, VL]: at the
-    first four points of each line. The kernel makes the others of them.
-    """
+    """Transforms weights [Cout, Cin, 3, 3] to f32 [CoutB, (m + 2) * 4 * Cin * VL], computed in f64 and
+    rounded once. Groups of up to three output channel blocks are contiguous, as [m + 2, 4, Cin, blocks, VL],
+    with the first four points of each line. The kernel computes the other points from these."""
     cout, cin = w.shape[:2]
     matrix, lanes = np.kron(_weight_matrix(m), _weight_matrix(m)[:STORED]), isa.lanes
     planes, blocks = len(matrix), -(-cout // lanes)

@@ -1,1 +1,1 @@
-"""Matrix products."""
+"""Matrix multiplication."""

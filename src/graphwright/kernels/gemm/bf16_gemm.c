@@ -1,4 +1,4 @@
-/* Products of bf16: see bf16_gemm.py. What the loops of run.h call elements of K are pairs here. */
+/* bf16 GEMM: see bf16_gemm.py. Here an element of K in run.h is a pair of elements. */
 
 #include "library/sizes.h"
 
@@ -6,13 +6,14 @@
 
 #include "gemm/run.h"
 
-/* Both operands as they are given, with strides in elements of theirs. */
+/* Both operands before packing, with strides in their own elements. */
 struct given {
     struct gemm_args s;
     struct numbers a, b;
 };
 
-/* The arguments of the product in pairs, and, as its last, those that were given. */
+/* The arguments of the product counted in pairs, and the original ones. g must be the first member: see
+ * given_of. */
 struct product {
     struct gemm g;
     struct given given;
@@ -30,8 +31,8 @@ static void fetch_a(const struct gemm *g, const struct block *o, int64_t row, in
     t->ahead_skip = K_RUN - K_RUN / 2 * g->s.a_m;
 }
 
-/* depth pairs of a row of A from pair k0 on: K_RUN pairs side by side, the next so many `step` apart. A last
-   number without a second has 0 beside it. */
+/* Packs `depth` pairs of a row of A from pair k0 on: K_RUN pairs are contiguous, and the next K_RUN begin
+ * `step` elements further. An odd last number is paired with 0. */
 static void pack_row(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, int64_t depth,
                      float *to, int64_t step) {
     const struct given *given = given_of(g);
@@ -62,7 +63,7 @@ static void pack_tile(const struct gemm *g, const struct block *o, int64_t row, 
         pack_row(g, o, row + r, k0, depth, to + r * K_RUN, MR * K_RUN);
 }
 
-/* Pairs of two rows of B, of the first n of VL columns. */
+/* Interleaves two rows of B to pairs, for the first n of VL columns. */
 static void pack_pairs(const struct numbers *x, int64_t low, int64_t high, int has_high, int64_t n,
                        float *to) {
     const vw first = __builtin_convertvector(rounded(numbers_at(x, low, n), x->native), vw);
@@ -97,8 +98,8 @@ static const float *pack_panel(const struct gemm *g, const struct block *o, int6
     return to - depth * NR;
 }
 
-static const float *behind_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
-                                 const float *b) {
+static const float *next_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                               const float *b) {
     (void)g, (void)o, (void)p, (void)k0;
     return b;
 }
@@ -107,16 +108,16 @@ static const float *behind_panel(const struct gemm *g, const struct block *o, in
 static int32_t run_few(const struct gemm *g, const struct block *o, float *scratch) {
     if (reads_in_place(g))
         return run_few_rows(g, o, row_of_a(g, o, 0, 0), g->s.a_m, scratch);
-    const int64_t lda = parts(g->s.k, K_RUN) * K_RUN;
+    const int64_t lda = ceildiv(g->s.k, K_RUN) * K_RUN;
     for (int64_t r = 0; r < g->s.m; r++)
         pack_row(g, o, r, 0, g->s.k, scratch + r * lda, K_RUN);
     return run_few_rows(g, o, scratch, lda, scratch + g->s.m * lda);
 }
 #endif
 
-/* Whether rows of A are whole pairs that tiles can read as they lie, but for rows that meet in one set of the
-   first-level cache. */
-static int readable(const struct product *p) {
+/* Whether tiles can read pairs of A in place: rows are whole pairs and do not map to the same set of the L1
+ * cache. */
+static int can_read_in_place(const struct product *p) {
     const struct gemm_args *s = &p->given.s;
     const int64_t past = s->a_m / 2 & (SET_PERIOD - 1);
     return VL == 16 && !p->given.a.single && s->a_k == 1 && p->g.scale == 1 && s->k % 2 == 0 &&
@@ -124,7 +125,7 @@ static int readable(const struct product *p) {
            past <= SET_PERIOD - SET_APART;
 }
 
-/* g, whose factors are f32 where they are single, in pairs. */
+/* Converts g to a product of pairs; *_single says whether an operand is f32. */
 static struct product in_pairs(struct gemm g, int a_single, int b_single, int packed, int native) {
     struct product p = {.g = g};
     struct gemm_args *s = &p.g.s;
@@ -133,10 +134,10 @@ static struct product in_pairs(struct gemm g, int a_single, int b_single, int pa
         .a = {g.a, a_single, native},
         .b = {g.b, b_single, native},
     };
-    const int in_place = readable(&p);
+    const int in_place = can_read_in_place(&p);
     p.g.packed = packed;
     p.g.wide = !native;
-    s->k = parts(s->k, 2);
+    s->k = ceildiv(s->k, 2);
     s->a_batch0 = in_place ? s->a_batch0 / 2 : 0;
     s->a_batch1 = in_place ? s->a_batch1 / 2 : 0;
     s->a_m = in_place ? s->a_m / 2 : 0;

@@ -1,12 +1,11 @@
-"""Products of bf16: C[b0, b1, M, N] = act(scale * A[b0, b1, M, K] @ B[b0, b1, K, N] + bias + residual).
+"""bf16 GEMM: C[b0, b1, M, N] = act(scale * A[b0, b1, M, K] @ B[b0, b1, K, N] + bias + residual).
 
-A and B are bf16, or f32 that is rounded to bf16 while it is packed; sums are f32. Tiles multiply *pairs* of
-neighbours along K (``library/pairs.h``), so that they are those of the f32 product with half the K: with
-AVX512-BF16 one instruction does both multiply-adds of a lane. :data:`PACKED` takes B in panels of pairs
-(:func:`panels`); :data:`UNPACKED` takes it with strides; :data:`DUAL` multiplies A by two packed factors.
-
-Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.gemm`, K counted in pairs. Rows of A are
-read in place where they are bf16, dense and of whole pairs.
+A and B are bf16, or f32 that is rounded to bf16 when it is packed; sums are f32. Tiles multiply *pairs* of
+adjacent elements along K (``library/pairs.h``). So they are the tiles of an f32 product with half the K: with
+AVX512-BF16, one instruction does both multiply-adds of a lane. :data:`PACKED` takes B in panels of pairs
+(:func:`panels`); :data:`UNPACKED` takes B with strides; :data:`DUAL` multiplies A by two packed factors.
+Loops, blocks and chunks are those of :mod:`~graphwright.kernels.gemm.gemm`, with K counted in pairs. Rows of
+A are read in place if they are dense bf16 of an even length.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ PACKED: Final = "gw_gemm_bf16_packed"
 UNPACKED: Final = "gw_gemm_bf16"
 DUAL: Final = "gw_gemm_bf16_dual"
 WIDE: Final = "gw_gemm_bf16_wide"
-"""As :data:`PACKED` without AVX512-BF16, whatever the CPU has."""
+""":data:`PACKED` without AVX512-BF16, even on CPUs that have it."""
 
 
 class Bf16Args(NamedTuple):
-    """What follows the args of a GEMM, whose strides are in elements; those of a packed B are in pairs."""
+    """The arguments after those of a GEMM. Strides are in elements, those of a packed B in pairs."""
 
     a_single: Dim
     """Whether A is f32."""
     b_single: Dim
-    """Whether B is, unless it is packed."""
+    """Whether B is f32, unless it is packed."""
 
 
 def panels(rank: int, isa: Isa) -> Layout:
-    """The layout of a packed B of ``rank`` axes: panels of columns, pairs of K, columns, both of a pair."""
+    """The layout of a packed B of ``rank`` axes: [panels of columns, pairs along K, columns, 2]."""
     k, n = rank - 2, rank - 1
     return Layout((*range(k), n, k), ((n, gemm.panel_columns(isa)), (k, 2)), zero_padded=True)
 
 
 def _pairs(args: GemmArgs) -> GemmArgs:
-    """``args`` with K in pairs."""
+    """``args`` with K counted in pairs."""
     return args._replace(k=ceildiv(args.k, 2))
 
 
@@ -57,7 +56,7 @@ def grid(isa: Isa, args: GemmArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
-    """That of a GEMM; few rows of A are packed beside their sums."""
+    """The bytes of a GEMM with K in pairs; if A has few rows, its packed rows are next to their sums."""
     pairs = _pairs(args)
     few = 4 * gemm.FEW_ROWS * (ceildiv(pairs.k, K_RUN) * K_RUN + 4 * gemm.panel_columns(isa))
     return maximum(gemm.scratch_bytes(isa, pairs, packed=packed), few if packed else 0)
@@ -66,13 +65,12 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
 _EFFICIENCY: Final = {"v3": 40, "v4": 94}
 """Percent of the peak that the products reach, by instruction set."""
 _PACK_CYCLES: Final = 3
-"""To round and pack a vector of A."""
+"""The cycles for rounding and packing a vector of A."""
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: as of a GEMM, with a faster product and half the bytes
-    of B.
-    """
+    """The predicted time on one core, in nanoseconds: that of a GEMM with faster products and half the bytes
+    of B."""
     batch, b = args.batch0 * args.batch1, args.k * args.n
     vectors = batch * args.m * ceildiv(args.n, isa.lanes)
     packed = args.b_k == 0 and args.b_n == 0
@@ -89,12 +87,12 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
 
 
 def dual_scratch_bytes(isa: Isa, args: DualArgs) -> Dim:
-    """As of one product that has the panels of both."""
+    """The scratch of one product with the panels of both."""
     return scratch_bytes(isa, gemm.joined_product(isa, args), packed=True)
 
 
 def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
-    """As :func:`work_ns`, of both products."""
+    """The predicted time on one core, in nanoseconds, for both products."""
     return work_ns(isa, gemm.dense_product(args.m, 2 * args.n, args.k))
 
 
@@ -137,5 +135,5 @@ def header(isa: Isa) -> str:
 
 
 def _streams(isa: Isa) -> str:
-    """Only where there are instructions for pairs."""
+    """The streaming kernels, which exist only for ISAs that can have instructions for pairs."""
     return streams(gemm.tile_shape(isa), isa, pairs=True) if isa.vector_bytes == 64 else ""

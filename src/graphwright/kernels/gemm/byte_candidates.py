@@ -1,4 +1,4 @@
-"""Products of bytes: MatMulInteger by the library's kernel."""
+"""GEMM of bytes: MatMulInteger by a library kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class _Product:
-    """How operands of a product lie: sizes, and strides in elements (of b in matrices)."""
+    """The layout of the operands of a product: sizes, and strides in elements (of b: in matrices)."""
 
     batches: tuple[Dim, Dim]
     m: Dim
@@ -33,7 +33,7 @@ class _Product:
 
 
 def _product(node: Node) -> _Product | str:
-    """The layout that the kernel takes of a MatMulInteger's operands, or the reason why it takes none."""
+    """The layout of a MatMulInteger's operands, or the reason why the kernel does not support them."""
     a, b = (node.operand(k).type for k in (0, 1))
     a_zero, b_zero = (node.inputs[k] if len(node.inputs) > k else None for k in (2, 3))
     if any(t.shape is None for t in (a, b)) or any(
@@ -44,7 +44,7 @@ def _product(node: Node) -> _Product | str:
     b_dims = b.dims if len(b.dims) > 1 else (*b.dims, 1)
     m, k, n = a_dims[-2], a_dims[-1], b_dims[-1]
     rows = a_zero is None or is_single(a_zero.type.dims) or a_zero.type.elements == product(a_dims[:-1])
-    if product(b_dims[:-2]) == 1 and rows:  # one B for all: the batch of A is rows
+    if product(b_dims[:-2]) == 1 and rows:  # B is shared by the batch, so the batch of A is treated as rows
         a_dims, b_dims = (product(a_dims[:-1]), k), b_dims[-2:]
         m = a_dims[0]
     batch = two_batch_axes(a_dims[:-2], b_dims[:-2])
@@ -60,7 +60,8 @@ def _product(node: Node) -> _Product | str:
 def _zero_steps(
     zero: Value | None, size: Dim, batch: tuple[Dim, Dim], outer: tuple[Dim, ...]
 ) -> tuple[Dim, Dim, Dim] | None:
-    """Strides along two batch axes and the rows (or columns): one for all, for each row, for each of all."""
+    """Strides of zero points along two batch axes and the rows (or columns), for one zero point, one per row,
+    or one per row and batch."""
     if zero is None or is_single(zero.type.dims):
         return 0, 0, 0
     if zero.type.elements == size and (len(zero.type.dims) == 1 or product(outer) == 1):
@@ -79,7 +80,7 @@ candidate(MatMulInteger, serves=_multiplies)(alone)
 
 @contraction(MatMulInteger, matmul_groups, channel_axis=-1)
 def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
-    """Bytes multiplied into i32, B packed before or, if it is not constant, in the run."""
+    """Multiplies bytes to i32. B is packed at compile time if it is constant, else by a launch."""
     if call.epilogue != Epilogue():
         return "the kernel's store adds and clips nothing"
     found = _product(call.node)
@@ -111,7 +112,7 @@ def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
 
 
 def _panels(b: Value, found: _Product, context: Context) -> tuple[Value, Launch | None]:
-    """B in panels: a constant once, else by a launch in front of each product."""
+    """B in panels: packed once if it is constant, else by a launch before each product."""
     isa, matrices = context.isa, product(b.type.dims[:-2])
     size = matrices * byte_gemm.packed_bytes(isa, found.k, found.n)
     if context.constant(b) is not None and isinstance(size, int):

@@ -1,4 +1,4 @@
-/* Products of bytes: see byte_gemm.py. */
+/* GEMM of bytes (int8 and uint8): see byte_gemm.py. */
 
 #include "library/sizes.h"
 
@@ -15,10 +15,10 @@ struct gemm {
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
-    int wide; /* without VNNI */
+    int wide; /* for CPUs without VNNI */
 };
 
-/* A tile to[j / RUN][r][j % RUN] = a[r][j] ^ flip, zeros behind the last. */
+/* Packs a tile: to[j / RUN][r][j % RUN] = a[r][j] ^ flip, padded with zeros. */
 static void pack_rows(const uint8_t *a, int64_t a_m, int64_t rows, int64_t k, uint8_t flip, uint8_t *to) {
     const vi flips = vi_set1((int32_t)(0x01010101u * flip));
     for (int64_t r = 0; r < rows; r++, a += a_m, to += RUN) {
@@ -78,10 +78,10 @@ static int32_t zero_of_column(const struct byte_gemm_args *s, const struct batch
     return zero_at(p->b_zero, col * s->zb_n, s->b_signed, s->b_signed ? 0 : -128);
 }
 
-/* Whether columns may have zero points. */
+/* Whether columns can have non-zero zero points. */
 static int shifts(const struct byte_gemm_args *s, const struct batch *p) { return p->b_zero || !s->b_signed; }
 
-/* Of a panel: what its tiles start from, sums of its columns, and their zero points if some are not 0. */
+/* Per panel: the start values of its tiles, the sums of its columns, and its zero points unless all are 0. */
 struct columns {
     int32_t start[NR], sums[NR], zeros[NR];
     int shifted;
@@ -100,7 +100,8 @@ static void read_columns(const struct byte_gemm_args *s, const struct batch *p, 
     }
 }
 
-/* What zero points of rows, unless all have one, and of columns take off a tile; row_sums: of A. */
+/* Subtracts the contribution of the zero points of rows (unless all rows share one) and of columns from a
+ * tile. row_sums: sums of the rows of A. */
 static void shift_tile(const struct byte_gemm_args *s, const struct batch *p, const struct columns *columns,
                        int64_t row, int64_t rows, int64_t vectors, const int32_t *row_sums, int32_t *tile,
                        int64_t ld) {
@@ -116,7 +117,7 @@ static void shift_tile(const struct byte_gemm_args *s, const struct batch *p, co
     subtract_products(tile, ld, rows, vectors, sums, columns->zeros);
 }
 
-/* Takes a tile that is not in the output yet to the hook or there. */
+/* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
 static int32_t deliver_tile(const struct gemm *g, const struct block *o, const struct batch *p, int64_t row,
                             int64_t rows, int64_t col, int64_t cols, int32_t *out,
                             const struct byte_tile *t) {
@@ -130,15 +131,15 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, const s
 
 static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *scratch, int64_t most_tiles) {
     const struct byte_gemm_args *s = &g->s;
-    const int64_t tiles = parts(s->m, TILE_ROWS), quads = parts(s->k, 4), count = o->tile1 - o->tile0;
-    const int64_t tile_bytes = parts(s->k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
+    const int64_t tiles = ceildiv(s->m, TILE_ROWS), quads = ceildiv(s->k, 4), count = o->tile1 - o->tile0;
+    const int64_t tile_bytes = ceildiv(s->k, RUN) * RUN * TILE_ROWS, panel_bytes = (1 + quads) * PANEL_ROW;
     const struct batch p = batch_of(g, o);
     int32_t *row_sums = (int32_t *)(void *)(scratch + smaller(tiles, most_tiles) * tile_bytes);
     int32_t out[TILE_ROWS * NR];
     int64_t row_of[MOST_TILES + 1];
     struct columns columns;
     for (int64_t i = 0; i <= count; i++)
-        row_of[i] = cut(s->m, o->tile0 + i, tiles);
+        row_of[i] = part_begin(s->m, o->tile0 + i, tiles);
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = row_of[i + 1] - row_of[i];
         uint8_t *tile = scratch + i * tile_bytes;
@@ -147,7 +148,7 @@ static int32_t run_block(const struct gemm *g, const struct block *o, uint8_t *s
             sum_rows(tile, rows, s->k, row_sums + i * TILE_ROWS);
     }
     for (int64_t panel = o->panel0; panel < o->panel1; panel++) {
-        const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = parts(cols, VL);
+        const int64_t col = panel * NR, cols = smaller(s->n - col, NR), vectors = ceildiv(cols, VL);
         const uint8_t *b = p.b + panel * panel_bytes;
         read_columns(s, &p, b, col, cols, &columns);
         for (int64_t i = 0; i < count; i++) {
@@ -174,9 +175,10 @@ static int64_t block_tiles(int64_t k) {
 }
 
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, uint8_t *scratch) {
-    const int64_t tiles = parts(g->s.m, TILE_ROWS), panels = parts(g->s.n, NR), most = block_tiles(g->s.k);
-    const int64_t n_units = parts(panels, UNIT_PANELS), batches = g->s.batch0 * g->s.batch1;
-    const int64_t m_parts = row_parts(parts(g->s.m, most * TILE_ROWS), tiles, batches * n_units);
+    const int64_t tiles = ceildiv(g->s.m, TILE_ROWS), panels = ceildiv(g->s.n, NR),
+                  most = block_tiles(g->s.k);
+    const int64_t n_units = ceildiv(panels, UNIT_PANELS), batches = g->s.batch0 * g->s.batch1;
+    const int64_t m_parts = row_parts(ceildiv(g->s.m, most * TILE_ROWS), tiles, batches * n_units);
     while (begin < end) {
         const int64_t batch = begin / (m_parts * n_units), inner = begin % (m_parts * n_units);
         const int64_t m_part = inner / n_units, n_unit = inner % n_units;
@@ -213,7 +215,7 @@ GW_KERNEL(gw_gemm_bytes) { return run(buf, arg, begin, end, scratch, !has_vnni()
 
 GW_KERNEL(gw_gemm_bytes_wide) { return run(buf, arg, begin, end, scratch, 1); }
 
-/* One panel of a matrix [k, n]: sums of columns, then quads of rows. */
+/* Packs one panel of a matrix [k, n]: first the sums of columns, then rows in quads. */
 static void pack_panel(const uint8_t *b, int64_t k, int64_t n, int64_t cols, uint8_t flip, uint8_t *to) {
     int32_t sums[NR] = {0};
     uint8_t *quad = to + PANEL_ROW;
@@ -235,7 +237,7 @@ GW_KERNEL(gw_pack_bytes) {
     struct byte_pack_args s;
     (void)scratch;
     memcpy(&s, arg, sizeof s);
-    const int64_t panels = parts(s.n, NR), panel_bytes = (1 + parts(s.k, 4)) * PANEL_ROW;
+    const int64_t panels = ceildiv(s.n, NR), panel_bytes = (1 + ceildiv(s.k, 4)) * PANEL_ROW;
     for (int64_t i = begin; i < end; i++) {
         const int64_t col = i % panels * NR;
         pack_panel((const uint8_t *)buf[BYTE_PACK_B] + i / panels * s.k * s.n + col, s.k, s.n,

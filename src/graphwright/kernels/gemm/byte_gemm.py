@@ -1,16 +1,12 @@
-"""Products of bytes: C[b0, b1, M, N] = (A - a_zero)[b0, b1, M, K] @ (B - b_zero)[b0, b1, K, N] in s32.
+"""GEMM of bytes: C[b0, b1, M, N] = (A - a_zero)[b0, b1, M, K] @ (B - b_zero)[b0, b1, K, N] in s32.
 
-A and B are u8 or s8 each; B comes in panels (:func:`pack`, or the kernel :data:`PACK`). The tile multiplies
-unsigned by signed bytes: an A of s8 and a B of u8 are moved by 128 on the way, and so are their zero points.
-With sums of columns from the packing, and of rows where B has a zero point,
-
-    (A - za) @ (B - zb) = A @ B - za * colsum(B) - zb * (rowsum(A) - K * za)
-
-(Jacob et al., 2018, section 2.3). All of it wraps like s32, so all ways and divisions into chunks give the
-same bits.
-
-Loops: a unit of the grid is a part of the rows and two panels of columns; units of a chunk that share their
-rows share the packed A, which stays in the second-level cache while the panels pass by.
+A and B are u8 or s8; B is packed in panels (by :func:`pack` or the kernel :data:`PACK`). The tile multiplies
+unsigned by signed bytes, so an s8 A and a u8 B are shifted by 128 when they are packed, together with their
+zero points. Zero points are subtracted afterwards: (A - za) @ (B - zb) = A @ B - za * colsum(B) - zb *
+(rowsum(A) - K * za) (Jacob et al., 2018, section 2.3). Column sums are computed when B is packed, row sums
+only if B has a zero point. All arithmetic wraps like s32, so every variant and division into chunks gives the
+same bits. A unit of the grid is a part of the rows times two panels of columns. Units of a chunk with the
+same rows share the packed A, which stays in the L2 cache while panels are streamed.
 """
 
 from __future__ import annotations
@@ -45,11 +41,12 @@ PACK: Final = "gw_pack_bytes"
 
 _LEAST_TILES: Final = 6
 _MOST_TILES: Final = 48
-"""Tiles of rows of a block."""
+"""The most row tiles of a block."""
 
 
 class ByteGemmArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements, of zero points 0 for one, of ``b`` in bytes."""
+    """The kernel's args in ABI order. Strides are in elements (of ``b`` in bytes); those of zero points are 0
+    for a single one."""
 
     batch0: Dim
     batch1: Dim
@@ -75,12 +72,12 @@ class ByteGemmArgs(NamedTuple):
 
 
 ABI: Final = Abi("byte_gemm", ("a", "b", "a_zero", "b_zero", "c"), ByteGemmArgs._fields)
-"""Zero points may be absent; ``c`` is ignored when there is a hook. The hook, or a null pointer, comes next;
-its tile holds s32."""
+"""Zero points may be absent; ``c`` is ignored if there is a hook. The hook, or a null pointer, comes next;
+its tile is s32."""
 
 
 class BytePackArgs(NamedTuple):
-    """Args of :data:`PACK`: matrices [k, n] one after the other."""
+    """Arguments of :data:`PACK`: contiguous matrices [k, n]."""
 
     batch: Dim
     k: Dim
@@ -92,13 +89,13 @@ PACK_ABI: Final = Abi("byte_pack", ("b", "panels"), BytePackArgs._fields)
 
 
 def packed_bytes(isa: Isa, k: Dim, n: Dim) -> Dim:
-    """Bytes of one matrix in panels: of each, sums of columns, then quads of rows."""
+    """The bytes of one packed matrix: for each panel the sums of its columns, then rows in quads."""
     width = panel_columns(isa)
     return ceildiv(n, width) * (width * QUAD) * (1 + ceildiv(k, QUAD))
 
 
 def pack(out: Array, b: Array, isa: Isa) -> None:
-    """``b[..., K, N]`` of u8 or s8 into the bytes ``out`` of as many matrices."""
+    """Packs ``b[..., K, N]`` of u8 or s8 into the bytes ``out``."""
     width = panel_columns(isa)
     *batch, k, n = b.shape
     panels, quads, matrices = -(-n // width), -(-k // QUAD), math.prod(batch)
@@ -112,12 +109,12 @@ def pack(out: Array, b: Array, isa: Isa) -> None:
 
 
 def _block_bytes(isa: Isa) -> int:
-    """Of packed A, in the second-level cache."""
+    """The bytes of a block of packed A, which stays in the L2 cache."""
     return isa.machine.l2.bytes * 3 // 8
 
 
 def _block_rows(isa: Isa, k: Dim) -> Dim:
-    """Rows of a block at most."""
+    """The most rows of a block."""
     tiles = floordiv(_block_bytes(isa), TILE_ROWS * maximum(k, 1))
     return TILE_ROWS * maximum(minimum(tiles, _MOST_TILES), _LEAST_TILES)
 
@@ -129,7 +126,7 @@ def grid(isa: Isa, args: ByteGemmArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """Packed A and the sums of its rows."""
+    """The bytes of packed A and of its row sums."""
     rows = minimum(ceildiv(args.m, TILE_ROWS) * TILE_ROWS, _block_rows(isa, args.k))
     return rows * (ceildiv(args.k, RUN) * RUN + 4) + 64
 
@@ -139,19 +136,19 @@ _EFFICIENCY: Final = {"v3": 75, "v4": 85}
 
 
 def work_ns(isa: Isa, args: ByteGemmArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: the multiply-adds, and B from memory."""
+    """The predicted time on one core, in nanoseconds: multiply-adds, and reading B from memory."""
     elements = args.batch0 * args.batch1 * args.k * args.n
     work = Work(byte_fmas=args.m * elements, efficiency=_EFFICIENCY[isa.name], weights=elements)
     return predict(work, isa.machine)
 
 
 def pack_grid(isa: Isa, args: BytePackArgs) -> Dim:
-    """Panels."""
+    """The number of units: panels."""
     return args.batch * ceildiv(args.n, panel_columns(isa))
 
 
 def pack_work_ns(isa: Isa, args: BytePackArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: two cycles a byte."""
+    """The predicted time on one core, in nanoseconds: two cycles per byte."""
     return predict(Work(cycles=2 * args.batch * args.k * args.n), isa.machine)
 
 

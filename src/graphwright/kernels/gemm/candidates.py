@@ -1,4 +1,4 @@
-"""Products of matrices of f32, and of bf16 with f32 sums."""
+"""Matrix multiplications in f32, and in bf16 with f32 sums."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ candidate(MatMul)(alone)
 
 
 def matmul_groups(node: Node) -> tuple[int, int]:
-    """Leading dims are batch, then M, then N; a vector operand has no dim of its own in the output.
-
-    With one B for all, the batch of A is rows (see :func:`matmul`).
-    """
+    """Leading dims are batch, then M, then N; a vector operand has no dim of its own in the output. If the
+    batch shares one B, the batch of A is treated as rows (see :func:`matmul`)."""
     rank = len(node.output.type.dims)
     a, b = (node.operand(p).type.dims for p in (0, 1))
     columns = int(len(b) > 1)
@@ -40,7 +38,7 @@ def matmul_groups(node: Node) -> tuple[int, int]:
 
 @contraction(MatMul, matmul_groups, channel_axis=-1)
 def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
-    """f32, or in bf16, with up to two batch axes; a constant B is packed, or laid along K where it has few
+    """A GEMM in f32 or bf16 with up to two batch axes. A constant B is packed, or transposed if it has few
     columns."""
     if call.second is not None:
         return _dual(call, call.second, context)
@@ -56,7 +54,7 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     if len(b_shape) == 1:
         b_shape = (*b_shape, 1)
     m, k, n = a_shape[-2], a_shape[-1], b_shape[-1]
-    if product(b_shape[:-2]) == 1:  # one B for all: the batch of A is rows
+    if product(b_shape[:-2]) == 1:  # B is shared by the batch, so the batch of A is treated as rows
         a_shape, b_shape = (product(a_shape[:-2]) * m, k), b_shape[-2:]
         m = a_shape[0]
     batch = two_batch_axes(a_shape[:-2], b_shape[:-2])
@@ -93,7 +91,7 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
 
 
 def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch | str:
-    """Two products of one left factor, by constant matrices of one size, in f32 or in bf16."""
+    """A dual GEMM in f32 or bf16: two products of one left factor with constant matrices of the same size."""
     a, b, in_bf16, isa = call.operand(0), call.operand(1), call.node.op.precision == BF16, context.isa
     if b.type != second.type or len(b.type.dims) != 2 or not (is_constant(b) and is_constant(second)):
         return f"no GEMM of {a.type} with {b.type} and {second.type} at once"
@@ -135,7 +133,7 @@ def _launch_in_bf16(
 
 
 def _panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
-    """The constant B packed: [..., K, N], the leading sizes 1, or a vector [K]."""
+    """The packed constant B: [..., K, N] whose leading sizes are 1, or a vector [K]."""
     rank, isa = len(b.type.dims), context.isa
     if in_pairs:
         return context.packed(
@@ -150,7 +148,7 @@ def _panels(b: Value, context: Context, *, in_pairs: bool) -> Value:
 
 
 def _along_k(b: Value, context: Context) -> Value:
-    """The constant B with its columns, [N, K], one after the other."""
+    """The constant B transposed to [N, K], for dot products."""
     rank = len(b.type.dims)
     if rank == 1 or b.type.dims[-1] == 1:
         return b

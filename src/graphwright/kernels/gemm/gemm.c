@@ -1,4 +1,4 @@
-/* GEMM: gemm.py says what its arguments mean, and decides the sizes of tiles and blocks. */
+/* f32 GEMM: gemm.py documents the arguments, and chooses the sizes of tiles and blocks. */
 
 #include "gemm/nbits.h"
 #include "library/sizes.h"
@@ -9,14 +9,15 @@
 #include "gemm/pack.h"
 #include "gemm/run.h"
 
-/* Rows of A are read as they lie, unless they need a factor or meet in one set of the first-level cache. A
-   tile of short vectors is bound by its instructions: reading in place takes more than packing saves. */
+/* Whether tiles read rows of A in place. They are packed if they need a factor, or if they map to the same
+ * set of the L1 cache. Tiles of short vectors are bound by instructions: for them, reading in place costs
+ * more than packing saves. */
 static int reads_in_place(const struct gemm *g) {
     const int64_t past = g->s.a_m & (SET_PERIOD - 1);
     return VL == 16 && g->s.a_k == 1 && g->scale == 1 && past >= SET_APART && past <= SET_PERIOD - SET_APART;
 }
 
-/* Of each row a cache line per run of k. */
+/* Prefetches one cache line of each row per run of K_RUN values. */
 static void fetch_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, struct tile *t) {
     if (g->s.a_k != 1)
         return;
@@ -44,15 +45,15 @@ static const float *pack_panel(const struct gemm *g, const struct block *o, int6
     const float *b = panel_at(g, o, p, k0);
     const int64_t cols = column(g, p + 1) - column(g, p);
     if (g->s.b_n == 1 && cols % VL == 0 && o->tile1 - o->tile0 == 1) {
-        *ldb = g->s.b_k; /* packing would cost as much as the product */
+        *ldb = g->s.b_k; /* with one tile of rows, packing would cost as much as the product */
         return b;
     }
     pack_b(b, g->s.b_k, g->s.b_n, depth, cols, to);
     return to;
 }
 
-static const float *behind_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
-                                 const float *b) {
+static const float *next_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                               const float *b) {
     return g->codes ? b : panel_at(g, o, p + 1, k0);
 }
 
@@ -76,7 +77,7 @@ static void multiply_codes(const struct gemm *g, int64_t p, const float *a, int6
     stream_codes[q->width][g->s.m - 1](q, p, g->s.k, a, lda, sums, t);
 }
 
-/* Few rows: codes are decoded in registers. */
+/* Few rows: packed codes are decoded in registers. */
 static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o, float *sums) {
     const struct codes *q = g->codes;
     const int64_t m = g->s.m, k = g->s.k;
@@ -105,7 +106,7 @@ static int32_t run_few_rows_of_codes(const struct gemm *g, const struct block *o
         const int64_t col = p * NR, cols = smaller(g->s.n - col, NR);
         struct tile t = {.from_kind = FROM_ZERO};
         start_tile(g, o, 0, m, col, cols, cols == NR, room, NR, &t);
-        aim_tile(g, o, 0, col, cols == NR, out, NR, &t);
+        set_destination(g, o, 0, col, cols == NR, out, NR, &t);
         multiply_codes(g, p, a, lda, sums, &t);
         const int32_t error = deliver_tile(g, o, 0, m, col, cols, out, NR, &t);
         if (error)
@@ -155,7 +156,7 @@ GW_KERNEL(gw_gemm_f32_codes) {
     memcpy(&g.scale, &g.s.scale, sizeof g.scale);
     memcpy(&g.clip[0], &g.s.lo, sizeof g.clip[0]);
     memcpy(&g.clip[1], &g.s.hi, sizeof g.clip[1]);
-    const int64_t blocks = parts(g.s.k, own.block);
+    const int64_t blocks = ceildiv(g.s.k, own.block);
     const struct codes codes = {
         .words = buf[CODES_CODES],
         .scales = buf[CODES_SCALES],

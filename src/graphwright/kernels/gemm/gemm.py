@@ -1,23 +1,18 @@
 """GEMM: C[b0, b1, M, N] = act(scale * A[b0, b1, M, K] @ B[b0, b1, K, N] + bias + residual), f32.
 
-All operands may have any strides.
+All operands may have any strides; a stride of 0 broadcasts. The kernels differ in how they take B.
+:data:`PACKED` takes panels of :func:`panel_columns` columns, padded with zeros (``pack.gemm_panels``,
+``pack.gemm_layout``). :data:`UNPACKED` takes strides, and packs one panel at a time. :data:`CODES` takes
+quantized codes (see :mod:`~graphwright.kernels.gemm.nbits`). :data:`DUAL` is a dual GEMM: it multiplies A by
+two packed matrices of the same size. It requires a hook, which receives tiles of both products: each row has
+that of the first product, then that of the second. There are two batch axes because attention heads ([batch,
+sequence, head, feature] viewed as [batch, head, ...]) cannot be flattened to one stride.
 
-Symbols are alike but for B: :data:`PACKED` takes B in panels of :func:`panel_columns` columns, zero padded
-(``pack.gemm_panels``, ``pack.gemm_layout``); :data:`UNPACKED` takes B with strides and packs one panel at a
-time; :data:`CODES` takes it as codes of few bits (see :mod:`~graphwright.kernels.gemm.nbits`).
-:data:`DUAL` takes a second B in panels, of the same size, and multiplies A by both (a dual GEMM). Its hook,
-which it needs, finds the tiles of both products side by side: each row has that of the first, then that of
-the second.
-
-Two batch axes, since the heads of attention ([batch, sequence, head, feature] read as [batch, head, ...])
-cannot be flattened to one stride. A stride of 0 broadcasts.
-
-Loops: a unit of the grid is a part of the rows and one or two panels of columns; neighbouring units of a
-chunk are computed together, so that a block of A in the second-level cache serves all of them; it is read in
-place where its rows are dense and vectors long, else packed. With no more rows than a tile has and a packed
-B, what counts is to read B once at the speed of the memory: several panels are read side by side. Blocks of
-K, tiles of rows and panels of columns depend on the sizes alone, so every division into chunks gives the same
-bits.
+A unit of the grid is a part of the rows times one or two panels of columns. Consecutive units of a chunk are
+computed together, so that they share a block of A in the L2 cache. A is read in place if its rows are dense
+and vectors are long, else it is packed. If A has at most as many rows as a tile and B is packed, the product
+is bound by reading B: several panels are read in parallel, to reach the memory bandwidth. Blocks of K, row
+tiles and column panels depend only on sizes, so every division into chunks gives the same bits.
 """
 
 from __future__ import annotations
@@ -48,30 +43,30 @@ CODES: Final = "gw_gemm_f32_codes"
 DUAL: Final = "gw_gemm_f32_dual"
 
 K_BLOCK: Final = 768
-"""Longest block of K; longer ones are cut into blocks of equal length."""
+"""The longest block of K; a longer K is cut into blocks of nearly equal length."""
 _A_PITCH: Final = K_BLOCK + 16
-"""Columns of A that a packed tile has room for: a store of a vector may reach behind the last."""
+"""Columns allocated for a packed row of A; the last vector store may write beyond the row."""
 FEW_ROWS: Final = 16
-"""Rows up to which reading a packed B takes longer than the arithmetic."""
+"""With at most this many rows, reading a packed B takes longer than the arithmetic."""
 _STREAM_K_BLOCK: Final = 2048
-"""Longest block of K where B is streamed: the few rows of A stay in the second-level cache."""
+"""The longest block of K if B is streamed, so that the few rows of A stay in the L2 cache."""
 _STREAM_AHEAD: Final = 768
-"""Elements that each stream of B is fetched ahead."""
+"""The prefetch distance of each stream of B, in elements."""
 _BLOCK_ROWS: Final = 144
-"""Rows of A that are computed together: B is read (and packed, where it is not) once for so many rows."""
+"""Rows of A that are computed together: B is read (and, if necessary, packed) once for them."""
 _HELD: Final = 16
-"""Tiles of the same columns that wait for a hook: with few, each start of it disturbs the products."""
+"""Tiles of the same columns that are collected for one call of a hook: each call disturbs the products."""
 DOT_LENGTH: Final = 32
-"""Elements of K from which dot products take less time than tiles: two vectors of the widest kind."""
+"""The shortest K for which dot products are faster than tiles: two vectors of the widest ISA."""
 _RUN_PANELS: Final = 16
-"""Panels computed together at most: what the sums between blocks of K have room for."""
+"""The most panels that are computed together; the partial sums between blocks of K have room for these."""
 _GROUP_PANELS: Final = 64
-"""The same where there is one block of K: all blocks of rows take them before the next panels are read from
-beyond the third-level cache."""
+"""The most panels that are computed together if there is a single block of K: all row blocks use them before
+the next panels are read from memory."""
 
 
 class GemmArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements. A packed B has strides of the batch axes alone."""
+    """The kernel's args in ABI order; strides in elements. A packed B only has strides of the batch axes."""
 
     batch0: Dim
     batch1: Dim
@@ -98,44 +93,44 @@ class GemmArgs(NamedTuple):
     r_m: Dim
     r_n: Dim
     act: Dim
-    """0 none, 1 relu, 2 clip; NaN stays NaN."""
+    """0 none, 1 relu, 2 clip; all keep NaN."""
     lo: Dim
-    """The bits of the f32 bounds of a clip (``bits.single_bits``)."""
+    """The f32 bits of the bounds of a clip (``bits.single_bits``)."""
     hi: Dim
     scale: Dim
-    """The bits of an f32 factor of A @ B."""
+    """The f32 bits of a factor of A @ B."""
 
 
 class CodesArgs(NamedTuple):
-    """What follows the args of :data:`CODES`, whose strides of B are 0."""
+    """The arguments after those of a GEMM, for :data:`CODES`; the strides of B are 0."""
 
     bits: int
     block: int
-    """Elements of K that share a scale: at least 16, and a power of two."""
+    """Elements of K that share a scale: a power of two, at least 16."""
     floats: int
     """Whether zero points are f32, not u8."""
     exact: int
-    """Whether products of few rows keep all bits of A, in place of 16 (``nbits_pairs.py``)."""
+    """Whether products of few rows keep all bits of A, not only 16 (``nbits_pairs.py``)."""
 
 
 class DualArgs(NamedTuple):
-    """The args of :data:`DUAL`, whose A[M, K] is dense."""
+    """The arguments of :data:`DUAL`; A[M, K] is dense."""
 
     m: Dim
     n: Dim
-    """Columns of each product."""
+    """The columns of each product."""
     k: Dim
 
 
 ABI: Final = Abi("gemm", ("a", "b", "bias", "residual", "c"), GemmArgs._fields)
-"""``bias`` and ``residual`` may be absent; ``c`` is ignored when there is a hook."""
+"""``bias`` and ``residual`` may be absent; ``c`` is ignored if there is a hook."""
 DUAL_ABI: Final = Abi("dual", ("a", "b", "second"), DualArgs._fields)
 CODES_ABI: Final = Abi("codes", ("a", "codes", "scales", "zeros", "bias", "residual", "c"), CodesArgs._fields)
-"""Of :data:`CODES`, whose arguments stand behind those of a GEMM; ``zeros`` may be absent."""
+"""The operands of :data:`CODES`; its arguments follow those of a GEMM. ``zeros`` may be absent."""
 
 
 def tile_shape(isa: Isa) -> TileShape:
-    """9 x 3 vectors fill 27 of 32 registers, 6 x 2 fill 12 of 16."""
+    """The largest tile: 9 x 3 accumulators fill 27 of 32 registers, 6 x 2 fill 12 of 16."""
     if isa.vector_bytes == 64:
         return TileShape(rows=9, vectors=3, a_row=K_RUN, a_k=1, a_skip=8 * K_RUN)
     return TileShape(rows=6, vectors=2, a_row=K_RUN, a_k=1, a_skip=5 * K_RUN, unroll=4)
@@ -147,12 +142,13 @@ def panel_columns(isa: Isa) -> int:
 
 
 def is_narrow(n: Dim, k: Dim) -> bool:
-    """Whether a constant B is better not packed but laid along K, so that cells are dot products."""
+    """Whether a constant B should be transposed instead of packed, so that elements of the result are dot
+    products."""
     return isinstance(n, int) and n <= gemv.NARROW and isinstance(k, int) and k >= DOT_LENGTH
 
 
 def _group_rows(isa: Isa) -> int:
-    """As many as a tile has."""
+    """The most rows of a streamed group: those of a tile."""
     return tile_shape(isa).rows
 
 
@@ -164,7 +160,7 @@ def grid(isa: Isa, args: GemmArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
-    """Packed A, then one panel of B, then the sums between blocks of K."""
+    """The bytes of packed A, of one panel of B, and of partial sums between blocks of K."""
     shape, width = tile_shape(isa), panel_columns(isa)
     rows = minimum(ceildiv(args.m, shape.rows) * shape.rows, _BLOCK_ROWS)
     panels = minimum(ceildiv(args.n, width), _RUN_PANELS)
@@ -174,46 +170,47 @@ def scratch_bytes(isa: Isa, args: GemmArgs, *, packed: bool) -> Dim:
 
 
 def dual_grid(isa: Isa, args: DualArgs) -> Dim:
-    """Units of work, each of panels of both products."""
+    """The number of units of work, each with panels of both products."""
     return grid(isa, dense_product(args.m, args.n, args.k))
 
 
 def dual_scratch_bytes(isa: Isa, args: DualArgs) -> Dim:
-    """As of one product that has the panels of both."""
+    """The scratch of one product with the panels of both."""
     return scratch_bytes(isa, joined_product(isa, args), packed=True)
 
 
 def joined_product(isa: Isa, args: DualArgs) -> GemmArgs:
-    """The args of one product that has the panels of both."""
+    """The arguments of one product with the panels of both."""
     width = panel_columns(isa)
     return dense_product(args.m, 2 * ceildiv(args.n, width) * width, args.k)
 
 
 def dense_product(m: Dim, n: Dim, k: Dim) -> GemmArgs:
-    """The args of a dense A[M, K] and a packed B, to which nothing is added."""
+    """The arguments of a dense A[M, K] times a packed B, without bias or residual."""
     zeros = dict.fromkeys(GemmArgs._fields, 0)
     return GemmArgs(**zeros)._replace(batch0=1, batch1=1, m=m, n=n, k=k, a_m=k, a_k=1)
 
 
 def codes_scratch_bytes(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
-    """As without panels; few rows need the sums of A over blocks, and A as pairs."""
+    """The scratch without panels. If A has few rows, it also holds the sums of A over quantization blocks,
+    and A as pairs."""
     few = nbits.scratch_bytes(isa, ceildiv(args.k, codes.block), codes.block)
     return maximum(scratch_bytes(isa, args, packed=False), few)
 
 
 _EFFICIENCY: Final = {"v3": 90, "v4": 96}
-"""Percent of the peak that the products reach, by instruction set."""
+"""The percentage of the peak that the products reach, by ISA."""
 BATCH_CYCLES: Final = 150
 STORE_CYCLES: Final = 5
-"""To store a vector of a tile of C, with the bias and the activation."""
+"""The cycles for storing a vector of C, with bias and activation."""
 _NARROW: Final = 5
-"""Columns below which cells are dot products, whose lanes run along K."""
+"""With fewer columns, elements of the result are dot products along K."""
 _DECODED_ROWS: Final = 64
-"""Rows for which decoded weights are kept."""
+"""Rows that share decoded weights."""
 
 
 def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
-    """As :func:`work_ns`, with codes to read and to decode once for a block of rows."""
+    """Like :func:`work_ns`, plus reading the codes, and decoding them once per block of rows."""
     elements = args.k * args.n
     decoding = Work(
         cycles=ceildiv(elements * (4 + codes.bits), 4 * isa.lanes) * ceildiv(args.m, _DECODED_ROWS),
@@ -224,11 +221,8 @@ def codes_work_ns(isa: Isa, args: GemmArgs, codes: CodesArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: GemmArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: products of whole vectors of columns, C stored by
-    tiles, and A and B read.
-
-    A packed B is of weights.
-    """
+    """The predicted time on one core, in nanoseconds: products of whole vectors of columns, storing C by
+    tiles, reading A and B. A packed B is assumed to be weights."""
     batch, b = args.batch0 * args.batch1, args.k * args.n
     vectors = batch * args.m * ceildiv(args.n, isa.lanes)
     packed = args.b_k == 0 and args.b_n == 0
@@ -244,7 +238,7 @@ def work_ns(isa: Isa, args: GemmArgs) -> Dim:
 
 
 def dual_work_ns(isa: Isa, args: DualArgs) -> Dim:
-    """As :func:`work_ns`, of both products."""
+    """The predicted time on one core, in nanoseconds, for both products."""
     return work_ns(isa, dense_product(args.m, 2 * args.n, args.k))
 
 
@@ -263,7 +257,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 
 def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) -> Extent:
-    """Of a kernel that takes ``b`` in whatever form."""
+    """The memory that a kernel accesses which takes B as ``b``."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     matrix = ((a.batch0, a.a_batch0), (a.batch1, a.a_batch1), (a.m, a.a_m), (a.k, a.a_k))
     residual = ((a.batch0, a.r_batch0), (a.batch1, a.r_batch1), (a.m, a.r_m), (a.n, a.r_n))
@@ -287,7 +281,7 @@ def extent(isa: Isa, name: str, abi: Abi, b: Mapping[str, Reach], scratch: Dim) 
 
 
 def _codes_extent(isa: Isa) -> Extent:
-    """Of :data:`CODES`: blocks are whole words of codes."""
+    """The memory that :data:`CODES` accesses; quantization blocks are whole words of codes."""
     a = GemmArgs(*map(symbol, GemmArgs._fields))
     bits, block, *_ = map(symbol, CodesArgs._fields)
     columns, blocks = ceildiv(a.n, panel_columns(isa)) * panel_columns(isa), ceildiv(a.k, block)
@@ -317,7 +311,7 @@ def _dual_extent(isa: Isa) -> Extent:
 
 
 def dual_extent(isa: Isa, name: str, left: Reach, depth: Dim, scratch: Dim) -> Extent:
-    """Of a kernel of two products; ``depth``: rows of a panel, of 4 bytes an element."""
+    """The memory that a dual kernel accesses. ``depth``: rows of a panel, with elements of 4 bytes."""
     a = DualArgs(*map(symbol, DualArgs._fields))
     width = panel_columns(isa)
     panels = dense(4, ceildiv(a.n, width) * width, depth)

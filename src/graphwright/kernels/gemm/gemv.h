@@ -1,11 +1,11 @@
-/* Products with a tiny side: gemv.py writes the loops over few rows. */
+/* Products in which M, N or K is very small: gemv.py generates the loops over few rows. */
 
 #ifndef GW_GEMM_GEMV_H
 #define GW_GEMM_GEMV_H
 
 #include "gemm/problem.h"
 
-/* Relu and clip of a finished tile. */
+/* Applies the activation to a finished tile. */
 static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t v = 0; v < vectors; v++) {
@@ -19,8 +19,8 @@ static void activate(int64_t rows, int64_t vectors, const struct tile *t) {
         }
 }
 
-/* Dot products of q and count rows. */
-static void dots(const float *p, int64_t step, int64_t count, const float *q, int64_t k, float *out) {
+/* Dot products of q with `count` rows. */
+static void dot_products(const float *p, int64_t step, int64_t count, const float *q, int64_t k, float *out) {
     int64_t r = 0;
     for (; r + DOT_ROWS <= count; r += DOT_ROWS)
         dots_4(p + r * step, step, q, k, out + r);
@@ -31,22 +31,23 @@ static void dots(const float *p, int64_t step, int64_t count, const float *q, in
     }
 }
 
-/* out = the sum of k rows at p, each times its number. */
-static void add_up(const float *p, int64_t step, const float *x, int64_t x_step, int64_t k, int64_t cells,
-                   float *out) {
+/* out = the sum of k rows at p, each multiplied by its element of x. */
+static void sum_rows(const float *p, int64_t step, const float *x, int64_t x_step, int64_t k, int64_t cells,
+                     float *out) {
     int64_t j = 0;
-    memset(out, 0, (size_t)parts(cells, VL) * VL * sizeof *out);
+    memset(out, 0, (size_t)ceildiv(cells, VL) * VL * sizeof *out);
     for (; j + ADDED <= k; j += ADDED)
         add_8(p + j * step, step, x + j * x_step, x_step, cells, out);
     for (; j < k; j++)
         add_1(p + j * step, step, x + j * x_step, x_step, cells, out);
 }
 
-/* The product as a matrix and a vector: cells of the result along rows or columns. */
+/* A product of a matrix and a vector; cells are the elements of the result, which is a row or a column. */
 struct line {
     const float *matrix, *vector;
-    int64_t cell, matrix_k, vector_k;       /* strides of both */
-    int64_t bias, residual, result, is_row; /* strides along the cells; whether they are one row */
+    int64_t cell, matrix_k,
+        vector_k; /* strides of the matrix per cell and along K, and of the vector along K */
+    int64_t bias, residual, result, is_row; /* strides per cell; is_row: the result is a row */
 };
 
 static struct line line_of(const struct gemm *g) {
@@ -56,8 +57,8 @@ static struct line line_of(const struct gemm *g) {
     return (struct line){g->b, g->a, s->b_n, s->b_k, s->a_k, s->bias_n, s->r_n, s->c_n, 1};
 }
 
-/* Whether the result is a row or a column that the loops here do: short dot products spend their time in the
-   sum of the lanes. */
+/* Whether the result is a row or a column and its loop here is profitable: short dot products spend most of
+ * their time on summing lanes. */
 static int is_line(const struct gemm *g) {
     if (g->packed || g->codes || (g->s.m != 1 && g->s.n != 1))
         return 0;
@@ -65,14 +66,14 @@ static int is_line(const struct gemm *g) {
     return (l.matrix_k == 1 && l.vector_k == 1 && g->s.k >= 2 * VL) || (l.cell == 1 && g->s.k >= ADDED);
 }
 
-/* The cells of a block. */
+/* Computes the cells of a block. */
 static int32_t run_line(const struct gemm *g, const struct block *o, float *scratch) {
     float out[LINE + VL] __attribute__((aligned(64)));
     struct line l = line_of(g);
     (void)scratch;
-    const int64_t tiles = parts(g->s.m, MR), k = g->s.k;
-    const int64_t first = l.is_row ? column(g, o->panel0) : cut(g->s.m, o->tile0, tiles);
-    const int64_t last = l.is_row ? column(g, o->panel1) : cut(g->s.m, o->tile1, tiles);
+    const int64_t tiles = ceildiv(g->s.m, MR), k = g->s.k;
+    const int64_t first = l.is_row ? column(g, o->panel0) : part_begin(g->s.m, o->tile0, tiles);
+    const int64_t last = l.is_row ? column(g, o->panel1) : part_begin(g->s.m, o->tile1, tiles);
     const int64_t a = o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
     const int64_t b = o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
     l.matrix += l.is_row ? b : a;
@@ -80,9 +81,9 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
     for (int64_t at = first, cells; at < last; at += cells) {
         cells = smaller(last - at, LINE);
         if (l.matrix_k == 1 && l.vector_k == 1)
-            dots(l.matrix + at * l.cell, l.cell, cells, l.vector, k, out);
+            dot_products(l.matrix + at * l.cell, l.cell, cells, l.vector, k, out);
         else
-            add_up(l.matrix + at, l.matrix_k, l.vector, l.vector_k, k, cells, out);
+            sum_rows(l.matrix + at, l.matrix_k, l.vector, l.vector_k, k, cells, out);
         for (int64_t i = 0; g->scale != 1 && i < cells; i++)
             out[i] *= g->scale;
         if (g->bias)
@@ -93,7 +94,7 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
         const struct tile t = {
             .to = out, .to_ld = cells, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
         if (t.relu || t.clip)
-            activate(1, parts(cells, VL), &t);
+            activate(1, ceildiv(cells, VL), &t);
         const int64_t rows = l.is_row ? 1 : cells, cols = l.is_row ? cells : 1;
         const int64_t batch = o->batch0 * g->s.batch1 + o->batch1;
         if (!g->hook) {
@@ -109,7 +110,7 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
     return 0;
 }
 
-/* Whether B has few columns, which lie along K as the rows of A do. */
+/* Whether B has few columns that are contiguous along K, like the rows of A. */
 static int is_narrow(const struct gemm *g) {
     return !g->packed && !g->codes && g->s.n <= NARROW && g->s.a_k == 1 && g->s.b_k == 1 && g->s.k >= 2 * VL;
 }
@@ -119,21 +120,20 @@ static int is_short(const struct gemm *g) {
                             (g->packed || g->s.b_n == 1));
 }
 
-/* Rows of the panels [p0, p1), some at a time: what is written stays in the first-level cache until lines are
-   whole. */
+/* Computes rows of panels [p0, p1), a few at a time, so that cache lines stay in L1 until they are full. */
 static void short_rows(const struct gemm *g, const float *a, const float *b, int64_t p0, int64_t p1,
                        int64_t rows, float *out, int64_t ld) {
-    enum { SOME = 16 };
+    enum { ROW_GROUP = 16 };
     if (is_narrow(g)) {
         for (int64_t r = 0; r < rows; r++)
-            dots(b, g->s.b_n, g->s.n, a + r * g->s.a_m, g->s.k, out + r * ld);
+            dot_products(b, g->s.b_n, g->s.n, a + r * g->s.a_m, g->s.k, out + r * ld);
         return;
     }
     short_fn *const run = short_of[g->s.k - 1];
     const int64_t col0 = column(g, p0);
-    for (int64_t r = 0; r < rows; r += SOME) {
+    for (int64_t r = 0; r < rows; r += ROW_GROUP) {
         const float *a_at = a + r * g->s.a_m;
-        const int64_t now = smaller(rows - r, SOME);
+        const int64_t now = smaller(rows - r, ROW_GROUP);
         if (!g->packed)
             run(a_at, g->s.a_m, g->s.a_k, b + col0, g->s.b_k, now, column(g, p1) - col0, out + r * ld, ld);
         for (int64_t p = p0; g->packed && p < p1; p++)
@@ -142,20 +142,21 @@ static void short_rows(const struct gemm *g, const float *a, const float *b, int
     }
 }
 
-/* A block with a short K, row by row: into the result itself, or as many rows as there is room for. */
+/* Computes a block with a short K row by row: directly in the output, or in a local buffer as many rows at a
+ * time as it holds. */
 static int32_t run_short(const struct gemm *g, const struct block *o, float *scratch) {
     enum { PANELS = LINE / NR };
     (void)scratch;
     float out[LINE + VL] __attribute__((aligned(64))), room[LINE + VL] __attribute__((aligned(64)));
-    const int64_t tiles = parts(g->s.m, MR), last = cut(g->s.m, o->tile1, tiles);
+    const int64_t tiles = ceildiv(g->s.m, MR), last = part_begin(g->s.m, o->tile1, tiles);
     const float *a = g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1;
     const float *b = g->b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1;
     float *c = g->c + o->batch0 * g->s.c_batch0 + o->batch1 * g->s.c_batch1;
     const int direct = !g->hook && !g->bias && !g->residual && !g->s.act && g->scale == 1 && g->s.c_n == 1;
     for (int64_t p = o->panel0, next; p < o->panel1; p = next) {
         next = smaller(o->panel1, p + (direct && !g->packed ? o->panel1 : PANELS));
-        const int64_t col = column(g, p), cols = column(g, next) - col, pitch = parts(cols, VL) * VL;
-        for (int64_t row = cut(g->s.m, o->tile0, tiles), rows; row < last; row += rows) {
+        const int64_t col = column(g, p), cols = column(g, next) - col, pitch = ceildiv(cols, VL) * VL;
+        for (int64_t row = part_begin(g->s.m, o->tile0, tiles), rows; row < last; row += rows) {
             rows = direct ? last - row : smaller(last - row, LINE / pitch);
             short_rows(g, a + row * g->s.a_m, b, p, next, rows, direct ? c + row * g->s.c_m + col : out,
                        direct ? g->s.c_m : pitch);

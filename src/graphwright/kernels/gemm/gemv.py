@@ -1,8 +1,9 @@
-"""Products with a tiny side, as C: memory bounds them, so matrices are read and written once, in order.
+"""C text of products in which M, N or K is very small.
 
-A single row or column in the result: where the matrix lies along K, each of its rows is a dot product; where
-it lies across, its rows are added up, eight at a time. A short K: rows of the result one after the other. A
-cell's sum is the same however the cells are grouped, so every division into chunks gives the same bits.
+They are bound by memory: matrices are read and written once, in order. If the result is a single row or
+column, its elements are dot products if the matrix is contiguous along K; otherwise rows of the matrix are
+summed, eight at a time. If K is short, rows of the result are computed one after the other. The order of each
+sum does not depend on how elements are grouped, so every division into chunks gives the same bits.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 LINE: Final = 1024
-"""Cells computed at a time: they stay in the first-level cache."""
+"""Elements of the result that are computed at a time; they stay in the L1 cache."""
 _ROWS: Final = 4
-"""Rows of the matrix whose dot products share the loads of the vector."""
+"""Rows of the matrix whose dot products share loads of the vector."""
 _CHAINS: Final = 2
-"""Sums of each dot product, so that FMAs do not wait for each other."""
+"""Accumulators of each dot product, which hide the latency of FMAs."""
 _ADDED: Final = 8
-"""Rows added up at a time."""
+"""Rows that are summed at a time."""
 _SHORT: Final = 8
-"""The longest K whose products are done row by row."""
+"""The longest K for which products are computed row by row."""
 NARROW: Final = 4
-"""The most columns that are dot products with each row of A: tiles take as long as for a vector."""
+"""The most columns that are computed as dot products with each row of A; tiles would take as long as for a
+whole vector."""
 
 
 def c_text() -> str:
-    """What ``gemv.h`` takes: dot products, sums of rows and short products, each of so many rows."""
+    """The C code that ``gemv.h`` includes: dot products, sums of rows, and products with short K, unrolled
+    for numbers of rows."""
     sizes = (
         f"LINE = {LINE}, NARROW = {NARROW}, DOT_ROWS = {_ROWS}, DOT_STEP = {_CHAINS} * VL, ADDED = {_ADDED}, "
         f"SHORT_K = {_SHORT}"

@@ -1,4 +1,5 @@
-"""Matrix products that the library has no kernel for: other dtypes, batches that broadcast in any way."""
+"""Generated matrix multiplications, for dtypes and broadcasts of batches that the
+library does not support."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ from graphwright.kernels.launch import Run
 from graphwright.ops.core.matmul import MatMul
 
 _ROWS, _COLUMNS = 48, 128
-"""A unit's tile of the result: its sums stay in the first-level cache."""
+"""The tile of the result per unit; its accumulators stay in the L1 cache."""
 
 
 @candidate(MatMul)
 def product_of_matrices(node: Node[MatMul], context: Context) -> Run | str:
-    """Generated loops, for the dtypes that the library does not multiply."""
+    """Generated loops, for dtypes that the library does not multiply."""
     if node.op.precision is not None:
         return f"its operands are rounded to {node.op.precision}"
     dtype, a, b = node.output.type.dtype, node.operand(0), node.operand(1)
@@ -56,7 +57,7 @@ def product_of_matrices(node: Node[MatMul], context: Context) -> Run | str:
 
 
 def _operand(draft: Draft, value: Value, shape: Sequence[Dim], batch: Sequence[Dim]) -> Buffer:
-    """``value`` over all of ``batch``; where it is broadcast it stays where it is."""
+    """``value`` viewed over all of ``batch``; broadcast axes have stride 0."""
     missing = len(batch) + 2 - len(shape)
     steps = [
         0 if size == 1 else step
@@ -74,7 +75,7 @@ def _broadcast(a: Sequence[Dim], b: Sequence[Dim], rank: int) -> tuple[Dim, ...]
 def _tiled(
     left: Buffer, right: Buffer, result: Buffer, batch: tuple[Dim, ...], sizes: tuple[Dim, Dim, Dim]
 ) -> Loop:
-    """Tiles by the microkernel."""
+    """Computes tiles by the microkernel."""
     m, n, k = sizes
     row, column, r, c = symbol("row"), symbol("column"), symbol("r"), symbol("c")
     rows, columns = minimum(m - row, _ROWS), minimum(n - column, _COLUMNS)
@@ -97,7 +98,7 @@ def _tiled(
 def _plain(
     left: Buffer, right: Buffer, result: Buffer, batch: tuple[Dim, ...], sizes: tuple[Dim, Dim, Dim]
 ) -> Loop:
-    """A vector of columns at a time."""
+    """Computes a vector of columns at a time."""
     m, n, k = sizes
     r, c, i = symbol("r"), symbol("c"), symbol("i")
     total = Buffer("total", result.dtype, (), Level.REGISTER)

@@ -1,4 +1,4 @@
-/* B as codes of few bits: nbits.py writes what decodes them. */
+/* B quantized to codes of 2, 4 or 8 bits: nbits.py generates the decoders. */
 
 #ifndef GW_GEMM_NBITS_H
 #define GW_GEMM_NBITS_H
@@ -6,7 +6,7 @@
 #include "cpu/vector.h"
 #include "library/pairs.h"
 
-/* B as codes. width: 0, 1, 2 for 2, 4, 8 bits; words of 8 bits are bytes, panel by panel and k by k. */
+/* B as codes. width: 0, 1, 2 for codes of 2, 4, 8 bits. Codes of 8 bits are bytes, ordered by panel and k. */
 struct codes {
     const int32_t *words;
     const float *scales;
@@ -17,7 +17,7 @@ struct codes {
 typedef uint8_t vb_any __attribute__((vector_size(VL), aligned(1), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 
-/* Zero points of VL columns, less the code that is 0 where there are none. */
+/* Zero points of VL columns, minus the default zero point where a column has none. */
 GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
     if (!q->zeros)
         return (vf){0};
@@ -28,7 +28,7 @@ GW_INLINE vf zeros_at(const struct codes *q, int64_t at, float middle) {
     return __builtin_convertvector(y, vf) - middle;
 }
 
-/* Signed bytes. */
+/* Loads signed bytes as lanes. */
 GW_INLINE vf byte_numbers(const int8_t *p) {
     vi y;
     __asm__("vpmovsxbd %1, %0" : "=v"(y) : "m"(*(const vb_any *)p));
@@ -36,28 +36,29 @@ GW_INLINE vf byte_numbers(const int8_t *p) {
 }
 
 #if VL == 16
-/* The numbers of a table of 16 that the low 4 bits of lanes choose. */
+/* Table lookup: the numbers that the low 4 bits of lanes select from 16. */
 GW_INLINE vf chosen(vu index, vf table) {
     vf y;
     __asm__("vpermps %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
     return y;
 }
 
-/* The pairs of bf16, of a table of 32 numbers, that the low 5 bits of the halves of lanes choose. */
+/* Table lookup: the bf16 pairs that the low 5 bits of each half of a lane select from 32 numbers. */
 GW_INLINE vf pairs_chosen(vu index, vw table) {
     vf y;
     __asm__("vpermw %1, %2, %0" : "=v"(y) : "v"(table), "v"(index));
     return y;
 }
 
-/* To the nearest bf16, as an f32; towards 0 where that would be infinite. NaN stays NaN. */
+/* Rounds to the nearest bf16, returned as f32. Rounds towards 0 where the result would be infinite; NaN stays
+ * NaN. */
 GW_INLINE vf in_bf16(vf x) {
     const vw bits = (vw)x, up = bits + 0x7fff + (bits >> 16 & 1);
     const vw stays = (vw)((up & 0x7fffffff) >= 0x7f800000);
     const vw quiet = bits | ((vw)(x != x) & 0x400000);
     return (vf)(((up & ~stays) | (quiet & stays)) & 0xffff0000u);
 }
-/* What x is beyond its bf16, which is exact; 0 for infinity and NaN. */
+/* The exact rest of x after rounding it to bf16; 0 for infinity and NaN. */
 GW_INLINE vf remaining(vf x, vf rounded) {
     const vf rest = x - rounded;
     return (vf)((vw)rest & (vw)(rest == rest));

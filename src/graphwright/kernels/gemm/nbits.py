@@ -1,12 +1,13 @@
-"""Weights of few bits for GEMM: B[K, N] = (codes - zeros) * scales, one scale and zero point per block of K.
+"""Quantized weights for GEMM: B[K, N] = (codes - zeros) * scales, with scales and zeros per block of K.
 
-Codes are words u32[N, words] of ``32 / bits`` consecutive k each, the first in the low bits; words, and
-scales and zero points [N, blocks], lie in panels as wide as GEMM's (:func:`panels`): of each panel, for each
-word or block, one element per column. Codes of 8 bits lie there as bytes (``nbits_bytes.py``).
+Codes are packed in words u32[N, words] of ``32 / bits`` consecutive k, the first in the low bits. Words, and
+scales and zero points [N, blocks], are packed in panels as wide as those of GEMM (:func:`panels`): a panel
+has, for each word or block, one element per column. Codes of 8 bits are stored as bytes (``nbits_bytes.py``).
 
-With few rows the weights stay in registers: what a word holds is decoded, multiplied by A and summed over a
-block, whose sum is scaled; by pairs of bf16 where that is faster (``nbits_pairs.py``). With more rows GEMM's
-blocks of K are decoded into the panel that it packs other matrices into, once for each block of rows.
+If A has few rows, weights are decoded in registers: the codes of a word are decoded, multiplied by A and
+summed over a block, and the sum is scaled. Pairs of bf16 are used if that is faster (``nbits_pairs.py``). If
+A has more rows, blocks of K are decoded into a panel, as GEMM packs unpacked matrices, once per block of
+rows.
 """
 
 from __future__ import annotations
@@ -20,32 +21,33 @@ from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.targets.cpu.isa import Isa
 
 WIDTHS: Final = (2, 4, 8)
-"""Bits of a code."""
+"""The supported bits per code."""
 WORD: Final = 32
 
 
 def panels(columns: int) -> Layout:
-    """The layout of what has one row per column of B."""
+    """The layout of an array with one row per column of B."""
     return Layout((0, 1), ((0, columns),), zero_padded=True)
 
 
 def stream_rows(isa: Isa) -> int:
-    """Rows up to which weights are decoded in registers: sums of a block and of all of K have room there."""
+    """The most rows for which weights are decoded in registers: these hold the sums of a block and of all of
+    K."""
     return 4 if isa.vector_bytes == 64 else 2
 
 
 def scratch_bytes(isa: Isa, blocks: Dim, block: Dim) -> Dim:
-    """Of few rows: the sums of A over blocks, and A as pairs."""
+    """The scratch for few rows: the sums of A over blocks, and A as pairs."""
     return 4 * stream_rows(isa) * blocks * (1 + block)
 
 
 def _middle(bits: int) -> int:
-    """The code of 0 where there are no zero points."""
+    """The code that means 0 if there are no zero points."""
     return 1 << (bits - 1)
 
 
 def c_text(isa: Isa, shape: TileShape) -> str:
-    """``unpack_codes``, and ``stream_codes`` for few rows."""
+    """The C functions ``unpack_codes``, and ``stream_codes`` for few rows."""
     rows = range(1, stream_rows(isa) + 1)
     functions = [
         text
@@ -67,7 +69,7 @@ static const stream_codes_fn stream_codes[][{len(rows)}] = {{
 
 
 def _table(isa: Isa, bits: int) -> str:
-    """The declaration of the numbers behind 4 bits, where decoding looks them up."""
+    """The declaration of the lookup table of the numbers of 4-bit codes."""
     if not _looks_up(isa, bits):
         return ""
     numbers = ", ".join(str((i & (1 << bits) - 1) - _middle(bits)) for i in range(16))
@@ -79,7 +81,7 @@ def _looks_up(isa: Isa, bits: int) -> bool:
 
 
 def _number(isa: Isa, bits: int, word: str, number: int) -> str:
-    """The ``number``-th code of a vector of words less the middle one, as f32."""
+    """The code with index ``number`` in each word of a vector, minus the default zero point, as f32."""
     if _looks_up(isa, bits):
         return f"chosen((vu){word} >> {bits * number}, table)"
     return _shifted(bits, word, str(bits * number))
@@ -90,7 +92,7 @@ def _shifted(bits: int, word: str, right: str) -> str:
 
 
 def _unpack(isa: Isa, shape: TileShape, bits: int) -> str:
-    """``to[k][NR]`` = codes k0.. of panel p, less their zero points, scaled."""
+    """Decodes codes from k0 on of panel p to ``to[k][NR]``: minus their zero points, scaled."""
     count, vectors = WORD // bits, range(shape.vectors)
     loads = "".join(f"            const vi x{v} = vi_load(word + {v} * VL);\n" for v in vectors)
 
@@ -127,11 +129,12 @@ static void unpack_{bits}(const struct codes *q, int64_t p, int64_t k0, int64_t 
 
 
 _AHEAD: Final = 1024
-"""Words that are fetched ahead."""
+"""The prefetch distance, in words."""
 
 
 def _stream(isa: Isa, shape: TileShape, bits: int, rows: int) -> str:
-    """``rows`` rows of A times one panel. ``sums``: A over each block, read where there are zero points."""
+    """``rows`` rows of A times one panel. ``sums``: those of A over each block, used if there are zero
+    points."""
     count, vectors = WORD // bits, range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
 

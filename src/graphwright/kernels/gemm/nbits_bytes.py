@@ -1,6 +1,6 @@
-"""Codes of 8 bits, less 128, as signed bytes: a panel holds, for each k, one byte per column.
+"""Codes of 8 bits, minus 128, as signed bytes: a panel has, for each k, one byte per column.
 
-Vectors of them are widened when they are loaded, which words of four consecutive k would not allow.
+So vectors of codes can be widened when they are loaded, unlike words of four consecutive k.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from graphwright.targets.cpu.isa import Isa
 
 Array = np.ndarray[Any, Any]
 _UNROLL: Final = 4
-"""Values of k per turn of the loop."""
+"""Values of k per iteration of the loop."""
 _AHEAD: Final = 4096
-"""Bytes that are fetched ahead."""
+"""The prefetch distance, in bytes."""
 
 
 def pack(out: Array, words: Array, layout: Layout) -> None:
-    """Fill ``out`` with words u32[N, words] of codes; ``layout``: the panels of columns."""
+    """Fills ``out`` with codes given as words u32[N, words]; ``layout``: the panels of columns."""
     codes = np.ascontiguousarray(words).view(np.uint8)
     panels = out.reshape(packed_shape(codes.shape, layout))
     for job in pack_jobs(panels, codes, layout):
@@ -31,7 +31,7 @@ def pack(out: Array, words: Array, layout: Layout) -> None:
 
 
 def c_text(isa: Isa, shape: TileShape, rows: range) -> str:
-    """``unpack_8``, and ``stream_8`` for each number of rows."""
+    """The C functions ``unpack_8``, and ``stream_8`` for each number of rows."""
     return "".join([_unpack(shape), *(_stream(isa, shape, count) for count in rows)])
 
 
@@ -60,7 +60,8 @@ def _unpack(shape: TileShape) -> str:
 
 
 def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
-    """``rows`` rows of A times one panel. ``sums``: A over each block, read where there are zero points."""
+    """``rows`` rows of A times one panel. ``sums``: those of A over each block, used if there are zero
+    points."""
     vectors = range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
 

@@ -1,4 +1,4 @@
-"""Products with weights of few bits: MatMulNBits by the library's GEMM, which decodes them."""
+"""Products with quantized weights: MatMulNBits by the library's GEMM, which decodes them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ candidate(MatMulNBits, serves=_weights_are_constant)(alone)
 
 
 def _groups(node: Node) -> tuple[int, int]:
-    """There is no batch: all axes of A but the last are rows."""
+    """There is no batch: all axes of A except the last are rows."""
     return 0, len(node.output.type.dims) - 1
 
 
 @contraction(MatMulNBits, _groups, channel_axis=-1)
 def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch | str:
-    """f32 times constant weights of 2, 4 or 8 bits, which are decoded on the way."""
+    """f32 times constant weights of 2, 4 or 8 bits, which the kernel decodes."""
     op, (a, codes, scales), rest = call.node.op, map(call.operand, range(3)), call.operands[3:]
     if a.type.dtype != F32:
         return f"no GEMM for {a.type.dtype}"

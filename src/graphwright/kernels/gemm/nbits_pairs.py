@@ -1,7 +1,8 @@
-"""Codes of up to 4 bits times a few rows with AVX512-BF16: one instruction adds two products.
+"""Codes of up to 4 bits times a few rows of A with AVX512-BF16: one instruction adds two products.
 
-A table of bf16 holds the numbers behind the codes exactly. A number of A is the sum of two of bf16, which
-leaves 2**-18 of it at most. Products are of pairs of numbers that are half a word apart, and of both parts.
+A bf16 table holds the numbers of the codes exactly. A number of A is split into the sum of two bf16 numbers,
+with a relative error of at most 2**-18. A pair consists of numbers half a word apart; both parts of A are
+multiplied.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.targets.cpu.isa import Isa
 
 WIDTHS: Final = (2, 4)
-"""Bits of a code. Those of 8 bits would need two tables, which takes longer than to convert them."""
+"""The bits per code. Codes of 8 bits would need two tables, which takes longer than converting them."""
 _CHAINS: Final = 6
-"""Sums that the units for products need to be busy; with fewer, the parts of A have sums of their own."""
+"""The accumulators that keep the product units busy; if there are fewer, the parts of A have accumulators of
+their own."""
 
 
 def c_text(isa: Isa, shape: TileShape, ahead: int, rows: range) -> str:
-    """``split_row`` and ``stream_pairs`` by width; nothing where registers are too short."""
+    """``split_row`` and ``stream_pairs`` by width; empty if registers are too short."""
     if isa.vector_bytes != 64:
         return ""
     streams = [_stream(isa, shape, bits, ahead, r) for bits in WIDTHS for r in rows]
@@ -37,7 +39,8 @@ static const stream_pairs_fn stream_pairs[][{len(rows)}] = {{
 
 
 def _split(isa: Isa, bits: int) -> str:
-    """``to``: of each vector of ``a`` the pairs of first parts, then those of second ones."""
+    """The function that writes, for each vector of ``a``, the pairs of its first parts, then those of its
+    second parts to ``to``."""
     count = 32 // bits
     first = [k for k in range(isa.lanes) if k % count < count // 2]
 
@@ -56,7 +59,7 @@ static void split_row_{bits}(const float *a, int64_t k, float *to) {{
 
 
 def _table(bits: int) -> str:
-    """The numbers behind indices of 5 bits, of which the low ones are the code."""
+    """The numbers of 5-bit indices, whose low bits are the code."""
     middle = 1 << (bits - 1)
     halves = [_bf16((i & (1 << bits) - 1) - middle) for i in range(32)]
     pairs = (f"{low | high << 16:#010x}" for low, high in zip(halves[::2], halves[1::2], strict=True))
@@ -69,13 +72,14 @@ def _bf16(number: int) -> int:
 
 
 def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str:
-    """``rows`` rows of A, split, times one panel: of a vector of A all words that its numbers meet."""
+    """``rows`` split rows of A times one panel: a vector of A is multiplied by all
+    words that contain its k."""
     count, vectors = 32 // bits, range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
     parts = ("e", "f") if len(cells) < _CHAINS else ("e", "e")
 
     def products(w: int, j: int) -> str:
-        """Of numbers j and j + half of word w, with both parts of A."""
+        """The products of numbers j and j + half of word w with both parts of A."""
         lines = [
             f"const vf y{part}{r} = vf_set1(a{r}[{part * isa.lanes // 2 + w * count // 2 + j}]);"
             for part in range(2)

@@ -1,11 +1,12 @@
-/* Packs f32 operands: tiles of rows of A, panels of B. */
+/* Packs f32 operands: row tiles of A, and column panels of B. */
 
 #ifndef GW_GEMM_PACK_H
 #define GW_GEMM_PACK_H
 
 #include "gemm/problem.h"
 
-/* A tile of dense rows, all read side by side; all lanes of a row's last vector are written. */
+/* Packs a tile of dense rows, all of which are read in parallel; the last vector of a row is written whole.
+ */
 static void pack_rows(const float *a, int64_t a_m, int64_t rows, int64_t k, float scale, float *to) {
     const vf factor = vf_set1(scale);
     for (; k >= K_RUN; k -= K_RUN, a += K_RUN, to += MR * K_RUN)
@@ -17,7 +18,7 @@ static void pack_rows(const float *a, int64_t a_m, int64_t rows, int64_t k, floa
             vf_store(to + r * K_RUN + i, factor * vf_load_n(a + r * a_m + i, smaller(k - i, VL)));
 }
 
-/* A tile to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]. */
+/* Packs a tile: to[j / K_RUN][r][j % K_RUN] = scale * a[r][j]. */
 static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64_t k, float scale,
                    float *to) {
     if (a_k == 1) {
@@ -39,7 +40,7 @@ static void pack_a(const float *a, int64_t a_m, int64_t a_k, int64_t rows, int64
     }
 }
 
-/* One panel to[k][NR] of the first cols columns of b, zeros after them to the end of a vector. */
+/* Packs the first cols columns of b to a panel to[k][NR], padded with zeros to whole vectors. */
 static void pack_b(const float *b, int64_t b_k, int64_t b_n, int64_t k, int64_t cols, float *to) {
     if (b_n == 1) {
         for (int64_t j = 0; j < k; j++)

@@ -1,4 +1,4 @@
-/* One GEMM, its blocks, and what packs, starts and delivers their tiles. */
+/* One GEMM: its operands, and how its tiles start and are delivered. */
 
 #ifndef GW_GEMM_PROBLEM_H
 #define GW_GEMM_PROBLEM_H
@@ -13,18 +13,18 @@ struct codes;
 struct gemm {
     struct gemm_args s;
     const float *a, *b, *bias, *residual;
-    const float *second; /* B of the second of two products with one A, or NULL */
+    const float *second; /* B of a second product with the same A, or NULL */
     float *c;
     gw_hook hook;
     void *const *hook_buf;
     const int64_t *hook_arg;
     float scale, clip[2];
-    int packed;                /* B lies in panels already */
-    int wide;                  /* of pairs: without instructions for them */
-    const struct codes *codes; /* or as codes of few bits */
+    int packed;                /* B is packed in panels */
+    int wide;                  /* for pairs: the CPU has no instructions for them */
+    const struct codes *codes; /* B is quantized */
 };
 
-/* to[r][i] += from[r * ld + i * step], of tiles with rows pitch apart. */
+/* to[r][i] += from[r * ld + i * step]; rows of to are `pitch` elements apart. */
 static void add_rows(const float *from, int64_t ld, int64_t step, int64_t rows, int64_t cols, float *to,
                      int64_t pitch) {
     for (int64_t r = 0; r < rows; r++, from += ld, to += pitch) {
@@ -36,13 +36,13 @@ static void add_rows(const float *from, int64_t ld, int64_t step, int64_t rows, 
     }
 }
 
-/* Where the residual of a tile begins. */
+/* The address of the residual of a tile. */
 static const float *residual_at(const struct gemm *g, const struct block *o, int64_t row, int64_t col) {
     return g->residual + o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + row * g->s.r_m +
            col * g->s.r_n;
 }
 
-/* Prefetches the residual of a tile: its rows are far apart, which no hardware prefetcher follows. */
+/* Prefetches the residual of a tile: hardware prefetchers do not follow rows that are far apart. */
 static void fetch_residual(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
                            int64_t col) {
     const float *at = residual_at(g, o, row, col);
@@ -51,13 +51,13 @@ static void fetch_residual(const struct gemm *g, const struct block *o, int64_t 
             __builtin_prefetch(at + smaller(i, NR - 1), 0, 3);
 }
 
-/* Whether tiles read bias and residual as they are stored, and add the one to each row of the other. */
+/* Whether tiles read both bias and residual in place, and add the bias to each row of the residual. */
 static int adds_bias_row(const struct gemm *g) {
     return g->bias && g->residual && !g->wide && g->s.bias_m == 0 && g->s.bias_n == 1 && g->s.r_n == 1;
 }
 
-/* Bias and residual as the start of a tile; what a tile cannot read as it lies goes through room. whole: the
-   tile's vectors end at cols. */
+/* Sets bias and residual as the start values of a tile. If the tile cannot read them in place, they are added
+ * up in `room`. whole: the tile has no partial vectors. */
 static void start_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
                        int64_t cols, int whole, float *room, int64_t pitch, struct tile *t) {
     const float *bias = g->bias ? g->bias + row * g->s.bias_m + col * g->s.bias_n : NULL;
@@ -95,9 +95,9 @@ static void store_tile(const float *tile, int64_t pitch, int64_t rows, int64_t c
     }
 }
 
-/* Where the last block of K leaves a tile: in the output itself, or in out. */
-static void aim_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t col, int whole,
-                     float *out, int64_t pitch, struct tile *t) {
+/* Sets where a tile is stored after the last block of K: directly in the output, or in `out`. */
+static void set_destination(const struct gemm *g, const struct block *o, int64_t row, int64_t col, int whole,
+                            float *out, int64_t pitch, struct tile *t) {
     t->relu = g->s.act == 1;
     t->clip = g->s.act == 2 ? g->clip : NULL;
     t->to = out;
@@ -108,7 +108,7 @@ static void aim_tile(const struct gemm *g, const struct block *o, int64_t row, i
     t->to_ld = g->s.c_m;
 }
 
-/* Takes a tile that is not in the output yet to the hook or there. */
+/* Passes a finished tile to the hook, or stores it if it is not in the output yet. */
 static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows,
                             int64_t col, int64_t cols, float *out, int64_t pitch, const struct tile *t) {
     if (g->hook)
@@ -122,11 +122,12 @@ static int32_t deliver_tile(const struct gemm *g, const struct block *o, int64_t
     return 0;
 }
 
-/* Where panel p begins: every NR columns; where B does not lie in panels, so that they are nearly alike. */
+/* The first column of panel p: every NR columns if B is packed, else such that panels have nearly equal
+ * widths. */
 static int64_t column(const struct gemm *g, int64_t p) {
     if (g->packed || g->codes)
         return smaller(p * NR, g->s.n);
-    return smaller(cut(parts(g->s.n, VL), p, parts(g->s.n, NR)) * VL, g->s.n);
+    return smaller(part_begin(ceildiv(g->s.n, VL), p, ceildiv(g->s.n, NR)) * VL, g->s.n);
 }
 
 #endif

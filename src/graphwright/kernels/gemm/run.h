@@ -1,42 +1,42 @@
-/* The loops of a product, whatever its operands are: what includes this says how they are read, by
-   reads_in_place, fetch_a, pack_tile and pack_panel. */
+/* The loops of a GEMM, for any type of operands. The including file says how operands are read: it defines
+ * reads_in_place, fetch_a, pack_tile, pack_panel and next_panel. */
 
 #ifndef GW_GEMM_RUN_H
 #define GW_GEMM_RUN_H
 
 #include "gemm/problem.h"
 
-/* Whether tiles read the rows of A as they lie. */
+/* Whether tiles read the rows of A in place, without packing. */
 static int reads_in_place(const struct gemm *g);
-/* Fetches the rows of A from row on, which come next. */
+/* Prefetches the rows of A from `row` on, which the next tile reads. */
 static void fetch_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0, struct tile *t);
-/* A tile of rows of A: to[j / K_RUN][r][j % K_RUN], of depth values of k. */
+/* Packs a tile of rows of A to to[j / K_RUN][r][j % K_RUN], for `depth` values of k. */
 static void pack_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t k0,
                       int64_t depth, float *to);
-/* Panel p of a B that does not lie in panels: packed to `to`, or where it is and *ldb elements a row. */
+/* Panel p of an unpacked B: packed to `to`, or in place with leading dimension *ldb. */
 static const float *pack_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
                                int64_t depth, float *to, int64_t *ldb);
-/* What follows that panel, if it is worth fetching. */
-static const float *behind_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
-                                 const float *b);
+/* The panel after panel p at b, or b if it is not worth prefetching. */
+static const float *next_panel(const struct gemm *g, const struct block *o, int64_t p, int64_t k0,
+                               const float *b);
 
-/* Where a row of A begins, if it is read in place. */
+/* The address of a row of A that is read in place. */
 static const float *row_of_a(const struct gemm *g, const struct block *o, int64_t row, int64_t k0) {
     return g->a + o->batch0 * g->s.a_batch0 + o->batch1 * g->s.a_batch1 + row * g->s.a_m + k0 * g->s.a_k;
 }
 
-/* Products with one A that are computed side by side: a row of a tile has the row of each, one after the
-   other. */
+/* The number of products that share A and are computed together. A row of their tiles holds one row of each
+ * product, one after the other. */
 static int results_of(const struct gemm *g) { return g->second ? 2 : 1; }
 
-/* Panel p of the packed B of a result, from k0 on. */
+/* Panel p of the packed B of a product, from k0 on. */
 static const float *packed_panel(const struct gemm *g, const struct block *o, int result, int64_t p,
                                  int64_t k0) {
     const float *b = result ? g->second : g->b;
     return b + o->batch0 * g->s.b_batch0 + o->batch1 * g->s.b_batch1 + (p * g->s.k + k0) * NR;
 }
 
-/* The panel that is read after panel p of a result, in a block of K of so much depth. */
+/* The panel that is read after panel p of a product, in a block of K of `depth` values. */
 static const float *panel_after(const struct gemm *g, const struct block *o, int result, int64_t p,
                                 int64_t k0, int64_t depth) {
     if (result + 1 < results_of(g))
@@ -45,16 +45,16 @@ static const float *panel_after(const struct gemm *g, const struct block *o, int
                              : packed_panel(g, o, 0, o->panel0, k0 + depth);
 }
 
-/* Tile i of count fetches its part of the next panel of B. */
+/* Sets tile i of `count` to prefetch its share of the next panel of B. */
 static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t count, int64_t depth,
                     struct tile *t) {
-    const int64_t lines = K_RUN / 2 + 1; /* per run */
+    const int64_t lines = K_RUN / 2 + 1; /* prefetched per K_RUN values of k */
     if (g->packed) {
         t->ahead = next + quotient(depth * NR * i, count);
-        t->ahead_step = t->ahead_skip = parts(K_RUN * NR, lines * count);
+        t->ahead_step = t->ahead_skip = ceildiv(K_RUN * NR, lines * count);
         return;
     }
-    const int64_t k = i / (NR / 16) * (depth / K_RUN * lines); /* part of a column of cache lines */
+    const int64_t k = i / (NR / 16) * (depth / K_RUN * lines); /* where a column of lines begins */
     if (g->s.b_n != 1 || k >= depth)
         return;
     t->ahead = next + k * g->s.b_k + i % (NR / 16) * 16;
@@ -64,44 +64,44 @@ static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t 
 enum { FETCHED_DEPTH = 512 }; /* values of k that take as long as a load from memory */
 
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
-    const int64_t m = g->s.m, k = g->s.k, tiles = parts(m, MR);
+    const int64_t m = g->s.m, k = g->s.k, tiles = ceildiv(m, MR);
     const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
-    const int64_t k_blocks = k > K_BLOCK ? parts(k, K_BLOCK) : 1;
+    const int64_t k_blocks = k > K_BLOCK ? ceildiv(k, K_BLOCK) : 1;
     float *a_tiles = scratch;
     float *b_panel = a_tiles + block_rows * A_PITCH;
     float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
     float room[MR * NR] __attribute__((aligned(64)));
     float out[2 * BLOCK_TILES * MR * NR] __attribute__((aligned(64)));
     const int results = results_of(g);
-    /* Tiles that are delivered at once: of several results those of all rows. */
+    /* Tiles that are delivered together; with several products, all row tiles. */
     const int64_t held = results > 1 ? BLOCK_TILES : g->hook ? HELD : 1, pitch = results * NR;
-    int64_t row_of[BLOCK_TILES + 1]; /* where each tile of rows begins */
+    int64_t row_of[BLOCK_TILES + 1]; /* the first row of each row tile */
     const int64_t count = o->tile1 - o->tile0;
     const int in_place = reads_in_place(g), with_row = adds_bias_row(g);
     /* The residual is fetched so many tiles ahead: of a short sum one would be too late. */
     const int64_t fetched = g->residual && g->s.r_n == 1 ? 1 + FETCHED_DEPTH / (k + 1) : 0;
     for (int64_t i = 0; i <= count; i++)
-        row_of[i] = cut(m, o->tile0 + i, tiles);
+        row_of[i] = part_begin(m, o->tile0 + i, tiles);
     for (int64_t kb = 0; kb < k_blocks; kb++) {
-        const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
+        const int64_t k0 = part_begin(k, kb, k_blocks), depth = part_begin(k, kb + 1, k_blocks) - k0;
         for (int64_t p = o->panel0; p < o->panel1; p++) {
             const int64_t col = column(g, p), cols = column(g, p + 1) - col;
             const int whole = cols % VL == 0;
             for (int result = 0; result < results; result++) {
                 const int is_first = p == o->panel0 && result == 0, is_last = result == results - 1;
-                const float *b, *next; /* what follows this panel */
+                const float *b, *next; /* next: the panel to prefetch */
                 int64_t ldb = NR;
                 if (g->packed) {
                     b = packed_panel(g, o, result, p, k0);
                     next = panel_after(g, o, result, p, k0, depth);
                 } else {
                     b = pack_panel(g, o, p, k0, depth, b_panel, &ldb);
-                    next = behind_panel(g, o, p, k0, b);
+                    next = next_panel(g, o, p, k0, b);
                 }
                 for (int64_t i = 0; i < count; i++) {
                     const int64_t row = row_of[i], rows = row_of[i + 1] - row, first = row_of[i - i % held];
                     float *a = a_tiles + i * MR * A_PITCH;
-                    if (is_first && !in_place) /* right before its first use */
+                    if (is_first && !in_place) /* right before the first use, so that it is in the cache */
                         pack_tile(g, o, row, rows, k0, depth, a);
                     float *sum = sums + (((p - o->panel0) * results + result) * count + i) * MR * NR;
                     struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR};
@@ -126,12 +126,13 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                             fetch_residual(g, o, row_of[j], row_of[j + 1] - row_of[j], column(g, later));
                     }
                     if (kb == k_blocks - 1)
-                        aim_tile(g, o, row, col, whole, out + (row - first) * pitch + result * NR, pitch, &t);
+                        set_destination(g, o, row, col, whole, out + (row - first) * pitch + result * NR,
+                                        pitch, &t);
                     if (in_place)
-                        run_tile_in_place(rows, parts(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b,
-                                          ldb, &t);
+                        run_tile_in_place(rows, ceildiv(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m,
+                                          b, ldb, &t);
                     else
-                        run_tile(rows, parts(cols, VL), depth, a, b, ldb, &t);
+                        run_tile(rows, ceildiv(cols, VL), depth, a, b, ldb, &t);
                     const int is_held = (i + 1) % held && i + 1 < count;
                     if (kb < k_blocks - 1 || !is_last || is_held)
                         continue;
@@ -147,14 +148,15 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
 }
 
 #ifdef STREAM_CELLS
-/* A block of few rows, which lie lda elements apart from a on: packed B is read once, several panels side by
-   side, for all groups of rows. The sums between blocks of K lie in scratch. */
+/* Computes a block of few rows, which are lda elements apart from a on. Packed B is read once for all groups
+ * of rows, several panels at a time. Partial sums between blocks of K are in scratch. */
 static int32_t run_few_rows(const struct gemm *g, const struct block *o, const float *a, int64_t lda,
                             float *sums) {
     enum { MOST_GROUPS = (FEW_ROWS + GROUP_ROWS - 1) / GROUP_ROWS };
-    const int64_t m = g->s.m, k = g->s.k, groups = parts(m, GROUP_ROWS);
+    const int64_t m = g->s.m, k = g->s.k, groups = ceildiv(m, GROUP_ROWS);
     const int64_t k_block = groups > 1 ? SHARED_K_BLOCK : STREAM_K_BLOCK;
-    const int64_t k_blocks = k > k_block ? parts(k, k_block) : 1, width = stream_panels[parts(m, groups) - 1];
+    const int64_t k_blocks = k > k_block ? ceildiv(k, k_block) : 1,
+                  width = stream_panels[ceildiv(m, groups) - 1];
     const int results = results_of(g);
     float room[STREAM_CELLS] __attribute__((aligned(64)));
     float out[2 * MOST_GROUPS * STREAM_CELLS] __attribute__((aligned(64)));
@@ -167,21 +169,21 @@ static int32_t run_few_rows(const struct gemm *g, const struct block *o, const f
             const float *behind =
                 is_last ? packed_panel(g, o, 0, p + now, 0) : packed_panel(g, o, result + 1, p, 0);
             for (int64_t kb = 0; kb < k_blocks; kb++) {
-                const int64_t k0 = cut(k, kb, k_blocks), depth = cut(k, kb + 1, k_blocks) - k0;
+                const int64_t k0 = part_begin(k, kb, k_blocks), depth = part_begin(k, kb + 1, k_blocks) - k0;
                 const float *b = packed_panel(g, o, result, p, k0);
-                for (int64_t i = 0; i < groups; i++) { /* each fetches its part of what comes next */
-                    const int64_t row = cut(m, i, groups), rows = cut(m, i + 1, groups) - row;
+                for (int64_t i = 0; i < groups; i++) { /* each prefetches its share */
+                    const int64_t row = part_begin(m, i, groups), rows = part_begin(m, i + 1, groups) - row;
                     float *sum = sums + row * span, *to = out + row * pitch;
                     struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = span};
                     t.to = sum;
                     t.to_ld = span;
                     const float *next = kb + 1 < k_blocks ? b + depth * NR : behind;
                     t.ahead = groups > 1 ? next + depth * NR / groups * i : b + STREAM_AHEAD;
-                    t.ahead_lines = parts(UNROLL * NR / 16, groups);
+                    t.ahead_lines = ceildiv(UNROLL * NR / 16, groups);
                     if (kb == 0)
                         start_tile(g, o, row, rows, col, cols, cols == span, room, span, &t);
                     if (kb == k_blocks - 1)
-                        aim_tile(g, o, row, col, cols == span, to + result * span, pitch, &t);
+                        set_destination(g, o, row, col, cols == span, to + result * span, pitch, &t);
                     stream_of[rows - 1][now > 1](depth, a + row * lda + k0, lda, b, k * NR, &t);
                     if (kb < k_blocks - 1 || !is_last)
                         continue;
@@ -200,13 +202,14 @@ _Static_assert((2 * PART_TILES - 1) * MR >= FEW_ROWS, "few rows are one part");
 
 typedef int32_t block_fn(const struct gemm *g, const struct block *o, float *scratch);
 
-/* Units [begin, end) of the grid, in blocks. at_once: those that share their rows are one block, however
-   many. */
+/* Runs units [begin, end) of the grid in blocks. at_once: units that share rows form one block, however many
+ * they are. */
 static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float *scratch, block_fn *run,
                          int at_once) {
-    const int64_t tiles = parts(g->s.m, MR), panels = parts(g->s.n, NR);
-    const int64_t n_units = parts(panels, UNIT_PANELS);
-    const int64_t m_parts = row_parts(parts(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
+    const int64_t tiles = ceildiv(g->s.m, MR), panels = ceildiv(g->s.n, NR);
+    const int64_t n_units = ceildiv(panels, UNIT_PANELS);
+    const int64_t m_parts =
+        row_parts(ceildiv(tiles, BLOCK_TILES), tiles, g->s.batch0 * g->s.batch1 * n_units);
     const int64_t most = (g->s.k > K_BLOCK ? RUN_PANELS : GROUP_PANELS) / UNIT_PANELS / results_of(g);
     const int64_t group = at_once ? n_units : most;
     while (begin < end) {
@@ -215,7 +218,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
         const int64_t inner = outer - first * m_parts;
         const int64_t m_part = inner / width, n_unit = first + inner % width;
         const int64_t wide = smaller(end - begin, first + width - n_unit);
-        const int64_t whole = wide == width ? (end - begin) / width : 1; /* parts with all of these panels */
+        const int64_t whole = wide == width ? (end - begin) / width : 1; /* parts with all panels */
         const struct part rows =
             joined(m_part, smaller(m_part + whole, m_parts), m_parts, tiles, BLOCK_TILES);
         const struct block o = block_of(batch, g->s.batch1, tiles, rows, panels, n_unit, wide);
@@ -227,7 +230,7 @@ static int32_t run_units(const struct gemm *g, int64_t begin, int64_t end, float
     return 0;
 }
 
-/* A product, by its arguments and operands in the order a, b, bias, residual, c; its hook is behind them. */
+/* Reads the arguments and operands of a product (a, b, bias, residual, c); those of its hook follow. */
 static struct gemm gemm_of(void *const *buf, const int64_t *arg, int64_t args) {
     struct gemm g = {
         .a = buf[GEMM_A],
@@ -246,7 +249,8 @@ static struct gemm gemm_of(void *const *buf, const int64_t *arg, int64_t args) {
     return g;
 }
 
-/* Two products of one dense A, by their arguments and operands in the order a, b, second, and a hook. */
+/* Reads the arguments and operands of two products with the same dense A (a, b, second), and those of a hook.
+ */
 static struct gemm dual_of(void *const *buf, const int64_t *arg, int64_t args) {
     const struct dual_args *own = dual_args(arg);
     struct gemm g = {

@@ -20,14 +20,11 @@ _FIELD = re.compile(r"(?:(\w+) )?(\w+)((?:\[\d+\])*)")
 @dataclass(frozen=True)
 class Abi:
     """The operands (``buf``) and the arguments (``arg``) of a kernel by name, in the order of the call.
-
-    ``fields``: the arguments, of a kernel whose arguments are a record its ``_fields``. ``"n[8]"`` stands for
-    ``n0`` to ``n7``, ``"double clip"`` for the bits of a double, and ``"stages first"`` for what ``records``
-    has under ``stages``, with the names ``first_count`` and so on (of an array ``count0``, ...).
-
-    In a kernel that takes an epilogue, the hook follows the operands, and the hook's own operands and
-    arguments follow those of the kernel.
-    """
+    ``fields`` names the arguments; for a kernel whose arguments are a NamedTuple, they are its ``_fields``.
+    ``"n[8]"`` stands for ``n0`` to ``n7``, and ``"double clip"`` for the bits of a double. ``"stages first"``
+    stands for the fields that ``records`` has under ``stages``, with the prefix ``first_`` (in arrays, a
+    suffix follows: ``count0``, ...). If a kernel takes an epilogue, the hook follows the operands, and the
+    hook's own operands and arguments follow those of the kernel."""
 
     name: str
     operands: tuple[str, ...] = ()
@@ -53,8 +50,8 @@ class Abi:
         return tuple(self.operands.index(name) for name in operands)
 
     def values(self, **fields: Dim | tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """All arguments, in the order of the call: of arrays and records a tuple. Raises ValueError where one
-        is missing or unknown."""
+        """All arguments in the order of the call; arrays and records are given as tuples. Raises ValueError
+        if one is missing or unknown."""
         lengths = self._lengths
         given = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
         if lengths != {name: len(value) for name, value in given.items()}:
@@ -63,10 +60,9 @@ class Abi:
         return tuple(value for name in lengths for value in given[name])
 
     def c_text(self) -> str:
-        """For ``gemm``: the operands' positions in ``buf``, ``GEMM_A`` and so on, of which there are
-        ``GEMM_OPERANDS``; ``struct gemm_args``, as which ``gemm_args(arg)`` reads the arguments, of
-        which there are ``GEMM_ARGS``.
-        """
+        """C declarations, for example for ``gemm``: ``GEMM_A`` and so on, the positions of operands in
+        ``buf``, and their number ``GEMM_OPERANDS``; ``struct gemm_args`` with the function ``gemm_args(arg)``
+        that reads it, and the number of arguments ``GEMM_ARGS``."""
         name, upper = self.name, self.name.upper()
         text = "".join(f"typedef {_struct(fields)} {record};\n" for record, fields in self.records.items())
         if self.operands:
@@ -93,7 +89,7 @@ class Abi:
 
 
 def _parts(field: str) -> tuple[str, str, int | None]:
-    """The type of a field, its name, and of an array how many there are."""
+    """The type, the name, and for arrays the length of a field."""
     found = _FIELD.fullmatch(field)
     if found is None:
         raise ValueError(f"{field!r} is no field")

@@ -1,4 +1,4 @@
-"""Records of arguments that share their first fields with others: what NamedTuple cannot inherit."""
+"""Argument records that extend others, which NamedTuple cannot do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphwright.records import fields
 
 
 class Arguments:
-    """The base of a dataclass of arguments in the order of the call, those of its base first."""
+    """The base class of arguments in the order of the call: those of the base class come first."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Of all arguments."""
+        """The names of all arguments."""
         return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]  # subclasses are dataclasses
 
     def __iter__(self) -> Iterator[Dim]:

@@ -1,11 +1,11 @@
-/* What inline assembly of both ISAs needs. */
+/* Shared by inline assembly of both ISAs. */
 
 #ifndef GW_ASSEMBLY_H
 #define GW_ASSEMBLY_H
 
 #include "cpu/vector.h"
 
-/* The constraint of operands in vector registers, all 32 of AVX-512 among them. */
+/* The constraint for operands in vector registers; with AVX-512, all 32 registers. */
 #if VL == 16
 #define VECTOR_REGISTER "v"
 #else

@@ -1,4 +1,4 @@
-"""Lines of assembly that the register tiles share: which registers there are, and FMAs on them."""
+"""Assembly helpers that the register tiles share: register names and FMAs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from graphwright.targets.cpu.isa import Isa
 
 
 def register_count(isa: Isa) -> int:
-    """Vector registers."""
+    """The number of vector registers."""
     return 32 if isa.vector_bytes == 64 else 16
 
 
 def register(isa: Isa, number: int) -> str:
-    """A vector register as it stands in a template: ``%%zmm3``."""
+    """The name of a vector register in an assembly template: ``%%zmm3``."""
     return f"%%{'zmm' if isa.vector_bytes == 64 else 'ymm'}{number}"
 
 
 def clobbered(isa: Isa) -> str:
-    """All vector registers, as a list of clobbers."""
+    """All vector registers, as a clobber list."""
     return ", ".join(f'"xmm{i}"' for i in range(register_count(isa)))
 
 
 def zeroed(registers: Sequence[str]) -> list[str]:
-    """Clears them; a short name clears the whole of a register, in a shorter instruction."""
+    """Clears registers. Writing the short name clears the whole register, and has a shorter encoding."""
     short = [x.replace("zmm", "xmm").replace("ymm", "xmm") for x in registers]
     return [f"vxorps {x}, {x}, {x}" for x in short]
 
@@ -36,11 +36,9 @@ def outer_product(
     free: Sequence[str],
     fma: str = "vfmadd231ps",
 ) -> list[str]:
-    """``sums[r][c] += number at places[r] * columns[c]``, by the instruction ``fma``.
-
-    Where ``folded``, the FMAs read and broadcast the number themselves (AVX-512); else it is broadcast into
-    one of the ``free`` registers, in turn.
-    """
+    """``sums[r][c] += number at places[r] * columns[c]``, by the instruction ``fma``. For rows in ``folded``,
+    FMAs read and broadcast the number from memory (AVX-512); for others, it is broadcast to one of the
+    ``free`` registers, in turn."""
     lines = []
     for row, (number, is_folded) in enumerate(zip(places, folded, strict=True)):
         if is_folded:
@@ -54,5 +52,5 @@ def outer_product(
 
 
 def spread(count: int, of: int) -> list[bool]:
-    """``count`` places out of ``of``, evenly."""
+    """Distributes ``count`` marks evenly over ``of`` positions."""
     return [(i + 1) * count // of > i * count // of for i in range(of)]

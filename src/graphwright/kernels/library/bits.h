@@ -1,4 +1,4 @@
-/* Floats among the arguments, by their bits: what bits.py makes of them. */
+/* Arguments that are floats, passed as bit patterns: bits.py encodes them. */
 
 #ifndef GW_BITS_H
 #define GW_BITS_H
@@ -11,7 +11,7 @@ GW_INLINE double double_of(int64_t bits) {
     return value;
 }
 
-/* Of an f32, in the lower half. */
+/* An f32 in the lower half of an int64. */
 GW_INLINE float float_of(int64_t bits) {
     const uint32_t low = (uint32_t)bits;
     float value;

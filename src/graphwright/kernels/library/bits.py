@@ -1,4 +1,4 @@
-"""Numbers that are not sizes, among the int64 args of a kernel."""
+"""Encodes floats as int64 arguments of a kernel."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import struct
 
 
 def double_bits(value: float) -> int:
-    """The int64 that has the bits of the double ``value``."""
+    """The bits of the double ``value`` as an int64."""
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 
 def single_bits(value: float) -> int:
-    """The int64 whose low half has the bits of ``value`` rounded to f32."""
+    """The bits of ``value``, rounded to f32, in the low half of an int64."""
     try:
         single = struct.pack("<f", value)
     except OverflowError:

@@ -1,18 +1,18 @@
-/* Tiles of products of bytes, which byte_tile.py writes: RUN bytes of a row of A lie side by side, TILE_ROWS
-   rows are packed together, and NR is the columns of a panel of B. */
+/* Tiles of products of bytes; byte_tile.py generates the micro-kernels. RUN bytes of a row of A are
+ * contiguous, TILE_ROWS rows are packed together, and NR is the number of columns of a panel of B. */
 
 #ifndef GW_BYTE_TILE_H
 #define GW_BYTE_TILE_H
 
 #include "cpu/vector.h"
 
-#define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad */
+#define PANEL_ROW (NR * 4) /* bytes of a panel of B per quad of k */
 
 typedef int16_t vs __attribute__((vector_size(sizeof(vi))));
 typedef uint16_t vu __attribute__((vector_size(sizeof(vi))));
 typedef uint32_t vq __attribute__((vector_size(sizeof(vi))));
 
-/* A tile starts from one number per row, or from one per column, and is stored to ``to``. */
+/* The start values of a tile (one number per row, or one per column), and its destination `to`. */
 struct byte_tile {
     const int32_t *from;
     int32_t *to;
@@ -20,7 +20,7 @@ struct byte_tile {
     int from_rows;
 };
 
-/* c += products of unsigned with signed bytes; DOT_AT: with one quad at p for all lanes. */
+/* c += dot products of unsigned with signed bytes; DOT_AT broadcasts one quad at p to all lanes. */
 #define DOT(c, unsigned_, signed_) __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(unsigned_), "v"(signed_))
 #define DOT_AT(c, unsigned_, p)                                                                              \
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(c) : "v"(unsigned_), "m"(*(const struct quad_bytes *)(p)))
@@ -40,18 +40,18 @@ GW_INLINE vi pairs_dot(vs a, vs b) {
     __asm__("vpmaddwd %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
     return c;
 }
-/* a + b, which wraps. An instruction since the compiler may not know better: the overflow of a signed sum is
-   undefined, and sums of unsigned numbers are put in an order that takes 1.3 times as long. */
+/* a + b with wraparound, as an instruction: in C, signed overflow is undefined, and the compiler reorders
+ * unsigned sums so that they take 1.3 times as long. */
 GW_INLINE vi wrapping_sum(vi a, vi b) {
     __asm__("vpaddd %1, %0, %0" : "+v"(a) : "v"(b));
     return a;
 }
-/* Even and odd bytes in 16 bits each. */
+/* Widens even and odd bytes to 16 bits. */
 GW_INLINE vs even_unsigned(vi x) { return (vs)((vu)x & 0xff); }
 GW_INLINE vs odd_unsigned(vi x) { return (vs)((vu)x >> 8); }
 GW_INLINE vs even_signed(vi x) { return (vs)((vu)x << 8) >> 8; }
 GW_INLINE vs odd_signed(vi x) { return (vs)x >> 8; }
-/* Sums of the bytes of each quad. */
+/* Sums the bytes of each quad. */
 GW_INLINE vi quad_sums(vi x) {
     const vs one = (vs){0} + 1;
     return pairs_dot(even_unsigned(x), one) + pairs_dot(odd_unsigned(x), one);
@@ -67,14 +67,14 @@ static void subtract_products(int32_t *tile, int64_t ld, int64_t rows, int64_t v
     }
 }
 
-/* A zero point as the tile sees it: `moved` like what it belongs to. */
+/* A zero point in the tile's number format: shifted if its operand is shifted. */
 static int32_t zero_at(const uint8_t *zero, int64_t i, int64_t is_signed, int moved) {
     if (!zero)
         return moved;
     return (is_signed ? (int32_t)(int8_t)zero[i] : (int32_t)zero[i]) + moved;
 }
 
-/* The first cols columns of rows of a tile. */
+/* Stores the first cols columns of the rows of a tile. */
 static void store_tile(const int32_t *tile, int64_t rows, int64_t cols, int32_t *to, int64_t to_ld) {
     for (int64_t r = 0; r < rows; r++)
         memcpy(to + r * to_ld, tile + r * NR, (size_t)cols * sizeof *to);

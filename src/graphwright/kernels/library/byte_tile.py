@@ -1,10 +1,10 @@
-"""C text of the register tile of products of bytes: C[rows, cols] += A[rows, k] * B[k, cols], s32 and exact.
+"""C text of the register tile of byte products: C[rows, cols] += A[rows, k] * B[k, cols], s32 and exact.
 
-One operand is unsigned, the other signed. Four values of k lie side by side in a *quad* of 4 bytes; a step
-multiplies a quad of each row of A with a vector of quads of B. With AVX512-VNNI that is one instruction
-(``vpdpbusd``); without it bytes are widened to 16 bits, even and odd ones apart, whose pairs of products
-``vpmaddwd`` adds in 32 bits (``vpmaddubsw`` would saturate). Sums wrap like any s32: every way gives the same
-bits.
+One operand is unsigned, the other signed. Four consecutive values of k form a *quad* of 4 bytes; a step
+multiplies a quad of each row of A by a vector of quads of B. AVX512-VNNI has an instruction for this
+(``vpdpbusd``). Without it, even and odd bytes are widened to 16 bits separately, and ``vpmaddwd`` adds pairs
+of their products in 32 bits (``vpmaddubsw`` would saturate). Sums wrap like any s32, so both variants give
+the same bits.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from graphwright.targets.cpu.isa import Isa
 Array = npt.NDArray[Any]
 
 QUAD: Final = 4
-"""Values of k in a lane."""
+"""Values of k per lane."""
 
 RUN: Final = 64
-"""Bytes of a row of A that lie side by side; then come those of the tile's next row."""
+"""Contiguous bytes of a row of A; those of the next row of the tile follow."""
 
 TILE_ROWS: Final = 8
-"""Rows of a packed tile of A."""
+"""The rows of a packed tile of A."""
 
 _UNROLL: Final = 4
-"""Quads per turn of a tile's loop."""
+"""Quads per iteration of a tile's loop."""
 
 
 @dataclass(frozen=True)
 class ByteTile:
-    """The largest tile that is computed at once; ``vnni``: by AVX512-VNNI."""
+    """The largest register tile; ``vnni``: it uses AVX512-VNNI."""
 
     rows: int
     vectors: int
@@ -42,32 +42,29 @@ class ByteTile:
 
 
 def vectors_of(isa: Isa) -> int:
-    """Vectors of quads in a panel of B."""
+    """Vectors of quads per panel of B."""
     return 3 if isa.vector_bytes == 64 else 2
 
 
 def panel_columns(isa: Isa) -> int:
-    """Columns of a panel of B."""
+    """The columns of a panel of B."""
     return vectors_of(isa) * isa.lanes
 
 
 def tile_bytes(quads: int) -> int:
-    """Bytes of a packed tile of A with so many quads a row."""
+    """The bytes of a packed tile of A with ``quads`` quads per row."""
     return -(-quads * QUAD // RUN) * RUN * TILE_ROWS
 
 
 def as_signed(x: Array) -> Array:
-    """u8 or s8 as s8: what is unsigned is moved down by 128."""
+    """u8 or s8 as s8; u8 is shifted by -128."""
     return x if x.dtype == np.int8 else (x ^ np.uint8(0x80)).view(np.int8)
 
 
 def byte_tiles(isa: Isa, *, a_signed: bool) -> str:
-    """The tiles of ``run_byte_tile(wide, rows, vectors, quads, a, b, &t)``, for up to :data:`TILE_ROWS`
-    rows of packed A.
-
-    ``a_signed``: A is the signed operand, B the unsigned one; else the other way round. ``wide``: without
-    VNNI even where the CPU has it.
-    """
+    """The micro-kernels of ``run_byte_tile(wide, rows, vectors, quads, a, b, &t)``, for up to
+    :data:`TILE_ROWS` rows of packed A. ``a_signed``: A is the signed operand and B the unsigned one; else the
+    reverse. ``wide``: do not use VNNI, even if the CPU has it."""
     columns = vectors_of(isa)
     plain = ByteTile(4, columns, vnni=False)
     tiles = [plain] + ([ByteTile(TILE_ROWS, columns, vnni=True)] if isa.vector_bytes == 64 else [])
@@ -128,8 +125,8 @@ def _function(tile: ByteTile, name: str, rows: int, vectors: int, a_signed: bool
 
 
 def _vnni_step(number: int, rows: int, vectors: int, a_signed: bool) -> list[str]:
-    """The instruction itself can broadcast its signed operand from memory: a third of the rows of a signed A
-    save their broadcast that way, which leaves the load ports idle a quarter of the time."""
+    """One step with VNNI. The instruction can broadcast its signed operand from memory; a third of the rows
+    of a signed A do so, which saves their broadcasts and leaves the load ports idle a quarter of the time."""
     unsigned, signed = ("x{v}", "y") if a_signed else ("y", "x{v}")
     lines = ["            {"]
     lines += [

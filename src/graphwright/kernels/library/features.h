@@ -1,4 +1,4 @@
-/* What the CPU has beyond its ISA level, asked once each, since a virtual machine traps the question. */
+/* CPU features beyond the ISA level. Each is queried once, since a virtual machine traps CPUID. */
 
 #ifndef GW_FEATURES_H
 #define GW_FEATURES_H
@@ -8,8 +8,8 @@
 #if VL == 16
 #include <cpuid.h>
 
-/* Whether CPUID leaf 7 has a bit, which ask reads. known: 0 not asked yet, 1 no, 2 yes: every thread finds
-   the same. */
+/* Whether the CPU has a feature that `ask` reads by CPUID leaf 7. known: 0 not queried yet, 1 no, 2 yes;
+ * threads that race write the same value. */
 GW_INLINE int has_feature(int *known, int (*ask)(void)) {
     int found = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (!found) {

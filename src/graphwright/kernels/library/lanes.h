@@ -1,4 +1,4 @@
-/* Choices of lanes for shuffles of two vectors: LANES(EVEN) lists EVEN(0), EVEN(1), ... for all lanes. */
+/* Lane indices for shuffles of two vectors: LANES(EVEN) lists EVEN(0), EVEN(1), ... for all lanes. */
 
 #ifndef GW_LANES_H
 #define GW_LANES_H
@@ -14,7 +14,7 @@
 
 #define EVEN(i) 2 * (i)
 #define ODD(i) 2 * (i) + 1
-/* The lower, or the upper, halves of both vectors in turns. */
+/* Interleaves the lower, or the upper, halves of two vectors. */
 #define LOW(i) (i) / 2 + (i) % 2 * VL
 #define HIGH(i) VL / 2 + (i) / 2 + (i) % 2 * VL
 

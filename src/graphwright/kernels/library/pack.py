@@ -1,4 +1,4 @@
-"""Panels of matrices, as kernels read packed weights."""
+"""Packs matrices into panels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = npt.NDArray[Any]
 
 
 def panels(x: Array, axis: int, size: int) -> Array:
-    """``x`` with ``axis`` cut into blocks of ``size``, zero padded: [..., blocks, size, ...]."""
+    """``x`` with ``axis`` cut into blocks of ``size``, padded with zeros: [..., blocks, size, ...]."""
     blocks = -(-x.shape[axis] // size)
     padding = [(0, 0)] * x.ndim
     padding[axis] = (0, blocks * size - x.shape[axis])

@@ -1,6 +1,6 @@
-/* Pairs: two bf16 in the 32 bits of an f32, the first in the low half. A pair of a row times one of a column
-   is two products, added to an f32 sum: with AVX512-BF16 by one instruction, which takes subnormal numbers
-   for 0; else by two FMAs. */
+/* Pairs of bf16 in the 32 bits of an f32; the first number is in the low half. Multiplying a pair of a row by
+ * a pair of a column adds two products to an f32 sum: with AVX512-BF16 in one instruction, which flushes
+ * subnormal numbers to 0, else by two FMAs. */
 
 #ifndef GW_PAIRS_H
 #define GW_PAIRS_H
@@ -18,7 +18,7 @@ GW_INLINE vf widened(const uint16_t *p) {
     return (vf)(__builtin_convertvector(*(const vh_any *)p, vw) << 16);
 }
 
-/* To the nearest, halves to even; NaN stays NaN. */
+/* Rounds to the nearest bf16, ties to even; NaN stays NaN. */
 GW_INLINE vh rounded_exactly(vf x) {
     const vw bits = (vw)x, nan = (vw)(x != x);
     const vw up = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
@@ -39,16 +39,16 @@ GW_INLINE vh rounded(vf x, int native) {
 }
 #endif
 
-/* With AVX512-BF16. */
+/* Rounds with AVX512-BF16. */
 #define ACCUMULATE_PAIRS(c, a, b) __asm__ volatile("vdpbf16ps %1, %2, %0" : "+v"(c) : "v"(a), "v"(b))
 
-/* An operand of bf16, or of f32 that is rounded on the way; places are in elements. */
+/* An operand of bf16, or of f32 that is rounded when it is read; offsets are in elements. */
 struct numbers {
     const void *at;
-    int single, native; /* whether it is f32; whether the CPU has AVX512-BF16 */
+    int single, native; /* single: the operand is f32; native: the CPU has AVX512-BF16 */
 };
 
-/* The first n of VL numbers, zeros behind them. */
+/* The first n of VL numbers, padded with zeros. */
 GW_INLINE vf numbers_at(const struct numbers *x, int64_t place, int64_t n) {
     if (x->single)
         return load_most((const float *)x->at + place, n);

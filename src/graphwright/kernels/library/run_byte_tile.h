@@ -1,4 +1,4 @@
-/* Which of the tiles that byte_tile.py writes are run: those with VNNI where the CPU has it. */
+/* Chooses among the micro-kernels of byte_tile.py: those with VNNI if the CPU has it. */
 
 #ifndef GW_RUN_BYTE_TILE_H
 #define GW_RUN_BYTE_TILE_H

@@ -1,4 +1,4 @@
-/* Small functions on sizes, and on rows of memory. */
+/* Helpers for sizes and for rows of memory. */
 
 #ifndef GW_SIZES_H
 #define GW_SIZES_H
@@ -6,18 +6,18 @@
 #include "cpu/vector.h"
 
 GW_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-/* a / b for a >= 0, b > 0; usual sizes divide by 1 or fit 32 bits, where division takes half the time. */
+/* a / b for a >= 0, b > 0. Usual divisors are 1 or fit in 32 bits, where division takes half the time. */
 GW_INLINE int64_t quotient(int64_t a, int64_t b) {
     if (b == 1)
         return a;
     return ((uint64_t)(a | b) >> 32) ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
-/* Parts of at most part that make up size >= 0. */
-GW_INLINE int64_t parts(int64_t size, int64_t part) { return quotient(size + part - 1, part); }
-/* Where part i begins when size is cut into count parts of nearly equal size. */
-GW_INLINE int64_t cut(int64_t size, int64_t i, int64_t count) { return quotient(size * i, count); }
+/* size / part, rounded up: the number of parts that cover size >= 0. */
+GW_INLINE int64_t ceildiv(int64_t size, int64_t part) { return quotient(size + part - 1, part); }
+/* The begin of part i if size is cut into count parts of nearly equal size. */
+GW_INLINE int64_t part_begin(int64_t size, int64_t i, int64_t count) { return quotient(size * i, count); }
 
-/* As many as there are of n elements, zeros after them. */
+/* Loads up to a vector of n elements, padded with zeros. */
 GW_INLINE vf load_most(const float *p, int64_t n) { return n < VL ? vf_load_n(p, n) : vf_load(p); }
 
 GW_INLINE void copy_row(const float *from, int64_t n, float *to) {

@@ -1,10 +1,9 @@
 """C text of the register tile that GEMM and convolution share: C[rows, cols] += A[rows, k] * B[k, cols].
 
-The accumulators of one tile stay in registers for all of k: each step loads one row of B and broadcasts one
-column of A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
-
-Of bf16 an element is a pair of neighbours along k, in the 32 bits of an f32 (``library/pairs.h``): the same
-tiles multiply pairs by another instruction.
+The accumulators of a tile stay in registers for all of k: each step loads one row of B and broadcasts one
+column of A (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). In bf16, an
+element is a pair of adjacent elements along k, in the 32 bits of an f32 (``library/pairs.h``); the same tiles
+multiply pairs by another instruction.
 """
 
 from __future__ import annotations
@@ -24,22 +23,20 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 K_RUN: Final = 16
-"""Values of k between prefetches, and between gaps in A."""
+"""Values of k between prefetches, and between gaps in packed A."""
 
 _UNROLL: Final = 4
-"""Values of k per turn of a tile's loop."""
+"""Values of k per iteration of a tile's loop."""
 
 PAIR_TARGET: Final = '__attribute__((target("avx512bf16"))) '
-"""What stands before a function that multiplies pairs."""
+"""The attribute of functions that multiply pairs."""
 
 
 @dataclass(frozen=True)
 class TileShape:
-    """The largest tile: ``rows`` x ``vectors``; element (r, k) of A is at ``r * a_row + k * a_k``, and
-    ``a_skip`` elements further for each whole :data:`K_RUN` values of k before it.
-
-    ``unroll``: values of k per turn of the loop.
-    """
+    """The largest tile: ``rows`` x ``vectors``. Element (r, k) of A is at ``r * a_row + k * a_k``, plus
+    ``a_skip`` elements for each complete run of :data:`K_RUN` values of k before it. ``unroll``: values of k
+    per iteration."""
 
     rows: int
     vectors: int
@@ -49,23 +46,23 @@ class TileShape:
     unroll: int = 2
 
     def columns(self, isa: Isa) -> int:
-        """Columns of the tile, and of a panel of B."""
+        """The columns of the tile, and of a panel of B."""
         return self.vectors * isa.lanes
 
 
 def tiles(shape: TileShape, isa: Isa) -> str:
-    """``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``."""
+    """The micro-kernels ``run_tile(rows, vectors, k, a, b, ldb, &t)`` for every tile up to ``shape``."""
     return '#include "library/tile.h"\n\n' + _table(shape, isa, in_place=False)
 
 
 def tiles_in_place(shape: TileShape, isa: Isa) -> str:
-    """``run_tile_in_place(rows, vectors, k, a, lda, b, ldb, &t)``: as :func:`tiles`, which stands before it,
-    but with rows of A that are dense and ``lda`` elements apart."""
+    """The micro-kernels ``run_tile_in_place(rows, vectors, k, a, lda, b, ldb, &t)``. They differ from
+    :func:`tiles`, which must precede them, in that rows of A are dense and ``lda`` elements apart."""
     return _table(shape, isa, in_place=True)
 
 
 def pair_tiles(shape: TileShape, isa: Isa) -> str:
-    """:func:`tiles` and :func:`tiles_in_place` of pairs of bf16."""
+    """:func:`tiles` and :func:`tiles_in_place` for pairs of bf16."""
     own = isa.vector_bytes == 64
     texts = (
         _table(shape, isa, in_place=x, pairs=True) if own else _run_halves(shape, x) for x in (False, True)
@@ -74,7 +71,7 @@ def pair_tiles(shape: TileShape, isa: Isa) -> str:
 
 
 def _run_halves(shape: TileShape, in_place: bool) -> str:
-    """Where no ISA of this level has instructions for pairs."""
+    """The tiles for an ISA that never has instructions for pairs."""
     suffix, lda = ("_in_place", "int64_t lda, ") if in_place else ("", "")
     return f"""\
 static void run_tile{suffix}(int64_t rows, int64_t vectors, int64_t k, const float *a, {lda}const float *b,
@@ -116,18 +113,16 @@ _OPERANDS: Final = """\
         : [ldb] "r"(4 * ldb), [step] "r"(step), [skip] "rm"(skip), [t] "r"(t)@LDA@"""
 
 _POINTED_ROWS: Final = 3
-"""Rows in place that one pointer reaches: itself, one and two strides on."""
+"""Rows of A in place that one pointer addresses: itself, and those one and two strides further."""
 
 
 @dataclass(frozen=True)
 class _Tile:
-    """One tile as one block of assembly, whose registers no compiler chooses.
-
-    What bounds it beside the FMAs is the instructions a cycle, above all where another thread shares the
-    core: with AVX-512 a third of the rows are numbers that the FMA itself reads and broadcasts, which saves
-    their broadcast and still leaves the load ports idle a third of the time. A small tile splits k over
-    several sets of sums, else it would wait for each FMA.
-    """
+    """One tile as one block of inline assembly with fixed registers. Besides FMAs, the limit is the number of
+    instructions per cycle, especially if another thread shares the core. So with AVX-512, the FMAs of a third
+    of the rows read and broadcast numbers from memory themselves; the load ports still are idle a third of
+    the time. A small tile splits k over several sets of accumulators, as each FMA would otherwise wait for
+    the one before."""
 
     shape: TileShape
     isa: Isa
@@ -142,18 +137,18 @@ class _Tile:
 
     @property
     def pointers(self) -> list[str]:
-        """Pointers to A: to its first row, and in place to every third."""
+        """Pointers to A: to its first row; in place, to every third row."""
         rows = range(_POINTED_ROWS, self.rows if self.in_place else 0, _POINTED_ROWS)
         return ["a", *(f"a{row}" for row in rows)]
 
     @property
     def splits(self) -> int:
-        """Sets of sums."""
+        """The number of sets of accumulators."""
         return next(n for n in (1, 2, 4) if n * self.rows * self.vectors >= FMA_SUMS or n == 4)
 
     @property
     def spare(self) -> list[str]:
-        """Registers without sums."""
+        """The registers without accumulators."""
         first = self.splits * self.rows * self.vectors
         return [register(self.isa, i) for i in range(first, register_count(self.isa))]
 
@@ -169,7 +164,7 @@ class _Tile:
         return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
 
     def text(self) -> str:
-        """``tile_RxV``."""
+        """The function ``tile_RxV``."""
         steps = _UNROLL
         code = [
             *self.start(),
@@ -227,7 +222,7 @@ class _Tile:
         )
 
     def start(self) -> list[str]:
-        """The sums, from what the tile starts with."""
+        """Initializes the accumulators."""
         lines = [
             "mov %c[from](%[t]), %%rax",
             "mov %c[from_ld](%[t]), %%rdx",
@@ -246,7 +241,7 @@ class _Tile:
         return [*lines, "1:"]
 
     def fetch_target(self) -> list[str]:
-        """In each of the last runs, a row of what the tile is stored to: stores that miss hold up loads."""
+        """Prefetches one row of the destination in each of the last runs, as store misses stall loads."""
         lines = range(0, self.vectors * self.isa.vector_bytes, 64)
         return [
             f"cmp ${self.rows}, %[runs]",
@@ -257,7 +252,7 @@ class _Tile:
         ]
 
     def finish(self) -> list[str]:
-        """The sums of all splits, clipped and stored."""
+        """Adds up the split accumulators, clips, and stores."""
         lines = ["mov %c[to](%[t]), %%rax", "mov %c[to_ld](%[t]), %%rdx"]
         for split in range(1, self.splits):
             for r, v in self.cells():
@@ -282,7 +277,7 @@ class _Tile:
         ]
 
     def walk(self, pointer: str, ld: str, cell: Callable[[int, int], str]) -> list[str]:
-        """``cell`` for all cells, ``pointer`` moving by ``ld`` elements from row to row."""
+        """Applies ``cell`` to all cells; ``pointer`` advances by ``ld`` elements per row."""
         lines: list[str] = []
         for r in range(self.rows):
             lines += [cell(r, v) for v in range(self.vectors)]
@@ -293,7 +288,7 @@ class _Tile:
         return vector * self.isa.vector_bytes
 
     def step(self, number: int, split: int, *, fetch: bool = True) -> list[str]:
-        """The FMAs of one k, the ``number``-th of a turn."""
+        """The FMAs of one k, with index ``number`` in the unrolled loop."""
         columns, free = self.columns, self.spare[self.vectors :][:4]
         lines = {
             0: ["prefetcht1 (%[ahead])"],
@@ -309,26 +304,24 @@ class _Tile:
         )
 
     def number_of_a(self, row: int, number: int) -> str:
-        """Where the ``number``-th k of a turn lies."""
+        """The operand of A for the k with index ``number`` in the unrolled loop."""
         if not self.in_place:
             return f"{4 * (row * self.shape.a_row + number * self.shape.a_k)}(%[a])"
         index = ("", ",%[lda]", ",%[lda],2")[row % _POINTED_ROWS]
         return f"{4 * number}(%[{self.pointers[row // _POINTED_ROWS]}]{index})"
 
     def advance(self, steps: int) -> list[str]:
-        """To the next turn."""
+        """Advances to the next iteration."""
         b = f"lea (%[b],%[ldb],{steps}), %[b]"
         length = 4 * steps * (1 if self.in_place else self.shape.a_k)
         return [*(f"add ${length}, %[{x}]" for x in self.pointers), b]
 
 
 def streams(shape: TileShape, isa: Isa, *, pairs: bool = False) -> str:
-    """``stream_of[rows - 1][panels > 1](k, a, lda, b, stride, &t)``: few rows times panels of B side by side.
-
-    Bound by reading B, whose panels are ``stride`` elements apart; as many as ``stream_panels[rows - 1]``
-    are read together, or one. A stays where it is, with rows ``lda`` apart. The tile is as wide as its panels
-    together. How many go together makes no difference to the bits. ``pairs``: of bf16.
-    """
+    """``stream_of[rows - 1][panels > 1](k, a, lda, b, stride, &t)``: a few rows times adjacent panels of B.
+    They are bound by reading B, whose panels are ``stride`` elements apart. ``stream_panels[rows - 1]``
+    panels are read in parallel, or one. A is read in place, with rows ``lda`` apart. The tile is as wide as
+    its panels together. The number of panels does not change the bits. ``pairs``: of bf16."""
     counts = [_stream_panels(shape, rows) for rows in range(1, shape.rows + 1)]
     functions = [
         _stream(shape, isa, r + 1, n, pairs) for r, most in enumerate(counts) for n in sorted({1, most})
@@ -348,12 +341,12 @@ static const int8_t stream_panels[{shape.rows}] = {{{", ".join(map(str, counts))
 
 
 def _stream_cells(shape: TileShape, isa: Isa) -> int:
-    """Elements of the largest tile of :func:`streams`."""
+    """The elements of the largest tile of :func:`streams`."""
     return shape.columns(isa) * max(r * _stream_panels(shape, r) for r in range(1, shape.rows + 1))
 
 
 def _stream_panels(shape: TileShape, rows: int) -> int:
-    """As many of 4, 2, 1 as have room in the registers of the largest tile."""
+    """The panels read in parallel: 4, 2 or 1, as many as fit in the registers of the largest tile."""
     room = shape.rows * shape.vectors
     return next(n for n in (4, 2, 1) if rows * shape.vectors * n <= room or n == 1)
 
@@ -391,7 +384,7 @@ def _stream(shape: TileShape, isa: Isa, rows: int, panels: int, pairs: bool) -> 
 
 
 def start_sums(rows: int, vectors: int, splits: int) -> list[str]:
-    """The sums, from what the tile starts with."""
+    """Initializes the accumulators."""
     cells = [(r, v, s) for r in range(rows) for v in range(vectors) for s in range(splits)]
     lines = ["    const float *from = t->from;"]
     lines += [f"    vf {', '.join(f'c{r}_{v}_{s} = {{0}}' for r, v, s in cells)};"]
@@ -404,7 +397,7 @@ def start_sums(rows: int, vectors: int, splits: int) -> list[str]:
 
 
 def store_sums(rows: int, vectors: int) -> list[str]:
-    """Activation and store."""
+    """Applies the activation, and stores."""
     cells = [f"c{r}_{v}_0" for r in range(rows) for v in range(vectors)]
     lines = ["    if (t->relu) {", *(f"        {c} = vf_relu({c});" for c in cells), "    }"]
     lines += [
@@ -433,11 +426,9 @@ def _step(numbers: list[str], places: list[str], split: int, product: str) -> li
 
 def transpose(isa: Isa) -> str:
     """``transpose(from, ld, rows, cols, to, to_ld)``: ``to[c][r] = from[r][c]`` for at most VL x VL elements.
-
-    Writes all VL elements of each of the ``cols`` rows of ``to``, zeros where ``from`` has no row. Each
+    Writes all VL elements of each of the ``cols`` rows of ``to``, with zeros where ``from`` has no row. Each
     round swaps the off-diagonal halves of blocks (Eklundh, "A Fast Computer Method for Matrix Transposing",
-    1972).
-    """
+    1972)."""
     lanes = isa.lanes
     names = [f"r{i}" for i in range(lanes)]
     lines = [

@@ -1,19 +1,19 @@
-/* Which taps of a window lie inside an axis. */
+/* The taps of a window that are inside an axis. */
 
 #ifndef GW_WINDOWS_H
 #define GW_WINDOWS_H
 
 #include "library/sizes.h"
 
-/* Taps [first, last) of a window; none where both are equal. */
+/* Taps [first, last) of a window; empty if both are equal. */
 struct taps {
     int64_t first, last;
 };
 
-/* Those of a window whose tap 0 stands at `at`, maybe outside, that lie inside [0, size). */
+/* The taps inside [0, size) of a window whose tap 0 is at `at`, which may be outside. */
 GW_INLINE struct taps taps_inside(int64_t at, int64_t size, int64_t kernel, int64_t dilation) {
-    struct taps t = {.first = at < 0 ? smaller(kernel, parts(-at, dilation)) : 0};
-    t.last = at < size ? smaller(kernel, parts(size - at, dilation)) : 0;
+    struct taps t = {.first = at < 0 ? smaller(kernel, ceildiv(-at, dilation)) : 0};
+    t.last = at < size ? smaller(kernel, ceildiv(size - at, dilation)) : 0;
     if (t.last < t.first)
         t.last = t.first;
     return t;

@@ -1,10 +1,10 @@
-"""Writes what the C of the kernel library is built with, for one ISA.
+"""Writes the generated C code that the kernel library of one ISA is built from.
 
 The wheel's build runs ``python -m graphwright.kernels.library.write FOLDER ISA``. A kernel is two files in
-the folder of its family: ``FAMILY/NAME.c``, which is compiled as it is, and ``FAMILY/NAME.py``, which defines
-``header(isa) -> str`` (arguments, positions of operands, sizes of blocks, and code that Python unrolls) and
-``extents(isa)``, what each kernel of the file may touch. The C file includes the header as
-``"FAMILY/NAME.gen.h"``. A kernel that has no extent is not built.
+the folder of its family. ``FAMILY/NAME.c`` is compiled as it is. ``FAMILY/NAME.py`` defines ``header(isa) ->
+str`` (arguments, positions of operands, block sizes, and unrolled code) and ``extents(isa)``, the memory that
+each kernel of the file accesses. The C file includes the header as ``"FAMILY/NAME.gen.h"``. A kernel without
+an extent is not built.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from graphwright.kernels.library.extent import Extent, c_text
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 TARGETS = Path(__file__).parents[2] / "targets"
-"""Where the header of vectors is."""
+"""The folder that contains ``vector.h``."""
 _KERNEL = re.compile(r"^(?:GW_KERNEL\(|#define KERNEL )(\w+)", re.MULTILINE)
-"""A kernel of a C file: its own, or of a file that it includes several times."""
+"""Matches the definition of a kernel in a C file, also in one that is included several times."""
 _USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)}"
 
 
 class KernelModule(Protocol):
-    """The Python beside the C of kernels."""
+    """The interface of the Python module next to the C file of kernels."""
 
     __name__: str
     __file__: str | None
@@ -38,9 +38,8 @@ class KernelModule(Protocol):
 
 
 def source_modules() -> list[str]:
-    """Names of all modules that have kernels: there is a C file of the same name beside them. Raises
-    ValueError for a C file that has no module.
-    """
+    """The names of all modules with kernels, which have a C file of the same name next to them. Raises
+    ValueError for a C file without a module."""
     found = sorted((path.relative_to(root), path) for root in _roots() for path in root.rglob("*.c"))
     alone = [str(path) for _, path in found if not path.with_suffix(".py").exists()]
     if alone:
@@ -49,15 +48,14 @@ def source_modules() -> list[str]:
 
 
 def _roots() -> list[Path]:
-    """The folders that have families."""
+    """The folders that contain families of kernels."""
     return [Path(root) for root in kernels.__path__]
 
 
 def write_sources(folder: Path, isa: Isa) -> list[Path]:
-    """Write what all modules need, ``flags.txt`` and ``sources.txt``; remove what none writes any more.
-
-    Returns the files to compile, which ``sources.txt`` lists too.
-    """
+    """Writes the generated files of all modules, ``flags.txt`` and ``sources.txt``, and removes files of
+    earlier runs that are no longer written. Returns the files to compile, which ``sources.txt`` lists as
+    well."""
     modules = [cast(KernelModule, import_module(name)) for name in source_modules()]
     sources = [path for module in modules for path in write_module(module, isa, folder)]
     names = folder / f"names_{isa.name}.c"
@@ -73,9 +71,8 @@ def write_sources(folder: Path, isa: Isa) -> list[Path]:
 
 
 def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
-    """Write what the kernels of ``module`` are built with; returns the files to compile, by
-    :func:`include_flags`. Raises ValueError unless each kernel has one extent.
-    """
+    """Writes the generated files of ``module``; returns the files to compile with :func:`include_flags`.
+    Raises ValueError unless each kernel has exactly one extent."""
     path = _path(module).with_suffix(".c")
     _check_extents(module, path.read_text(encoding="utf-8"), isa)
     header = _generated(folder, module)
@@ -89,12 +86,12 @@ def write_module(module: KernelModule, isa: Isa, folder: Path) -> list[Path]:
 
 
 def include_flags(folder: Path) -> tuple[str, ...]:
-    """The compiler's options by which C finds the headers, those of the library and those in ``folder``."""
+    """The compiler options that add the include folders: those of the library, and ``folder``."""
     return tuple(f"-I{path}" for path in (folder, *_roots(), TARGETS))
 
 
 def _shared() -> list[Path]:
-    """All C that is built as it is."""
+    """All C files that are not generated."""
     return sorted(path for root in (*_roots(), TARGETS) for path in root.rglob("*.[ch]"))
 
 
@@ -117,9 +114,8 @@ def _check_extents(module: KernelModule, text: str, isa: Isa) -> None:
 
 
 def _names_source(isa: Isa, files: Iterable[Path]) -> str:
-    """What a loader checks: the library's ISA, and a digest of its kernels. What was compiled for others may
-    take other arguments and packed weights.
-    """
+    """What a loader checks: the ISA of the library, and a digest of its kernels. Programs that were compiled
+    for other kernels may have other arguments and packed weights."""
     texts = (path.read_text(encoding="utf-8") for path in files if path.exists())
     digest = hashlib.sha256("\0".join((*isa.flags, *texts)).encode()).hexdigest()
     names = {"gw_kernels_isa": isa.name, "gw_kernels_digest": digest}
@@ -131,7 +127,7 @@ def _names_source(isa: Isa, files: Iterable[Path]) -> str:
 
 
 def _write_if_changed(path: Path, text: str) -> None:
-    """An unchanged file keeps its time stamp, so that the build does not compile it again."""
+    """Writes a file only if its text changes: the build compiles files with newer time stamps again."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

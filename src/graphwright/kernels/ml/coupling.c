@@ -4,7 +4,7 @@
 
 #include "ml/coupling.gen.h"
 
-/* Q[classes, classes], of which p Q p is to be least, from the probabilities of the first of each pair. */
+/* Computes Q[classes, classes] from the pairwise probabilities; the result p minimizes p^T Q p. */
 static void quadratic(double *q, const float *x, int64_t classes) {
     for (int64_t i = 0; i < classes; ++i)
         q[i * classes + i] = 0;
@@ -17,8 +17,8 @@ static void quadratic(double *q, const float *x, int64_t classes) {
         }
 }
 
-/* Writes qp = Q p: p Q p. */
-static double products(double *qp, const double *q, const double *p, int64_t classes) {
+/* Writes qp = Q p, and returns p^T Q p. */
+static double quadratic_form(double *qp, const double *q, const double *p, int64_t classes) {
     double pqp = 0;
     for (int64_t i = 0; i < classes; ++i) {
         double sum = 0;
@@ -30,8 +30,8 @@ static double products(double *qp, const double *q, const double *p, int64_t cla
     return pqp;
 }
 
-/* Whether p is not yet good enough; NaN is. */
-static int is_far(const double *qp, double pqp, double precision, int64_t classes) {
+/* Whether p has not converged yet; NaN has not. */
+static int is_unconverged(const double *qp, double pqp, double precision, int64_t classes) {
     int far = 0;
     for (int64_t i = 0; i < classes; ++i) {
         const double off = __builtin_fabs(qp[i] - pqp);
@@ -42,7 +42,7 @@ static int is_far(const double *qp, double pqp, double precision, int64_t classe
     return far;
 }
 
-/* One step along each class, in turn. */
+/* One iteration: updates each class in turn. */
 static void step(double *p, double *qp, double pqp, const double *q, int64_t classes) {
     for (int64_t k = 0; k < classes; ++k) {
         const double own = q[k * classes + k], diff = (pqp - qp[k]) / own, scale = 1 + diff;
@@ -69,8 +69,8 @@ GW_KERNEL(gw_pairwise_coupling_f32) {
         for (int64_t i = 0; i < classes; ++i)
             p[i] = 1 / (double)classes;
         for (int64_t round = 0; round < a->rounds; ++round) {
-            const double pqp = products(qp, q, p, classes);
-            if (!is_far(qp, pqp, precision, classes))
+            const double pqp = quadratic_form(qp, q, p, classes);
+            if (!is_unconverged(qp, pqp, precision, classes))
                 break;
             step(p, qp, pqp, q, classes);
         }

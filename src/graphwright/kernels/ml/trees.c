@@ -16,8 +16,8 @@ typedef struct {
     int64_t features, count, size, fold;
 } forest;
 
-/* What a target's votes have made so far, and one more. */
-GW_INLINE double folded(double score, double vote, int64_t fold) {
+/* Combines the score of a target with one more vote. */
+GW_INLINE double combined(double score, double vote, int64_t fold) {
     if (fold == MIN)
         return score <= vote ? score : vote; /* NaN: no vote yet */
     if (fold == MAX)

@@ -1,5 +1,5 @@
-/* Walks over features of type T; PAD is what a node has behind its split. Included by trees.c, for float and
-   double. */
+/* Tree traversal over features of type T; PAD is the padding of a node after its split value. Included by
+ * trees.c, for float and double. */
 
 #define OF(name) GW_JOIN(name, T)
 
@@ -8,8 +8,9 @@ typedef struct {
     PAD int32_t feature, next;
 } OF(node);
 
-/* One step of LANES walks, which are at offsets of nodes. Those of one tree have a stride (in bytes) between
-   rows of x, those of one row none. No branch follows from the data: half of them would be mispredicted. */
+/* Advances LANES traversals by one node; at: offsets of their nodes. Traversals of one tree have a stride (in
+ * bytes) between rows of x, those of one row have stride 0. There are no data-dependent branches: half of
+ * them would be mispredicted. */
 GW_INLINE void OF(step)(const char *nodes, const char *x, int64_t stride, int32_t *at, int nans) {
 #pragma GCC unroll 8
     for (int k = 0; k < LANES; k++) {
@@ -46,7 +47,7 @@ GW_INLINE void OF(vote)(const forest *f, const T *weights, int32_t leaf, double 
     const int32_t *range = f->votes + leaf / NODE * 2;
     for (int32_t k = range[0]; k < range[1]; k++) {
         double *mine = score + f->targets[k];
-        *mine = folded(*mine, weights[k], f->fold);
+        *mine = combined(*mine, weights[k], f->fold);
     }
 }
 

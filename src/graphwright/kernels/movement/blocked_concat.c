@@ -1,10 +1,10 @@
-/* Channels among those of another value: see blocked_concat.py. */
+/* Concatenation of channels in blocked layouts: see blocked_concat.py. */
 
 #include "movement/blocked_concat.gen.h"
 
 #include "library/sizes.h"
 
-/* Some lanes of a block of y: first_n from one block of x, then second_n from the next. */
+/* Lanes of a block of y: first_n from one block of x, then second_n from the next one. */
 struct lanes {
     const float *first, *second;
     float *y;
@@ -38,11 +38,11 @@ GW_KERNEL(gw_copy_channels_blocked_f32) {
     struct copy_channels_args s;
     memcpy(&s, arg, sizeof s);
     if (s.x_h == s.w * VL && s.y_h == s.w * VL) {
-        s.w *= s.h; /* the pixels are one row */
+        s.w *= s.h; /* all pixels form one row */
         s.h = 1;
     }
-    const int64_t first_block = s.y_first / VL, blocks = parts(s.y_first + s.channels, VL) - first_block;
-    const int64_t pixels = s.h * s.w, chunks = parts(pixels, CHUNK);
+    const int64_t first_block = s.y_first / VL, blocks = ceildiv(s.y_first + s.channels, VL) - first_block;
+    const int64_t pixels = s.h * s.w, chunks = ceildiv(pixels, CHUNK);
     for (; begin < end; begin++) {
         const int64_t plane = quotient(begin, chunks), chunk = begin - plane * chunks;
         const int64_t image = quotient(plane, blocks), block = first_block + plane - image * blocks;
@@ -57,8 +57,8 @@ GW_KERNEL(gw_copy_channels_blocked_f32) {
             .first_n = smaller(count, VL - lane),
             .second_n = count - smaller(count, VL - lane),
         };
-        const int64_t last = cut(pixels, chunk + 1, chunks);
-        for (int64_t at = cut(pixels, chunk, chunks), n; at < last; at += n) {
+        const int64_t last = part_begin(pixels, chunk + 1, chunks);
+        for (int64_t at = part_begin(pixels, chunk, chunks), n; at < last; at += n) {
             const int64_t row = quotient(at, s.w), column = at - row * s.w;
             n = smaller(s.w - column, last - at);
             copy_pixels(&l, row * s.x_h + column * VL, row * s.y_h + column * VL, n);

@@ -4,10 +4,11 @@
 
 #include "movement/transposition.h"
 
-/* Transposed blocks: rows of MOST and MANY elements; results of STREAMED_BYTES or more go past the caches. */
+/* Limits of transposed blocks: MOST rows, MANY elements. Results of STREAMED_BYTES or more bypass the caches.
+ */
 enum { MOST = 1024, MANY = 256, FEW = 8, STREAMED_BYTES = 1 << 22 };
 
-/* Loops over n[0] .. n[rank-1]; strides in bytes. */
+/* A loop nest over n[0] .. n[rank-1]; strides in bytes. */
 typedef struct {
     int rank;
     int64_t n[RANK], d[RANK], s[RANK];
@@ -15,8 +16,8 @@ typedef struct {
     const char *src;
 } nest;
 
-/* Drops axes of size 1, turns negative destination strides, orders axes by destination stride, merges
-   neighbours. */
+/* Normalizes a loop nest: drops axes of size 1, makes destination strides positive, sorts axes by destination
+ * stride, and merges adjacent axes. */
 static void nest_normalise(nest *t) {
     int kept = 0;
     for (int i = 0; i < t->rank; i++) {
@@ -73,13 +74,15 @@ static void nest_prepend(nest *t) {
     t->d[0] = t->s[0] = 0;
 }
 
-/* Whether 4 dense rows of src along axis i become dense columns of dst, or columns rows, as ROWS does it. */
+/* Whether ROWS can transpose in registers: 4 dense rows of src along axis i become dense columns of dst, or
+ * the reverse. */
 static int nest_is_woven(const nest *t, int i, int64_t size) {
     const int inner = t->rank - 1;
     return (t->n[i] == 4 && t->s[inner] == 4 * size) || (t->n[inner] == 4 && t->d[i] == 4 * size);
 }
 
-/* Brings the axis along which src is contiguous next to the one along which dst is; 0 if there is none. */
+/* Moves the axis along which src is contiguous next to the one along which dst is; returns 0 if there is
+ * none. */
 static int nest_find_transposition(nest *t, int64_t size) {
     int inner = t->rank - 1;
     if (t->d[inner] != size || t->s[inner] == size || t->n[inner] < 4)
@@ -94,8 +97,8 @@ static int nest_find_transposition(nest *t, int64_t size) {
     return 0;
 }
 
-/* Large results, run by run: brings the axis along which src advances least next to the runs, so that src is
-   read in order. */
+/* Large results: moves the axis with the smallest source stride next to the contiguous runs, so that src is
+ * read in order. */
 static void nest_follow_source(nest *t, int64_t size) {
     int64_t total = size, near = t->rank - 2;
     for (int i = 0; i < t->rank; i++)
@@ -109,8 +112,8 @@ static void nest_follow_source(nest *t, int64_t size) {
         nest_swap(t, (int)near, (int)near + 1);
 }
 
-/* Brings an axis of more rows next to the runs where there are few, so that a block has many runs; all its
-   rows stay in the first-level cache. */
+/* If there are few rows, moves an axis with more rows next to the runs, so that a block has many runs, all of
+ * which stay in L1. */
 static void nest_lengthen_rows(nest *t) {
     const int r = t->rank - 2;
     for (int i = r - 1; i >= 0 && t->n[r] < FEW; i--) {
@@ -121,28 +124,29 @@ static void nest_lengthen_rows(nest *t) {
     }
 }
 
-/* Blocks of the two inner axes, rows and columns; the last of an axis has what is left. */
+/* Blocks of the two innermost axes, rows and columns; the last block of an axis takes the rest. */
 typedef struct {
     int64_t size[2], count[2];
-    int64_t shift; /* what the first column block lacks, so that the others begin with cache lines of dst */
-    int fastest;   /* of both axes */
+    int64_t shift; /* missing elements of the first column block, so that the others begin at cache lines of
+                      dst */
+    int fastest;   /* the axis that varies fastest */
 } blocking;
 
-/* Few rows share blocks of columns: they may lie in the same cache lines of src or of dst. */
+/* Few rows share blocks of columns: they may share cache lines of src or of dst. */
 static blocking plain_blocks(const int64_t *n, int64_t size, int contiguous) {
     const int64_t beside = !contiguous && n[0] <= FEW ? n[0] : 1, most = BLOCK_BYTES / (size * beside);
     int64_t cols = n[1] < most ? n[1] : most, rows = BLOCK_BYTES / (cols * size);
     return (blocking){{rows, cols}, {(n[0] + rows - 1) / rows, (n[1] + cols - 1) / cols}, 0, 1};
 }
 
-/* A line of dst by many rows, for src is read in order then, which counts most; or a line of src by many
-   columns. */
+/* Blocks of one line of dst by many rows, since they read src in order, which matters most; or of one line of
+ * src by many columns. */
 static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     const int64_t *n = t->n + t->rank - 2, line = LINE_BYTES / size;
     int64_t strides = 0;
     for (int i = 0; i < t->rank - 1; i++)
         strides |= t->d[i];
-    /* a vector writes a line, and reads few enough rows at once */
+    /* a vector writes a whole line, and few enough rows are read at once */
     int whole = sizeof(vi) == LINE_BYTES && size >= 4;
     int tall = stream || (whole && (n[0] >= n[1] || n[0] >= MANY));
     blocking b = {{tall ? MOST : line, tall ? line : MANY}, {1, 1}, 0, tall};
@@ -155,7 +159,7 @@ static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     return b;
 }
 
-/* Copies shares [begin, end) of grid. */
+/* Copies shares [begin, end) of `grid`. */
 static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_t end) {
     for (int i = 0; i < t->rank; i++)
         if (t->n[i] == 0)
@@ -180,7 +184,7 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
     block_copy *copy = (!transposed ? ROWS : stream ? STREAMED : TRANSPOSE)[size_index(size)];
     blocking b = transposed ? transposed_blocks(t, size, stream) : plain_blocks(t->n + r, size, contiguous);
 
-    int axis[RANK]; /* in the blocks' order, the fastest last */
+    int axis[RANK]; /* axes in the order of the blocks, the fastest last */
     for (int i = 0; i < r; i++)
         axis[i] = i;
     axis[r] = r + 1 - b.fastest;

@@ -1,5 +1,5 @@
-/* Elements of 1, 2, 4, 8 or 16 bytes, which may alias any other; e_4 is one of 4 bytes. t4x16 is a vector of
-   16 bytes, v_4 one as wide as the registers, t4x16_any and v_any_4 are such vectors anywhere in memory. */
+/* Types of elements of 1, 2, 4, 8 or 16 bytes, which may alias any other type: e_4 has 4 bytes. t4x16 is a
+ * vector of 16 bytes, and v_4 one of the register width; t4x16_any and v_any_4 are unaligned. */
 
 #ifndef GW_ELEMENTS_H
 #define GW_ELEMENTS_H

@@ -1,8 +1,8 @@
-/* Padded rows of elements of SIZE bytes. Included by pad.c, once for each size. */
+/* Padding of rows of elements of SIZE bytes. Included by pad.c, once for each size. */
 
 #define OF(name) GW_JOIN(name, SIZE)
 
-/* Dense rows of src between constants. */
+/* Copies dense rows of src, with constants before and after each. */
 static void OF(frame)(const row_pad *t, char *dst, int64_t d, const char *src, int64_t s, int64_t rows) {
     const OF(e) fill = *(const OF(e) *)t->fill;
     const int64_t left = t->before, inside = t->inside, right = t->n - left - inside;

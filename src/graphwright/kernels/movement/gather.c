@@ -21,7 +21,8 @@
 #include "movement/pick_of.h"
 #undef SIZE
 
-/* Fetches the beginning of a row that is read soon: rows in no order are none that a CPU foresees. */
+/* Prefetches the beginning of a row that is read soon: hardware prefetchers cannot predict rows in random
+ * order. */
 static void fetch_row(const char *row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64)
         __builtin_prefetch(row + at);

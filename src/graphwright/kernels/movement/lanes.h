@@ -1,4 +1,4 @@
-/* How runs of 16 bytes get to the lanes of vectors, and vectors to memory past the caches. */
+/* Loads of runs of 16 bytes to the lanes of vectors, and non-temporal stores. */
 
 #ifndef GW_MOVEMENT_LANES_H
 #define GW_MOVEMENT_LANES_H
@@ -10,11 +10,11 @@ typedef int32_t v16 __attribute__((vector_size(16)));
 typedef int32_t v16_any __attribute__((vector_size(16), aligned(1), may_alias));
 typedef int32_t v_any __attribute__((vector_size(sizeof(vi)), aligned(1), may_alias));
 
-/* p is aligned to the vector. */
+/* Non-temporal store; p is aligned to the vector. */
 GW_INLINE void put_past_caches(char *p, vi x) {
     __asm__("vmovntps %1, %0" : "=m"(*(vi_any *)p) : VECTOR_REGISTER(x));
 }
-/* Streamed stores are seen by other threads after this. */
+/* Makes non-temporal stores visible to other threads. */
 GW_INLINE void end_stream(void) { __asm__ volatile("sfence" ::: "memory"); }
 
 GW_INLINE v16 lanes_16(const char *a) { return *(const v16_any *)a; }
@@ -25,7 +25,7 @@ GW_INLINE void put_16(char *p, v16 x, int stream) {
 
 #if VL == 16
 typedef vi v64;
-/* Inserted from memory: compilers join registers instead, which takes a shuffle. */
+/* Inserts lanes from memory: a compiler would join registers, which takes a shuffle. */
 GW_INLINE v64 lanes_64(const char *a, const char *b, const char *c, const char *d) {
     v64 x;
     __asm__("vmovups %1, %x0" : "=v"(x) : "m"(*(const v16_any *)a));

@@ -1,12 +1,13 @@
-/* Indices of the types INT and UINT, which have BITS bits. Included by indices.c, for 32 and 64. */
+/* Checks of indices of the types INT and UINT, which have BITS bits. Included by indices.c, for 32 and 64. */
 
 #define OF(name) GW_JOIN(name, BITS)
 
 typedef INT OF(some) __attribute__((vector_size(sizeof(vi))));
 typedef INT OF(some_any) __attribute__((vector_size(sizeof(vi)), aligned(BITS / 8), may_alias));
 
-/* Whether any of count indices is outside of [-sizes[k], sizes[k]), or one of lengths outside of
-   [0, sizes[k]], k their place modulo depth. Sizes beyond the type of the indices hold all of these. */
+/* Whether any of `count` indices is outside [-sizes[k], sizes[k]), or one of the lengths outside [0,
+ * sizes[k]]; k is the position modulo depth. If a size exceeds the type of the indices, all indices are
+ * inside. */
 static int OF(outside)(const INT *x, int64_t count, const int64_t *sizes, int64_t depth, int64_t lengths) {
     enum { L = sizeof(vi) * 8 / BITS };
     const int64_t most = (int64_t)(~(UINT)0 >> 1);

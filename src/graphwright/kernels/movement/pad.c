@@ -1,16 +1,16 @@
-/* Pads: see pad.py. */
+/* Pad: see pad.py. */
 
 #include "movement/pad.gen.h"
 
 #include "movement/rows.h"
 
-/* Source indices k, k + step, ... of that many positions. */
+/* A run of positions: source indices k, k + step, ... */
 typedef struct {
     int64_t k, step, count;
 } run;
 
-/* The run from position i of an axis of n elements on, before it turns or starts again; k is -1 where the
-   fill stands. */
+/* The run from position i of an axis of n elements on, up to where it is reflected or wraps around; k is -1
+ * in constant padding. */
 GW_INLINE run padded_run(int64_t mode, int64_t i, int64_t n) {
     if (i >= 0 && i < n)
         return (run){i, 1, n - i};
@@ -19,7 +19,7 @@ GW_INLINE run padded_run(int64_t mode, int64_t i, int64_t n) {
     if (mode == EDGE || n == 1)
         return i < 0 ? (run){0, 0, -i} : (run){n - 1, 0, INT64_MAX};
     int64_t period = mode == REFLECT ? 2 * (n - 1) : n;
-    if (i < -period || i >= 2 * period) /* a division takes as long as a short row */
+    if (i < -period || i >= 2 * period) /* a division takes as long as copying a short row */
         i %= period;
     i += i < 0 ? period : 0;
     i -= i >= period ? period : 0;
@@ -33,7 +33,7 @@ typedef struct {
     const char *fill;
 } row_pad;
 
-/* Elements [from, to) of a row, run by run. */
+/* Writes elements [from, to) of a row, run by run. */
 GW_INLINE void pad_elements(const row_pad *t, char *dst, const char *src, int64_t from, int64_t to) {
     const int64_t d = t->d, size = t->size;
     for (int64_t j = from; j < to;) {
@@ -67,7 +67,7 @@ GW_INLINE void pad_elements(const row_pad *t, char *dst, const char *src, int64_
 #include "movement/frame_of.h"
 #undef SIZE
 
-/* A run of the fill: the rows of a copy whose source stands still. */
+/* Writes a run of the constant, as rows of a copy with source stride 0. */
 GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
     int64_t d[2] = {0, t->d}, s[2] = {0, 0};
     if (to - from > 4) {
@@ -82,7 +82,7 @@ GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {
     }
 }
 
-/* One row; src is NULL where an outer axis stands in its pad. */
+/* Writes one row; src is NULL if an outer axis is in its padding. */
 GW_INLINE void pad_row(const row_pad *t, char *dst, const char *src) {
     int64_t from = t->before < 0 ? 0 : t->before < t->n ? t->before : t->n;
     int64_t to = t->before + t->inside;
@@ -118,7 +118,7 @@ GW_KERNEL(gw_pad_nd) {
         if (n[i] == 0)
             return 0;
     }
-    int last = RANK - 1; /* constant pads: whole inner axes join the axis outside of them */
+    int last = RANK - 1; /* constant padding: whole inner axes are merged into the axis outside them */
     while (mode == CONSTANT && last > 0 && before[last] == 0 && n[last] == inside[last] &&
            d[last - 1] == d[last] * n[last] && s[last - 1] == s[last] * n[last]) {
         n[last - 1] *= n[last];
@@ -130,13 +130,13 @@ GW_KERNEL(gw_pad_nd) {
     }
     row_pad t = {size,         mode,    n[last], inside[last],
                  before[last], d[last], s[last], buf[PAD_FILL] ? buf[PAD_FILL] : zeros};
-    int top = 0; /* the first axis that is walked */
+    int top = 0; /* the first axis that is iterated over */
     while (top < last && n[top] == 1 && inside[top] == 1 && before[top] == 0)
         top++;
     int64_t rows = 1, first, stop, index[RANK];
     for (int i = top; i < last; i++)
         rows *= n[i];
-    /* One long row alone is not split: pads of such tensors are not worth more code. */
+    /* A single long row is not split between threads: such tensors are rare. */
     share(rows, a->shares, begin, end, &first, &stop);
     int64_t rest = first;
     for (int i = last - 1; i >= top; i--) {
@@ -144,13 +144,13 @@ GW_KERNEL(gw_pad_nd) {
         rest /= n[i];
     }
     int framed = mode == CONSTANT && t.d == size && t.s == size && t.before >= 0 &&
-                 t.before + t.inside <= t.n; /* rows whole, between constants */
+                 t.before + t.inside <= t.n; /* whole rows with constants around them */
     if (top == last) {
         if (first < stop)
             pad_row(&t, buf[PAD_DST], buf[PAD_SRC]);
         return 0;
     }
-    for (int64_t row = first, inner = last - 1; row < stop;) { /* along the inner walked axis at once */
+    for (int64_t row = first, inner = last - 1; row < stop;) { /* along the inner axis, many rows at once */
         char *dst = buf[PAD_DST];
         const char *src = buf[PAD_SRC];
         for (int i = top; i < inner; i++) {

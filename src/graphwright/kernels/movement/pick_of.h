@@ -1,8 +1,8 @@
-/* Single elements of SIZE bytes. Included by gather.c, once for each size. */
+/* Gathers single elements of SIZE bytes. Included by gather.c, once for each size. */
 
 #define OF(name) GW_JOIN(name, SIZE)
 
-/* dst[k] = src[index k] for k in [first, last); false if one is out of range. */
+/* dst[k] = src[index k] for k in [first, last); returns false if an index is out of range. */
 static int OF(pick)(char *dst, int64_t d, const char *src, int64_t s, const void *indices, int64_t index_size,
                     int64_t axis, int64_t first, int64_t last) {
     const int32_t *narrow = indices;

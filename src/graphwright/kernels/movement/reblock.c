@@ -1,10 +1,10 @@
-/* Row-major values to and from blocks of channels: see reblock.py. */
+/* Conversions between row-major and channel-blocked layouts: see reblock.py. */
 
 #include "library/sizes.h"
 
 #include "movement/reblock.gen.h"
 
-/* n pixels of a row of some channels, 1 <= channels <= VL. */
+/* n pixels of a row of 1 <= channels <= VL channels. */
 typedef void (*row_fn)(float *plain, int64_t plain_c, float *blocked, int64_t channels, int64_t n);
 
 static void block_row(float *plain, int64_t plain_c, float *blocked, int64_t channels, int64_t n) {
@@ -39,10 +39,10 @@ static void unblock_row(float *plain, int64_t plain_c, float *blocked, int64_t c
     }
 }
 
-/* Images of one pixel: a unit is so short that finding its place would take longer. */
+/* Images of one pixel: a unit is so short that computing its position would take longer than copying it. */
 GW_INLINE void pixel(float *plain, float *blocked, const struct reblock_args *s, int64_t begin, int64_t end,
                      row_fn row) {
-    const int64_t blocks = parts(s->channels, VL);
+    const int64_t blocks = ceildiv(s->channels, VL);
     int64_t image = quotient(begin, blocks), block = begin - image * blocks;
     for (; begin < end; begin++) {
         row(plain + image * s->plain_n + block * VL * s->plain_c, s->plain_c,
@@ -58,10 +58,10 @@ GW_INLINE void run(float *plain, float *blocked, const int64_t *arg, int64_t beg
     struct reblock_args s;
     memcpy(&s, arg, sizeof s);
     if (s.plain_h == s.w && s.blocked_h == s.w * VL) {
-        s.w *= s.h; /* the pixels are one row */
+        s.w *= s.h; /* all pixels form one row */
         s.h = 1;
     }
-    const int64_t pixels = s.h * s.w, chunks = parts(pixels, CHUNK), blocks = parts(s.channels, VL);
+    const int64_t pixels = s.h * s.w, chunks = ceildiv(pixels, CHUNK), blocks = ceildiv(s.channels, VL);
     if (pixels == 1) {
         pixel(plain, blocked, &s, begin, end, row);
         return;
@@ -69,10 +69,11 @@ GW_INLINE void run(float *plain, float *blocked, const int64_t *arg, int64_t beg
     for (; begin < end; begin++) {
         const int64_t plane = quotient(begin, chunks), chunk = begin - plane * chunks;
         const int64_t image = quotient(plane, blocks), block = plane - image * blocks;
-        const int64_t channels = smaller(s.channels - block * VL, VL), last = cut(pixels, chunk + 1, chunks);
+        const int64_t channels = smaller(s.channels - block * VL, VL),
+                      last = part_begin(pixels, chunk + 1, chunks);
         float *const from = plain + image * s.plain_n + block * VL * s.plain_c;
         float *const to = blocked + image * s.blocked_n + block * s.blocked_cb;
-        for (int64_t at = cut(pixels, chunk, chunks), n; at < last; at += n) {
+        for (int64_t at = part_begin(pixels, chunk, chunks), n; at < last; at += n) {
             const int64_t y = quotient(at, s.w), x = at - y * s.w;
             n = smaller(s.w - x, last - at);
             row(from + y * s.plain_h + x, s.plain_c, to + y * s.blocked_h + x * VL, channels, n);

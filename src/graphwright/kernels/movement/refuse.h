@@ -1,12 +1,12 @@
-/* How a kernel without scratch reports an index out of range: its scratch pointer takes three numbers. */
+/* How a kernel without scratch reports an index out of range: its scratch pointer points to three numbers. */
 
 #ifndef GW_REFUSE_H
 #define GW_REFUSE_H
 
 #include "cpu/vector.h"
 
-/* Returns INDEX_OUT_OF_RANGE; `details` gets the first of the indices [first, last) that is outside of
-   [least, most], and this range. */
+/* Returns INDEX_OUT_OF_RANGE, and stores to `details` the first of the indices [first, last) that is outside
+ * [least, most], and this range. */
 static int32_t refuse(void *details, const void *indices, int64_t index_size, int64_t first, int64_t last,
                       int64_t least, int64_t most) {
     const int32_t *narrow = indices;

@@ -1,4 +1,4 @@
-/* Rows of elements, as the kernels that move elements share them: strided.py writes the shuffles. */
+/* Row copies that the kernels of data movement share: strided.py generates the shuffles. */
 
 #ifndef GW_ROWS_H
 #define GW_ROWS_H
@@ -8,7 +8,7 @@
 
 enum { RANK = 8, BLOCK_BYTES = 1 << 14, LINE_BYTES = 64 };
 
-/* Short runs: a call of memcpy takes as long as moving 256 bytes. */
+/* Copies short runs inline: a call of memcpy takes as long as moving 256 bytes. */
 GW_INLINE void move_run(char *to, const char *from, int64_t bytes) {
     enum { W = sizeof(vi) };
     if (bytes < W || bytes > 1024) {
@@ -20,14 +20,14 @@ GW_INLINE void move_run(char *to, const char *from, int64_t bytes) {
         vi_store((int32_t *)(to + i), vi_load((const int32_t *)(from + i)));
     vi_store((int32_t *)(to + bytes - W), last);
 }
-/* The part [first, last) of count that belongs to shares [begin, end) of grid. */
+/* The range [first, last) of `count` items that shares [begin, end) of `grid` cover. */
 GW_INLINE void share(int64_t count, int64_t grid, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
     int64_t each = count / grid, rest = count % grid;
     *first = each * begin + (begin < rest ? begin : rest);
     *last = each * end + (end < rest ? end : rest);
 }
 
-/* A block of rows x cols elements: dst + i * d[0] + j * d[1] = src + i * s[0] + j * s[1]. */
+/* Copies a block of rows x cols elements: dst + i * d[0] + j * d[1] = src + i * s[0] + j * s[1]. */
 typedef void block_copy(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                         int64_t cols);
 

@@ -1,4 +1,4 @@
-/* Rows of elements of SIZE bytes. Included by rows.h, once for each size. */
+/* Row copies of elements of SIZE bytes. Included by rows.h, once for each size. */
 
 #define OF(name) GW_JOIN(name, SIZE)
 
@@ -17,7 +17,7 @@ GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int
 }
 #else
 
-/* Whole vectors; the last one ends where the run does. */
+/* Whole vectors; the last one ends at the end of the run and may overlap the one before. */
 GW_INLINE void OF(fill)(char *to, OF(e) value, int64_t n) {
     enum { L = sizeof(vi) / SIZE };
     OF(v) all = (OF(v)){0} + value;
@@ -31,7 +31,7 @@ GW_INLINE void OF(fill)(char *to, OF(e) value, int64_t n) {
             ((OF(e) *)to)[j] = value;
 }
 
-/* A dense row of elements that lie s bytes apart; false if no loop is made for s. */
+/* Copies a row of elements that are s bytes apart to a dense row; false if there is no loop for s. */
 GW_INLINE int OF(strided)(char *to, const char *from, int64_t s, int64_t n) {
     switch (s) {
     case -SIZE: OF(reverse)(to, from, n); return 1;
@@ -41,7 +41,8 @@ GW_INLINE int OF(strided)(char *to, const char *from, int64_t s, int64_t n) {
     }
     return 0;
 }
-/* Dense rows, s bytes apart, that become the columns of a dense matrix; false if no loop is made for rows. */
+/* Transposes dense rows, s bytes apart, to the columns of a dense matrix; false if there is no loop for this
+ * number of rows. */
 GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int64_t n) {
     switch (rows) {
     case 2: OF(weave_2)(to, from, s, n); return 1;
@@ -52,7 +53,7 @@ GW_INLINE int OF(woven)(char *to, const char *from, int64_t s, int64_t rows, int
 }
 #endif
 
-/* Row by row, whatever the strides. */
+/* Copies row by row, for any strides. */
 static void OF(rows)(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                      int64_t cols) {
     if (d[1] == SIZE && s[1] == SIZE && cols * SIZE >= 32) {

@@ -7,7 +7,8 @@
 #define BAND_WIDE OF(band_32)
 #endif
 
-/* dst contiguous along columns, src along rows; band by band, the last of which overlaps the one before. */
+/* dst is contiguous along columns, src along rows. Works band by band; the last band overlaps the one before.
+ */
 static void OF(transpose)(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                           int64_t cols) {
     enum { T = 16 / SIZE, WIDE = sizeof(vi) / SIZE };
@@ -26,7 +27,7 @@ static void OF(transpose)(char *dst, const int64_t *d, const char *src, const in
         }
     }
 }
-/* Whole lines of dst go past the caches. */
+/* Whole lines of dst bypass the caches. */
 static void OF(streamed)(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                          int64_t cols) {
     enum { T = 16 / SIZE, LINE = 64 / SIZE };

@@ -1,4 +1,4 @@
-/* Transposition in registers: transposition.py writes the shuffles. */
+/* Transposition in registers: transposition.py generates the shuffles. */
 
 #ifndef GW_TRANSPOSITION_H
 #define GW_TRANSPOSITION_H
@@ -19,7 +19,7 @@
 #include "movement/transpose_of.h"
 #undef SIZE
 
-/* dst contiguous along columns, src along rows: squares of one cache line keep both sides in L1. */
+/* dst is contiguous along columns, src along rows; squares of one cache line keep both sides in L1. */
 static void transpose_16(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                          int64_t cols) {
     enum { LINE = 64 / 16 };

@@ -10,12 +10,12 @@ struct lrn {
     struct lrn_args s;
     vf scale, beta, bias; /* scale is alpha / size */
     int roots;            /* beta is 3/4 */
-    int64_t before;       /* channels of a window before its own */
-    int64_t pitch;        /* of the squares of a pixel: zeros, channels, zeros */
+    int64_t before;       /* channels of a window before its center */
+    int64_t pitch;        /* elements per pixel in the buffer of squares: zeros, channels, zeros */
     float *squares;
 };
 
-/* The squares of n pixels; those of lanes without a channel are 0, whatever stands there. */
+/* Squares n pixels; lanes without a channel become 0, whatever they contain. */
 static void square(const struct lrn *g, const float *x, int64_t n) {
     const int64_t channels = g->s.channels;
     for (int64_t c = 0; c < channels; c += VL, x += g->s.x_cb) {
@@ -48,7 +48,7 @@ GW_INLINE void normalise(const struct lrn *g, const float *x, float *y, int64_t 
     }
 }
 
-/* n neighbouring pixels, PIXELS at most. */
+/* Computes n adjacent pixels, at most PIXELS. */
 static void run_pixels(const struct lrn *g, const float *x, float *y, int64_t n) {
     square(g, x, n);
     if (g->roots)
@@ -66,9 +66,9 @@ static struct lrn make_lrn(const int64_t *arg, float *scratch) {
     g.bias = vf_set1((float)double_of(g.s.bias));
     g.roots = beta == 0.75;
     g.before = (g.s.size - 1) / 2;
-    g.pitch = parts(g.s.channels, VL) * VL + g.s.size - 1;
+    g.pitch = ceildiv(g.s.channels, VL) * VL + g.s.size - 1;
     if (g.s.x_h == g.s.w * VL && g.s.y_h == g.s.w * VL) {
-        g.s.w *= g.s.h; /* the pixels are one row */
+        g.s.w *= g.s.h; /* all pixels form one row */
         g.s.h = 1;
     }
     memset(g.squares, 0, (size_t)(g.pitch * PIXELS) * sizeof *g.squares);
@@ -82,7 +82,7 @@ GW_KERNEL(gw_lrn_blocked_f32) {
         return 0;
     const struct lrn g = make_lrn(arg, scratch);
     const struct lrn_args *s = &g.s;
-    const int64_t pixels = s->h * s->w, groups = parts(pixels, PIXELS);
+    const int64_t pixels = s->h * s->w, groups = ceildiv(pixels, PIXELS);
     for (; begin < end; begin++) {
         const int64_t image = quotient(begin, groups), group = begin - image * groups;
         const int64_t last = smaller(pixels, (group + 1) * PIXELS);

@@ -1,37 +1,37 @@
-/* Pooling of blocks of channels: see blocked_pool.py. */
+/* Pooling in channel-blocked layouts: see blocked_pool.py. */
 
 #include "pool/blocked_pool.gen.h"
 
 #include "library/templates.h"
 #include "library/windows.h"
 
-#define AHEAD 1024 /* elements that rows are fetched to L1 before they are read, at least */
+#define AHEAD 1024 /* minimal prefetch distance to L1, in elements */
 
 GW_INLINE vf sum(vf a, vf b) { return a + b; }
-/* NaN if either is: the instruction gives b where one is, so that only a remains to be looked at. */
+/* The larger one, NaN if either is NaN: the instruction returns b if one is NaN, so only a needs a test. */
 GW_INLINE vf larger(vf a, vf b) {
     vf r;
     __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
     return vf_select(a != a, a, r);
 }
 
-/* How many taps an average divides by: those inside, or those that the padding allows; 1 if there is none. */
+/* The divisor of an average: the taps inside the image, or also those in the padding; 1 if there is none. */
 static int64_t divisor(int64_t at, int64_t size, int64_t kernel, int64_t dilation, int64_t after,
                        int64_t include_pad) {
     if (!include_pad) {
         const struct taps inside = taps_inside(at, size, kernel, dilation);
         return inside.last > inside.first ? inside.last - inside.first : 1;
     }
-    return at < size + after ? smaller(parts(size + after - at, dilation), kernel) : 1;
+    return at < size + after ? smaller(ceildiv(size + after - at, dilation), kernel) : 1;
 }
 
-/* The rows of a window: rows of them from x on, step elements apart, each n elements. */
+/* The rows of a window: `rows` rows of n elements from x on, `step` elements apart. */
 struct rows {
     const float *x;
     int64_t rows, step, n, ahead;
 };
 
-/* The windows of a row: the taps of window o stand at line + o * stride + k * dilation (elements). */
+/* The windows of a row: tap k of window o is at line + o * stride + k * dilation (elements). */
 struct columns {
     const float *line;
     float *y;
@@ -53,13 +53,13 @@ struct columns {
 #undef IDENTITY
 #undef COMBINE
 
-/* An output row. */
+/* Computes an output row. */
 struct place {
     int64_t image, block, oy;
 };
 
 GW_INLINE struct place place_of(const struct blocked_pool_args *s, int64_t unit) {
-    const int64_t blocks = parts(s->channels, VL), plane = quotient(unit, s->oh);
+    const int64_t blocks = ceildiv(s->channels, VL), plane = quotient(unit, s->oh);
     const int64_t image = quotient(plane, blocks);
     return (struct place){image, plane - image * blocks, unit - plane * s->oh};
 }
@@ -68,7 +68,7 @@ GW_INLINE void next_place(const struct blocked_pool_args *s, struct place *p) {
     if (++p->oy < s->oh)
         return;
     p->oy = 0;
-    if (++p->block < parts(s->channels, VL))
+    if (++p->block < ceildiv(s->channels, VL))
         return;
     p->block = 0;
     p->image++;
@@ -135,10 +135,10 @@ GW_KERNEL(gw_global_average_pool_blocked_f32) {
     float *const y = buf[BLOCKED_POOL_Y];
     struct blocked_pool_args s;
     memcpy(&s, arg, sizeof s);
-    const int64_t blocks = parts(s.channels, VL);
+    const int64_t blocks = ceildiv(s.channels, VL);
     const vf count = vf_set1((float)(s.h * s.w));
     if (s.x_h == s.w * VL) {
-        s.w *= s.h; /* the pixels are one row */
+        s.w *= s.h; /* all pixels form one row */
         s.h = 1;
     }
     for (; begin < end; begin++) {

@@ -1,5 +1,5 @@
-/* The rows and columns of windows. Included by blocked_pool.c, with OP and what it is made of: COMBINE of two
-   vectors, and its IDENTITY. */
+/* Reductions over the rows and columns of windows. Included by blocked_pool.c, which defines OP, COMBINE of
+ * two vectors, and its IDENTITY. */
 
 #define OF(name) GW_JOIN(OP, name)
 
@@ -45,7 +45,7 @@ static void OF(columns)(const struct columns *c) {
         OF(some_columns)(c, c->kernel, c->stride, c->dilation);
 }
 
-/* The line: pad_left identities, w values, identities as far as windows reach; returns its end. */
+/* Fills the line: pad_left identities, w values, and identities up to the last tap. Returns its end. */
 static float *OF(line)(const struct blocked_pool_args *s, float *line) {
     const int64_t reach = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1;
     const int64_t length = reach > s->pad_left + s->w ? reach : s->pad_left + s->w;
@@ -56,7 +56,7 @@ static float *OF(line)(const struct blocked_pool_args *s, float *line) {
     return line + length * VL;
 }
 
-/* Output row oy of a plane. */
+/* Computes output row oy of a plane. */
 GW_INLINE void OF(row)(const struct blocked_pool_args *s, const float *x, int64_t oy, float *line, float *y) {
     const int64_t top = oy * s->stride_h - s->pad_top;
     const struct taps inside = taps_inside(top, s->h, s->kh, s->dilation_h);

@@ -9,13 +9,13 @@
 enum { D, H, W };
 
 GW_INLINE vf vf_add(vf a, vf b) { return a + b; }
-/* NaN if either is: the instruction gives b where one is, so that only a remains to be looked at. */
+/* The larger one, NaN if either is NaN: the instruction returns b if one is NaN, so only a needs a test. */
 GW_INLINE vf vf_larger(vf a, vf b) {
     vf r;
     __asm__("vmaxps %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
     return vf_select(a != a, a, r);
 }
-/* Elements 0, 2, 4, ... of the 2 * VL from p on. */
+/* Elements 0, 2, 4, ... of the 2 * VL elements at p. */
 GW_INLINE vf vf_load_even(const float *p) {
     return __builtin_shufflevector(vf_load(p), vf_load(p + VL), LANES(EVEN));
 }
@@ -30,29 +30,30 @@ GW_INLINE vf vf_load_every(const float *p, int64_t step) {
     return vf_load(lane);
 }
 
-/* Taps of output position o that lie inside the axis. */
+/* The taps of output position o that are inside the axis. */
 GW_INLINE struct taps taps_of(const struct pool_args *t, int axis, int64_t o) {
     return taps_inside(o * t->stride[axis] - t->before[axis], t->size[axis], t->kernel[axis],
                        t->dilation[axis]);
 }
 
-/* Whether each window has two columns of its own, all of them inside. */
+/* Whether windows are pairs of columns that do not overlap, all inside the image. */
 GW_INLINE int has_pairs(const struct pool_args *t) {
     return t->kernel[W] == 2 && t->stride[W] == 2 && t->dilation[W] == 1 && t->before[W] == 0 &&
            2 * t->out[W] <= t->size[W];
 }
 
-/* How many taps of output position o the average divides by: 1 where there is none, as sums are 0 there. */
+/* The divisor of the average of output position o: its number of taps, or 1 if there is none, since the sum
+ * is 0 then. */
 static int64_t divisor(const struct pool_args *t, int axis, int64_t o) {
     if (!t->count_include_pad) {
         const struct taps inside = taps_of(t, axis, o);
         return inside.last > inside.first ? inside.last - inside.first : 1;
     }
     const int64_t left = t->size[axis] + t->after[axis] - (o * t->stride[axis] - t->before[axis]);
-    return smaller(left <= 0 ? 1 : parts(left, t->dilation[axis]), t->kernel[axis]);
+    return smaller(left <= 0 ? 1 : ceildiv(left, t->dilation[axis]), t->kernel[axis]);
 }
 
-/* An output row. */
+/* Computes an output row. */
 typedef struct {
     int64_t n, c, d, h;
 } place;
@@ -100,7 +101,7 @@ GW_INLINE float *output_row(const struct pool_args *t, float *y, const place *p)
 #undef IDENTITY
 #undef COMBINE
 
-/* Scratch: the line. */
+/* Scratch holds the line. */
 GW_KERNEL(gw_max_pool_f32) {
     const struct pool_args *t = pool_args(arg);
     if (t->out[W] == 0 || begin >= end)
@@ -118,7 +119,7 @@ GW_KERNEL(gw_max_pool_f32) {
     return 0;
 }
 
-/* Scratch: the line, then a divisor for each column. */
+/* Scratch holds the line, then one divisor for each column. */
 GW_KERNEL(gw_average_pool_f32) {
     const struct pool_args *t = pool_args(arg);
     int64_t out = t->out[W];
@@ -145,7 +146,7 @@ GW_KERNEL(gw_average_pool_f32) {
     return 0;
 }
 
-/* The first of equal maxima counts; where there is a NaN, the first of these. */
+/* Of equal maxima the first counts; if there is a NaN, the first NaN. */
 GW_KERNEL(gw_max_pool_indices_f32) {
     (void)scratch;
     const struct pool_args *t = pool_args(arg);

@@ -1,9 +1,9 @@
-/* The rows and columns of windows. Included by pool.c, with OP and what it is made of: COMBINE of two
-   vectors, and its IDENTITY. */
+/* Reductions over the rows and columns of windows. Included by pool.c, which defines OP, COMBINE of two
+ * vectors, and its IDENTITY. */
 
 #define OF(name) GW_JOIN(OP, name)
 
-/* line[i] = line[i] (OP) x[i], or x[i] if this is the first row. */
+/* line[i] = line[i] (OP) x[i]; x[i] for the first row. */
 GW_INLINE void OF(add_row)(float *line, const float *x, int64_t n, int first) {
     int64_t i = 0;
     for (; i + VL <= n; i += VL)
@@ -14,7 +14,7 @@ GW_INLINE void OF(add_row)(float *line, const float *x, int64_t n, int first) {
                    n - i);
 }
 
-/* Three rows at once, the usual window: one store in place of three. */
+/* Reduces three rows at once, the usual window: one store instead of three. */
 GW_INLINE void OF(three_rows)(float *line, const float *a, const float *b, const float *c, int64_t n) {
     int64_t i = 0;
     for (; i + VL <= n; i += VL)
@@ -26,7 +26,7 @@ GW_INLINE void OF(three_rows)(float *line, const float *a, const float *b, const
             n - i);
 }
 
-/* Any number of rows at once, so that the line is stored once. */
+/* Reduces any number of rows at once, so that the line is stored once. */
 GW_INLINE void OF(window_rows)(float *line, const float *x, int64_t step, int64_t rows, int64_t n) {
     int64_t i = 0;
     for (; i + VL <= n; i += VL) {
@@ -43,7 +43,7 @@ GW_INLINE void OF(window_rows)(float *line, const float *x, int64_t step, int64_
     }
 }
 
-/* The rows of the window of output row p, reduced into line. */
+/* Reduces the rows of the window of output row p into line. */
 static void OF(rows)(const struct pool_args *t, const float *x, float *line, const place *p) {
     int64_t d = p->d, h = p->h;
     const struct taps planes = taps_of(t, D, d), rows = taps_of(t, H, h);
@@ -68,7 +68,7 @@ static void OF(rows)(const struct pool_args *t, const float *x, float *line, con
         line[i] = IDENTITY;
 }
 
-/* VL windows: those that begin at line, line + stride, ... */
+/* Reduces the columns of VL windows, which begin at line, line + stride, ... */
 GW_INLINE vf OF(windows)(const float *line, int64_t kernel, int64_t dilation, int64_t stride) {
     vf r = {0};
     for (int64_t k = 0; k < kernel; k++, line += dilation) {
@@ -78,7 +78,7 @@ GW_INLINE vf OF(windows)(const float *line, int64_t kernel, int64_t dilation, in
     return r;
 }
 
-/* All windows of the line; the last vector reads beyond it, within the scratch. */
+/* Reduces all windows of the line; the last vector reads beyond its end, inside the scratch. */
 GW_INLINE void OF(sweep)(const float *line, float *y, int64_t out, int64_t kernel, int64_t dilation,
                          int64_t stride) {
     int64_t o = 0;
@@ -104,14 +104,14 @@ static void OF(reduce_columns)(const struct pool_args *t, const float *line, flo
         OF(sweep)(line, y, out, kernel, dilation, stride);
 }
 
-/* The first n elements of two vectors from p on. */
+/* Loads the first n elements of two vectors from p on. */
 GW_INLINE void OF(load_two)(const float *p, int64_t n, vf *low, vf *high) {
     *low = n < VL ? vf_load_n(p, n) : vf_load(p);
     *high = n <= VL ? vf_set1(0.0f) : n < 2 * VL ? vf_load_n(p + VL, n - VL) : vf_load(p + VL);
 }
 
-/* Output row p of windows with two columns of their own: no line, each pair lies side by side in registers.
-   Results are divided by count. False if the window has no row. */
+/* Output row p of windows that are disjoint pairs of columns: pairs are combined in registers, without a
+ * line. Results are divided by count. Returns false if the window has no row. */
 GW_INLINE int OF(pairs)(const struct pool_args *t, const float *x, float *y, const place *p, int divides,
                         float count) {
     const struct taps planes = taps_of(t, D, p->d), rows = taps_of(t, H, p->h);
@@ -140,7 +140,7 @@ GW_INLINE int OF(pairs)(const struct pool_args *t, const float *x, float *y, con
     return 1;
 }
 
-/* The line: [before] identity, [size] values, identity as far as windows reach. */
+/* Fills the line: `before` identities, `size` values, and identities up to the last tap. */
 static float *OF(line)(const struct pool_args *t, float *scratch) {
     int64_t reach = (t->out[W] - 1) * t->stride[W] + (t->kernel[W] - 1) * t->dilation[W] + 1;
     int64_t length = reach > t->before[W] + t->size[W] ? reach : t->before[W] + t->size[W];

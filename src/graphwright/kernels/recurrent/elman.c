@@ -38,7 +38,7 @@ GW_INLINE void update_as(int64_t n, float clip, const activation *f, const float
     }
 }
 
-/* With the usual activation there is nothing to choose between in the loop. */
+/* The default activation has a loop of its own, without a choice per element. */
 static void update(const struct cell *c, const float *input, int64_t row) {
     static const activation usual = {TANH, 0, 0};
     const int64_t n = c->t->hidden;

@@ -6,9 +6,9 @@
 
 struct cell {
     const struct gru_args *t;
-    const activation *f; /* of gates, of the candidate */
+    const activation *f; /* of the gates, and of the candidate state */
     const float *r;
-    /* products without biases, states, reset * states, biases */
+    /* recurrent products without biases, states, reset * states, biases */
     float *recurrent, *candidates, *h, *resets, *input_bias, *recurrent_bias;
 };
 
@@ -28,7 +28,8 @@ static struct cell make_cell(const struct gru_args *t, void *const *buf, const u
     return c;
 }
 
-/* One row of one step; gates in the order z, r, h. input and recurrent are products without biases. */
+/* Updates one row for one step; gates are in the order z, r, h. input and recurrent are products without
+ * biases. */
 typedef struct {
     const float *input, *recurrent, *candidate;
     float *h, *reset;
@@ -45,7 +46,7 @@ static row row_of(const struct cell *c, const float *input, int64_t i) {
     };
 }
 
-/* The input's and the recurrent part of a gate at column at; recurrent is its product. */
+/* The input part and the recurrent part of a gate at column `at`; recurrent is its product. */
 GW_INLINE vf input_part(const struct cell *c, const row *x, int64_t at) {
     return vf_load(x->input + at) + vf_load(c->input_bias + at);
 }
@@ -58,7 +59,7 @@ static vf gate(const struct cell *c, const row *x, int64_t at) {
     return activate(&c->f[0], clamp(sum, (float)c->t->clip));
 }
 
-/* reset = r * h, what the candidate's product takes unless linear_before_reset. */
+/* reset = r * h, the operand of the candidate's recurrent product unless linear_before_reset. */
 static void reset_state(const struct cell *c, const row *x) {
     for (int64_t j = 0; j < c->t->hidden; j += VL)
         vf_store(x->reset + j, gate(c, x, c->t->hidden + j) * vf_load(x->h + j));
@@ -70,8 +71,8 @@ static void multiply(const struct cell *c, const unit *u, const float *inputs, i
         project_states(u, n, c->h, c->r, 0, panels, backwards, c->recurrent, panels);
         return;
     }
-    /* The candidate's columns may share a panel with the gates': it is computed twice then, into another
-       place. */
+    /* The candidate's columns may share a panel with the gates. This panel is computed twice, the second time
+     * to another buffer. */
     project_states(u, n, c->h, c->r, 0, panels_of(2 * n), backwards, c->recurrent, panels);
     for (int64_t i = 0; i < u->rows; i++) {
         const row x = row_of(c, inputs + i * panels * PANEL, i);

@@ -1,11 +1,9 @@
-/* A layer over a whole sequence. Included by lstm.c, gru.c and elman.c, with KERNEL, the type ARGS of the
-   arguments, GATES, OPERAND(X) for the position of x, and what differs between cells:
-
-   struct cell, which has the weights r and the states h of the unit's rows, PANEL elements behind each;
-   make_cell(), which places all of it in scratch and loads the initial states;
-   multiply(), the recurrent products of all rows of a step, whose projected inputs begin at inputs;
-   update(), the new state of a row;
-   store_cell(), which stores the last states. */
+/* A recurrent layer over a whole sequence. Included by lstm.c, gru.c and elman.c, which define KERNEL, the
+ * type ARGS of the arguments, GATES, OPERAND(X) (the position of x), and the parts that differ between cells.
+ * struct cell has the weights r and the states h of the unit's rows, with PANEL elements of padding after
+ * each. make_cell() lays it out in scratch and loads the initial states. multiply() computes the recurrent
+ * products of all rows of a step, whose projected inputs begin at `inputs`. update() computes the new state
+ * of a row. store_cell() stores the last states. */
 
 static void run_unit(const struct ARGS *t, void *const *buf, int64_t index, float *scratch) {
     const unit u = unit_of(index, t->sequence, t->batch, t->reverse, buf[OPERAND(SEQUENCE_LENS)]);

@@ -6,7 +6,7 @@
 
 struct cell {
     const struct lstm_args *t;
-    const activation *f; /* of gates, of the cell's input, of its output */
+    const activation *f; /* of the gates, of the cell's input, and of its output */
     const float *r, *peephole;
     float *recurrent, *h, *c, *bias;
 };
@@ -36,7 +36,8 @@ static void multiply(const struct cell *c, const unit *u, const float *inputs, i
     project_states(u, n, c->h, c->r, 0, panels, backwards, c->recurrent, panels);
 }
 
-/* Gates in the order i, o, f, c are input + recurrent + bias; h and c are updated in place. */
+/* Updates one row: the gates, in the order i, o, f, c, are input + recurrent + bias; h and c are updated in
+ * place. */
 GW_INLINE void update_as(const struct cell *own, const activation *f, const float *input,
                          const float *recurrent, float *h, float *c) {
     const struct lstm_args *t = own->t;
@@ -61,7 +62,7 @@ GW_INLINE void update_as(const struct cell *own, const activation *f, const floa
     }
 }
 
-/* With the usual activations there is nothing to choose between in the loop. */
+/* The default activations have a loop of their own, without a choice per element. */
 static void update(const struct cell *own, const float *input, int64_t row) {
     static const activation usual[3] = {{SIGMOID, 0, 0}, {TANH, 0, 0}, {TANH, 0, 0}};
     const int64_t n = own->t->hidden, pitch = n + PANEL;

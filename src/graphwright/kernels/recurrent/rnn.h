@@ -1,5 +1,5 @@
-/* What the recurrent kernels share: activations, products with packed weights, rows in time. rnn.py writes
-   the products. */
+/* Shared by the recurrent kernels: activations, products with packed weights, rows in time. rnn.py generates
+ * the products. */
 
 #ifndef GW_RNN_H
 #define GW_RNN_H
@@ -31,8 +31,8 @@ GW_INLINE vf activate(const activation *f, vf x) {
 
 GW_INLINE vf clamp(vf x, float bound) { return vf_min(vf_max(x, vf_set1(-bound)), vf_set1(bound)); }
 
-/* out[r][columns of panels first to last] = x[r] @ w. Panel by panel, so that each serves all rows from
-   cache; from the last one on if backwards. */
+/* out[r][columns of panels first to last] = x[r] @ w. The outer loop is over panels, so that each is reused
+ * from the cache for all rows; backwards: from the last panel on. */
 static void project(int64_t rows, int64_t depth, const float *const *x, const float *w, int64_t first,
                     int64_t last, int backwards, float *out, int64_t ld) {
     for (int64_t i = first; i < last; i++) {
@@ -44,11 +44,11 @@ static void project(int64_t rows, int64_t depth, const float *const *x, const fl
     }
 }
 
-/* Panels that columns take. */
+/* The number of panels that hold the columns. */
 GW_INLINE int64_t panels_of(int64_t columns) { return (columns + PANEL - 1) / PANEL; }
 
-/* The rows of one unit of the grid and where they stand in time. Sizes padded to PANEL leave room for
-   vectors. */
+/* The rows of one unit of the grid, and their position in time. Sizes are padded to PANEL for whole vectors.
+ */
 typedef struct {
     int64_t sequence, direction, row0, rows, steps, reverse, longest, length[ROWS];
 } unit;
@@ -56,7 +56,7 @@ typedef struct {
 static unit unit_of(int64_t index, int64_t sequence, int64_t batch, int64_t reverse, const int32_t *lengths) {
     int64_t blocks = (batch + ROWS - 1) / ROWS, block = index % blocks;
     unit u = {.sequence = sequence, .direction = index / blocks, .row0 = batch * block / blocks};
-    u.rows = batch * (block + 1) / blocks - u.row0; /* as even as can be */
+    u.rows = batch * (block + 1) / blocks - u.row0; /* as even as possible */
     u.steps = POINTS / u.rows;
     u.reverse = reverse || u.direction == 1;
     for (int64_t r = 0; r < u.rows; r++) {
@@ -68,7 +68,8 @@ static unit unit_of(int64_t index, int64_t sequence, int64_t batch, int64_t reve
     return u;
 }
 
-/* The time that row r sees at its step; a row that has ended stands at 0, unused. */
+/* The time index that row r reads at a step; a row whose sequence has ended reads index 0, and its result is
+ * unused. */
 static int64_t time_of(const unit *u, int64_t r, int64_t step) {
     if (step >= u->length[r])
         return 0;
@@ -86,8 +87,8 @@ static void project_inputs(const unit *u, int64_t first, const float *x, int64_t
     project(count, depth, rows, w, 0, panels, 0, gates, panels * PANEL);
 }
 
-/* out = states @ r in the columns of panels first to last, for states of n elements, PANEL behind each; a row
-   of out has the columns of so many panels. */
+/* out = states @ r in the columns of panels first to last. States have n elements and PANEL elements of
+ * padding; a row of out has the columns of `panels` panels. */
 static void project_states(const unit *u, int64_t n, const float *states, const float *r, int64_t first,
                            int64_t last, int backwards, float *out, int64_t panels) {
     const float *rows[ROWS];
@@ -96,14 +97,14 @@ static void project_states(const unit *u, int64_t n, const float *states, const 
     project(u->rows, n, rows, r, first, last, backwards, out, panels * PANEL);
 }
 
-/* The sums of a cell's input and recurrent biases, n each, and PANEL zeros behind; all zeros if b is NULL. */
+/* The sums of a cell's input and recurrent biases, n each, then PANEL zeros; all zeros if b is NULL. */
 GW_INLINE void add_biases(const float *b, int64_t n, float *to) {
     memset(to, 0, (size_t)(n + PANEL) * sizeof *to);
     for (int64_t j = 0; b && j < n; j++)
         to[j] = b[j] + b[n + j];
 }
 
-/* n zeros where there is nothing to copy. */
+/* Copies n elements, or writes zeros if `from` is NULL. */
 static void copy_row(float *to, const float *from, int64_t n) {
     if (from)
         memcpy(to, from, (size_t)n * sizeof *to);
@@ -111,21 +112,22 @@ static void copy_row(float *to, const float *from, int64_t n) {
         memset(to, 0, (size_t)n * sizeof *to);
 }
 
-/* The initial states of a unit's rows, PANEL elements behind each: zeros where from is NULL. */
+/* Loads the initial states of a unit's rows, with PANEL elements of padding after each; zeros if `from` is
+ * NULL. */
 GW_INLINE void load_states(const unit *u, const float *from, int64_t direction, int64_t row, int64_t n,
                            float *to) {
     for (int64_t i = 0; i < u->rows; i++, to += n + PANEL)
         copy_row(to, from ? from + u->direction * direction + (u->row0 + i) * row : NULL, n);
 }
 
-/* Their last states, if they are wanted. */
+/* Stores the last states, if they are wanted. */
 GW_INLINE void store_states(const unit *u, const float *from, int64_t n, float *to, int64_t direction,
                             int64_t row) {
     for (int64_t i = 0; to && i < u->rows; i++)
         copy_row(to + u->direction * direction + (u->row0 + i) * row, from + i * (n + PANEL), n);
 }
 
-/* Y is zero where a row has ended. */
+/* Y is zero after the end of a row's sequence. */
 static void clear_ended(const unit *u, float *y, int64_t y_time, int64_t y_row, int64_t hidden) {
     for (int64_t r = 0; y && r < u->rows; r++)
         for (int64_t t = u->length[r]; t < u->sequence; t++)

@@ -1,4 +1,4 @@
-/* Resizing of blocks of channels: see blocked_resize.py. */
+/* Resize in channel-blocked layouts: see blocked_resize.py. */
 
 #include "resize/blocked_resize.gen.h"
 
@@ -11,7 +11,7 @@ static axis axis_of(int64_t in, int64_t out, int64_t scale) {
     return (axis){in, out, given != 0.0 ? given : (double)out / (double)in};
 }
 
-/* The sum over the taps of a row. */
+/* The weighted sum over the taps of a row. */
 GW_INLINE vf row_sum(const float *row, const int64_t *offset, const float *weight, int taps) {
     vf sum = vf_load(row + offset[0]) * vf_set1(weight[0]);
 #pragma GCC unroll 4
@@ -20,7 +20,7 @@ GW_INLINE vf row_sum(const float *row, const int64_t *offset, const float *weigh
     return sum;
 }
 
-/* The sum over rows and taps: an output pixel. */
+/* An output pixel: the weighted sum over rows and taps. */
 GW_INLINE vf pixel(const float *const *row, const float *row_weight, const int64_t *offset,
                    const float *weight, int taps) {
     if (taps == 1)

@@ -1,4 +1,4 @@
-/* Rows resized by TAPS taps an axis. Included by blocked_resize.c, once for each MODE. */
+/* Resizing with TAPS taps per axis. Included by blocked_resize.c, once for each MODE. */
 
 #define OF(name) GW_JOIN(name, MODE)
 
@@ -10,7 +10,7 @@ static void OF(resize_row)(const float *const *row, const float *row_weight, con
     }
 }
 
-/* Scratch: offsets, then weights. */
+/* Scratch holds offsets, then weights. */
 GW_KERNEL(KERNEL) {
     const float *const x = buf[BLOCKED_RESIZE_X];
     float *const y = buf[BLOCKED_RESIZE_Y];
@@ -32,7 +32,7 @@ GW_KERNEL(KERNEL) {
         for (int k = 0; k < TAPS; k++)
             offset[TAPS * o + k] = index[k] * VL;
     }
-    const int64_t blocks = parts(s.channels, VL);
+    const int64_t blocks = ceildiv(s.channels, VL);
     for (; begin < end; begin++) {
         const int64_t plane = quotient(begin, s.oh), oy = begin - plane * s.oh;
         const int64_t image = quotient(plane, blocks), block = plane - image * blocks;

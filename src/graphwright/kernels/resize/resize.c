@@ -1,4 +1,4 @@
-/* Resizing: see resize.py. */
+/* Resize: see resize.py. */
 
 #include "resize/resize.gen.h"
 

@@ -1,9 +1,9 @@
-/* Rows resized by TAPS taps an axis. Included by resize.c, once for each MODE. */
+/* Resizing with TAPS taps per axis. Included by resize.c, once for each MODE. */
 
 #define OF(name) GW_JOIN(name, MODE)
 
-/* For every output column o: index[tap][o] and weight[tap][o]. Columns [from, to) are doubled: index[tap][2m]
-   is m + even[tap], and index[tap][2m + 1] is m + odd[tap]. */
+/* The taps of each output column o: index[tap][o] and weight[tap][o]. Columns [from, to) are upsampled by 2:
+ * index[tap][2m] is m + even[tap], and index[tap][2m + 1] is m + odd[tap]. */
 typedef struct {
     int32_t *index;
     float *weight;
@@ -63,7 +63,7 @@ GW_INLINE void OF(columns_one_by_one)(const OF(columns) * c, const float *x, flo
     }
 }
 
-/* Columns [o, o + 2 * VL), all among those that are doubled. */
+/* Computes columns [o, o + 2 * VL), which are all upsampled by 2. */
 GW_INLINE void OF(resize_doubled)(const OF(columns) * c, const float *x, float *y, int64_t o) {
     vf low = {0}, high = {0};
     for (int k = 0; k < TAPS; k++) {
@@ -78,7 +78,7 @@ GW_INLINE void OF(resize_doubled)(const OF(columns) * c, const float *x, float *
     vf_store(y + o + VL, high);
 }
 
-/* One row of x resized along the width; the last vectors of what is doubled overlap those before. */
+/* Resizes one row of x along the width; the last vectors upsampled by 2 overlap those before. */
 static void OF(resize_columns)(const OF(columns) * c, const float *x, float *y) {
     int64_t o = c->from;
     OF(columns_one_by_one)(c, x, y, 0, o);
@@ -114,7 +114,8 @@ typedef struct {
     float weight[TAPS];
 } OF(row);
 
-/* Scratch: the taps of each output row of a plane, indices, weights, one resized row of x per tap. */
+/* Scratch holds the taps of each output row of a plane, indices, weights, and one resized row of x per tap.
+ */
 GW_KERNEL(KERNEL) {
     struct resize_args t;
     memcpy(&t, arg, sizeof t);
@@ -125,18 +126,18 @@ GW_KERNEL(KERNEL) {
     OF(row) *const rows = scratch;
     OF(columns) columns = OF(columns_of)(&t, (int32_t *)(rows + t.h.out));
     float *lines = columns.weight + TAPS * columns.out;
-    const float *held[TAPS] = {0}; /* the row of x that each line was made of */
+    const float *held[TAPS] = {0}; /* the row of x that each line was computed from */
     const float *previous = NULL;
     int64_t plane = begin / t.h.out, o = begin % t.h.out;
     for (int64_t row = begin; row < end; row++) {
         float *const y = (float *)buf[RESIZE_Y] + plane * t.y_plane + o * t.y_row;
         const float *line[TAPS];
-        if (row - begin < t.h.out) /* the rows of later planes are the same */
+        if (row - begin < t.h.out) /* rows of later planes have the same taps */
             OF(taps)(&t.how, &t.h, o, rows[o].index, rows[o].weight);
         const int64_t *const index = rows[o].index;
         for (int k = 0; k < TAPS; k++) {
             const float *x = (const float *)buf[RESIZE_X] + plane * t.x_plane + index[k] * t.x_row;
-            int64_t slot = index[k] % TAPS; /* taps are neighbours: no two of them share a slot */
+            int64_t slot = index[k] % TAPS; /* taps are adjacent, so no two of them share a slot */
             if (TAPS == 1) {
                 if (held[0] == x)
                     copy_row(previous, columns.out, y);

@@ -1,14 +1,14 @@
-/* The taps of an output position along one axis, of each mode. */
+/* The taps of an output position along one axis, for each mode. */
 
 #ifndef GW_RESIZE_TAPS_H
 #define GW_RESIZE_TAPS_H
 
 #include "library/templates.h"
 
-/* By comparison, so that no rounding mode and no library matters. A scale that is tiny or no number leads
-   beyond int64: x is kept in a range that leaves room for adding taps and for changing sign. */
+/* floor by comparison, which depends on no rounding mode and no library. A tiny or NaN scale gives
+ * coordinates beyond int64: x is clamped to a range in which taps can be added and the sign changed. */
 static int64_t floor_of(double x) {
-    x = x > -0x1p62 ? x : -0x1p62; /* NaN too */
+    x = x > -0x1p62 ? x : -0x1p62; /* also replaces NaN */
     x = x < 0x1p62 ? x : 0x1p62;
     int64_t i = (int64_t)x;
     return i - ((double)i > x);
@@ -22,9 +22,9 @@ static int64_t clamp_index(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i 
 #include "resize/coordinate_of.h"
 #undef T
 
-/* The taps of output o: input indices within the axis, and weights. */
+/* The taps of output o: input indices, clamped to the axis, and weights. */
 static void taps_nearest(const sampling *t, const axis *a, int64_t o, int64_t *index, float *weight) {
-    double x = (double)coordinate_float(t, a, o); /* ties are those of f32 scales: 3 / (1/3) is 9 */
+    double x = (double)coordinate_float(t, a, o); /* ties are decided with f32 scales: 3 / (1/3) is 9 */
     int64_t i = floor_of(x);
     if (t->rounding == ROUND_PREFER_FLOOR)
         i = -floor_of(0.5 - x); /* ceil(x - 0.5) */
@@ -40,7 +40,7 @@ static void taps_linear(const sampling *t, const axis *a, int64_t o, int64_t *in
     double x = coordinate_double(t, a, o), last = (double)(a->in - 1);
     x = x < 0.0 ? 0.0 : x > last ? last : x;
     int64_t i = floor_of(x);
-    index[0] = clamp_index(i, a->in); /* a scale that is no number must not lead out of x */
+    index[0] = clamp_index(i, a->in); /* a NaN scale must not index outside x */
     index[1] = clamp_index(index[0] + 1, a->in);
     weight[1] = (float)(x - (double)i);
     weight[0] = 1.0f - weight[1];

@@ -1,9 +1,9 @@
-/* Suppression of boxes: see non_max_suppression.py. */
+/* Non-maximum suppression: see non_max_suppression.py. */
 
 #include "search/non_max_suppression.gen.h"
 
-/* Of two vectors the lesser and the greater (the second where either is NaN); a bit for each lane of which
-   something holds. */
+/* The lesser and the greater of two vectors (the second one if either is NaN), and comparisons that return
+ * one bit per lane. */
 #if VL == 16
 GW_INLINE vf lesser(vf a, vf b) {
     __asm__("vminps %1, %0, %0" : "+v"(a) : "v"(b));
@@ -50,47 +50,48 @@ enum { DIGIT = 8, BINS = 1 << DIGIT, DIGITS = 4, COARSE = 20, COARSE_BINS = 1 <<
 enum { BATCH = 256, SAMPLED = 16 };
 
 typedef struct {
-    int32_t key; /* orders as the score does */
+    int32_t key; /* has the same order as the score */
     uint32_t box;
 } entry;
 
-/* A box of positive area by its corners. */
+/* A box of positive area, by its corners. */
 typedef struct {
     float low[2], high[2], area;
 } corners;
 
-/* Boxes that were kept and have an area, in lists of whole vectors; lanes without a box hide nothing. */
+/* The kept boxes that have an area, as arrays of whole vectors; lanes without a box suppress nothing. */
 typedef struct {
     float *low[2], *high[2], *area;
     int64_t count;
 } kept;
 
-/* One class: where its rows go, and how many there are yet. */
+/* One class: where its rows are written, and how many it has so far. */
 typedef struct {
     const float *boxes;
     int64_t centered, batch, label, limit, chosen;
-    float overlap, doubtful; /* what is not above the second is not above the first, however it was rounded */
+    float overlap,
+        doubtful; /* an overlap of at most `doubtful` is at most `overlap`, however it was rounded */
     int64_t *rows;
     kept kept;
 } class;
 
-/* The value itself, to which no later operation is joined: each rounds on its own, as in NumPy. */
+/* Returns x, but prevents contraction with later operations: each is rounded separately, as in NumPy. */
 GW_INLINE float rounded(float x) {
     __asm__("" : "+x"(x));
     return x;
 }
 
-/* Larger for larger scores; least for NaN; of -0 that of 0. */
+/* A key with the order of the scores; NaN is least, and -0 equals 0. */
 GW_INLINE vi keys_of(vf score) {
     const vi bits = (vi)(score + (vf){0});
     const vi key = bits ^ ((bits >> 31) & vi_set1(INT32_MAX));
     return (vi)vf_select(score == score, (vf)key, (vf)vi_set1(INT32_MIN));
 }
 
-/* A key that about so many scores reach, by one vector of some; the least key where not many more exceed the
-   least score. */
-static int32_t reached_by(int64_t wanted, const float *score, int64_t count, const float *least,
-                          uint32_t *counters) {
+/* Estimates, from a sample of vectors, a key that about `wanted` scores reach; the least key if not many more
+ * scores exceed the least score. */
+static int32_t estimate_threshold(int64_t wanted, const float *score, int64_t count, const float *least,
+                                  uint32_t *counters) {
     int64_t passing = 0;
     if (count <= 4 * wanted)
         return INT32_MIN;
@@ -112,7 +113,8 @@ static int32_t reached_by(int64_t wanted, const float *score, int64_t count, con
     return (int32_t)((bin << COARSE) ^ 0x80000000);
 }
 
-/* The boxes, in their order, whose keys are within bounds and whose scores exceed the least; how many. */
+/* Collects the boxes, in order, whose keys are within bounds and whose scores exceed the least; returns their
+ * number. */
 static int64_t candidates(const float *score, int64_t count, const float *least, int32_t low, int32_t high,
                           entry *found) {
     int64_t n = 0;
@@ -139,12 +141,12 @@ static int64_t candidates(const float *score, int64_t count, const float *least,
     return n;
 }
 
-/* Of the key, counted from the largest. */
+/* One digit of the key, for a descending order. */
 GW_INLINE uint32_t digit_of(entry e, int shift) {
     return ((uint32_t)INT32_MAX - (uint32_t)e.key) >> shift & (BINS - 1);
 }
 
-/* Sorts by key, largest first, of equals the first first; where the result lies: in one of the two. */
+/* Stable radix sort by key, descending. Returns the one of the two buffers that holds the result. */
 static entry *sorted(entry *from, int64_t count, entry *spare, uint32_t *counters) {
     if (count < 2)
         return from;
@@ -171,7 +173,7 @@ static entry *sorted(entry *from, int64_t count, entry *spare, uint32_t *counter
     return from;
 }
 
-/* NaN if either is. */
+/* NaN if either is NaN. */
 GW_INLINE float lower(float a, float b) { return a < b || a != a ? a : b; }
 GW_INLINE float upper(float a, float b) { return a > b || a != a ? a : b; }
 
@@ -186,8 +188,9 @@ GW_INLINE corners corners_of(const float *box, int64_t centered) {
     return c;
 }
 
-/* Whether a box that was kept shares more with this one than it may. Areas are positive: nothing is NaN but
-   the product of an infinite side and none, which hides nothing. Few come near enough to be divided. */
+/* Whether a kept box overlaps this one by more than allowed. Areas are positive, so the only NaN is the
+ * product of an infinite and a zero side, which suppresses nothing. Few boxes are close enough to need the
+ * division. */
 static int is_hidden(const class *c, corners b) {
     const kept *by = &c->kept;
     const vf low0 = vf_set1(b.low[0]), low1 = vf_set1(b.low[1]), area = vf_set1(b.area), zero = {0};
@@ -196,7 +199,7 @@ static int is_hidden(const class *c, corners b) {
         const vf side0 = lesser(vf_load(by->high[0] + at), high0) - greater(vf_load(by->low[0] + at), low0);
         const vf side1 = lesser(vf_load(by->high[1] + at), high1) - greater(vf_load(by->low[1] + at), low1);
         vf common = side0 * side1;
-        __asm__("" : "+x"(common)); /* rounded before it is subtracted */
+        __asm__("" : "+x"(common)); /* forces rounding before the subtraction */
         const vf all = (vf_load(by->area + at) + area) - common;
         const uint32_t meets = above(lesser(side0, side1), zero) & above(common, zero);
         if (!(meets & ~above(doubtful * all, common)))
@@ -218,7 +221,7 @@ static void keep(kept *list, corners c) {
     }
 }
 
-/* Goes through candidates, best first, until the class has as many as it may. */
+/* Selects from candidates, best first, until the class has its maximal number. */
 static void choose(class *c, const entry *best, int64_t count) {
     for (int64_t i = 0; i < count && c->chosen < c->limit; i++) {
         const corners box = corners_of(c->boxes + 4 * (int64_t)best[i].box, c->centered);
@@ -264,7 +267,7 @@ GW_KERNEL(gw_nms_choose) {
         };
         const float *score = scores + unit * count;
         const int64_t wanted = limit < BATCH / 2 ? BATCH : limit < count ? 2 * limit : count;
-        const int32_t best = reached_by(wanted, score, count, least, counters);
+        const int32_t best = estimate_threshold(wanted, score, count, least, counters);
         int64_t n = limit > 0 ? candidates(score, count, least, best, INT32_MAX, found) : 0;
         choose(&c, sorted(found, n, spare, counters), n);
         if (c.chosen < limit && best > INT32_MIN) {

@@ -1,4 +1,4 @@
-/* Where elements are not 0: see non_zero.py. */
+/* NonZero: see non_zero.py. */
 
 #include "search/non_zero.gen.h"
 
@@ -6,11 +6,11 @@
 
 enum { GROUP = 64 };
 
-/* Where indices go: [rank, total], of which so many columns are filled. */
+/* The output of indices: [rank, total], and the number of columns filled so far. */
 typedef struct {
     int64_t *indices, total, at, rank;
     const int64_t *shape;
-    int64_t place[MAX_RANK]; /* of the element at hand */
+    int64_t place[MAX_RANK]; /* of the current element */
 } target;
 
 GW_INLINE int64_t block_start(const struct non_zero_args *a, int64_t block) {
@@ -57,7 +57,7 @@ GW_KERNEL(gw_count_non_zero) {
     return 0;
 }
 
-/* To the first column of the next row. */
+/* Advances to the first column of the next row. */
 GW_INLINE void next_row(target *t) {
     t->place[t->rank - 1] = 0;
     for (int64_t axis = t->rank - 2; axis >= 0 && ++t->place[axis] == t->shape[axis]; axis--)

@@ -2,7 +2,7 @@
 
 #define OF(name) GW_JOIN(name, BITS)
 
-/* A byte of 0 or 1 for each of a group of elements. */
+/* One byte of 0 or 1 for each element of a group. */
 GW_INLINE void OF(flags)(const void *from, uint64_t mask, uint8_t *flags) {
     UINT x[GROUP];
     memcpy(x, from, sizeof x);
@@ -24,7 +24,7 @@ static int64_t OF(count)(const UINT *x, int64_t n, uint64_t mask) {
     return found;
 }
 
-/* Elements of one row, from the column on at which the place stands. */
+/* Searches elements of one row, from the current column on. */
 static void OF(write)(const UINT *x, int64_t n, uint64_t mask, target *t) {
     int64_t *columns = t->indices + (t->rank - 1) * t->total;
     const int64_t first = t->at, column = t->place[t->rank - 1];

@@ -1,4 +1,4 @@
-/* The k first of each row: see top_k.py. */
+/* TopK: see top_k.py. */
 
 #include "search/top_k.gen.h"
 
@@ -16,7 +16,8 @@ GW_INLINE uint64_t bits_of(const char *p, int64_t size) {
     }
 }
 
-/* Exponent bits, and hence the bits of infinity, of a float of 2 bytes (f16), 4 or 8; 3 stands for bf16. */
+/* The number of exponent bits of a float of 2 bytes (f16), 4 or 8, from which the bits of infinity follow;
+ * size 3 stands for bf16. */
 GW_INLINE uint64_t infinity_of(int64_t size) {
     switch (size) {
     case 2: return 0x7c00;
@@ -26,7 +27,7 @@ GW_INLINE uint64_t infinity_of(int64_t size) {
     }
 }
 
-/* A number that orders as the element does: the larger comes first. */
+/* A key with the order of the elements, largest first. */
 GW_INLINE uint64_t key_of(uint64_t bits, int64_t kind, int64_t size, int64_t largest) {
     const int64_t width = size == 3 ? 16 : 8 * size;
     const uint64_t sign = (uint64_t)1 << (width - 1), all = sign | (sign - 1);
@@ -44,17 +45,17 @@ GW_INLINE uint64_t key_of(uint64_t bits, int64_t kind, int64_t size, int64_t lar
     return largest ? key : ~key & all;
 }
 
-/* The row at hand, and what is kept of it, in its order: count entries with room for most. */
+/* The current row and its kept entries, in the order of the row: `count` of at most `most`. */
 typedef struct {
     const char *x;
     int64_t length, step, k, bytes, largest;
     entry *kept;
     int64_t count, most;
-    uint64_t above; /* what comes later must have a larger key, once is_cut */
+    uint64_t above; /* once is_cut, later entries need a larger key */
     int is_cut;
 } ranking;
 
-/* The k-th largest key, and how many of those equal to it are among the k. */
+/* The k-th largest key, and how many entries equal to it are among the first k. */
 static uint64_t find_kth(const ranking *r, int64_t *equal) {
     uint64_t known = 0, digits = 0;
     int64_t left = r->k;
@@ -71,8 +72,8 @@ static uint64_t find_kth(const ranking *r, int64_t *equal) {
     return digits;
 }
 
-/* Keeps the k best. */
-static void cut(ranking *r) {
+/* Keeps the k best entries. */
+static void part_begin(ranking *r) {
     int64_t equal, count = 0;
     const uint64_t kth = find_kth(r, &equal);
     for (int64_t i = 0; i < r->count; i++) {
@@ -87,7 +88,7 @@ static void cut(ranking *r) {
     r->is_cut = 1;
 }
 
-/* Few are kept in the order of the result. */
+/* Few entries are kept sorted in the order of the result. */
 GW_INLINE void insert(ranking *r, uint64_t key, int64_t index) {
     int64_t at = r->count < r->k ? r->count++ : r->k - 1;
     for (; at > 0 && r->kept[at - 1].key < key; at--)
@@ -101,14 +102,14 @@ GW_INLINE void insert(ranking *r, uint64_t key, int64_t index) {
 GW_INLINE void keep(ranking *r, uint64_t key, int64_t index) {
     enum { FEW = 16 };
     if (r->is_cut && key <= r->above)
-        return; /* cut since the caller looked */
+        return; /* the threshold rose since the caller compared */
     if (r->k <= FEW) {
         insert(r, key, index);
         return;
     }
     r->kept[r->count++] = (entry){key, index};
     if (r->count == r->most && r->k < r->count)
-        cut(r);
+        part_begin(r);
 }
 
 GW_INLINE void scan_any(ranking *r, int64_t kind, int64_t code) {
@@ -134,7 +135,7 @@ GW_INLINE uint32_t lanes_of(vi mask) {
     return lanes;
 }
 
-/* Keys of a vector of dense elements of 4 bytes; as key_of. */
+/* Keys of a vector of dense elements of 4 bytes, as in key_of. */
 GW_INLINE vu keys_of(vu bits, int64_t kind, int64_t largest) {
     const vu sign = (vu){0} + 0x80000000u;
     vu keys = kind == UNSIGNED ? bits : bits ^ sign;
@@ -197,7 +198,8 @@ static void scan(ranking *r, int64_t kind, int64_t code) {
 #undef CASE
 }
 
-/* The largest key first, of equal ones the first; room for as many is used. Returns where they lie then. */
+/* Stable radix sort, largest key first, with a second buffer `room`. Returns the buffer that holds the
+ * result. */
 static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
     enum { FEW = 48 };
     for (int64_t i = 1; count <= FEW && i < count; i++) {
@@ -214,7 +216,7 @@ static entry *sort(entry *from, entry *room, int64_t count, int64_t bytes) {
         for (int64_t i = 0; i < count; i++)
             counts[from[i].key >> shift & 255]++;
         if (counts[from[0].key >> shift & 255] == count)
-            continue; /* all alike */
+            continue; /* all digits are equal */
         for (int64_t digit = 255; digit >= 0; digit--) {
             const int64_t here = counts[digit];
             counts[digit] = place;
@@ -249,7 +251,7 @@ GW_KERNEL(gw_top_k) {
                      .most = most};
         scan(&r, kind, code);
         if (r.count > k)
-            cut(&r);
+            part_begin(&r);
         const entry *best = sort(r.kept, r.kept + most, r.count, size);
         for (int64_t i = 0; i < k && i < r.count; i++) {
             indices[i * inner] = best[i].index;

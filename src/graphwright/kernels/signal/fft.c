@@ -1,4 +1,4 @@
-/* Fourier transforms: see fft.py, which writes the stages. */
+/* Fourier transforms: see fft.py, which generates the stages. */
 
 #include "library/sizes.h"
 
@@ -9,7 +9,8 @@ typedef struct {
     float *r, *i;
 } planes;
 
-/* Transforms a block of VL columns of side elements; it may end in the other block, which is returned. */
+/* Transforms a block of VL columns of `side` elements. Returns the block that holds the result, which may be
+ * the other one. */
 static planes transform_columns(const stages *all, int64_t side, const float *w, planes x, planes y) {
     for (int64_t stage = 0, done = 1, rest = side; stage < all->count; stage++) {
         const int64_t radix = all->radix[stage];
@@ -42,7 +43,7 @@ static int64_t factors_of(const stages *all, int64_t side) {
     return count;
 }
 
-/* Rows of a block of columns, ld elements apart in memory. */
+/* Rows of a block of columns; rows are ld elements apart in memory. */
 static void load_columns(const float *from, int64_t ld, int64_t rows, float *to) {
     for (int64_t r = 0; r < rows; r++)
         vf_store(to + r * VL, vf_load(from + r * ld));

@@ -1,8 +1,8 @@
-/* Loops that one core runs at its limit: see rates.py, which compiles them behind vector.h. */
+/* Loops that run at the limits of one core: see rates.py, which compiles them together with vector.h. */
 
-#define CHAINS 12 /* independent sums: two units of latency 4 need eight */
+#define CHAINS 12 /* independent sums: two FMA units with a latency of 4 cycles need eight */
 
-/* CHAINS independent FMAs per turn, all in registers. */
+/* CHAINS independent FMAs per iteration, all in registers. */
 GW_EXPORT void fma_loop(int64_t steps, float *out) {
     vf sum[CHAINS], x = vf_set1(1.0001f), y = vf_set1(0.9999f);
     for (int i = 0; i < CHAINS; i++)
@@ -15,7 +15,7 @@ GW_EXPORT void fma_loop(int64_t steps, float *out) {
         vf_store(out + i * VL, sum[i]);
 }
 
-/* Additions that wait for each other, a cycle each. */
+/* Dependent additions of one cycle each. */
 GW_EXPORT uint64_t cycle_loop(int64_t steps, uint64_t sum) {
     for (; steps > 0; steps -= 8)
         for (int i = 0; i < 8; i++) {
@@ -25,7 +25,7 @@ GW_EXPORT uint64_t cycle_loop(int64_t steps, uint64_t sum) {
     return sum;
 }
 
-/* Four streams side by side, each a quarter of n floats: what the memory gives at best. */
+/* Four parallel streams, each over a quarter of n floats: the maximal memory bandwidth. */
 GW_EXPORT void read_loop(const float *from, int64_t n, int64_t times, float *out) {
     const int64_t quarter = n / 4 / (4 * VL) * (4 * VL);
     vf sum[8] = {{0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};

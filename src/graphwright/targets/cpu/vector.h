@@ -1,10 +1,7 @@
-/* What every kernel starts with: the ABI, and vectors as GCC and Clang have them.
-
-   VL is the number of f32 lanes; vf and vi are vectors of f32 and int32 (comparing vf gives vi lanes of 0 and
-   -1). No pointer needs alignment; *_n touch only the first n elements, 0 <= n <= VL.
-
-   Only the masked load and store need instructions of the ISA; they are inline assembly, which every GCC and
-   Clang reads alike, whereas the names and types of their builtins differ. */
+/* Included by every kernel: the ABI, and vectors as vector extensions of GCC and Clang. VL is the number of
+ * f32 lanes; vf and vi are vectors of f32 and int32 (a comparison of vf gives vi lanes of 0 or -1). Pointers
+ * need no alignment; functions *_n access only the first n elements, 0 <= n <= VL. Masked loads and stores
+ * are inline assembly, since the names and types of their builtins differ between compilers. */
 
 #ifndef GW_VECTOR_H
 #define GW_VECTOR_H
@@ -16,11 +13,11 @@
 #define GW_EXPORT __attribute__((visibility("default")))
 #define GW_INLINE static inline __attribute__((always_inline, unused))
 
-/* A kernel of the library: chunks [begin, end) of its grid are independent. Returns 0, or an error. */
+/* A library kernel: runs chunks [begin, end) of its grid, which are independent. Returns 0 or an error. */
 #define GW_KERNEL(name)                                                                                      \
     GW_EXPORT int32_t name(void *const *buf, const int64_t *arg, int64_t begin, int64_t end, void *scratch)
 
-/* An epilogue: stores the final values of a finished tile [rows x cols] that stands at (batch, row, col). */
+/* An epilogue: stores the final values of a finished tile [rows x cols] at (batch, row, col). */
 typedef int32_t (*gw_hook)(void *const *buf, const int64_t *arg, float *tile, int64_t ld, int64_t batch,
                            int64_t row, int64_t rows, int64_t col, int64_t cols);
 
@@ -32,7 +29,7 @@ typedef int32_t (*gw_hook)(void *const *buf, const int64_t *arg, float *tile, in
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
-/* Vectors anywhere in memory. */
+/* Unaligned vectors. */
 typedef float vf_any __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef int32_t vi_any __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 
@@ -51,7 +48,7 @@ GW_INLINE vi vi_iota(void) { return (vi){0, 1, 2, 3, 4, 5, 6, 7}; }
 GW_INLINE vi vi_first(int64_t n) { return vi_iota() < vi_set1((int32_t)n); }
 
 #if VL == 16
-/* The first n elements, zeros after them. */
+/* The first n elements, padded with zeros. */
 GW_INLINE vf vf_load_n(const float *p, int64_t n) {
     vf x;
     uint16_t first = (uint16_t)((1u << n) - 1);
@@ -64,7 +61,7 @@ GW_INLINE void vf_store_n(float *p, vf x, int64_t n) {
     __asm__("vmovups %1, %0 %{%2%}" : "+m"(*(vf_any *)p) : "v"(x), "Yk"(first));
 }
 #else
-/* The first n elements, zeros after them. */
+/* The first n elements, padded with zeros. */
 GW_INLINE vf vf_load_n(const float *p, int64_t n) {
     vf x;
     __asm__("vmaskmovps %1, %2, %0" : "=x"(x) : "m"(*(const vf_any *)p), "x"(vi_first(n)));
@@ -82,7 +79,7 @@ GW_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); } 
 GW_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }
 GW_INLINE vf vf_relu(vf x) { return (vf)((vi)x & ~(x < (vf){0})); } /* NaN stays NaN */
 
-/* Sum of the lanes, by halves. */
+/* The sum of the lanes, by halves. */
 GW_INLINE float vf_sum(vf x) {
     typedef float half4 __attribute__((vector_size(16)));
 #if VL == 16

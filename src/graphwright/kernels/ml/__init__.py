@@ -1,1 +1,1 @@
-"""Models of classical machine learning."""
+"""Classical machine learning models."""

@@ -1,4 +1,5 @@
-"""TreeEnsemble: its columns as one table of nodes that all ask whether a feature is at most a split."""
+"""TreeEnsemble: converts the columns of the op to one table of nodes that all test whether a feature is at
+most a split value."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from graphwright.ops.ml.tree_ensemble import EQUAL, TreeEnsemble
 
 NODE_BYTES = 16
 _LESS, _NOT_LESS, _MORE = 1, 2, 3
-"""Modes that are turned into "at most", which is mode 0."""
+"""Modes that are rewritten to mode 0, "at most"."""
 
 
 @candidate(TreeEnsemble)
 def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
-    """Walks over tables of nodes made of the op's, once they are checked: the kernel trusts them."""
+    """Traversals of the table of nodes. The nodes are validated here, as the kernel does not check them."""
     op, x = node.op, node.operand(0)
     columns = [context.constant(value) for value in node.inputs[1:]]
     known = [column for column in columns if column is not None]
@@ -51,7 +52,7 @@ def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
 
 
 def _in_bounds(roots: Array, table: list[Array], ends: Array, targets: Array, size: int) -> bool:
-    """Whether the kernel may trust the table: it checks nothing."""
+    """Whether all indices of the table are valid: the kernel does not check them."""
     features, _, modes, _, yes, no = table
     nodes = features.size
     places = np.concatenate([roots, yes, no])
@@ -74,12 +75,10 @@ def _in_bounds(roots: Array, table: list[Array], ends: Array, targets: Array, si
 def _at_most(
     features: Array, splits: Array, modes: Array, missing: Array, yes: Array, no: Array
 ) -> list[Array]:
-    """The table with mode 0 alone, and without its column of modes.
-
-    Less than a split is at most the number before it, none before -inf; the contrary goes the other way; and
-    what is equal is at most the split, and then, in a node of its own, not at most the number before it.
-    """
-    with np.errstate(over="ignore"):  # the number before the least finite one is -inf
+    """Rewrites the table to mode 0 only, without its column of modes. "Less than a split" is "at most the
+    number before it" (for -inf: never). Negated modes exchange the children. "Equal" becomes two nodes: at
+    most the split, and not at most the number before it."""
+    with np.errstate(over="ignore"):  # the number before the smallest finite one is -inf
         before = np.where(splits == -np.inf, np.nan, np.nextafter(splits, splits.dtype.type(-np.inf)))
     turned = (modes == _NOT_LESS) | (modes == _MORE)
     below = np.where((modes == _LESS) | (modes == _NOT_LESS), before, splits)
@@ -98,7 +97,7 @@ def _at_most(
 
 
 def _depths(roots: Array, yes: Array, no: Array, limit: int) -> Array:
-    """Of each tree the steps to its last leaf, ``limit`` at most."""
+    """For each tree, the number of steps to its deepest leaf, at most ``limit``."""
     heights = np.zeros(yes.size, np.int64)
     inner = (yes != np.arange(yes.size)) | (no != np.arange(no.size))
     for _ in range(limit):
@@ -112,11 +111,9 @@ def _depths(roots: Array, yes: Array, no: Array, limit: int) -> Array:
 def _paired(
     roots: Array, features: Array, splits: Array, missing: Array, yes: Array, no: Array
 ) -> tuple[Array, Array]:
-    """Nodes as the kernel has them, i32[places, 4], and the node that is at each place.
-
-    Roots come first; then, for each inner node, the two that follow it. A node that several lead to is there
-    several times, and what follows it once.
-    """
+    """Nodes in the kernel's format, i32[places, 4], and the node at each place. Roots come first; then, for
+    each inner node, its two children, adjacent. A node with several parents is repeated, but its children are
+    not."""
     inner = np.flatnonzero((yes != np.arange(yes.size)) | (no != np.arange(no.size)))
     places = np.concatenate([roots, np.stack([yes[inner], no[inner]], 1).ravel()])
     following = np.full(features.size, -1)

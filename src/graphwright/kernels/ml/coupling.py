@@ -1,4 +1,5 @@
-"""Probabilities of classes from those of pairs of them: ``ops/ml/pairwise_coupling.py`` has the method."""
+"""Class probabilities from those of pairs of classes; ``ops/ml/pairwise_coupling.py``
+describes the method."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from graphwright.targets.cpu.isa import Isa
 SYMBOL: Final = "gw_pairwise_coupling_f32"
 
 MAX_CLASSES: Final = 2048
-"""The matrix of more classes would not stay in a cache."""
+"""The matrix of more classes would exceed the cache."""
 
 _CHUNK: Final = 16
-"""Rows of a unit."""
+"""Rows per unit."""
 
 _USUAL_ROUNDS: Final = 10
 
@@ -27,9 +28,9 @@ class CouplingArgs(NamedTuple):
     rows: Dim
     classes: Dim
     rounds: Dim
-    """Of steps, at most."""
+    """The most iterations."""
     precision: Dim
-    """The bits of an f64."""
+    """The tolerance, as the bits of an f64."""
 
 
 ABI: Final = Abi("coupling", ("x", "y"), CouplingArgs._fields)
@@ -37,12 +38,12 @@ ABI: Final = Abi("coupling", ("x", "y"), CouplingArgs._fields)
 
 
 def grid(args: CouplingArgs) -> Dim:
-    """Chunks of rows."""
+    """The number of units: chunks of rows."""
     return ceildiv(args.rows, _CHUNK)
 
 
 def scratch_bytes(args: CouplingArgs) -> Dim:
-    """In f64: the matrix of a row, its product with the probabilities, and these."""
+    """The bytes, in f64, of a row's matrix, its product with the probabilities, and these."""
     return 8 * args.classes * (args.classes + 2)
 
 

@@ -1,4 +1,4 @@
-"""PairwiseCoupling by its kernel."""
+"""PairwiseCoupling by a library kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphwright.ops.ml.pairwise_coupling import MAX_ITERATIONS, TOLERANCE, Pair
 
 @candidate(PairwiseCoupling)
 def pairwise_coupling(node: Node[PairwiseCoupling], context: Context) -> Launch | str:
-    """Row by row."""
+    """Computes row by row."""
     op, x, y = node.op, node.operand(0), node.output
     if op.classes > coupling.MAX_CLASSES:
         return f"more than {coupling.MAX_CLASSES} classes"

@@ -1,4 +1,4 @@
-"""Walks decision trees: eight walks side by side, so that the latency of one hides behind the others."""
+"""Traverses decision trees, eight traversals in parallel to hide latency."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 _BLOCK: Final = 64
-"""Rows of one unit of the grid: each tree is read once for all of them."""
+"""Rows per unit of the grid: each tree is read once for all of them."""
 _MAX_SCORES: Final = 1 << 13
-"""Of the rows of one unit together, where a row has many targets."""
+"""The most scores of the rows of a unit; with many targets, a unit has fewer rows."""
 _STEP_CYCLES: Final = 4
 
 
 class Fold(IntEnum):
-    """What becomes of the votes for one target."""
+    """How the votes for one target are combined."""
 
     SUM = 0
     AVERAGE = 1
@@ -37,14 +37,14 @@ ABI: Final = Abi(
 
 @dataclass(frozen=True)
 class Trees:
-    """Scores [rows, size] of x [rows, features]: the votes of each tree's leaf, folded in f64.
+    """Scores [rows, size] of x [rows, features]: the combined votes of the leaf of each tree, in f64.
 
-    Operands: x, nodes, trees, votes, targets, weights, scores. A node has 16 bytes: a split of x's type (an
-    f32 has a pad behind it), the offset of a feature in a row, in bytes, and that of a node among the nodes:
-    there a walk goes on where its feature is at most the split, else at the node behind it. A leaf's is its
-    own, and its split +inf. The feature's sign bit is set where NaN counts as at most the split. ``trees``
-    are the offset of the root and the depth of each, ``votes`` where those of each node begin and end among
-    ``targets`` and ``weights``. All integers are i32.
+    Operands: x, nodes, trees, votes, targets, weights, scores. A node has 16 bytes: a split value of x's type
+    (padded if it is f32), the byte offset of a feature in a row, and the byte offset of the child for
+    features at most the split; the other child follows that child. A leaf has a split of +inf and itself as
+    child. The sign bit of the feature offset is set if NaN counts as at most the split. ``trees`` has the
+    offset of the root and the depth of each tree. ``votes`` has the range of each node's votes in ``targets``
+    and ``weights``. All integers are i32.
     """
 
     SYMBOL: ClassVar[str] = "gw_trees"
@@ -56,14 +56,14 @@ class Trees:
     trees: int
     size: int
     depth: int
-    """The mean of the trees'."""
+    """The mean depth of the trees."""
     nodes: int
     votes: int
-    """Of all nodes."""
+    """The number of votes of all nodes."""
 
     @property
     def block(self) -> int:
-        """Rows of a unit."""
+        """The rows per unit."""
         return max(8, min(_BLOCK, _MAX_SCORES // self.size))
 
     @property
@@ -83,24 +83,23 @@ class Trees:
 
     @property
     def grid(self) -> Dim:
-        """Blocks of rows."""
+        """The number of units: blocks of rows."""
         return ceildiv(self.rows, self.block)
 
     @property
     def scratch_bytes(self) -> Dim:
-        """Scores of a block, in doubles."""
+        """The bytes of the scores of a block, in f64."""
         return 8 * self.block * self.size
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: steps from node to node, then the sums."""
+        """The predicted time on one core, in nanoseconds: steps between nodes, then the sums."""
         steps = self.trees * (self.depth + 2) * _STEP_CYCLES
         return predict(Work(cycles=self.rows * (steps + 4 * self.size)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """The memory that ``gw_trees`` accesses. What offsets in nodes, trees and votes say is believed: the
-    compiler made them.
-    """
+    """The memory that ``gw_trees`` accesses. Offsets in nodes, trees and votes are trusted: the compiler
+    validated them."""
     a = arguments(*ABI.args)
     return (
         Extent(

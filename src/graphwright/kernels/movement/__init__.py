@@ -1,1 +1,1 @@
-"""Elements that move: copies, gathers, pads, and channels to and from blocks."""
+"""Data movement: copies, gathers, padding, and conversions to and from channel blocks."""

@@ -1,4 +1,4 @@
-"""Concat and split of blocks of channels."""
+"""Concat and Split in channel-blocked layouts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphwright.ops.core.split import Split
 
 @candidate(Concat, blocks=True)
 def concat(node: Node, context: Context) -> Run | str:
-    """Operands that end inside a block; those of whole blocks are memory side by side."""
+    """Concatenates operands that end inside a block; operands of whole blocks are contiguous in memory."""
     y, lanes = node.output, context.isa.lanes
     operands = [node.operand(k) for k in range(len(node.inputs))]
     if not is_blocked(y) or all(x.type.dims[CHANNELS] % lanes == 0 for x in operands):
@@ -33,7 +33,7 @@ def concat(node: Node, context: Context) -> Run | str:
 
 @candidate(Split, blocks=True)
 def split(node: Node, context: Context) -> Run | str:
-    """One copy of channels for each output."""
+    """One copy of channels per output."""
     x = node.operand(0)
     if not is_blocked(x):
         return ROW_MAJOR

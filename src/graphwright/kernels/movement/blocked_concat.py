@@ -1,8 +1,8 @@
-"""Channels of one blocked f32 value to a place among the channels of another: concat, split and slice.
+"""Copies channels of a blocked f32 value into the channels of another one: Concat, Split and Slice.
 
-Called once per input of a concat, or per output of a split. Where both places have the same remainder modulo
-VL whole vectors are copied; else every vector of y takes the end of one vector of x and the beginning of the
-vector of the next block. Only the lanes of the copied channels are written.
+Called once per input of a Concat, or per output of a Split. If both positions are equal modulo VL, whole
+vectors are copied. Otherwise, every vector of y combines the end of one vector of x with the beginning of the
+vector in the next block. Only the lanes of the copied channels are written.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ SYMBOL: Final = "gw_copy_channels_blocked_f32"
 
 
 _CHUNK: Final = 1024
-"""Pixels per unit: 64 KiB under AVX-512."""
+"""Pixels per unit: 64 KiB with AVX-512."""
 
 
 class CopyChannelsArgs(NamedTuple):
-    """The kernel's args in ABI order; strides in elements, of images, blocks of channels and rows."""
+    """The kernel's args in ABI order; strides in elements, of images, channel blocks and rows."""
 
     images: Dim
     channels: Dim
-    """How many are copied."""
+    """The number of copied channels."""
     h: Dim
     w: Dim
     x_first: Dim
-    """The first channel that is read, of those of x."""
+    """The first channel to read from x."""
     y_first: Dim
-    """Where it goes, among those of y."""
+    """The first channel to write in y."""
     x_n: Dim
     x_cb: Dim
     x_h: Dim
@@ -46,7 +46,7 @@ ABI: Final = Abi("copy_channels", ("x", "y"), CopyChannelsArgs._fields)
 
 
 def grid(isa: Isa, args: CopyChannelsArgs) -> Dim:
-    """The number of units of work: images, blocks of y that are written to, chunks of pixels (fastest)."""
+    """The number of units of work: images, blocks of y that are written, chunks of pixels (fastest)."""
     blocks = ceildiv(args.y_first + args.channels, isa.lanes) - floordiv(args.y_first, isa.lanes)
     return args.images * blocks * ceildiv(args.h * args.w, _CHUNK)
 
@@ -57,7 +57,8 @@ def scratch_bytes(isa: Isa, args: CopyChannelsArgs) -> Dim:
 
 
 def work_ns(isa: Isa, args: CopyChannelsArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: half a cycle an element, in and out once."""
+    """The predicted time on one core, in nanoseconds: half a cycle per element, each
+    read and written once."""
     elements = args.images * args.h * args.w * args.channels
     return predict(Work(cycles=floordiv(elements, 2), moved=8 * elements), isa.machine)
 

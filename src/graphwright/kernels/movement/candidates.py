@@ -40,13 +40,13 @@ def _too_deep(*ranks: int) -> str | None:
 
 @candidate(Identity)
 def identity(node: Node, context: Context) -> Alias:
-    """The operand's own memory."""
+    """An alias of the operand."""
     return Alias(node.operand(0))
 
 
 @candidate(Transpose, blocks=True)
 def transpose(node: Node[Transpose], context: Context) -> Run | str:
-    """One copy whose source strides are permuted."""
+    """One copy with permuted source strides."""
     x, y = node.operand(0), node.output
     if x.layout is not None or y.layout is not None:
         return _between_blocks_and_rows(x, y, context)
@@ -61,7 +61,7 @@ def transpose(node: Node[Transpose], context: Context) -> Run | str:
 
 
 def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
-    """One copy of the lanes of each block: between images in blocks and rows of channels."""
+    """One copy of the lanes of each block, between channel-blocked images and rows of channels."""
     image, rows = (x, y) if x.layout is not None else (y, x)
     blocks = image.memory_shape
     images, count, *pixels, lanes = blocks
@@ -76,7 +76,7 @@ def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
 
 @candidate(Expand)
 def expand(node: Node, context: Context) -> Run | str:
-    """One copy whose source stands still along the new axes."""
+    """One copy whose source has stride 0 along the expanded axes."""
     x, y = node.operand(0), node.output
     shape, source = y.type.dims, x.type.dims
     if refusal := _too_deep(len(shape)):
@@ -92,7 +92,7 @@ def expand(node: Node, context: Context) -> Run | str:
 
 @candidate(Slice)
 def slice_(node: Node[Slice], context: Context) -> Run | Alias | str:
-    """One strided copy; none where the elements lie one behind the other."""
+    """One strided copy; an alias if the elements are contiguous."""
     x, y, op = node.operand(0), node.output, node.op
     if op.starts is None:
         return "its bounds are computed at run time"
@@ -118,14 +118,14 @@ def _zero() -> Dim:
 
 
 def _is_dense(shape: tuple[Dim, ...], strides: list[Dim]) -> bool:
-    """Whether elements of ``shape`` at ``strides`` lie one behind the other."""
+    """Whether elements of ``shape`` with ``strides`` are contiguous."""
     dense = row_major_strides(shape)
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, dense, strict=True))
 
 
 @candidate(Roll)
 def roll(node: Node[Roll], context: Context) -> Run | str:
-    """Two copies: of the end of the axis, and of what stands in front of it."""
+    """Two copies: the end of the axis, and the elements before it."""
     x, y, start = node.operand(0), node.output, node.op.start
     shape = x.type.dims
     if refusal := _too_deep(len(shape)):
@@ -144,7 +144,7 @@ def roll(node: Node[Roll], context: Context) -> Run | str:
 
 @candidate(Split)
 def split(node: Node[Split], context: Context) -> Run | str:
-    """One copy for each output."""
+    """One copy per output."""
     x, op = node.operand(0), node.op
     if op.sizes is None:
         return "its sizes are computed at run time"
@@ -166,7 +166,8 @@ def split(node: Node[Split], context: Context) -> Run | str:
 
 @candidate(Concat, blocks=True)
 def concat(node: Node[Concat], context: Context) -> Run | str:
-    """Each input to its place in the output; places are contiguous along the outermost axis that is not 1."""
+    """Copies each input to its slot of the output; slots are contiguous along the outermost axis that is not
+    1."""
     y, op = node.output, node.op
     shape, size, axis = y.memory_shape, y.type.dtype.bytes, op.axis % len(y.type.dims)
     if refusal := _too_deep(len(shape)) or _inside_blocks(node):
@@ -188,7 +189,7 @@ def concat(node: Node[Concat], context: Context) -> Run | str:
 
 
 def _inside_blocks(node: Node[Concat]) -> str | None:
-    """Why operands in channel blocks do not lie side by side in the result."""
+    """The reason why channel-blocked operands are not contiguous in the result."""
     layout = node.output.layout
     sizes = () if layout is None else layout.blocks
     ends = any(v.type.dims[axis] % size != 0 for v in node.inputs if v is not None for axis, size in sizes)
@@ -197,7 +198,7 @@ def _inside_blocks(node: Node[Concat]) -> str | None:
 
 @candidate(Pad)
 def pad(node: Node[Pad], context: Context) -> Run | str:
-    """One launch for each of the modes; the pads are known when a plan is made."""
+    """One launch for each mode; the pads are known when a plan is made."""
     x, y, op = node.operand(0), node.output, node.op
     if op.pads is None:
         return "its pads are computed at run time"
@@ -229,7 +230,7 @@ def pad(node: Node[Pad], context: Context) -> Run | str:
 
 @candidate(Gather)
 def gather(node: Node[Gather], context: Context) -> Run | str:
-    """Slices along one axis, chosen by indices that are checked."""
+    """Slices along one axis, selected by indices that the kernel checks."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
     shape = x.type.dims
     axis = op.axis % len(shape)
@@ -263,7 +264,7 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
 
 @candidate(Tile)
 def tile(node: Node[Tile], context: Context) -> Run | str:
-    """Each repeated axis becomes two: the copies, which the source does not walk, and its own."""
+    """Splits each repeated axis into two: repetitions, with source stride 0, and the axis itself."""
     x, y, op = node.operand(0), node.output, node.op
     if op.repeats is None:
         return "its repeats are computed at run time"

@@ -1,4 +1,4 @@
-"""Strided N-d copies of elements of any size: transposition, slice, concat, expand."""
+"""Strided N-d copies of elements of any size: Transpose, Slice, Concat, Expand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ABI: Final = Abi(
     ("src", "dst"),
     ("size", "shares", "dst_offset", "src_offset", *(f"{what}[{MAX_RANK}]" for what in ("n", "d", "s"))),
 )
-"""Sizes, and strides in elements of dst and src."""
+"""Sizes, then strides of dst and src in elements."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,8 @@ class CopyNd:
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: rows as they are, or element by element where one
-        side strides.
-        """
+        """The predicted time on one core, in nanoseconds: copies of whole rows, or of single elements if one
+        side is strided."""
         elements = product(self.shape)
         each = ceildiv(elements * self.element_size, 8)
         cycles = minimum(15 * product(self.shape[:-1]), each)

@@ -1,4 +1,4 @@
-"""Gathering slices of elements of any size along one axis."""
+"""Gathers slices of elements of any size along one axis."""
 
 from __future__ import annotations
 
@@ -30,12 +30,9 @@ ABI: Final = Abi(
 @dataclass(frozen=True)
 class Gather:
     """``dst[o, k, i] = src[o, indices[k], i]`` for o < outer, k < count, i < inner. Operands: src, indices,
-    dst.
-
-    Indices are int32 or int64, dense, and count from the end of the axis (of ``axis_size``) when negative;
-    one out of range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous in
-    both.
-    """
+    dst. Indices are int32 or int64, dense; negative ones count from the end of the axis (of ``axis_size``).
+    An index out of range ends the kernel with ``INDEX_OUT_OF_RANGE``. The ``inner`` elements are contiguous
+    in both."""
 
     SYMBOL: ClassVar[str] = "gw_gather"
 
@@ -78,7 +75,7 @@ class Gather:
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: an index takes some cycles, its row is moved."""
+        """The predicted time on one core, in nanoseconds: some cycles per index, and moving the slices."""
         rows = self.outer * self.count
         return predict(Work(cycles=4 * rows, moved=rows * self.inner * 2 * self.element_size), isa.machine)
 
@@ -108,5 +105,5 @@ def header(isa: Isa) -> str:
 
 
 def code() -> str:
-    """The error as C."""
+    """The error code as C."""
     return f"#define INDEX_OUT_OF_RANGE {INDEX_OUT_OF_RANGE}\n"

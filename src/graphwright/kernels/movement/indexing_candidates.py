@@ -1,4 +1,4 @@
-"""Gathering and scattering by indices: checked once, then trusted by kernels of the loop IR."""
+"""Gathers and scatters by indices, which are checked once; the generated kernels then trust them."""
 
 from __future__ import annotations
 
@@ -33,23 +33,19 @@ from graphwright.ops.core.scatter_elements import ScatterElements
 from graphwright.ops.core.scatter_nd import ScatterND
 
 _COLUMNS = 128
-"""Of slices, in a unit of work that scatters them: runs of memory that are worth a row's index."""
+"""Columns of the slices per unit of work of a scatter: enough that reading an index pays off."""
 
 
 def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -> Launch:
-    """The launch that checks each of ``lengths`` to be in ``[0, most]``, in front of what writes
-    ``guarded``.
-    """
+    """The launch that checks that ``lengths`` are in ``[0, most]``, before ``guarded`` is written."""
     made = CheckIndices(lengths.type.dtype.bytes, product(lengths.type.dims), (most,), lengths=True)
     ref = KernelRef(CheckIndices.SYMBOL)
     return Launch(ref, (lengths, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa))
 
 
 def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context) -> tuple[Launch, ...]:
-    """The launch that checks rows of ``indices`` against ``sizes``, in front of what writes ``guarded``.
-
-    Nothing for constants that are in range whatever the sizes turn out to be.
-    """
+    """The launch that checks rows of ``indices`` against ``sizes``, before ``guarded`` is written. Empty for
+    constants that are in range for all sizes."""
     known = context.constant(indices)
     if known is not None and all(isinstance(s, int) for s in sizes):
         bounds = np.array(sizes, dtype=np.int64)
@@ -63,7 +59,7 @@ def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Cont
 
 @candidate(GatherND)
 def gather_nd_view(node: Node[GatherND], context: Context) -> Alias | str:
-    """Constant indices that name elements one behind the other need no kernel."""
+    """An alias, if constant indices select contiguous elements."""
     x, indices, op = node.operand(0), context.constant(node.operand(1)), node.op
     shape = x.type.dims
     if indices is None or op.batch_dims or not all(isinstance(d, int) for d in shape):
@@ -81,7 +77,7 @@ def gather_nd_view(node: Node[GatherND], context: Context) -> Alias | str:
 
 @candidate(GatherND)
 def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
-    """Slices that tuples of indices name."""
+    """Gathers the slices that index tuples select."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
     shape, places = x.type.dims, indices.type.dims
     batch, depth = op.batch_dims, places[-1]
@@ -108,7 +104,7 @@ def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
 
 
 def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], list[Scalar]]:
-    """Each index bound to a name, counted from the front."""
+    """Binds each index to a name, with negative ones made non-negative."""
     lets: list[Statement] = [
         Let(f"i{k}", from_end(i, s)) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
     ]
@@ -117,7 +113,7 @@ def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], lis
 
 @candidate(GatherElements)
 def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
-    """Elements along one axis, each chosen by an index at its own place."""
+    """Gathers elements along one axis, each by the index at its own position."""
     x, indices, y, op = node.operand(0), node.operand(1), node.output, node.op
     dtype = moved_dtype(x.type.dtype)
     if dtype is None:
@@ -135,7 +131,8 @@ def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
 
 @candidate(ScatterElements)
 def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str:
-    """Updates along the axis in their order; those at different places of the other axes never meet."""
+    """Scatters updates along the axis in order; updates at different positions of the other axes are
+    independent."""
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     dtype = _scattered_dtype(x.type.dtype, op.reduction, context)
@@ -158,9 +155,8 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
 
 @candidate(ScatterND)
 def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
-    """Slices in the order of the indices, since several may name one place; columns of the slices never
-    meet.
-    """
+    """Scatters slices in the order of the indices, as several may select one position; columns of slices are
+    independent."""
     x, indices, updates, y = (*map(node.operand, range(3)), node.output)
     op = node.op
     dtype, depth = _scattered_dtype(x.type.dtype, op.reduction, context), indices.type.dims[-1]
@@ -187,7 +183,8 @@ def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
 
 
 def _scattered_dtype(dtype: DType, reduction: str, context: Context) -> DType | None:
-    """What to scatter ``dtype`` as: bits where they are only moved; None if nothing can be done to it."""
+    """The dtype with which ``dtype`` is scattered: an integer of the same width if elements are only moved.
+    None if it is not supported."""
     if reduction == "none":
         return moved_dtype(dtype)
     return dtype if context.target.has_code(dtype) else None
@@ -204,5 +201,5 @@ def _axis_names(rank: int) -> list[str]:
 
 
 def _at(place: tuple[Dim, ...], axis: int, found: Scalar) -> tuple[Index, ...]:
-    """``place`` with the index ``found`` along ``axis``."""
+    """The position ``place`` with ``found`` along ``axis``."""
     return (*place[:axis], found, *place[axis + 1 :])

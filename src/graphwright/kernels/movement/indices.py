@@ -1,4 +1,4 @@
-"""Checks indices that come at run time, so that the kernels behind it may trust them."""
+"""Checks run-time indices, so that later kernels may trust them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ABI: Final = Abi(
 
 @dataclass(frozen=True)
 class CheckIndices:
-    """Fails with ``INDEX_OUT_OF_RANGE`` unless every ``indices[row, k]`` is in ``[-sizes[k], sizes[k])``, or,
-    of ``lengths``, in ``[0, sizes[k]]``.
+    """Fails with ``INDEX_OUT_OF_RANGE`` unless all indices are in range.
 
-    Operands: indices (int32 or int64, dense, of ``rows`` times ``len(sizes)``), guarded. What is guarded is
-    not touched: it is what the kernels behind this one write, so that they wait for it.
+    Each ``indices[row, k]`` must be in ``[-sizes[k], sizes[k])`` or, with ``lengths``, in ``[0, sizes[k]]``.
+    Operands: indices (int32 or int64, dense, of ``rows`` times ``len(sizes)``), guarded. The guarded operand
+    is not accessed: it is the output of later kernels, which makes them wait for the check.
     """
 
     SYMBOL: ClassVar[str] = "gw_check_indices"

@@ -16,7 +16,7 @@ from graphwright.targets.cpu.isa import Isa
 
 
 class PadMode(IntEnum):
-    """What an element outside of the source is."""
+    """What elements outside the source contain."""
 
     CONSTANT = 0
     EDGE = 1
@@ -29,16 +29,15 @@ ABI: Final = Abi(
     ("src", "fill", "dst"),
     ("size", "shares", "mode", *(f"{what}[{MAX_RANK}]" for what in ("n", "inside", "before", "d", "s"))),
 )
-"""The sizes of dst and of src, the pads before, and strides in elements of dst and src."""
+"""The sizes of dst and src, the leading pads, and strides in elements of dst and src."""
 
 
 @dataclass(frozen=True)
 class PadNd:
-    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` behind ``before`` pads. Operands: src, fill,
-    dst.
+    """``dst`` of shape ``out_shape`` is ``src`` of ``in_shape`` after ``before`` leading pads.
 
-    ``before`` may be negative (crop). ``fill`` points at one element, absent for zeros. Reflect and wrap
-    repeat as ``numpy.pad`` does when a pad is longer than the axis.
+    Operands: src, fill, dst. ``before`` may be negative, which crops. ``fill`` points to one element; if it
+    is absent, pads are zeros. Reflect and wrap repeat as in ``numpy.pad`` if a pad is longer than the axis.
     """
 
     SYMBOL: ClassVar[str] = "gw_pad_nd"
@@ -76,7 +75,8 @@ class PadNd:
         return 0
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: bytes in and out, and what is around each row."""
+        """The predicted time on one core, in nanoseconds: reading and writing bytes, and the pads of each
+        row."""
         cycles = product(self.out_shape[:-1]) * (10 if self.mode is PadMode.CONSTANT else 50)
         moved = product(self.out_shape) * 2 * self.element_size
         return predict(Work(cycles=cycles, moved=moved), isa.machine)

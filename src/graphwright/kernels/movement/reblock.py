@@ -1,8 +1,8 @@
-"""Row-major f32 activations to and from channel blocks: [N, C, H, W] <-> [N, ceil(C / VL), H, W, VL].
+"""Converts row-major f32 images to channel blocks and back: [N, C, H, W] <-> [N, ceil(C / VL), H, W, VL].
 
-A unit of the grid is a block of channels by a chunk of pixels. Squares of VL channels x VL pixels are
-transposed in registers; the last square of a row overlaps the one before it, so that only rows shorter than
-a vector need masks. The channels that a last block lacks are written as zeros.
+A unit of the grid is a block of channels times a chunk of pixels. Squares of VL channels x VL pixels are
+transposed in registers. The last square of a row overlaps the one before it, so that only rows shorter than a
+vector need masks. Missing channels of a last block are written as zeros.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ UNBLOCK: Final = "gw_unblock_f32"
 
 
 _CHUNK: Final = 1024
-"""Pixels per unit: 64 KiB of blocked values under AVX-512."""
+"""Pixels per unit: 64 KiB of blocked values with AVX-512."""
 
 
 class ReblockArgs(NamedTuple):
-    """The args of both kernels in ABI order; strides in elements, pixels of a row are neighbours."""
+    """The args of both kernels in ABI order; strides in elements; pixels of a row are contiguous."""
 
     images: Dim
     channels: Dim
@@ -37,11 +37,11 @@ class ReblockArgs(NamedTuple):
     plain_n: Dim
     plain_c: Dim
     plain_h: Dim
-    """Strides of images, channels and rows of the row-major operand."""
+    """``plain_*`` are the strides of images, channels and rows of the row-major operand."""
     blocked_n: Dim
     blocked_cb: Dim
     blocked_h: Dim
-    """Strides of images, blocks of channels and rows of the blocked one."""
+    """``blocked_*`` are the strides of images, channel blocks and rows of the blocked operand."""
 
 
 ABI: Final = Abi("reblock", ("x", "y"), ReblockArgs._fields)

@@ -1,8 +1,7 @@
-"""What the kernels that move elements share: rows of elements of 1, 2, 4, 8 or 16 bytes as C, and how much
-of the work a unit of the grid has.
+"""Shared by the kernels of data movement: row copies for elements of 1, 2, 4, 8 or 16 bytes, and the grid.
 
-Each of these kernels takes the grid as an argument and splits its own blocks evenly over it, because how many
-blocks there are depends on which axes merge at run time.
+Each of these kernels takes the grid as an argument and divides its own blocks evenly among the units, since
+the number of blocks depends on which axes are merged at run time.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from graphwright.kernels.movement import strided
 from graphwright.targets.cpu.isa import Isa
 
 MAX_RANK: Final = 8
-"""Axes of a strided operand."""
+"""The most axes of a strided operand."""
 ELEMENT_SIZES: Final = (1, 2, 4, 8, 16)
-"""Bytes of an element: all that the kernels know of it."""
+"""The supported element sizes in bytes; kernels know nothing else about the dtype."""
 _SHARE_BYTES: Final = 1 << 14
 _MAX_SHARES: Final = 256
 SHARES: Final = (0, _MAX_SHARES)
-"""What the grid of a kernel that takes it as an argument may be."""
+"""The range of a grid that is passed as an argument."""
 
 
 def shares(byte_count: Dim) -> Dim:
@@ -29,14 +28,14 @@ def shares(byte_count: Dim) -> Dim:
 
 
 def pad_left(dims: tuple[Dim, ...], fill: Dim) -> tuple[Dim, ...]:
-    """``MAX_RANK`` dims, ``fill`` before those given. Raises ValueError where there are more."""
+    """``dims`` extended to ``MAX_RANK`` dims by leading ``fill``. Raises ValueError if there are more."""
     if len(dims) > MAX_RANK:
         raise ValueError(f"{len(dims)} axes: the copy kernels take at most {MAX_RANK}")
     return (fill,) * (MAX_RANK - len(dims)) + dims
 
 
 def c_text(isa: Isa) -> str:
-    """The shuffles that ``rows.h`` takes, for each size that vectors have."""
+    """The C code that ``rows.h`` includes: shuffles for each size."""
     return "\n".join(
         ['#include "movement/elements.h"\n', *(strided.c_text(size, isa) for size in ELEMENT_SIZES[:-1])]
     )

@@ -1,7 +1,6 @@
-"""Rows of elements that lie at small steps, as C: every second, third or fourth one, several rows woven into
-one, and rows backwards.
+"""C text of strided, interleaved and reversed row copies, with steps of 2, 3 or 4 elements.
 
-Whole vectors are loaded and shuffled, since gathers read one element at a time.
+Whole vectors are loaded and shuffled, since gather instructions read one element at a time.
 """
 
 from __future__ import annotations
@@ -15,17 +14,15 @@ STEPS: Final = (2, 3, 4)
 
 
 def c_text(size: int, isa: Isa) -> str:
-    """What ``strided_SIZE`` and ``woven_SIZE`` of ``rows_of.h`` call.
-
-    Bytes and pairs of bytes are shuffled within 16 bytes: wider shuffles of these take several instructions.
-    """
+    """The functions that ``strided_SIZE`` and ``woven_SIZE`` of ``rows_of.h`` call. Elements of 1 and 2 bytes
+    are shuffled within 16 bytes, as wider shuffles take several instructions."""
     widths = _widths(size, isa)
     weaves = (_weave(size, step, widths) for step in STEPS)
     return "\n".join([picks(size, isa), *weaves, _reverse(size, widths)])
 
 
 def picks(size: int, isa: Isa) -> str:
-    """``pick_STEP_SIZE(to, from, n)`` of each step: every second, third or fourth element."""
+    """``pick_STEP_SIZE(to, from, n)`` for each step: every second, third or fourth element."""
     return "\n".join(_pick(size, step, _widths(size, isa)) for step in STEPS)
 
 
@@ -38,10 +35,8 @@ def _shuffle(a: str, b: str, lanes: Sequence[int]) -> str:
 
 
 def _merged(wanted: Sequence[tuple[int, int]], lanes: int, stem: str, name: str) -> tuple[list[str], str]:
-    """Shuffles of the vectors x0, x1, ..., and the name of their result.
-
-    Its lane l is lane ``wanted[l][1]`` of the vector ``wanted[l][0]``.
-    """
+    """Shuffles of the vectors x0, x1, ..., and the name of their result. Lane l of the result is lane
+    ``wanted[l][1]`` of the vector ``wanted[l][0]``."""
     first, *others = sorted({vector for vector, _ in wanted})
     made, lines = f"x{first}", []
     for other in others:
@@ -59,7 +54,7 @@ def _block(head: str, lines: Sequence[str]) -> str:
 
 
 def _pick(size: int, step: int, widths: Sequence[int]) -> str:
-    """Vectors end where an element follows, since they read up to it."""
+    """The functions process whole vectors only if another element follows, as they read up to it."""
     parts = [f"/* to[j] = from[{step} * j] */"]
     parts += [
         f"static void pick_{step}_{size}(char *to, const char *from, int64_t n) {{",

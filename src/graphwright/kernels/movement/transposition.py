@@ -1,7 +1,7 @@
-"""Transposition in registers of blocks of elements of 1, 2, 4 or 8 bytes, as C.
+"""C text of transposition in registers, for blocks of elements of 1, 2, 4 or 8 bytes.
 
-Runs of 16 bytes of the source go straight to the lanes of registers as they are loaded, which leaves the
-fewest shuffles; a band of the result is a vector wide, or a cache line, and written row after row.
+Runs of 16 bytes of the source are loaded directly to lanes of registers, which minimizes the shuffles. A band
+of the result is as wide as a vector or a cache line, and is written row by row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SIZES: Final = (1, 2, 4, 8)
 
 
 def c_text(isa: Isa) -> str:
-    """The bands that ``transposition.h`` takes, for each size and width."""
+    """The C code that ``transposition.h`` includes: bands for each size and width."""
     bands = (_bands(size, isa) for size in _SIZES)
     return "\n".join(['#include "movement/lanes.h"\n', *bands])
 
@@ -25,9 +25,9 @@ def _bands(size: int, isa: Isa) -> str:
 
 
 def _band(size: int, width: int, line: int) -> str:
-    """``line`` bytes of columns of the result, 16 bytes of rows at a time. T registers, of which lane k holds
-    a run of row k * T + i of the source, are transposed by perfect shuffles: log2(T) rounds interleave
-    register i with register i + T/2."""
+    """A band of ``line`` bytes of columns of the result, which reads 16 bytes of rows at a time. Lane k of T
+    registers holds a run of row k * T + i of the source. Perfect shuffles transpose them: log2(T) rounds
+    interleave register i with register i + T/2."""
     name, runs, count = f"t{size}x{width}", 16 // size, width // size
     lanes = [f"at_{k} + from" for k in range(width // 16)]
     lines = [
@@ -55,7 +55,7 @@ def _band(size: int, width: int, line: int) -> str:
 
 
 def _shuffles(name: str, runs: int, count: int) -> list[str]:
-    """The rounds: registers ``r0_i`` to ``r{log2(runs)}_i``."""
+    """The shuffle rounds: from registers ``r0_i`` to ``r{log2(runs)}_i``."""
     half = runs // 2
     low, high = (
         ", ".join(

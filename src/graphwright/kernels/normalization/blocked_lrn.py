@@ -1,9 +1,9 @@
-"""Local response normalisation of blocked f32 activations, across channels, as ONNX defines it.
+"""Local response normalization of blocked f32 activations, across channels, as ONNX defines it.
 
-y = x / (bias + alpha / size * sum of squares of size channels around)^beta (Krizhevsky et al., 2012). A unit
-of the grid is a few pixels: their squares are laid out in scratch with all channels of a pixel side by side
-and zeros at both ends, so that a window which crosses lanes or blocks is read by unaligned loads. The usual
-beta of 0.75 takes two square roots in place of a power.
+y = x / (bias + alpha / size * sum of the squares of size adjacent channels)^beta (Krizhevsky et al., 2012). A
+unit of the grid is a few pixels. Their squares are stored in scratch: all channels of a pixel are contiguous,
+with zeros at both ends, so that unaligned loads read windows across lanes and blocks. The usual beta of 0.75
+takes two square roots instead of a power.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SYMBOL: Final = "gw_lrn_blocked_f32"
 
 
 _PIXELS: Final = 16
-"""Of a unit: 1 KiB of each block under AVX-512."""
+"""Pixels per unit: 1 KiB of each block with AVX-512."""
 
 
 class BlockedLrnArgs(NamedTuple):
@@ -36,7 +36,7 @@ class BlockedLrnArgs(NamedTuple):
     h: Dim
     w: Dim
     size: Dim
-    """Channels per window, which begins (size - 1) // 2 before its channel."""
+    """Channels per window; it begins (size - 1) // 2 channels before its center."""
     alpha: Dim
     beta: Dim
     bias: Dim
@@ -57,14 +57,13 @@ def grid(isa: Isa, args: BlockedLrnArgs) -> Dim:
 
 
 def scratch_bytes(isa: Isa, args: BlockedLrnArgs) -> Dim:
-    """The squares of all channels of the pixels of a unit, with zeros around them."""
+    """The bytes of the squares of all channels of a unit's pixels, padded with zeros."""
     return 4 * _PIXELS * (ceildiv(args.channels, isa.lanes) * isa.lanes + args.size - 1)
 
 
 def work_ns(isa: Isa, args: BlockedLrnArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: cycles of a vector for the power, and one for each
-    channel of the window.
-    """
+    """The predicted time on one core, in nanoseconds: for each vector, the cycles of the power and one per
+    channel of the window."""
     vectors = args.images * args.h * args.w * ceildiv(args.channels, isa.lanes)
     return predict(Work(cycles=vectors * (3 * isa.lanes // 2 + args.size)), isa.machine)
 

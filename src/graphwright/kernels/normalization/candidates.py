@@ -1,4 +1,4 @@
-"""Normalization of blocks of channels."""
+"""Normalization in channel-blocked layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphwright.ops.nn.lrn import LRN
 
 @candidate(LRN, serves=lambda node: can_be_blocked(node.output), blocks=True)
 def lrn(node: Node[LRN], context: Context) -> Run | str:
-    """On channel blocks, which hold the channels of a pixel side by side."""
+    """The kernel for channel blocks."""
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
     if not is_blocked(x):
         return ROW_MAJOR

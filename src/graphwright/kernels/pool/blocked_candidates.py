@@ -1,4 +1,4 @@
-"""Pooling of blocks of channels."""
+"""Pooling in channel-blocked layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphwright.ops.nn.spatial import Pool
 
 @candidate(MaxPool, AveragePool, blocks=True)
 def pool(node: Node[Pool], context: Context) -> Run | str:
-    """Images in channel blocks."""
+    """Pools channel-blocked images."""
     op, x, y, isa = node.op, node.operand(0), node.outputs[0], context.isa
     if not is_blocked(x):
         return ROW_MAJOR

@@ -1,8 +1,8 @@
 """Max, average and global average pooling of blocked f32 activations.
 
-A vector holds the channels of a block, so that no step shuffles lanes. An output row is made in two steps, as
-in ``pool``: the rows of its windows are reduced into one line of scratch that has the padding around it; then
-the columns of each window are reduced out of that line. NaN wins, as in NumPy.
+A vector holds the channels of a block, so no step shuffles lanes. An output row is computed in two steps, as
+in ``pool``: the rows of its windows are reduced to one padded line in scratch, then the columns of each
+window are reduced from that line. NaN propagates, as in NumPy.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from graphwright.targets.cpu.isa import Isa
 MAX: Final = "gw_max_pool_blocked_f32"
 AVERAGE: Final = "gw_average_pool_blocked_f32"
 GLOBAL_AVERAGE: Final = "gw_global_average_pool_blocked_f32"
-"""Reads only the sizes and strides of x, and y_n and y_cb: y is [N, CB, 1, 1, VL]."""
+"""Reads only the sizes and strides of x, and y_n and y_cb, since y is [N, CB, 1, 1, VL]."""
 
 
 class BlockedPoolArgs(NamedTuple):
-    """The args of all three kernels in ABI order; strides in elements.
-
-    ``oh``, ``ow`` have ceil_mode in them. The pads at the end only bound the divisor of an average that
-    counts padding. A window without any element is -inf (max) or 0 (average).
-    """
+    """The args of all three kernels in ABI order; strides in elements. ``oh`` and ``ow`` already include
+    ceil_mode. Trailing pads only limit the divisor of an average that counts padding. A window without
+    elements is -inf (max) or 0 (average)."""
 
     images: Dim
     channels: Dim
@@ -58,17 +56,18 @@ ABI: Final = Abi("blocked_pool", ("x", "y"), BlockedPoolArgs._fields)
 
 
 def grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Units of max and average: images, blocks of channels, output rows (fastest)."""
+    """The units of max and average: images, channel blocks, output rows (fastest)."""
     return args.images * ceildiv(args.channels, isa.lanes) * args.oh
 
 
 def global_grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Units of the global average: images, blocks of channels (fastest)."""
+    """The units of the global average: images, channel blocks (fastest)."""
     return args.images * ceildiv(args.channels, isa.lanes)
 
 
 def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """Of max and average: the padded line, then a divisor for each column. The global average needs none."""
+    """The bytes of the padded line, then of a divisor per column, for max and average. The global average
+    needs none."""
     reach = (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
     return isa.vector_bytes * maximum(reach, args.pad_left + args.w) + 4 * args.ow
 
@@ -84,9 +83,7 @@ def work_ns(isa: Isa, args: BlockedPoolArgs, average: bool = False) -> Dim:
 
 
 def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds, for the global average: it adds pixels one after the
-    other.
-    """
+    """The predicted time on one core, in nanoseconds, for the global average: it sums pixels sequentially."""
     return predict(Work(cycles=global_grid(isa, args) * (args.h * args.w * 5 + 40)), isa.machine)
 
 

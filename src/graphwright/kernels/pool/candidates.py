@@ -16,7 +16,7 @@ from graphwright.ops.nn.spatial import Pool
 
 @candidate(MaxPool, AveragePool)
 def pool(node: Node[Pool], context: Context) -> Run | str:
-    """f32 in planes, over one to three spatial axes."""
+    """Pools planar f32 images over one to three spatial axes."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     rank = len(op.kernel)
     if x.type.dtype != F32 or rank > 3:
@@ -56,13 +56,13 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
 
 
 def _three(values: tuple[Dim, ...] | list[Dim], fill: int) -> tuple[Dim, Dim, Dim]:
-    """Values of the spatial axes, for depth, height and width."""
+    """Values of the spatial axes, extended to depth, height and width."""
     depth, height, width = (fill,) * (3 - len(values)) + tuple(values)
     return depth, height, width
 
 
 def _four_strides(shape: tuple[Dim, ...]) -> tuple[Dim, Dim, Dim, Dim]:
-    """Strides of N, C, D, H."""
+    """The strides of N, C, D, H."""
     full = (*shape[:2], *_three(shape[2:], 1))
     n, c, d, h, _ = row_major_strides(full)
     return n, c, d, h

@@ -1,8 +1,8 @@
-"""Max and average pooling of f32 tensors [N, C, D, H, W] (fewer spatial axes: sizes of 1).
+"""Max and average pooling of f32 tensors [N, C, D, H, W]; missing spatial axes have size 1.
 
-Each output row is made in two steps, so that no step has border code: the rows (and depths) of its window are
-reduced, vectorised along the width, into one line of scratch that has the padding around it; then the columns
-of each window are reduced out of that line. Both steps cost ``kernel`` operations instead of their product.
+Each output row is computed in two steps without border code. First, the rows (and depths) of its windows are
+reduced, vectorized along the width, to one padded line in scratch. Then the columns of each window are
+reduced from that line. The cost is the sum of the window's sizes instead of their product.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ ABI: Final = Abi(
         *("xs[4]", "ys[4]"),
     ),
 )
-"""Of depth, height and width; ``xs`` and ``ys`` are strides of N, C, D and H. Max and average take no
-indices."""
+"""Arrays of 3 are for depth, height and width; ``xs`` and ``ys`` are strides of N, C, D and H. Max and
+average take no indices."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Windows over (depth, height, width). Operands: x, y; ``gw_max_pool_indices_f32``: x, y, indices (int64,
-    dense).
+    """Windows over (depth, height, width).
 
-    The width is contiguous in x and y. ``x_strides`` and ``y_strides``: of N, C, D, H, in elements.
-    ``pads_after`` only bounds the divisor of an average that counts padding; ``out`` is given by the caller
-    (ceil_mode is in it). A window without any element is -inf (max) or 0 (average). NaN wins, as in NumPy.
+    Operands: x, y; ``gw_max_pool_indices_f32`` also has indices (int64, dense). The width is contiguous in x
+    and y. ``x_strides`` and ``y_strides`` are those of N, C, D, H, in elements. ``pads_after`` only limits
+    the divisor of an average that counts padding; ``out`` includes ceil_mode. A window without elements is
+    -inf (max) or 0 (average). NaN propagates, as in NumPy.
     """
 
     MAX: ClassVar[str] = "gw_max_pool_f32"
@@ -63,7 +63,7 @@ class Pool:
     y_strides: tuple[Dim, Dim, Dim, Dim]
     count_include_pad: bool = False
     column_major: bool = False
-    """Indices count columns first (ONNX storage_order 1)."""
+    """Whether indices count columns first (ONNX storage_order 1)."""
 
     @property
     def args(self) -> tuple[Dim, ...]:
@@ -86,13 +86,13 @@ class Pool:
 
     @property
     def grid(self) -> Dim:
-        """Rows of the output."""
+        """The number of units: rows of the output."""
         return self.batch * self.channels * self.out[0] * self.out[1]
 
     @property
     def scratch_bytes(self) -> Dim:
-        """The padded line, the divisors of the columns, and what a last vector of windows reads beyond
-        them."""
+        """The bytes of the padded line, of the divisors of the columns, and of what the last vector of
+        windows reads beyond them."""
         reach = (self.out[2] + _MOST_LANES) * self.strides[2] + self.kernel[2] * self.dilations[2]
         line = reach + self.pads_before[2] + self.size[2] + 64
         return 4 * (line + self.out[2] + 64)

@@ -60,10 +60,8 @@ def gated_recurrent_unit(node: Node[GRU], context: Context) -> Run | str:
 
 @dataclass(frozen=True)
 class LayerSizes:
-    """Sizes, and strides in elements.
-
-    Of x by sequence and batch, of y by sequence, direction and batch, of states by direction and batch.
-    """
+    """Sizes, and strides in elements: of x by sequence and batch, of y by sequence, direction and batch, of
+    states by direction and batch."""
 
     sequence: Dim
     batch: Dim
@@ -73,7 +71,7 @@ class LayerSizes:
 
 
 def sizes_of(node: Node, op: Recurrent) -> LayerSizes:
-    """Sizes and strides of the operands of ``op``, whose batch or time comes first."""
+    """The sizes and strides of the operands of ``op``, whose first axis is batch or time."""
     first, second, inputs = node.operand(0).type.dims
     hidden, wide = op.hidden, op.directions * op.hidden
     if op.batch_first:
@@ -90,7 +88,7 @@ def sizes_of(node: Node, op: Recurrent) -> LayerSizes:
 
 
 def refusal_of(node: Node, op: Recurrent) -> str | None:
-    """Why the library has no kernel for ``node``; None where it has."""
+    """The reason why the library has no kernel for ``node``; None if it has one."""
     if node.operand(0).type.dtype != F32:
         return f"no recurrent kernel for {node.operand(0).type.dtype}"
     if not all(isinstance(d, int) for p in (1, 2) for d in node.operand(p).type.dims):
@@ -100,7 +98,7 @@ def refusal_of(node: Node, op: Recurrent) -> str | None:
 
 
 def launched(symbol: str, made: rnn.Recurrent, args: tuple[Dim, ...], node: Node, context: Context) -> Run:
-    """A layer in one launch: weights packed, absent operands at the end filled in."""
+    """One launch for a layer: packs weights, and adds absent trailing operands."""
     abi, (x, _, _, *rest) = made.CELL.abi, node.inputs
     weights = (packed(node.operand(position), WEIGHTS_LAYOUT, node, context) for position in (1, 2))
     absent = [None] * (len(abi.operands) - 3 - len(rest) - len(node.outputs))
@@ -111,12 +109,12 @@ def launched(symbol: str, made: rnn.Recurrent, args: tuple[Dim, ...], node: Node
 
 
 def clip_of(op: Recurrent) -> float:
-    """The bound of the gates' inputs; infinity where there is none."""
+    """The clip bound of the gates; infinity if there is none."""
     return op.clip if op.clip is not None and op.clip > 0 else math.inf
 
 
 def activations_of(op: Recurrent) -> tuple[Activation, ...]:
-    """Of both directions, also where there is one."""
+    """The activations of both directions, even if the layer has one."""
     alphas, betas = iter(op.alphas), iter(op.betas)
     names = op.activations or op.defaults * op.directions
     made = tuple(_activation(name.lower(), alphas, betas) for name in names)

@@ -25,10 +25,10 @@ class Rnn(Recurrent):
     CELL: ClassVar[Cell] = CELL
 
     initial_h_strides: tuple[Dim, Dim]
-    """Of direction and batch."""
+    """The strides of direction and batch."""
     y_h_strides: tuple[Dim, Dim]
     reverse: bool = False
-    """One direction, backwards."""
+    """Whether a layer of one direction runs backwards."""
     clip: float = math.inf
     activations: tuple[Activation, Activation] = (TANH, TANH)
 

@@ -1,4 +1,4 @@
-"""RNN, the plain recurrent layer: f32 by a kernel of the library, other floats by generated loops."""
+"""RNN, the plain recurrent layer: in f32 by a library kernel, for other floats by generated loops."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ _ACTIVATIONS: dict[str, Callable[[], Op]] = {"tanh": Tanh, "relu": Relu, "sigmoi
 
 
 class _Layer:
-    """The loops of a node: a unit is direction ``d`` of sequence ``b``; steps ``t``, elements ``j``."""
+    """The loops of a node: a unit is direction ``d`` of sequence ``b``; ``t`` are steps, ``j`` elements of
+    the state."""
 
     def __init__(self, op: RNN, node: Node, draft: Draft) -> None:
         self.op, self.draft, self.dtype = op, draft, node.operand(0).type.dtype
@@ -87,7 +88,7 @@ class _Layer:
         return Loop("j", kind, self.op.hidden, body)
 
     def _gate(self) -> list[Statement]:
-        """The new element ``j``: sums by rows of both weights, bias, clip, activation."""
+        """The new element ``j``: sums over rows of both weights, bias, clip, activation."""
         op, step = self.op, self.step
         total = Buffer("total", self.dtype, (), Level.REGISTER)
         element = Load(self.x, (_B, step, _I) if op.batch_first else (step, _B, _I))
@@ -104,7 +105,7 @@ class _Layer:
         return [Alloc(total, 0), *sums, Store(self.new, (_J,), _activation(op).expression(value))]
 
     def _update(self) -> list[Statement]:
-        """The state moves on, and shows, until the sequence ends."""
+        """Updates and outputs the state, until the end of the sequence."""
         place = (_B, self.step, _D, _J) if self.op.batch_first else (self.step, _D, _B, _J)
         shown: Scalar = Load(self.new, (_J,))
         kept = shown

@@ -21,15 +21,15 @@ CELL: Final = Cell("gru", 3, ("reverse", "linear_before_reset"), 2, ("h",))
 
 @dataclass(frozen=True)
 class Gru(Recurrent):
-    """Sizes and strides (in elements) of one call. ``activations``: f, g of each direction."""
+    """Sizes and strides (in elements) of one call. ``activations``: f, g for each direction."""
 
     CELL: ClassVar[Cell] = CELL
 
     initial_h_strides: Pair
-    """Of direction and batch."""
+    """The strides of direction and batch."""
     y_h_strides: Pair
     reverse: bool = False
-    """One direction, backwards."""
+    """Whether a layer of one direction runs backwards."""
     linear_before_reset: bool = False
     clip: float = math.inf
     activations: tuple[Activation, ...] = (SIGMOID, TANH) * 2

@@ -20,17 +20,17 @@ CELL: Final = Cell("lstm", 4, ("reverse", "input_forget"), 3, ("h", "c"))
 
 @dataclass(frozen=True)
 class Lstm(Recurrent):
-    """Sizes and strides (in elements) of one call. ``activations``: f, g, h of each direction."""
+    """Sizes and strides (in elements) of one call. ``activations``: f, g, h for each direction."""
 
     CELL: ClassVar[Cell] = CELL
 
     initial_h_strides: Pair
-    """Of direction and batch, as the other states'."""
+    """The strides of direction and batch, like those of the other states."""
     initial_c_strides: Pair
     y_h_strides: Pair
     y_c_strides: Pair
     reverse: bool = False
-    """One direction, backwards."""
+    """Whether a layer of one direction runs backwards."""
     input_forget: bool = False
     clip: float = math.inf
     activations: tuple[Activation, ...] = (SIGMOID, TANH, TANH) * 2

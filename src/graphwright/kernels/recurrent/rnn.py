@@ -1,10 +1,10 @@
-"""What LSTM, GRU and RNN kernels share: packed weights, products with them, activations, rows in time.
+"""Shared by the LSTM, GRU and RNN kernels: packed weights, products with them, activations, and rows in time.
 
 Weights [directions, gates * hidden, K] are packed in panels of ``PANEL`` rows, [directions, panels, K,
-PANEL], so that the lanes of a vector run over output units. A unit of the grid is one direction and up to
-``ROWS`` batch rows for the whole sequence: the recurrent weights are streamed once per step for all its
-rows, forwards and backwards in turns, so that those read last are still near. The input's part of the gates
-does not wait for the recurrence; it is computed for ``POINTS`` rows of as many steps as these make.
+PANEL], so that the lanes of a vector are output units. A unit of the grid is one direction and up to ``ROWS``
+batch rows for the whole sequence. The recurrent weights are streamed once per step for all its rows,
+alternately forwards and backwards, so that those read last are still in the cache. The input part of the
+gates does not depend on the recurrence: it is computed for several steps at a time, ``POINTS`` rows in total.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from graphwright.targets.cpu.vmath import vmath
 
 PANEL: Final = 64
 ROWS: Final = 6
-"""Batch rows of a unit, at most: each of 4 to 6 takes as long as each of 12, and more threads have work."""
+"""The most batch rows per unit: each of 4 to 6 rows takes as long as each of 12, and
+more threads have work."""
 POINTS: Final = 24
 AHEAD: Final = 8
-"""Rows of weights that products with several rows of x fetch ahead: they have the time."""
+"""The prefetch distance of products with several rows of x, in rows of weights."""
 WEIGHTS_LAYOUT: Final = Layout((0, 1, 2), ((1, PANEL),), zero_padded=True)
-"""Of W [directions, gates * hidden, input] and R [directions, gates * hidden, hidden]."""
+"""For W [directions, gates * hidden, input] and R [directions, gates * hidden, hidden]."""
 
 
 class ActivationKind(IntEnum):
-    """ONNX's names of gate activations, but for Softplus."""
+    """The gate activations of ONNX, except Softplus."""
 
     SIGMOID = 0
     TANH = 1
@@ -61,7 +62,7 @@ class ActivationKind(IntEnum):
 
 @dataclass(frozen=True)
 class Activation:
-    """``alpha`` and ``beta`` as ONNX defines them for the kind; the caller fills in their defaults."""
+    """``alpha`` and ``beta`` are as ONNX defines them for the kind; the caller inserts their defaults."""
 
     kind: ActivationKind
     alpha: float = 0.0
@@ -69,7 +70,7 @@ class Activation:
 
     @property
     def words(self) -> tuple[int, int, int]:
-        """As arguments: the kind, the bits of ``alpha`` and of ``beta``."""
+        """The kernel arguments: the kind, and the bits of ``alpha`` and ``beta``."""
         return int(self.kind), double_bits(self.alpha), double_bits(self.beta)
 
 
@@ -82,12 +83,12 @@ Pair = tuple[Dim, Dim]
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of layer: its gates, flags, activations of each direction, and states (``h``, of an LSTM ``c``).
+    """A kind of layer: its gates, flags, activations per direction, and states (``h``, and ``c`` for LSTM).
 
-    Operands: x [sequence, batch, inputs]; w and r packed as :data:`WEIGHTS_LAYOUT`; b [directions, 2 * gates
-    * hidden], dense; sequence_lens int32, dense; the initial states [directions, batch, hidden]; of an LSTM
-    p [directions, 3 * hidden], dense; y [sequence, directions, batch, hidden]; the last states. All but x, w
-    and r may be absent. The inmost axis of each is contiguous.
+    Operands: x [sequence, batch, inputs]; w and r, packed as :data:`WEIGHTS_LAYOUT`; b [directions, 2 * gates
+    * hidden], dense; sequence_lens, int32, dense; the initial states [directions, batch, hidden]; for an LSTM
+    p [directions, 3 * hidden], dense; y [sequence, directions, batch, hidden]; the last states. All except x,
+    w and r may be absent. The innermost axis of each is contiguous.
     """
 
     name: str
@@ -98,14 +99,14 @@ class Cell:
 
     @cached_property
     def strides(self) -> tuple[str, ...]:
-        """Of x, y, the initial and the last states, in elements."""
+        """The names of the strides, in elements, of x, y, the initial and the last states."""
         states = (f"{state}{end}" for end in "0n" for state in self.states)
         of_states = (f"{state}_{axis}" for state in states for axis in ("direction", "row"))
         return ("x_time", "x_row", "y_time", "y_direction", "y_row", *of_states)
 
     @cached_property
     def abi(self) -> Abi:
-        """Operands and arguments of the kernel."""
+        """The operands and arguments of the kernel."""
         starts, ends = ([f"{when}_{state}" for state in self.states] for when in ("initial", "y"))
         peepholes = ["p"] if "c" in self.states else []
         sizes = ("sequence", "batch", "inputs", "hidden")
@@ -118,8 +119,8 @@ class Cell:
         )
 
     def scratch_bytes(self, hidden: Dim) -> Dim:
-        """Gates of ``POINTS`` rows and (a GRU's twice) of one step, states, biases and peepholes, each with
-        room for whole vectors."""
+        """The bytes of the gates of ``POINTS`` rows and of one step (for a GRU twice), of states, biases and
+        peepholes, all padded to whole vectors."""
         columns = ceildiv(hidden * self.gates, PANEL) * PANEL
         padded = (hidden + PANEL) * (3 * ROWS + 2 * self.gates + 3) + PANEL
         return 4 * (columns * (POINTS + 2 * ROWS) + padded)
@@ -162,8 +163,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Recurrent:
-    """Sizes and strides (in elements) of one call; the classes of layers add strides of their states, flags
-    and activations, by the names that :meth:`Cell.abi` has for them."""
+    """Sizes and strides (in elements) of one call. Subclasses add strides of their states, flags and
+    activations, with the names in :meth:`Cell.abi`."""
 
     CELL: ClassVar[Cell]
 
@@ -173,14 +174,14 @@ class Recurrent:
     hidden: Dim
     directions: int
     x_strides: Pair
-    """Of sequence and batch."""
+    """The strides of sequence and batch."""
     y_strides: tuple[Dim, Dim, Dim]
-    """Of sequence, direction and batch."""
+    """The strides of sequence, direction and batch."""
 
     def arguments(
         self, states: Sequence[Pair], flags: Mapping[str, bool], clip: float, functions: Sequence[Activation]
     ) -> tuple[Dim, ...]:
-        """``states``: strides of the initial, then of the last states."""
+        """The arguments; ``states``: the strides of the initial, then of the last states."""
         strides = (*self.x_strides, *self.y_strides, *(stride for pair in states for stride in pair))
         return self.CELL.abi.values(
             sequence=self.sequence,
@@ -195,18 +196,17 @@ class Recurrent:
 
     @property
     def grid(self) -> Dim:
-        """Blocks of up to ``ROWS`` batch rows in each direction."""
+        """The number of units: blocks of up to ``ROWS`` batch rows in each direction."""
         return ceildiv(self.batch, ROWS) * self.directions
 
     @property
     def scratch_bytes(self) -> Dim:
-        """Of one thread."""
+        """The scratch bytes per thread."""
         return self.CELL.scratch_bytes(self.hidden)
 
     def work_ns(self, isa: Isa) -> Dim:
         """The predicted time on one core, in nanoseconds: each step reads the weights again, from the cache
-        that holds them.
-        """
+        level that holds them."""
         weights = self.hidden * self.CELL.gates * (self.inputs + self.hidden)
         cycles = self.batch * self.hidden + 400
         step = Work(fmas=self.batch * weights, efficiency=90, cycles=cycles, moved=4 * weights)
@@ -214,7 +214,7 @@ class Recurrent:
 
 
 def c_text(isa: Isa) -> str:
-    """What ``rnn.h`` takes."""
+    """The C code that ``rnn.h`` includes."""
     vectors, most, whole = PANEL // isa.lanes, *((12, 6) if isa.vector_bytes == 64 else (3, 1))
     constants = f"PANEL = {PANEL}, ROWS = {ROWS}, POINTS = {POINTS}, AHEAD = {AHEAD}, MOST = {most}"
     kinds = ", ".join(f"{kind.name} = {kind.value}" for kind in ActivationKind)
@@ -231,7 +231,7 @@ static product *const PRODUCT[] = {PRODUCTS};
 
 
 def _product(rows: int, vectors: int, at_once: bool, lanes: int) -> str:
-    """``rows`` x one panel; in two halves where the registers do not hold all sums."""
+    """``rows`` x one panel; in two halves if the registers do not hold all accumulators."""
     width = vectors if at_once else vectors // 2
     lines = [
         f"static void product_{rows}(int64_t depth, const float *const *x, const float *w, float *out, "

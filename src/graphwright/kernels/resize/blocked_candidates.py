@@ -1,4 +1,4 @@
-"""Resizing of blocks of channels."""
+"""Resize in channel-blocked layouts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESIZES = {
 
 @candidate(Resize, blocks=True)
 def resize(node: Node[Resize], context: Context) -> Run | str:
-    """The two spatial axes of images in channel blocks."""
+    """Resizes the two spatial axes of channel-blocked images."""
     op, x, y, isa = node.op, node.operand(0), node.output, context.isa
     if not is_blocked(x):
         return ROW_MAJOR

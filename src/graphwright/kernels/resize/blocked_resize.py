@@ -1,7 +1,7 @@
-"""Resize height and width of blocked f32 activations: nearest, linear and cubic, as ONNX defines them.
+"""Resizes height and width of blocked f32 activations: nearest, linear and cubic, as ONNX defines them.
 
-The taps are those of ``resize``. A vector holds the channels of a block, so that whatever the factor an
-output pixel is a weighted sum of whole vectors: nothing is gathered by lanes and no case is special.
+The taps are those of ``resize``. A vector holds the channels of a block, so an output pixel is a weighted sum
+of whole vectors for any scale: there are no gathers and no special cases.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ LINEAR: Final = "gw_resize_linear_blocked_f32"
 CUBIC: Final = "gw_resize_cubic_blocked_f32"
 
 TAPS: Final[dict[str, int]] = {NEAREST: 1, LINEAR: 2, CUBIC: 4}
-"""Per axis."""
+"""Taps per axis."""
 
 
 class BlockedResizeArgs(NamedTuple):
-    """The args of all three kernels in ABI order; strides in elements.
-
-    ``scale_h``, ``scale_w`` and ``cubic_a`` are the bits of doubles (``bits.double_bits``); a scale of 0
-    stands for the quotient of the sizes.
+    """The args of all three kernels in ABI order; strides in elements. ``scale_h``, ``scale_w`` and
+    ``cubic_a`` are the bits of doubles (``bits.double_bits``); a scale of 0 means the quotient of the sizes.
     """
 
     images: Dim
@@ -35,9 +33,9 @@ class BlockedResizeArgs(NamedTuple):
     coordinates: Dim
     """``resize.Coordinates``."""
     rounding: Dim
-    """``resize.Rounding``, of nearest."""
+    """``resize.Rounding``, for nearest."""
     exclude_outside: Dim
-    """0 or 1, of cubic."""
+    """0 or 1, for cubic."""
     cubic_a: Dim
     h: Dim
     oh: Dim
@@ -62,14 +60,12 @@ def grid(isa: Isa, args: BlockedResizeArgs) -> Dim:
 
 
 def scratch_bytes(symbol: str, args: BlockedResizeArgs) -> Dim:
-    """Offsets and weights of the taps of each column."""
+    """The bytes of offsets and weights of the taps of each column."""
     return args.ow * (12 * TAPS[symbol])
 
 
 def work_ns(isa: Isa, symbol: str, args: BlockedResizeArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds: cycles for the vector that is written and for each that
-    is read.
-    """
+    """The predicted time on one core, in nanoseconds: cycles per written and per read vector."""
     return predict(Work(cycles=grid(isa, args) * args.ow * (5 + 2 * TAPS[symbol] ** 2)), isa.machine)
 
 

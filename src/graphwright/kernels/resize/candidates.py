@@ -1,4 +1,4 @@
-"""Resize: over the last two axes by the library, over any by tables of taps."""
+"""Resize: the last two axes by a library kernel, any axes by tables of taps."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from graphwright.ops.nn.resize import Resize, Taps
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 LONGEST = 1 << 24
-"""Elements of an axis that tables of taps are made for."""
+"""The longest axis for which a table of taps is made."""
 
 
 @candidate(Resize)
 def resize(node: Node[Resize], context: Context) -> Run | str:
-    """The last two axes of f32."""
+    """Resizes the last two axes in f32."""
     x, y = node.operand(0), node.output
     refusal = _planes_refusal(node)
     if refusal is not None:
@@ -54,7 +54,7 @@ def resize(node: Node[Resize], context: Context) -> Run | str:
 
 
 def _planes_refusal(node: Node[Resize]) -> str | None:
-    """Why the library does not resize the last two axes."""
+    """The reason why the library cannot resize the last two axes."""
     op, x = node.op, node.operand(0)
     if x.type.dtype != F32 or len(x.type.dims) < 2 or len(node.inputs) > 1:
         return f"no resize kernel for {x.type}, or for a region or sizes that come at run time"
@@ -66,7 +66,7 @@ def _planes_refusal(node: Node[Resize]) -> str | None:
 
 
 def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
-    """The last two axes of ``x`` resized as ``node`` says, into ``y``; their other axes are equal."""
+    """Resizes the last two axes of ``x`` to ``y`` as ``node`` says; their other axes are equal."""
     op, shape, out = node.op, x.type.dims, y.type.dims
     scales = op.scales or (0.0,) * len(shape)
     made = ResizeKernel(
@@ -98,9 +98,8 @@ def _planes(node: Node[Resize], x: Value, y: Value, context: Context) -> Launch:
 
 @candidate(Resize)
 def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
-    """One axis after the other, each element a sum over taps whose places and weights are constants; the last
-    two at once where the library can.
-    """
+    """Resizes one axis after the other, each element as a weighted sum over constant taps; the last two axes
+    in one launch if the library supports it."""
     op, x, y = node.op, node.operand(0), node.output
     if not x.type.is_static or not y.type.is_static or not context.target.has_code(x.type.dtype):
         return f"no resize kernel from {x.type} to {y.type}"
@@ -133,9 +132,8 @@ def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
 
 
 def _order(axes: list[int], sizes: list[tuple[int, int]], planes: bool) -> list[tuple[int, ...]]:
-    """Axes that are resized, in order, the last two together if the library resizes ``planes``: behind the
-    others where these shrink, since there are fewer planes then.
-    """
+    """The resized axes in order. The last two form one step if the library resizes ``planes``: after axes
+    that shrink, as there are fewer planes then."""
     last = (len(sizes) - 2, len(sizes) - 1)
     if not planes or tuple(axes[-2:]) != last:
         return [(axis,) for axis in axes]
@@ -146,7 +144,7 @@ def _order(axes: list[int], sizes: list[tuple[int, int]], planes: bool) -> list[
 
 @candidate(Interpolate)
 def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
-    """Each element a sum over taps whose places and weights come at run time."""
+    """Each element is a weighted sum over taps whose positions and weights are run-time values."""
     x, places, weights, y = (*map(node.operand, range(3)), node.output)
     op, dtype, (count, taps) = node.op, weights.type.dtype, weights.type.dims
     if not context.target.has_code(x.type.dtype) or not context.target.has_code(dtype):
@@ -167,7 +165,7 @@ def interpolate(node: Node[Interpolate], context: Context) -> Launch | str:
         Store(target, (o, r, i), cast(Load(total, ()), dtype)),
     ]
     axes = [("o", draft.size(outer)), ("r", draft.size(count)), ("i", draft.size(inner))]
-    # One element after the other is read faster than places are taken apart into lanes.
+    # Reading single elements is faster than extracting positions from lanes.
     loops = nest(axes[:2], *body, innermost=Kind.PARALLEL) if inner == 1 else nest(axes, *body)
     return draft.launch(loops)
 
@@ -179,7 +177,7 @@ def _wide(dtype: DType) -> DType:
 def _along(
     axis: int, taps: Taps, source: Value, target: Value, node: Node[Resize], context: Context
 ) -> Launch:
-    """One axis interpolated, in the wider of the types; an element outside of a crop is extrapolated."""
+    """Interpolates one axis, in the wider of both dtypes; elements outside a crop are extrapolated."""
     op = node.op
     draft = Draft(node, context)
     outer, size, inner = rows_and_columns(source.type.dims, axis)
@@ -193,7 +191,7 @@ def _along(
     else:
         used = np.flatnonzero(taps.weights.any(0))
         dtype = _wide(source.type.dtype)
-        # Tap by tap: where the last axis is the vector, places and weights lie side by side.
+        # Tap by tap: if the last axis is vectorized, positions and weights are contiguous.
         places_of = np.ascontiguousarray(taps.positions[:, used].T.astype(np.int32))
         weights_of = np.ascontiguousarray(taps.weights[:, used].T.astype(dtype.numpy))
         places = draft.input(context.table(places_of, "places"), (len(used), count))

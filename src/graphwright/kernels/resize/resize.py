@@ -1,10 +1,8 @@
-"""Resize the last two axes of f32 tensors, leading axes flattened: nearest, linear and cubic, as ONNX defines
-them.
+"""Resizes the last two axes of f32 tensors: nearest, linear and cubic, as ONNX defines them.
 
 All three are one algorithm with 1, 2 or 4 taps per axis (Keys, "Cubic Convolution Interpolation", 1981). A
-row of x is resized along the width when an output row first needs it and kept for the next ones; then rows
-are blended. Where the indices of taps advance by one input per two outputs (a factor of 2), loads and
-shuffles replace the gather.
+row of x is resized along the width when an output row first needs it, and kept for later ones; then rows are
+blended. If the taps advance by one input per two outputs (a scale of 2), loads and shuffles replace gathers.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from graphwright.targets.cpu.isa import Isa
 
 
 class Coordinates(IntEnum):
-    """ONNX's ``coordinate_transformation_mode``, but for tf_crop_and_resize."""
+    """The values of ONNX's ``coordinate_transformation_mode``, except tf_crop_and_resize."""
 
     HALF_PIXEL = 0
     PYTORCH_HALF_PIXEL = 1
@@ -44,7 +42,7 @@ RECORDS: Final = {
     "sampling": ("coordinates", "rounding", "exclude_outside", "double cubic_a"),
     "axis": ("in", "out", "double scale"),
 }
-"""How taps are found, and the sizes of an axis."""
+"""The records of arguments: how taps are computed, and the sizes of an axis."""
 ABI: Final = Abi(
     "resize",
     ("x", "y"),
@@ -55,10 +53,10 @@ ABI: Final = Abi(
 
 @dataclass(frozen=True)
 class Resize:
-    """``[planes, height, width]`` to ``[planes, out_height, out_width]``. Operands: x, y; their widths are
-    contiguous.
+    """``[planes, height, width]`` to ``[planes, out_height, out_width]``.
 
-    A scale of 0 stands for the quotient of the sizes. Strides (of planes and rows) in elements.
+    Operands: x, y; their widths are contiguous. A scale of 0 means the quotient of the sizes. Strides (of
+    planes and rows) are in elements.
     """
 
     NEAREST: ClassVar[str] = "gw_resize_nearest_f32"
@@ -97,23 +95,23 @@ class Resize:
 
     @property
     def taps(self) -> int:
-        """Per axis."""
+        """Taps per axis."""
         return {self.NEAREST: 1, self.LINEAR: 2, self.CUBIC: 4}[self.symbol]
 
     @property
     def grid(self) -> Dim:
-        """Rows of the output."""
+        """The number of units: rows of the output."""
         return self.planes * self.out_height
 
     @property
     def scratch_bytes(self) -> Dim:
-        """Indices and weights of rows and columns, and as many resized rows as there are taps."""
+        """The bytes of indices and weights of rows and columns, and of as many resized rows as there are
+        taps."""
         return 16 * self.taps * self.out_height + 12 * self.taps * self.out_width + 64
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: rows of x that are read are resized, and as many as
-        there are taps are blended. Columns come one by one, but where there are twice as many of them.
-        """
+        """The predicted time on one core, in nanoseconds: the rows of x that are read are resized, then as
+        many as there are taps are blended. Columns are computed one by one, except for a scale of 2."""
         rows, taps = self.planes * self.out_height, self.taps
         resized = self.planes * minimum(self.height, taps * self.out_height) * self.out_width
         doubled = self.out_width == 2 * self.width
@@ -124,7 +122,7 @@ class Resize:
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """The memory that the three kernels access. Columns are numbered by 32 bits."""
+    """The memory that the three kernels access. Column indices have 32 bits."""
     a = arguments(*ABI.args)
     strides = (a.x_plane, a.x_row), (a.y_plane, a.y_row)
     made = (

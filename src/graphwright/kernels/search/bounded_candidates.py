@@ -1,4 +1,4 @@
-"""Ops that say how much of their room they filled."""
+"""Ops with over-allocated outputs, which return how many rows they filled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphwright.ops.nn.non_max_suppression import BoundedNonMaxSuppression
 
 @candidate(BoundedNonMaxSuppression)
 def non_max_suppression(node: Node[BoundedNonMaxSuppression], context: Context) -> Run:
-    """Boxes of each class, then the rows of all classes joined."""
+    """Selects boxes for each class, then joins the rows of all classes."""
     op, (rows, total) = node.op, node.outputs
     boxes, scores, *scalars = node.inputs
     most, overlap, least = (*scalars, None, None, None)[:3]
@@ -45,7 +45,7 @@ def non_max_suppression(node: Node[BoundedNonMaxSuppression], context: Context) 
 
 @candidate(BoundedNonZero)
 def non_zero(node: Node, context: Context) -> Run | str:
-    """Counts of each block, then the indices of each."""
+    """Counts in each block, then writes the indices of each block."""
     x, (room, total) = node.operand(0), node.outputs
     mask, shape = _mask(x.type.dtype), x.type.dims
     if mask is None or len(shape) > MAX_RANK:
@@ -63,7 +63,7 @@ def non_zero(node: Node, context: Context) -> Run | str:
 
 
 def _mask(dtype: DType) -> int | None:
-    """The bits of which one is set where an element is not 0; None where no such bits tell."""
+    """The bits of which one is set if an element is not 0; None if the dtype has no such bits."""
     if dtype.is_float and dtype.bits >= 16:
         return (1 << dtype.bits - 1) - 1
     return -1 if dtype.kind in ("bool", "int", "uint") and dtype.bits >= 8 else None

@@ -1,4 +1,4 @@
-"""Greedy suppression of boxes that better ones of their class hide, over vectors of those that were kept."""
+"""Greedy non-maximum suppression: compares each box with vectors of the kept boxes of its class."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 TOO_MANY_BOXES: Final = 4
-"""The error code for boxes that 32 bits do not number."""
+"""The error code for more boxes than 32-bit indices can address."""
 _LANES: Final = 16
-"""Of the widest vectors: lists are padded to them."""
+"""The f32 lanes of the widest vectors: lists are padded to them."""
 _COUNTERS: Final = 4096 * 4
-"""Bytes of the counters of a histogram, or of a sort."""
+"""The bytes of the counters of a histogram or of a sort."""
 
 
 CHOOSE_ABI: Final = Abi(
@@ -29,15 +29,16 @@ JOIN_ABI: Final = Abi("nms_join", ("filled", "rows", "total"), ("parts", "limit"
 
 @dataclass(frozen=True)
 class Choose:
-    """Per batch and class up to ``limit`` boxes, best first, of equals the first first; NaN is the worst.
+    """Selects up to ``limit`` boxes per batch and class, best first.
 
-    Operands: boxes f32[batches, count, 4], scores f32[batches, classes, count]; three scalars, each may be
-    absent: how many (i64, 0), the overlap allowed (f32, 0), the score to exceed (f32); rows
-    i64[batches * classes * limit, 3], of which each class fills its own ``limit`` from the first on; how many
-    it filled, i64[batches * classes]. One class is one unit of the grid.
-
-    The best are sorted first, and only if they do not do the rest: a histogram of the leading bits of some
-    scores tells them apart. Sorting is by digits of 8 bits from the last on (H. H. Seward, 1954).
+    Ties keep the order of the input, and NaN is the worst score. Operands: boxes f32[batches, count, 4],
+    scores f32[batches, classes, count]; three scalars, each of which may be absent: the maximal number of
+    boxes (i64, default 0), the allowed overlap (f32, default 0), and the score to exceed (f32); rows
+    i64[batches * classes * limit, 3], in which each class fills its own ``limit`` rows from the first on; and
+    the number that each class filled, i64[batches * classes]. One class is one unit of the grid. The best
+    boxes are sorted first, the rest only if these do not suffice; a histogram of the leading bits of sampled
+    scores finds the threshold. Sorting is a radix sort by digits of 8 bits from the lowest one up (H. H.
+    Seward, 1954).
     """
 
     SYMBOL: ClassVar[str] = "gw_nms_choose"
@@ -57,23 +58,23 @@ class Choose:
 
     @property
     def grid(self) -> Dim:
-        """Classes of each image."""
+        """The number of units: classes of each image."""
         return self.batches * self.classes
 
     @property
     def scratch_bytes(self) -> Dim:
-        """Counters, two lists of candidates, and 5 numbers of each box that is kept."""
+        """The bytes of counters, of two lists of candidates, and of 5 numbers per kept box."""
         padded = ceildiv(self.limit, _LANES) * _LANES + _LANES
         return _COUNTERS + 2 * 8 * (self.count + _LANES) + 5 * 4 * padded
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: setting up, and a look at each box."""
+        """The predicted time on one core, in nanoseconds: a fixed part, and one step per box."""
         return predict(Work(cycles=self.grid * (4000 + 7 * self.count)), isa.machine)
 
 
 @dataclass(frozen=True)
 class Join:
-    """The rows that ``units`` filled moved together. Operands: how many each filled, rows, their number."""
+    """Joins the rows that ``units`` filled. Operands: how many each filled, the rows, and their number."""
 
     SYMBOL: ClassVar[str] = "gw_nms_join"
 

@@ -1,4 +1,4 @@
-"""Where elements are not 0: counted by block, then written behind what the blocks before found."""
+"""NonZero: counts elements per block, then writes indices after those of earlier blocks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ ABI: Final = Abi(
 
 @dataclass(frozen=True)
 class NonZero:
-    """Indices of the elements of a dense x of which a bit of ``mask`` is set.
+    """The indices of the elements of a dense x in which a bit of ``mask`` is set.
 
     ``COUNT`` takes x and counts i64[grid], a number for each block. ``WRITE`` takes these two, indices and
-    total: i64[rank, total] in the first elements of indices, in row-major order of x; and total i64[1].
+    total: it writes i64[rank, total], in row-major order of x, to the first elements of indices, and total
+    i64[1].
     """
 
     COUNT: ClassVar[str] = "gw_count_non_zero"
@@ -36,7 +37,7 @@ class NonZero:
 
     element_size: int
     mask: int
-    """As a signed number of 64 bits."""
+    """A signed 64-bit number."""
     shape: tuple[Dim, ...]
 
     @property
@@ -55,16 +56,16 @@ class NonZero:
 
     @property
     def grid(self) -> Dim:
-        """One block at least, which writes the total."""
+        """The number of blocks; at least one, which writes the total."""
         return minimum(ceildiv(product(self.shape), _SHARE) + 1, _MAX_SHARES)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: two cycles an element."""
+        """The predicted time on one core, in nanoseconds: two cycles per element."""
         return predict(Work(cycles=2 * product(self.shape)), isa.machine)
 
 
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """The memory that both kernels access. What counts say of the elements is believed."""
+    """The memory that both kernels access; the counts are trusted."""
     a = arguments(*ABI.args)
     written = ABI.ordered(
         x=dense(a.size, a.elements),

@@ -1,8 +1,8 @@
-"""The k first of each row in order of size.
+"""TopK: the k largest or smallest elements of each row, sorted.
 
-A pass over the row keeps what is above the k-th best so far; whenever that makes too many, they are cut to
-the k best by a radix selection, which leaves them in their order. These are sorted by digits from the lowest
-up, which keeps equal ones in their order (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5).
+A pass over the row keeps the elements above the k-th best so far. If these become too many, a radix selection
+cuts them to the k best and keeps their order. At the end, they are sorted by a radix sort from the lowest
+digit up, which is stable (Knuth, "The Art of Computer Programming", vol. 3, section 5.2.5).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.isa import Isa
 
 _SPARE: Final = 256
-"""Room for at least so many beside the k best, so that cutting costs little for each."""
+"""The least additional room beside the k best, so that cutting costs little per element."""
 
 
 class Kind(IntEnum):
-    """How the bits of an element are ordered."""
+    """How the bits of an element are compared."""
 
     UNSIGNED = 0
     SIGNED = 1
@@ -34,10 +34,11 @@ ABI: Final = Abi("top_k", ("x", "values", "indices"), ("kind", "code", "largest"
 
 @dataclass(frozen=True)
 class TopK:
-    """Per row the ``k`` largest (or smallest) of ``count`` elements, best first, of equals the first first.
+    """Per row, the ``k`` largest (or smallest) of ``count`` elements, best first.
 
-    Operands: x, values, indices (int64). NaN is larger than all numbers, -0 equals 0. A row is one unit of
-    the grid: ``x[outer, :, inner]`` of a dense [outer, count, inner]. An ``element_size`` of 3 is bf16.
+    Ties keep the order of the input. Operands: x, values, indices (int64). NaN is larger than all numbers,
+    and -0 equals 0. A row is one unit of the grid: ``x[outer, :, inner]`` of a dense [outer, count, inner].
+    An ``element_size`` of 3 means bf16.
     """
 
     SYMBOL: ClassVar[str] = "gw_top_k"
@@ -64,18 +65,17 @@ class TopK:
 
     @property
     def grid(self) -> Dim:
-        """Rows."""
+        """The number of units: rows."""
         return self.outer * self.inner
 
     @property
     def scratch_bytes(self) -> Dim:
-        """A key and an index for each of those kept, and room to sort them."""
+        """The bytes of a key and an index for each kept element, and of a second buffer for sorting."""
         return 2 * 16 * (self.k + maximum(self.k, _SPARE))
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: a scan of the row, slow where its elements are
-        apart, and a sort.
-        """
+        """The predicted time on one core, in nanoseconds: a scan of the row, which is slow if its elements
+        are strided, and a sort."""
         scan = self.count * (1 if self.inner == 1 else 30) + floordiv(self.count, 2)
         return predict(Work(cycles=self.outer * self.inner * (scan + 80 * self.k)), isa.machine)
 

@@ -14,12 +14,12 @@ from graphwright.ops.core.top_k import TopK
 
 _KINDS = {"bool": Kind.UNSIGNED, "uint": Kind.UNSIGNED, "int": Kind.SIGNED, "float": Kind.FLOAT}
 _BF16_SIZE = 3
-"""What the kernel calls an element of bf16, since f16 has 2 bytes as well."""
+"""The kernel's code for elements of bf16, as f16 has 2 bytes too."""
 
 
 @candidate(TopK)
 def top_k(node: Node[TopK], context: Context) -> Run | str:
-    """One launch for numbers of 8 bits and more; k is known when the model is compiled."""
+    """One launch for dtypes of at least 8 bits; k is known at compile time."""
     op, x = node.op, node.operand(0)
     dtype = x.type.dtype
     if op.k is None or dtype.kind not in _KINDS or dtype.bits < 8 or (dtype.is_float and dtype.bits < 16):

@@ -1,1 +1,1 @@
-"""Transforms of signals."""
+"""Signal processing."""

@@ -13,7 +13,7 @@ from graphwright.ops.core.dft import DFT
 
 
 def _is_fast(node: Node[DFT]) -> bool:
-    """Whether the length of the rows has small factors; other transforms are products with matrices."""
+    """Whether the length of the rows has only small factors; other transforms are matrix products."""
     op, shape = node.op, node.operand(0).type.shape
     if node.operand(0).type.dtype != F32 or shape is None or len(node.inputs) > 1 or op.axis is None:
         return False
@@ -26,7 +26,7 @@ def _is_fast(node: Node[DFT]) -> bool:
 
 @candidate(DFT, serves=_is_fast)
 def fast_transform(node: Node[DFT], context: Context) -> Run | str:
-    """One launch for f32; ``serves`` leaves other lengths to products with matrices."""
+    """One launch in f32; ``serves`` leaves other lengths to matrix products."""
     op, x, y = node.op, node.operand(0), node.output
     assert op.axis is not None
     *rest, dim, parts = x.type.dims

@@ -1,10 +1,10 @@
 """Fourier transforms of f32 rows whose length is a product of small factors.
 
-A row of n1 * n2 elements is a matrix: columns of length n1 are transformed, turned by the twiddle factors and
-transposed, then columns of length n2 (W. M. Gentleman and G. Sande, "Fast Fourier transforms: for fun and
-profit", 1966). A vector holds as many columns; they go through Stockham's autosorting stages of radix 2 to 7
-(C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992). The inverse transform is the
-forward one with real and imaginary parts exchanged.
+A row of n1 * n2 elements is viewed as a matrix. Columns of length n1 are transformed, multiplied by the
+twiddle factors and transposed; then columns of length n2 are transformed (W. M. Gentleman and G. Sande, "Fast
+Fourier transforms: for fun and profit", 1966). Each lane of a vector is a column. Columns pass through
+Stockham's autosorting stages of radix 2 to 7 (C. Van Loan, "Computational Frameworks for the Fast Fourier
+Transform", 1992). The inverse transform is the forward one with real and imaginary parts exchanged.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from graphwright.targets.cpu.isa import Isa
 SYMBOL: Final = "gw_fft_f32"
 RADICES: Final = (4, 2, 3, 5, 7)
 MIN_SIDE: Final = 16
-"""Columns come in whole vectors."""
+"""The shortest side: columns are processed in whole vectors."""
 _MAX_SIDE: Final = 1024
 _MAX_STAGES: Final = 10
 
 
 def sides(length: int) -> tuple[int, int] | None:
-    """Both sides of the matrix of a row, as even as they can be; None for lengths that have no such."""
+    """Both sides of the matrix of a row, as equal as possible; None if the length has no such factors."""
     if length < 1 or math.prod(stages(length)) != length:
         return None
     for side in range(math.isqrt(length), MIN_SIDE - 1, -1):
@@ -42,7 +42,7 @@ def sides(length: int) -> tuple[int, int] | None:
 
 
 def stages(length: int) -> list[int]:
-    """The radix of each stage; those of the small factors alone where there are others."""
+    """The radix of each stage."""
     found = []
     for radix in RADICES:
         while length % radix == 0:
@@ -52,7 +52,8 @@ def stages(length: int) -> list[int]:
 
 
 def table(length: int, inverse: bool) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """The factors of all stages of both sides, then the real and the imaginary parts of those in between."""
+    """The twiddle factors of all stages of both sides, then the real and imaginary parts of those between the
+    sides."""
     first, second = sides(length) or (1, length)
     turns = np.exp(-2j * np.pi * np.outer(np.arange(first), np.arange(second)) / length)
     turns = turns / length if inverse else turns
@@ -61,7 +62,7 @@ def table(length: int, inverse: bool) -> np.ndarray[tuple[int], np.dtype[np.floa
 
 
 def _stage_factors(side: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """For each p of a stage the powers 1 to radix - 1 of its factor, as pairs."""
+    """For each p of a stage, the powers 1 to radix - 1 of its factor, as pairs."""
     for radix in stages(side):
         powers = np.outer(np.arange(side // radix), np.arange(1, radix))
         factors = np.exp(-2j * np.pi * powers / side)
@@ -80,8 +81,10 @@ ABI: Final = Abi(
 
 @dataclass(frozen=True)
 class Fft:
-    """The first ``bins`` elements y[row, bin, 2] of the transform of x[row, used of dim, parts], filled with
-    zeros to ``length``. Operands: x, :func:`table`, y."""
+    """The first ``bins`` elements y[row, bin, 2] of the transform of x[row, used of dim, parts].
+
+    Rows are padded with zeros to ``length``. Operands: x, :func:`table`, y.
+    """
 
     rows: Dim
     dim: int
@@ -109,22 +112,20 @@ class Fft:
 
     @property
     def grid(self) -> Dim:
-        """Rows."""
+        """The number of units: rows."""
         return self.rows
 
     def scratch_bytes(self, isa: Isa) -> int:
-        """Two rows, and two blocks of columns, of both parts."""
+        """The bytes of two rows and of two blocks of columns, with real and imaginary parts."""
         return 4 * (4 * (self.length + 64) + 4 * (_MAX_SIDE + 4) * isa.lanes)
 
     def work_ns(self, isa: Isa) -> Dim:
-        """The predicted time on one core, in nanoseconds: a cycle for each element of each pass of
-        radix 2.
-        """
+        """The predicted time on one core, in nanoseconds: one cycle per element for each pass of radix 2."""
         return predict(Work(cycles=self.rows * self.length * self.length.bit_length()), isa.machine)
 
 
 def _listed(side: int) -> tuple[int, ...]:
-    """How many stages a side has, and their radices."""
+    """The number of stages of a side, and their radices."""
     radices = stages(side)
     return len(radices), *radices, *[0] * (_MAX_STAGES - len(radices))
 
@@ -213,7 +214,7 @@ _FOUR: Final = [
 
 
 def _odd(radix: int) -> list[str]:
-    """Elements j and radix - j share their products."""
+    """Elements j and radix - j share products."""
     half = range(1, radix // 2 + 1)
     lines = [
         f"const vf {n}s{j} = {n}{j} + {n}{radix - j}, {n}d{j} = {n}{j} - {n}{radix - j};"

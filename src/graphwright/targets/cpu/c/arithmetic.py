@@ -23,11 +23,11 @@ _BOOL_MEANING: Final = {
     "add": "({a} | {b})", "mul": "({a} & {b})", "max": "({a} | {b})", "min": "({a} & {b})",
     "and": "({a} & {b})", "or": "({a} | {b})", "xor": "({a} ^ {b})", "ne": "({a} ^ {b})",
 }  # fmt: skip
-"""Of vectors (masks) and scalars (0 or 1) alike."""
+"""Functions of bools, valid for vectors (masks) and scalars (0 or 1)."""
 
 
 _BOOL_NEGATED: Final = {"eq": "({a} ^ {b})", "lt": "(NOT {b} | {a})", "le": "({a} & NOT {b})"}
-"""What to negate."""
+"""Comparisons of bools as the expression to negate."""
 
 
 class Arithmetic(Conversions):

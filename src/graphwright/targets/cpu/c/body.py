@@ -56,9 +56,8 @@ class Writer(Accumulations):
     ahead: tuple[Loop, tuple[Prefetch, ...]] | None = None
     """The vector loop that prefetches later rows, and its prefetches."""
     late_stores: list[tuple[str, str]] | None = None
-    """While unrolled steps are emitted: declarations of stored vectors, and their stores, which follow all
-    steps.
-    """
+    """While unrolled steps are emitted: declarations of the stored vectors, and their stores, which are
+    delayed until after all steps."""
 
     def body(self, statements: Iterable[Statement]) -> None:
         """Emits ``statements`` in order."""
@@ -122,7 +121,7 @@ class Writer(Accumulations):
         return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, self.lanes.axis)
 
     def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
-        """Emits a loop of two iterations at a time, whose stores follow both."""
+        """Emits a loop with two iterations per step, whose stores are delayed until after both."""
         with self.block(""):
             self.line(f"int64_t {axis} = {first};")
             with self.block(f"for (; {axis} + 2 <= {end}; {axis} += 2)"), self.late():
@@ -152,7 +151,7 @@ class Writer(Accumulations):
         found = self.value_to_bind(value)
         variable = c_name(name)
         self.line(f"const {self.value_type(found)} {variable} = {found.text};")
-        if found.stored:  # it may only be stored again
+        if found.stored:  # the variable may only be stored again
             self.line(f"(void){variable};")
         self.scope.values[name] = replace(found, text=variable)
 
@@ -232,7 +231,7 @@ class Writer(Accumulations):
         unrolled: Sequence[int],
         partials: dict[int, Partial],
     ) -> None:
-        """All whole vectors of ``loop``: in blocks, if its body is distributed, else in steps of so many
+        """Emits all whole vectors of ``loop``: in blocks if its body is distributed, else in steps of
         ``unrolled`` copies."""
         if not partials and unrolled and (parts := distributed(loop.body)):
             self.lanes = Lanes(loop.axis, count)
@@ -266,7 +265,7 @@ class Writer(Accumulations):
                     self.line(f"__builtin_prefetch({at.pointer}, {int(each.is_written)});")
 
     def distributed_steps(self, loop: Loop, parts: Sequence[Part], axis: str, steps: str, width: int) -> None:
-        """So many ``steps`` of whole vectors, ``width`` apart, in blocks: each of ``parts`` is a loop over a
+        """Emits ``steps`` whole vectors, ``width`` apart, in blocks: each of ``parts`` is a loop over a
         block."""
         count, step = self.fresh("count"), self.fresh("k")
         kept = {name: self.fresh(name) for part in parts for name in part.keeps}
@@ -292,7 +291,7 @@ class Writer(Accumulations):
                                 self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
 
     def part_step(self, part: Part, kept: Mapping[str, str]) -> None:
-        """One vector of ``part``; ``kept``: where values lie that pass between loops."""
+        """Emits one vector of ``part``; ``kept``: the addresses of values that are passed between loops."""
         for name in part.reads:
             self.scope.values[name] = Value(kept[name], F32, True)
         self.body(part.statements)

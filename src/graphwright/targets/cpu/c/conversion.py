@@ -1,4 +1,4 @@
-"""Values as other types: in lanes, in memory, cast."""
+"""Conversions of values as C expressions: between memory and registers, and between dtypes."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from graphwright.targets.cpu.c.support import C_TYPES, check_dtype, lane_dtype, 
 
 
 class Conversions(Lines):
-    """Writes conversions as C expressions."""
+    """Emits conversions as C expressions."""
 
     def splat(self, value: Value, count: int) -> str:
-        """``count`` lanes of one value."""
+        """A vector of ``count`` lanes that all hold one value."""
         text = f"-{operand(value.text)}" if value.dtype == BOOL else value.text
         return self.support.call("splat", lane_dtype(value.dtype), count, text)
 
     def vectorised(self, value: Value) -> str:
-        """``value`` with a lane for each element, also where it is the same for all."""
+        """``value`` as a vector; a scalar is broadcast."""
         return value.text if value.vector else self.splat(value, self.count)
 
     def widen_scalar(self, dtype: DType, stored: str) -> str:
-        """One element from memory, in the C type that is computed in."""
+        """One element from memory, converted to the C type in which it is computed."""
         if stored_dtype(dtype) != dtype and dtype != BOOL:
             return self.support.scalar_converted("widen", dtype, stored)
         return f"({stored} != 0)" if dtype == BOOL else stored
 
     def stored_vector(self, value: Value, dtype: DType) -> str:
-        """A vector as its elements lie in memory."""
+        """A vector converted to the form of its elements in memory."""
         if value.vector and value.stored and value.stored[0] == dtype:
             return value.stored[1]
         return self.support.narrow(dtype, self.count, self.vectorised(value))
 
     def stored_scalar(self, value: Value) -> str:
-        """One value as it lies in memory."""
+        """A scalar converted to its form in memory."""
         if value.stored and value.stored[0] == value.dtype:
             return value.stored[1]
         if stored_dtype(value.dtype) != value.dtype and value.dtype != BOOL:
@@ -42,7 +42,8 @@ class Conversions(Lines):
         return value.text
 
     def rounded(self, value: Value) -> Value:
-        """After a function of a dtype that is computed in another: as NumPy, which rounds each result."""
+        """The result of a function, rounded to its dtype if it is computed in a wider one: NumPy rounds each
+        result too."""
         if value.dtype.computed == value.dtype:
             return value
         if value.vector:
@@ -50,7 +51,7 @@ class Conversions(Lines):
         return replace(value, text=self.widen_scalar(value.dtype, self.stored_scalar(value)))
 
     def converted(self, value: Value, dtype: DType) -> Value:
-        """``value`` as ``dtype``, in what that is computed in."""
+        """``value`` converted to ``dtype``, in the type in which ``dtype`` is computed."""
         check_dtype(dtype)
         source, target = value.dtype.computed, dtype.computed
         if source == target:
@@ -60,7 +61,7 @@ class Conversions(Lines):
         return Value(self.cast_vector(value.text, source, target), dtype, True)
 
     def same_bits(self, value: Value, dtype: DType) -> Value:
-        """As the element would lie in memory, read as ``dtype``."""
+        """The bits of ``value`` in memory, reinterpreted as ``dtype``."""
         check_dtype(dtype)
         if not value.vector:
             source, target = stored_dtype(value.dtype), stored_dtype(dtype)
@@ -71,13 +72,13 @@ class Conversions(Lines):
         return Value(self.support.widen(dtype, self.count, bits), dtype, True)
 
     def cast_scalar(self, text: str, source: DType, target: DType) -> str:
-        """One number in another C type."""
+        """A number converted to another C type."""
         if target == BOOL:
             return f"({text} != 0)"
         return f"({C_TYPES[target.name]}){_through(source, target)}{operand(text)}"
 
     def cast_vector(self, text: str, source: DType, target: DType) -> str:
-        """A vector in another type, with as many lanes."""
+        """A vector converted to another dtype, with the same number of lanes."""
         if target == BOOL:
             return self.as_mask(f"({text} != 0)", source)
         final, lanes = self.support.vector(target, self.count), self.support.vector(I32, self.count)
@@ -97,15 +98,15 @@ class Conversions(Lines):
         return f"__builtin_convertvector({text}, {final})"
 
     def as_mask(self, comparison: str, dtype: DType) -> str:
-        """A comparison of vectors as i32 lanes."""
+        """A comparison of vectors as a mask of i32 lanes."""
         if dtype.bits == 32:
             return comparison
         return f"__builtin_convertvector({comparison}, {self.support.mask(self.count)})"
 
 
 def _through(source: DType, target: DType) -> str:
-    """C leaves float to a narrow or unsigned integer undefined out of range; NumPy goes through a wider
-    one."""
+    """The intermediate dtype of a cast: out of range, float to a narrow or unsigned integer is undefined in
+    C, while NumPy converts through a wider integer."""
     if not source.is_float or not target.is_integer:
         return ""
     if target.bits < 32:

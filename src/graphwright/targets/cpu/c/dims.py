@@ -1,4 +1,4 @@
-"""Index arithmetic: sizes as C expressions, and how an element's address moves along a vector axis."""
+"""Index arithmetic: sizes as C expressions, and the strides of addresses along a vector axis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DIM_HELPERS = {
 
 
 def strides_of(buffer: Buffer) -> tuple[Dim, ...]:
-    """Elements between neighbours along each axis."""
+    """The strides of ``buffer``, in elements."""
     if buffer.strides is not None:
         return buffer.strides
     strides: list[Dim] = []
@@ -63,14 +63,14 @@ def strides_of(buffer: Buffer) -> tuple[Dim, ...]:
 
 @dataclass(frozen=True)
 class Affine:
-    """``base + axis * step``; ``step`` is free of the axis."""
+    """``base + axis * step``, where ``step`` does not depend on the axis."""
 
     base: Dim
     step: Dim
 
 
 def along(dim: Dim, axis: str) -> Affine | None:
-    """How ``dim`` moves along ``axis``; None if not in even steps."""
+    """``dim`` as an affine function of ``axis``; None if it is not affine."""
     if not depends(dim, axis):
         return Affine(dim, 0)
     step = substitute(dim, {axis: symbol(axis) + 1}) - dim

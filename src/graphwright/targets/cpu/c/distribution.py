@@ -1,8 +1,8 @@
-"""Loop distribution: a chain of long functions, such as tanh(log(1 + exp(x))), becomes several loops.
+"""Loop distribution: splits a chain of expensive functions, as in tanh(log(1 + exp(x))), into several loops.
 
-A CPU keeps few iterations of a long chain in flight, as one fills its reorder buffer, and the constants of
-all polynomials do not fit the registers. After distribution each loop computes one function of the chain for
-a block of vectors; what passes from loop to loop stays in the first-level cache. K. Kennedy and K. S.
+A CPU overlaps only few iterations of a long chain, since one iteration fills the reorder buffer; and the
+constants of all polynomials do not fit the registers. After distribution, each loop computes one function of
+the chain for a block of vectors. Values that later loops need are kept in the L1 cache. K. Kennedy and K. S.
 McKinley, "Loop distribution with arbitrary control flow" (1990).
 """
 
@@ -18,15 +18,15 @@ from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.c.analysis import all_values
 
 BLOCK: Final = 64
-"""Vectors of a block: 4 KiB for each value that passes from one loop to the next."""
+"""Vectors per block: 4 KiB for each value that a loop passes to a later one."""
 _LONG: Final = FUNCTIONS["exp"]
-"""Operations from which on a function counts as long."""
+"""A function with at least this many operations is expensive."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The statements of one loop. It reads values that earlier loops made, and keeps those that later ones
-    read."""
+    """The statements of one loop. It reads values of earlier loops, and stores those
+    that later loops read."""
 
     statements: tuple[Let | Store, ...]
     reads: tuple[str, ...]
@@ -34,12 +34,10 @@ class Part:
 
 
 def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
-    """The loops that ``body`` is distributed to, in their order; none if it stays one loop.
-
-    Each loop computes the functions of one depth: those with equally many long functions before them. What
-    has none before it is computed again in each loop that reads it. The last loop has all stores, as a result
-    may overwrite an operand.
-    """
+    """The loops that ``body`` is split into, in order; empty if it stays one loop. Each loop computes the
+    expensive functions of one depth, the number of expensive functions before them. Values of depth 0 are
+    recomputed in each loop that reads them. The last loop has all stores, as a result may overwrite an
+    operand."""
     simple = [s for s in body if isinstance(s, Let | Store)]
     stored = {s.buffer.name for s in simple if isinstance(s, Store)}
     if len(simple) < len(body) or not stored.isdisjoint(_loaded(simple)):
@@ -60,7 +58,7 @@ def distributed(body: Sequence[Statement]) -> tuple[Part, ...]:
 
 
 def _part(statements: Sequence[Let | Store], depth: Mapping[str, int], number: int, last: int) -> Part:
-    """Loop ``number`` of ``last``: what has this depth, and what of depth 0 it needs."""
+    """Loop ``number`` of ``last``: the statements of this depth, and those of depth 0 that they need."""
     chosen: list[Let | Store] = []
     needed: set[str] = set()
     for statement in reversed(statements):
@@ -73,7 +71,7 @@ def _part(statements: Sequence[Let | Store], depth: Mapping[str, int], number: i
 
 
 def _loaded(statements: Sequence[Statement]) -> set[str]:
-    """Names of the buffers that ``statements`` read."""
+    """The names of the buffers that ``statements`` read."""
     return {v.buffer.name for s in statements for v in all_values(s) if isinstance(v, Load)}
 
 
@@ -82,18 +80,18 @@ def _names(statement: Statement) -> set[str]:
 
 
 class _Bound:
-    """Binds each long function to a name of its own, and counts its depth."""
+    """Binds each expensive function to a name, and computes its depth."""
 
     def __init__(self) -> None:
         self.depth: dict[str, int] = {}
-        """Of each name that is bound: the most long functions on a path to it, itself included."""
+        """The depth of each bound name: the most expensive functions on a path to it, including itself."""
         self._made: dict[int, tuple[Scalar, Scalar]] = {}
-        """What was made of each value, by identity; the value is kept alive with it."""
+        """The rewritten form of each value, by identity; the value is kept alive with it."""
         self._lets: list[Let] = []
         self._name = ""
 
     def statements(self, statement: Let | Store) -> list[Let | Store]:
-        """``statement`` behind the functions that it needs."""
+        """``statement`` after the bindings that it needs."""
         self._lets, self._name = [], statement.name if isinstance(statement, Let) else statement.buffer.name
         if isinstance(statement, Store):
             index = tuple(self._value(i) if isinstance(i, Scalar) else i for i in statement.index)
@@ -110,7 +108,7 @@ class _Bound:
         self.depth[name] = max(depths, default=0) + _is_long(value)
 
     def _value(self, value: Scalar) -> Scalar:
-        """What stands for ``value``: its name, if it is a long function."""
+        """The rewritten ``value``: its name, if it is an expensive function."""
         if id(value) not in self._made:
             made = self._with_operands(value)
             if _is_long(made):
@@ -122,7 +120,7 @@ class _Bound:
         return self._made[id(value)][1]
 
     def _with_operands(self, value: Scalar) -> Scalar:
-        """``value`` of what stands for its operands."""
+        """``value`` with rewritten operands."""
         match value:
             case Apply(function, operands, dtype):
                 return Apply(function, tuple(map(self._value, operands)), dtype)

@@ -1,7 +1,7 @@
-"""Division of integer vectors by doubles, and remainders of f32 vectors.
+"""Division of integer vectors by way of doubles, and remainders of f32 vectors.
 
-A quotient of integers of up to 52 bits that is rounded to a double and cut is exact: what is no integer is at
-least one part in 2^52 away from one.
+For integers of up to 52 bits, truncating the quotient in double precision is exact: a quotient that is not an
+integer differs from the next integer by at least one part in 2^52.
 """
 
 from __future__ import annotations

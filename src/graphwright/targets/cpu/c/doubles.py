@@ -1,7 +1,7 @@
 """Elementary functions of f64 vectors as C.
 
-Range reduction as in ``polynomials``. The exponential is Taylor's series, the logarithm the series of
-2 atanh(f / (2 + f)) (J.-M. Muller, "Elementary Functions", 3rd ed., 2016). NaN, infinities, -0 and subnormals
+Range reduction is as in ``polynomials``. The exponential is a Taylor series, the logarithm the series of 2
+atanh(f / (2 + f)) (J.-M. Muller, "Elementary Functions", 3rd ed., 2016). NaN, infinities, -0 and subnormals
 follow NumPy.
 """
 
@@ -15,7 +15,7 @@ from graphwright.targets.cpu.c.horner import horner
 _LN2: Final = ("0.6931471805599453", "2.3190468138462996e-17")
 _HALF_PI: Final = ("1.5707963267948966", "6.123233995736766e-17")
 _MAGIC: Final = "6755399441055744.0"
-"""1.5 * 2^52: a sum with it has no fraction, and its last bits are the integer."""
+"""1.5 * 2^52: adding it rounds a number to an integer, which is in the last bits of the sum."""
 _EXPONENTIAL: Final = horner("r", *(repr(1 / math.factorial(n)) for n in range(14)))
 _LOGARITHM: Final = horner("z", *(repr(2 / n) for n in range(3, 23, 2)))
 
@@ -28,7 +28,7 @@ GW_INLINE @V NAME(@V x) {{ /* to 2^-34; |x| <= 2^27 */
     const @I odd = ((@I)shifted & 1) != 0; /* there tan(x) = -1 / tan(r) */
     return @choose@(odd, -q, p) / @choose@(odd, p, q);
 }}"""
-"""By Lambert's continued fraction on a quarter of a turn."""
+"""The tangent by Lambert's continued fraction, on a quarter of a turn."""
 
 DOUBLES: Final[dict[str, str]] = {
     "tangent": TANGENT,
@@ -61,4 +61,4 @@ GW_INLINE @V NAME(@V x) {
     return @choose@(x < 0.0, e, @splat@(1.0)) / (1.0 + e);
 }""",
 }
-"""Function to C template, in the notation of :meth:`~graphwright.targets.cpu.c.support.Support.expand`."""
+"""C templates by function, in the notation of :meth:`~graphwright.targets.cpu.c.support.Support.expand`."""

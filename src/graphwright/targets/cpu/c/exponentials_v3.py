@@ -19,7 +19,7 @@ _EXPONENTIAL_M1: Final = """\
 _HALVES_UP: Final = """\
 (2 * 0.5000009f + h * (4 * 0.16664769f)) \
 + z * ((8 * 0.04179485f + h * (16 * 0.007962586f)) + z * (32 * 0.0018603902f))"""
-"""(exp(2 h) - 1 - 2 h) / (2 h^2) for 0 <= 2 h < log(2)."""
+"""The polynomial of (exp(2 h) - 1 - 2 h) / (2 h^2) for 0 <= 2 h < log(2)."""
 
 _REDUCE: Final = """\
     const @V shifted = x * 1.44269504f + MAGIC, n = shifted - MAGIC;
@@ -28,7 +28,7 @@ _REDUCE: Final = """\
 _SIGN: Final = "((@I)x & (@I)@splat@(-0.0f))"
 
 _BIASED: Final = {bias: f"{12582912 + bias}.0f" for bias in (126, 127, 191, 254)}
-"""1.5 * 2^23 and what the exponent is to have beside n."""
+"""1.5 * 2^23 plus a bias, which is added to n in the exponent."""
 
 
 def _reduce(bias: int) -> str:
@@ -99,4 +99,4 @@ GW_INLINE @V NAME(@V x) {{ /* 1 - exp(-a q(a)), a = |x| */
     return (@V)((@I)y | {_SIGN});
 }}""",
 }
-"""Function to C template, as :data:`~graphwright.targets.cpu.c.polynomials.POLYNOMIALS`."""
+"""C templates by function, as in :data:`~graphwright.targets.cpu.c.polynomials.POLYNOMIALS`."""

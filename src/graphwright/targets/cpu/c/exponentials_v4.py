@@ -19,7 +19,7 @@ _EXPONENTIAL_M1: Final = horner("r", "0.5f", "0.16666543f", "0.041666433f", "0.0
 _EXPONENTIAL_UP: Final = horner(
     "r", "0.5000009f", "0.16664769f", "0.04179485f", "0.007962586f", "0.0018603902f"
 )
-"""For 0 <= r < log(2)."""
+"""The polynomial for 0 <= r < log(2)."""
 _ERF: Final = horner(
     "a",
     "-5.4081262e-08f",
@@ -98,4 +98,4 @@ GW_INLINE @V NAME(@V x0) {{ /* 1 - exp(-a q(a)), a = |x| */
     return (@V)((@I)y | ((@I)x0 & (@I)@splat@(-0.0f)));
 }}""",
 }
-"""Function to C template, as :data:`~graphwright.targets.cpu.c.polynomials.POLYNOMIALS`."""
+"""C templates by function, as in :data:`~graphwright.targets.cpu.c.polynomials.POLYNOMIALS`."""

@@ -1,4 +1,4 @@
-"""Functions of vectors that are computed in two vectors of doubles of half the lanes, and rounded once."""
+"""Functions of f32 vectors that are computed in two f64 vectors of half the lanes, and rounded once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ HALVES: Final = {
     "quotient_halves": ("quotient", "ay"),
     "tangent_halves": ("tangent", "a"),
 }
-"""Each one's function of doubles, and names of its operands."""
+"""By function: its implementation for doubles, and the names of its operands."""
 
 
 def halves(name: str, function: str, operands: str, single: str, part: str, wide: str, lanes: int) -> str:
-    """The C function ``name`` that applies ``function`` to both halves of ``operands`` of type ``single``.
-
-    ``part`` is the type of half a vector, ``wide`` that of as many doubles.
-    """
+    """The C function ``name``, which applies ``function`` to both halves of ``operands`` of type ``single``.
+    ``part`` is the type of half a vector, ``wide`` that of the same number of doubles."""
     half = lanes // 2
     low, high = (", ".join(map(str, range(start, start + half))) for start in (0, half))
     every = ", ".join(map(str, range(lanes)))

@@ -1,10 +1,10 @@
-"""Polynomials as C text."""
+"""Polynomials as C expressions."""
 
 from __future__ import annotations
 
 
 def horner(variable: str, *coefficients: str) -> str:
-    """A polynomial as C; coefficients from the lowest power up."""
+    """A polynomial by Horner's method; coefficients are ordered from the lowest power up."""
     text = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         text = (

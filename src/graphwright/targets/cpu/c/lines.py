@@ -1,4 +1,4 @@
-"""Lines of C, and the names in scope where they are written."""
+"""Lines of C code under construction, and the names in scope."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The ``matmul`` microkernel of generated code: ``out += a @ b`` on strided tiles.
 
-Blocks of rows by two vectors of columns stay in registers over the whole depth (the outer-product scheme of
-Goto and van de Geijn, 2008). Columns of ``b`` that do not lie side by side, or fewer than two vectors of
-them, are first copied into a panel on the stack, padded with zeros.
+Blocks of rows by two vectors of columns stay in registers for the whole depth (the outer-product scheme of
+Goto and van de Geijn, 2008). Columns of ``b`` that are not contiguous, or fewer than two vectors of them, are
+first packed into a panel on the stack, padded with zeros.
 """
 
 from __future__ import annotations

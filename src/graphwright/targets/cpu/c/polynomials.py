@@ -33,8 +33,8 @@ _HALF_ARC: Final = f"""\
 """
 
 _LARGE: Final = "40000"
-"""Beyond this, sine and cosine go lane by lane through the C library: three parts of pi/2 no longer
-suffice."""
+"""Beyond this, sine and cosine call the C library for each lane: range reduction with three parts of pi/2 is
+too inexact."""
 _CIRCULAR: Final = f"""\
 double DOUBLE(double);
 GW_INLINE @V NAME(@V x) {{
@@ -93,7 +93,7 @@ GW_INLINE @V NAME(@V e, @V f) {{ /* log(2^e * (1 + f)) */
     return e * {_LN2[0]} + (f + (y + e * {_LN2[1]}));
 }}""",
 }
-"""What the functions share."""
+"""Helpers that several functions share."""
 
 POLYNOMIALS: Final[dict[str, str]] = {
     "log": """\
@@ -182,4 +182,5 @@ GW_INLINE @V NAME(@V x) {
     "sin": _CIRCULAR.replace("DOUBLE", "sin").replace("QUARTER", "").replace("KEEP", _KEEP_ZERO),
     "cos": _CIRCULAR.replace("DOUBLE", "cos").replace("QUARTER", " + 1").replace("KEEP", ""),
 }
-"""Function to C template (notation of :meth:`Support.expand`). Largest errors: see ``vmath.MAX_ULP``."""
+"""C templates by function (notation of :meth:`Support.expand`). For the largest errors
+see ``vmath.MAX_ULP``."""

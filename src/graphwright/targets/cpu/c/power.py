@@ -1,8 +1,8 @@
 """``pow`` of f32 vectors: ``2^(y log2 |x|)`` in f64 vectors of half the lanes, rounded once.
 
-The logarithm by the series of atanh((m - 1) / (m + 1)), the exponential by Taylor's series (both in
-J.-M. Muller, "Elementary Functions", 3rd ed., 2016): the relative error before rounding is about 2^-32.
-Special cases follow C's ``pow`` (C11, F.10.4.4).
+The logarithm is the series of atanh((m - 1) / (m + 1)), the exponential a Taylor series (both in J.-M.
+Muller, "Elementary Functions", 3rd ed., 2016). The relative error before rounding is about 2^-32. Special
+cases follow C's ``pow`` (C11, F.10.4.4).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GW_INLINE @V NAME(@V a, @V y) {{ /* a^y, a >= 0, results beyond those of f32 cut
     const @V shifted = t + magic, r = t - (shifted - magic);
     return ({_EXPONENTIAL}) * (@V)(((@I)shifted + 1023) << 52);
 }}"""
-"""Of f64 vectors. ``u64xL`` is the type of their bits."""
+"""For positive f64 vectors; ``u64xL`` is the type of their bits."""
 
 POWER: Final = """\
 GW_INLINE @V NAME(@V x, @V y) {
@@ -46,4 +46,4 @@ GW_INLINE @V NAME(@V x, @V y) {
     const @I always = (y == 0.0f) | (x == 1.0f) | ((a == 1.0f) & (@abs@(y) == __builtin_inff()));
     return @choose@(always, @splat@(1.0f), p);
 }"""
-"""Of f32 vectors; ``power_halves`` splits them for :data:`POSITIVE`."""
+"""For f32 vectors; ``power_halves`` splits them for :data:`POSITIVE`."""

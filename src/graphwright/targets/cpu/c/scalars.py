@@ -1,5 +1,5 @@
-"""Scalar C helpers: what C leaves undefined or spells otherwise than NumPy, and functions of the C
-library."""
+"""Scalar C helpers: operations that C leaves undefined or defines differently from NumPy, and C library
+functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _floats(text: str) -> Template:
 
 
 def _libm(function: str, arity: int = 1) -> Template:
-    """By the C library's double function: for f32 that rounds correctly but in rare cases."""
+    """The C library's function of doubles; rounded to f32, it is correct except in rare cases."""
     prototype = f"double {function}({', '.join(['double'] * arity)});\n"
     names = "xy"[:arity]
     declared = ", ".join(f"@T {n}" for n in names)

@@ -1,8 +1,9 @@
-"""Floats of at most 8 bits and integers of fewer, between a byte in memory and f32 or a byte's integer.
+"""Conversions of small floats and integers, which are stored in bytes.
 
-Formats: P. Micikevicius et al., "FP8 formats for deep learning" (2022); B. Noune et al., "8-bit numerical
-formats for deep neural networks" (2022), whose zero and NaN have no sign; the OCP Microscaling Formats
-(2023). Rounding is to nearest even; NaN and numbers out of range get the codes that ml_dtypes gives them.
+Floats have at most 8 bits, and are computed in f32; integers have less than 8 bits, and are computed in
+bytes. Formats: P. Micikevicius et al., "FP8 formats for deep learning" (2022); B. Noune et al., "8-bit
+numerical formats for deep neural networks" (2022), whose zero and NaN have no sign; the OCP Microscaling
+Formats (2023). Rounding is to nearest even; NaN and numbers out of range get the same codes as in ml_dtypes.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class SmallFloat:
-    """A sign, ``bits - 1 - fraction`` bits of exponent, ``fraction`` bits of fraction.
-
-    ``largest``, ``over`` and ``nan`` are codes without their sign: of the largest number, of what is larger
-    (also infinity), and of NaN. ``one_zero``: there is no -0, and its code means NaN.
-    """
+    """A format with a sign, ``bits - 1 - fraction`` bits of exponent, and ``fraction`` bits of fraction.
+    ``largest``, ``over`` and ``nan`` are codes without sign: of the largest number, of anything larger (also
+    infinity), and of NaN. ``one_zero``: there is no -0, and its code means NaN."""
 
     bits: int
     fraction: int
@@ -35,11 +34,12 @@ class SmallFloat:
 
     @property
     def has_infinity(self) -> bool:
-        """Whether a code between the numbers and NaN is infinity."""
+        """Whether there is a code for infinity, between the numbers and NaN."""
         return self.largest < self.over < self.nan
 
     def widen(self) -> str:
-        """To f32: numbers below the least normal one are moved up by that, which subtracting it undoes."""
+        """C code to f32: subnormal numbers are offset by the least normal number, which
+        is then subtracted."""
         least = (128 - self.bias) << 23
         special = []
         if self.one_zero:
@@ -63,7 +63,8 @@ GW_INLINE @F NAME(@H x) {{
 }}"""
 
     def narrow(self) -> str:
-        """From f32: normal numbers rounded in their bits, smaller ones by a sum whose last bit is theirs."""
+        """C code from f32: normal numbers are rounded in their bits, smaller ones by adding a number with the
+        same last bit."""
         drop = 23 - self.fraction
         least, magic = (128 - self.bias) << 23, (151 - self.bias - self.fraction) << 23
         if self.one_zero:
@@ -89,7 +90,7 @@ GW_INLINE @H NAME(@F x) {{ /* to nearest even */
 
 
 def _select(condition: str, yes: str, no: str) -> str:
-    """Of vectors of integers."""
+    """A select on integer vectors."""
     return f"((({condition}) & {yes}) | (~({condition}) & {no}))"
 
 
@@ -100,7 +101,7 @@ SMALL_FLOATS: Final = {
     "f8e5m2fnuz": SmallFloat(8, 2, 16, 0x7F, 0x80, 0x80, one_zero=True),
     "f4e2m1": SmallFloat(4, 1, 1, 0x7, 0x7, 0x8),
 }
-"""By dtype; f4e2m1 has no NaN: ml_dtypes makes a zero of the other sign of it."""
+"""The formats by dtype. f4e2m1 has no NaN: ml_dtypes converts NaN to a zero of the opposite sign."""
 
 _POWERS: Final = {
     "widen_f8e8m0": """\
@@ -118,7 +119,7 @@ GW_INLINE @H NAME(@F x) { /* the nearest power of two, halves up; NaN of what is
 
 
 def _integer(bits: int, signed: bool) -> dict[str, str]:
-    """The low bits of a byte; the others are 0 in what is written, and anything in what is read."""
+    """Conversions that use the low bits of a byte; the other bits are written as 0 and ignored when read."""
     name, mask, top = f"{'i' if signed else 'u'}{bits}", (1 << bits) - 1, 1 << bits - 1
     value = f"((x & {mask}) ^ {top}) - {top}" if signed else f"x & {mask}"
     return {
@@ -133,4 +134,5 @@ SMALL_HELPERS: Final[dict[str, str]] = (
     | _POWERS
     | {k: v for bits in (2, 4) for signed in (True, False) for k, v in _integer(bits, signed).items()}
 )
-"""Helpers by direction and dtype, in the notation of the support's own."""
+"""Conversion helpers by direction and dtype, in the notation of
+:meth:`~graphwright.targets.cpu.c.support.Support.define_conversion`."""

@@ -1,6 +1,6 @@
-"""Between stored elements and lanes of 32 bits: floats of 16 bits, and integers of 8 and 16.
+"""Conversions between stored elements and 32-bit lanes: 16-bit floats, and 8- and 16-bit integers.
 
-Templates in the notation of :meth:`~graphwright.targets.cpu.c.support.Support.define_conversion`.
+Templates are in the notation of :meth:`~graphwright.targets.cpu.c.support.Support.define_conversion`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GW_INLINE @I NAME(@H x) {
     __asm__("vpmovEXTENSION %1, %0" : "=@REG"(y) : "@REG"(all));
     return y;
 }"""
-"""``EXTENSION``: ``zxbd``, ``sxwd`` and the like."""
+"""Widening; ``EXTENSION``: ``zxbd``, ``sxwd`` and similar."""
 
 LOW_V4: Final = """\
 GW_INLINE @H NAME(@I x) {
@@ -45,7 +45,7 @@ GW_INLINE @H NAME(@I x) {
     __asm__("vpmovdKIND %1, %0" : "=v"(y) : "v"(x));
     return y;
 }"""
-"""The low bits of lanes, of AVX-512; ``KIND``: ``b`` or ``w``. GCC 12 takes lanes apart one by one."""
+"""The low bits of lanes, with AVX-512; ``KIND``: ``b`` or ``w``. GCC 12 would extract lanes one by one."""
 
 LOW_V3: Final = """\
 GW_INLINE @H NAME(@I x) {
@@ -54,6 +54,6 @@ GW_INLINE @H NAME(@I x) {
             : "=&x"(y) : "x"(x & MASK));
     return __builtin_shufflevector(y, y, @FIRST);
 }"""
-"""The same of AVX2; ``BYTES``: nothing, or the instruction that makes bytes of words."""
+"""The low bits of lanes, with AVX2; ``BYTES``: empty, or the instruction that narrows words to bytes."""
 
 LOW_BYTES_V3: Final = "\\n\\tvpackuswb %0, %0, %0"

@@ -44,7 +44,7 @@ _SCHEDULED: Final = [
 """
     for options in ('"schedule-insns"', '"schedule-insns", "sched-pressure"')
 ]
-"""With 32 registers, and with 16: there as far as they suffice."""
+"""GCC options for 32 registers, and for 16, where scheduling must also limit register pressure."""
 
 _PRELUDE: Final = """\
 #include <stdint.h>
@@ -101,7 +101,7 @@ class Support:
         return name
 
     def dim(self, text: str) -> str:
-        """``text`` of :func:`dim_text`; defines the functions that it calls."""
+        """A C expression from :func:`dim_text`; defines the functions that it calls."""
         for name in re.findall(r"\bdim_(\w+)\(", text):
             self.define(f"dim_{name}", DIM_HELPERS[name])
         return text
@@ -117,7 +117,7 @@ class Support:
         return self.define(name, f"typedef {ctype} {name} __attribute__((vector_size({size})));\n{any_type}")
 
     def mask(self, lanes: int) -> str:
-        """The C type of ``lanes`` truth values."""
+        """The C type of a mask of ``lanes`` lanes."""
         return self.vector(I32, lanes)
 
     def lane_mask(self, dtype: DType, lanes: int) -> str:
@@ -141,15 +141,15 @@ class Support:
         return self.define(name, body.replace("NAME", name).replace("@T", C_TYPES[dtype.name]))
 
     def _by_vector(self, function: str, dtype: DType, name: str) -> str:
-        """A scalar function with the bits of the vector one."""
+        """A scalar function that gives the same bits as the vector function."""
         lanes, ctype = self.isa.vector_bytes // dtype.bytes, C_TYPES[dtype.name]
         call = self.call(function, dtype, lanes, self.call("splat", dtype, lanes, "x"))
         vector = self.vector(dtype, lanes)
         return f"GW_INLINE {ctype} {name}({ctype} x) {{\n    const {vector} y = {call};\n    return y[0];\n}}"
 
     def function(self, function: str, dtype: DType, lanes: int) -> str:
-        """The name of a vector helper such as ``exp_f32x16``; a loop over the scalar one where there is no
-        better."""
+        """The name of a vector helper such as ``exp_f32x16``; if there is no vector version, a loop over the
+        scalar one."""
         name = f"{function}_{dtype}x{lanes}"
         if name in self.defined:
             return name
@@ -174,7 +174,7 @@ class Support:
         return f"{self.function(function, dtype, lanes)}({', '.join(operands)})"
 
     def expand(self, template: str, name: str, dtype: DType, lanes: int) -> str:
-        """Fill a template: ``@V`` the vector, ``@T`` its element, ``@I`` lane masks, ``@M`` masks,
+        """Fills a template: ``@V`` is the vector, ``@T`` its element, ``@I`` lane masks, ``@M`` masks,
         ``@name@`` helpers."""
         helpers = {found: self.function(found, dtype, lanes) for found in re.findall(r"@(\w+)@", template)}
         text = re.sub(r"@(\w+)@", lambda m: helpers[m[1]], template)
@@ -223,7 +223,7 @@ class Support:
         return self.define(name, "\n".join([*lines, "    return x[0];", "}"]))
 
     def combine(self, combiner: str, dtype: DType, lanes: int, a: str, b: str) -> str:
-        """``a combiner b`` of vectors."""
+        """``a combiner b`` for vectors."""
         sign = {"add": "+", "mul": "*", "and": "&", "or": "|"}.get(combiner)
         return f"{a} {sign} {b}" if sign else self.call(combiner, dtype, lanes, a, b)
 
@@ -242,7 +242,7 @@ class Support:
         return self._converted("narrow", dtype, lanes, value)
 
     def spread(self, dtype: DType, lanes: int, stored: str) -> str:
-        """A vector of integers of 8 or 16 bits as one of i32."""
+        """A vector of 8- or 16-bit integers widened to i32."""
         if 4 * lanes != self.isa.vector_bytes:
             return f"__builtin_convertvector({stored}, {self.vector(I32, lanes)})"
         extension = f"{'z' if dtype.kind == 'uint' else 's'}x{'b' if dtype.bits == 8 else 'w'}d"
@@ -250,7 +250,7 @@ class Support:
         return f"{self.define_conversion(f'spread_{dtype}', template, dtype, I32, lanes)}({stored})"
 
     def gather_low(self, dtype: DType, lanes: int, value: str) -> str:
-        """The low 8 or 16 bits of lanes of 32."""
+        """The low 8 or 16 bits of 32-bit lanes."""
         if 4 * lanes != self.isa.vector_bytes:
             return f"__builtin_convertvector({value}, {self.vector(dtype, lanes)})"
         is_byte = dtype.bits == 8
@@ -263,19 +263,20 @@ class Support:
         return f"{name}(({self.mask(lanes)}){value})"
 
     def round(self, dtype: DType, lanes: int, value: str) -> str:
-        """Values rounded to what ``dtype`` can hold."""
+        """Values rounded to the precision of ``dtype``."""
         if dtype.computed == dtype:
             return value
         return self.widen(dtype, lanes, self.narrow(dtype, lanes, value))
 
     def scalar_bits(self, source: DType, target: DType) -> str:
-        """The name of a function that reads the bits of one stored element as another."""
+        """The name of a function that reinterprets the bits of one stored element as another dtype."""
         name, from_type, to_type = f"bits_{source}_{target}", C_TYPES[source.name], C_TYPES[target.name]
         body = f"    {to_type} y;\n    __builtin_memcpy(&y, &x, sizeof y);\n    return y;\n"
         return self.define(name, f"GW_INLINE {to_type} {name}({from_type} x) {{\n{body}}}")
 
     def scalar_converted(self, direction: str, dtype: DType, value: str) -> str:
-        """One element from memory (``widen``) to what it is computed in, or back (``narrow``)."""
+        """One element converted from memory to the type in which it is computed (``widen``), or back
+        (``narrow``)."""
         name = f"{direction}_{dtype}"
         vector = self._helper(direction, dtype, 8)
         stored, value_type = stored_dtype(dtype), dtype.computed
@@ -294,19 +295,17 @@ class Support:
         return f"{self._helper(direction, dtype, lanes)}({text})"
 
     def _helper(self, direction: str, dtype: DType, lanes: int) -> str:
-        """The name of a function between stored elements and values of them."""
+        """The name of a function that converts between stored elements and values."""
         name = f"{direction}_{dtype}"
         template = HALF_HELPERS.get(name) or SMALL_HELPERS[name]
         return self.define_conversion(name, template, stored_dtype(dtype), dtype.computed, lanes)
 
     def define_conversion(self, stem: str, template: str, stored: DType, value: DType, lanes: int) -> str:
-        """The name of a function between stored elements and lanes.
-
-        Its template writes ``@H`` and ``@F`` for the vectors of both; ``@W`` for one of stored elements that
-        fills 16 bytes at least, as instructions take them, ``@LOW`` and ``@FIRST`` for the lanes that go
-        there and come back; ``@I`` and ``@U`` for lanes of 32 bits; ``@SPREAD(x)`` and ``@LOWEST(code)`` for
-        :meth:`spread` and :meth:`gather_low` of bytes.
-        """
+        """The name of a function that converts between stored elements and lanes. In its template, ``@H`` and
+        ``@F`` are the vectors of both; ``@W`` is a vector of stored elements of at least 16 bytes, which
+        instructions require, and ``@LOW`` and ``@FIRST`` are the lanes that are copied to and from it; ``@I``
+        and ``@U`` are 32-bit lanes; ``@SPREAD(x)`` and ``@LOWEST(code)`` are :meth:`spread` and
+        :meth:`gather_low` for bytes."""
         name = f"{stem}x{lanes}"
         if name in self.defined:
             return name

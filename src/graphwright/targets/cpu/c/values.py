@@ -1,4 +1,5 @@
-"""Scalars of the loop IR as C expressions: inside a vector loop what moves along its axis is a vector."""
+"""Emits scalars of the loop IR as C expressions; values that vary along the axis of a vector loop are
+vectors."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ from graphwright.targets.cpu.c.support import (
 
 
 class Values(Arithmetic):
-    """Writes values of the loop IR: constants, loads, positions, functions of these."""
+    """Emits values of the loop IR: constants, loads, positions, and functions."""
 
     def variable(self, buffer: Buffer) -> Variable:
-        """How ``buffer`` is spelled here."""
+        """The C variable of ``buffer``."""
         return self.scope.variables[buffer.name]
 
     def access(self, buffer: Buffer, index: tuple[Index, ...]) -> Access:
-        """Where the element at ``index`` lies: for each lane, in a vector loop."""
+        """The access of the element at ``index``, for each lane in a vector loop."""
         check_dtype(buffer.dtype)
         name = self.variable(buffer).name
         dims: Dim = 0
@@ -62,7 +63,7 @@ class Values(Arithmetic):
         return Access(pointer, self.dim(affine.step), uniform=affine.step == 0)
 
     def pointer(self, name: str, dims: Dim, extra: list[str]) -> str:
-        """The address ``dims`` elements behind ``name``, and ``extra`` terms further on."""
+        """The address ``dims`` elements after ``name``, plus ``extra`` terms."""
         terms = [name, *([self.dim(dims)] if dims != 0 else []), *extra]
         return " + ".join(terms).replace("+ -", "- ")
 
@@ -79,7 +80,7 @@ class Values(Arithmetic):
         return table
 
     def mask_of(self, mask: Scalar | None) -> str | None:
-        """The lanes that take part in a vector access: None is all."""
+        """The active lanes of a vector access; None means all."""
         assert self.lanes is not None
         if mask is None:
             return self.lanes.tail
@@ -88,7 +89,7 @@ class Values(Arithmetic):
         return f"{operand(text)} & {self.lanes.tail}" if self.lanes.tail else text
 
     def load(self, load: Load) -> Value:
-        """The element of each lane, or one for all; what a mask leaves out is ``load.other``."""
+        """The element of each lane, or one for all; masked-off lanes get ``load.other``."""
         buffer = load.buffer
         variable = self.variable(buffer)
         if variable.value:
@@ -109,7 +110,7 @@ class Values(Arithmetic):
         return Value(value, buffer.dtype, True)
 
     def move(self, verb: str, at: Access, dtype: DType, mask: str | None, value: str | None = None) -> str:
-        """A call of the load or store helper that fits ``at``."""
+        """A call of the load or store helper for the access ``at``."""
         operands = [at.pointer]
         name = verb
         if at.table:
@@ -127,7 +128,8 @@ class Values(Arithmetic):
         return self.support.call(name, dtype, self.count, *operands)
 
     def element(self, variable: Variable, index: tuple[Index, ...], buffer: Buffer) -> str:
-        """A buffer held in variables: one, or an array of one vector per element."""
+        """An element of a buffer that is held in variables: a variable, or an array with one vector per
+        element."""
         if not buffer.shape:
             return variable.name
         offset: Dim = 0
@@ -142,8 +144,8 @@ class Values(Arithmetic):
         return f"{variable.name}[{self.dim(offset)}]"
 
     def shared_values(self, *roots: Scalar | None) -> None:
-        """Bind sub-expressions that one statement uses several times, so that text grows with the
-        expression's nodes."""
+        """Binds sub-expressions that a statement uses several times to variables, so that the code is linear
+        in the number of nodes."""
         self.shared = {}
         uses: dict[int, int] = {}
         order: list[Scalar] = []
@@ -165,7 +167,7 @@ class Values(Arithmetic):
                 self.shared[id(node)] = replace(found, text=name)
 
     def value(self, value: Scalar) -> Value:
-        """``value`` in the current loops. Raises ToolchainError for what C lacks."""
+        """Emits ``value`` in the current loops. Raises ToolchainError for values without C code."""
         bound = self.shared.get(id(value))
         if bound is not None:
             return bound
@@ -191,7 +193,7 @@ class Values(Arithmetic):
                 raise TypeError(f"{value!r} is not a scalar")
 
     def position(self, index: Dim) -> Value:
-        """An index as a number of i64."""
+        """An index as an i64 value."""
         if self.lanes is None or not depends(index, self.lanes.axis):
             return Value(f"(int64_t)({self.dim(index)})", I64)
         affine = along(index, self.lanes.axis)
@@ -204,8 +206,8 @@ class Values(Arithmetic):
         return Value(f"({start} + {iota}{step})", I64, True)
 
     def compare_positions(self, value: Apply) -> Value | None:
-        """``@a < @b`` over lanes in 32 bits: their difference moves by a small step, so far ones may be
-        clamped."""
+        """Emits ``@a < @b`` over lanes in 32 bits: the difference changes by a small step, so large
+        differences may be clamped."""
         if self.lanes is None or not is_position_test(value):
             return None
         left, right = (index_of(o) for o in value.operands)
@@ -226,12 +228,13 @@ class Values(Arithmetic):
         )
 
     def coerced(self, value: Scalar, vector: bool) -> str:
-        """The C text of ``value``, as a vector or not."""
+        """The C expression of ``value``, as a vector or a scalar."""
         found = self.value(value)
         return self.vectorised(found) if vector else found.text
 
     def value_to_bind(self, value: Scalar) -> Value:
-        """``value``; what it was widened from gets a name too: storing it need not narrow it again."""
+        """``value``, to be bound to a variable. The stored form that it was widened from gets a name too, so
+        that storing it needs no conversion."""
         inner = value.operand if isinstance(value, Cast) else None
         if not isinstance(inner, Cast) or inner.dtype == value.dtype or inner.dtype.computed != value.dtype:
             return self.value(value)
@@ -246,13 +249,13 @@ class Values(Arithmetic):
         return Value(widened, value.dtype, found.vector, (inner.dtype, name))
 
     def value_to_store(self, value: Scalar) -> Value:
-        """``value``, but of a conversion not yet rounded: storing it does that."""
+        """``value``, to be stored. A conversion is not rounded, as the store rounds."""
         if isinstance(value, Cast) and id(value) not in self.shared:
             return self.converted(self.value(value.operand), value.dtype)
         return self.value(value)
 
 
 def element_text(pointer: str) -> str:
-    """What lies at ``pointer``: ``x + 3`` is ``x[3]``."""
+    """The element at ``pointer``: for ``x + 3`` it is ``x[3]``."""
     base, _, offset = pointer.partition(" + ")
     return f"{base}[{offset or '0'}]" if " - " not in base else f"({pointer})[0]"

@@ -16,7 +16,7 @@ from graphwright.targets.cpu.isa import Isa
 
 
 def vector_template(function: str, dtype: DType, lanes: int, isa: Isa) -> str | None:
-    """The helper ``function`` of vectors of a plain dtype; None where there is only that of a scalar."""
+    """The helper ``function`` for vectors of a plain dtype; None if only a scalar helper exists."""
     wide = isa.vector_bytes == 64
     if function in _FLOAT_ONLY and not dtype.is_float:
         return None
@@ -82,7 +82,7 @@ GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is: the instruction gives b the
     return y;
 }""",
 }
-"""``max`` and ``min`` of floats, by whether it is AVX-512."""
+"""``max`` and ``min`` of floats; the key is whether the ISA is AVX-512."""
 
 _DIVIDED_V4: Final = """\
 GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what that leaves over */
@@ -95,8 +95,8 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what t
             : "+v"(y) : "v"(rest), "v"(@splat@(inverse)) : "k1");
     return y;
 }"""
-"""Four instructions, where the divider takes as long as twenty. Of or to numbers below 2^-100 one unit in the
-last place may be lost: what is left over underflows. P. Markstein, "Computation of elementary
+"""Four instructions; a division takes as long as twenty. If an operand or the result is below 2^-100, the
+error may be one unit in the last place, as the remainder underflows. P. Markstein, "Computation of elementary
 functions on the IBM RISC System/6000 processor" (1990)."""
 
 _SHARE_V3: Final = """\
@@ -107,8 +107,8 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c, 0 <= x <= c, 1 <= c, by c's inverse as
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(y) : "x"(x), "x"(@splat@(high)));
     return y;
 }"""
-"""Two instructions, where the divider takes as long as seven. At most 0.50001 units in the last place off, as
-the sum has 47 bits; below 2^-102, where ``x * low`` underflows, one unit."""
+"""Two instructions; a division takes as long as seven. The error is at most 0.50001 units in the last place,
+as the sum has 47 bits; below 2^-102, where ``x * low`` underflows, it is one unit."""
 
 _ROUNDING: Final = """\
 GW_INLINE @V NAME(@V x) {
@@ -116,11 +116,11 @@ GW_INLINE @V NAME(@V x) {
     __asm__("VROUNDp@SUFFIX $MODE, %1, %0" : "=@REG"(y) : "@REG"(x));
     return y;
 }"""
-"""To an integer: mode 8 to the nearest, halves to even; 9 down, 10 up, 11 towards zero."""
+"""Rounding to integers: mode 8 to the nearest (ties to even), 9 down, 10 up, 11 towards zero."""
 
 _OF_V4: Final = EXPONENTIALS_V4 | {"divided": _DIVIDED_V4}
 _OF_V3: Final = EXPONENTIALS_V3 | {"share": _SHARE_V3}
-"""AVX-512's and AVX2's ways of helpers of f32."""
+"""The f32 helpers of AVX-512, and those of AVX2."""
 
 _MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {
     ("load_mask", False): """\

@@ -149,3 +149,16 @@ def test_any_size_has_a_prediction(machine: Machine, size: int) -> None:
     nodes = chain(Neg(), ReduceSum((1,)), rows=size, columns=size)
     features = EditModel(machine, {}).features([KernelNodes.of([n]) for n in nodes], [KernelNodes.of(nodes)])
     assert all(map(math.isfinite, features.values()))
+
+
+def test_a_dot_product_with_an_epilogue_is_one_tile() -> None:
+    """The product of two vectors has no axes."""
+    module = Module()
+    b, (x, y) = new_graph(module, "main", [("x", tensor(F32, 8)), ("y", tensor(F32, 8))])
+    dot = b(MatMul(), x, y)
+    value = b(Tanh(), dot)
+    module.main.set_outputs([value])
+    assert dot.producer is not None and value.producer is not None
+    (parts,) = MODEL.costs.parts([KernelNodes.of([dot.producer, value.producer])])
+    assert parts["hook_call"] == CALL_NS
+    assert "aliased" not in parts

@@ -182,14 +182,15 @@ class KernelCosts:
 
     def _tiles(self, anchor: Node) -> int:
         """Tiles of the result of ``anchor``; the columns of an image are its channels."""
-        dims = anchor.output.type.dims
+        dims = anchor.output.type.dims or (1,)
         columns = max(1, self.size(dims[1 if isinstance(anchor.op, Conv) else -1]))
         rows = self.size(anchor.output.type.elements) // columns
         return -(-rows // TILE[0]) * -(-columns // TILE[1])
 
     def _aliases(self, value: Value) -> bool:
         """Whether the rows of a tile of ``value`` share sets of the L1 cache."""
-        return self.size(value.type.dims[-1]) % self.machine.l1_period == 0
+        dims = value.type.dims
+        return bool(dims) and self.size(dims[-1]) % self.machine.l1_period == 0
 
     def _add_rows(self, kernel: KernelNodes, parts: Parts) -> None:
         """A kernel with reductions reads rows in passes, each of which ends with a reduction. Values that a

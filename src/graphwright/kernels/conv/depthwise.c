@@ -158,7 +158,7 @@ static int64_t origin(const struct depthwise_args *s, fill_fn fill, int64_t p, i
     return p * pitch + VL - (s->pad_left - p + s->stride_w - 1) / s->stride_w;
 }
 
-/* Copies the band's rows over those of other planes of taps, at `to`. */
+/* Adds the band's rows, which are those of one plane of taps, to those of earlier planes, at `to`. */
 static void add_rows(const struct band *b, float *to, int64_t to_ld, int relu) {
     const float *from = b->to;
     for (int64_t r = 0; r < b->rows; r++, from += b->to_ld, to += to_ld)

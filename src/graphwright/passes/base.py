@@ -99,11 +99,11 @@ class Record:
     """Nodes that the pass added, without constants."""
 
     def did(self, change: str, times: int = 1) -> None:
-        """Count ``times`` changes of this kind."""
+        """Counts ``times`` changes of this kind."""
         self.counts[change] += times
 
     def refused(self, node: Node, rule: str, why: str | Refusal) -> None:
-        """Keep the reason why ``rule`` did not change ``node``."""
+        """Keeps the reason why ``rule`` did not change ``node``."""
         code, text = (why.code, why.why) if isinstance(why, Refusal) else (None, why)
         if len(self.reasons) < MAX_REASONS:
             self.reasons.setdefault(Reason(node.location, rule, text, code, node.sources))
@@ -125,7 +125,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, module: Module, record: Record) -> bool:
-        """Transform ``module`` in place. Returns whether anything was modified."""
+        """Transforms ``module`` in place. Returns whether anything was modified."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _with_regions(graph: Graph) -> Iterator[Graph]:
 
 
 def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Record) -> bool:
-    """Sweep once over the nodes of ``graph`` and apply the first rule that matches each. Returns whether
+    """Sweeps once over the nodes of ``graph`` and applies the first rule that matches each. Returns whether
     anything was rewritten.
     """
     modified = False
@@ -212,7 +212,7 @@ def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
 
 
 def replace(node: Node, values: Sequence[Value]) -> None:
-    """Replace the outputs of ``node`` by ``values``, and erase it with the producers that only it used."""
+    """Replaces the outputs of ``node`` by ``values``, and erases it with the producers that only it used."""
     graph = node.graph
     assert graph is not None
     operands = node.inputs
@@ -223,7 +223,7 @@ def replace(node: Node, values: Sequence[Value]) -> None:
 
 
 def prune(node: Node) -> int:
-    """Erase ``node`` if it is dead, then its producers likewise. Returns the number of nodes erased."""
+    """Erases ``node`` if it is dead, then its producers likewise. Returns the number of nodes erased."""
     pending, erased = [node], 0
     while pending:
         candidate = pending.pop()

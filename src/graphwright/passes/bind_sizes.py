@@ -25,7 +25,7 @@ model; see :mod:`graphwright.ir.sizes`.
 
 
 def shape_inputs(module: Module, shapes: Shapes) -> None:
-    """Give inputs of the entry ``shapes``. Raises FeedError with all unknown names, wrong ranks, sizes that
+    """Gives inputs of the entry ``shapes``. Raises FeedError with all unknown names, wrong ranks, sizes that
     contradict the model, and ranges that contradict each other.
     """
     binding = _Binding(module.symbols)
@@ -68,7 +68,7 @@ class _Binding:
     """For each name, the ranges given for it, and where."""
 
     def add(self, dim: SymbolicDim, given: Size, place: str) -> None:
-        """Give the axis at ``place``, which is ``dim`` in the model, the size ``given``."""
+        """Gives the axis at ``place``, which is ``dim`` in the model, the size ``given``."""
         try:
             size = read_size(given)
         except FeedError as error:
@@ -79,7 +79,7 @@ class _Binding:
             self.faults.add("input-size", f"{place} {fault}")
 
     def _fault(self, dim: SymbolicDim, size: int | Dim | None, place: str) -> str:
-        """Record the substitutions that make ``dim`` the ``size``. Returns the fault if none does."""
+        """Records the substitutions that make ``dim`` the ``size``. Returns the fault if none does."""
         if size is None:
             return "needs a size, as the model does not give the rank" if dim in self.open else ""
         if dim == size:
@@ -149,7 +149,7 @@ def _over(size: Dim, scale: int) -> Dim:
 
 
 def bind_sizes(module: Module, sizes: Mapping[str, SymbolicDim]) -> None:
-    """Substitute the symbols in ``sizes`` everywhere in ``module``.
+    """Substitutes the symbols in ``sizes`` everywhere in ``module``.
 
     Constraints that are now proved are dropped, and so are those between numbers: inference finds these
     again.

@@ -99,7 +99,7 @@ def _without_condition(graph: Graph, node: Node, op: Loop, record: Record) -> bo
 
 
 def _measure(build: Builder, graph: Graph, node: Node, op: Loop, record: Record) -> bool:
-    """Replace the trip count by a vector whose size is the number of rows of the scan outputs."""
+    """Replaces the trip count by a vector whose size is the number of rows of the scan outputs."""
     count, rows = node.operand(0), node.outputs[op.carries].type
     if count.type.shape != () or rows.shape is None or not str(rows.shape[0]).isidentifier():
         return False

@@ -68,7 +68,7 @@ def _operands(value: Value) -> Iterable[Value]:
 
 
 def _share(graph: Graph, node: Node, start: Value, received: Value, output: Value) -> None:
-    """Make ``received`` a captured operand ``start``; readers of ``output`` after the loop read it too."""
+    """Makes ``received`` a captured operand ``start``; readers of ``output`` after the loop read it too."""
     region = node.regions[0]
     graph.add_operand(node, start)
     shared = region.add_input(received.type, received.name)
@@ -78,7 +78,7 @@ def _share(graph: Graph, node: Node, start: Value, received: Value, output: Valu
 
 
 def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Sequence[int]) -> None:
-    """Replace ``node`` by a loop with only these carried values and scan outputs."""
+    """Replaces ``node`` by a loop with only these carried values and scan outputs."""
     where, region = op.loop_carried(), node.regions[0]
     first, last = where.start, where.start + where.count
     results = [
@@ -104,7 +104,7 @@ def _rebuild(graph: Graph, node: Node, op: Loop, kept: Sequence[int], scans: Seq
 
 
 def _erase_users(region: Graph, values: Sequence[Value]) -> None:
-    """Erase the nodes that depend on ``values``, which nothing needs."""
+    """Erases the nodes that depend on ``values``, which nothing needs."""
     gone = set(values)
     users = []
     for node in region:

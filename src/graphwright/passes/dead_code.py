@@ -24,14 +24,14 @@ class DeadCode(Pass):
     def run(self, module: Module, record: Record) -> bool:
         modified = False
         for graph in module.graphs.values():
-            modified |= _csmaller(graph, record)
+            modified |= _sweep(graph, record)
         _drop_constraints(module, record)
         _drop_constants(module, record)  # does not count as modified: no pass depends on the pool
         return modified
 
 
-def _csmaller(graph: Graph, record: Record) -> bool:
-    """Sweep from the last node to the first, so that one sweep sees every node after its readers."""
+def _sweep(graph: Graph, record: Record) -> bool:
+    """Sweeps from the last node to the first, so that one sweep sees every node after its readers."""
     modified = False
     for node in reversed(graph):
         if is_dead(node):
@@ -44,7 +44,7 @@ def _csmaller(graph: Graph, record: Record) -> bool:
             modified |= smaller is not node
             node = smaller
         for region in node.regions:
-            modified |= _csmaller(region, record)
+            modified |= _sweep(region, record)
         modified |= _drop_operands(graph, node, record)
     return modified
 
@@ -71,7 +71,7 @@ def _drop_results(graph: Graph, node: Node, record: Record) -> Node:
 
 
 def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
-    """Remove operands that all regions receive but none reads (:meth:`RegionOp.captured_operands`)."""
+    """Removes operands that all regions receive but none reads (:meth:`RegionOp.captured_operands`)."""
     if not node.regions:
         return False
     modified = False
@@ -89,7 +89,7 @@ def _drop_operands(graph: Graph, node: Node, record: Record) -> bool:
 
 
 def _drop_constraints(module: Module, record: Record) -> None:
-    """Drop constraints and guards on symbols that no longer occur."""
+    """Drops constraints and guards on symbols that no longer occur."""
     table = module.symbols
     if not table.constraints and not table.guards:
         return

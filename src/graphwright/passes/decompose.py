@@ -46,7 +46,7 @@ class Decompose(Pass):
 
 
 def decompose(module: Module, keep: Callable[[Node], bool]) -> Record:
-    """Run :class:`Decompose` on ``module`` and return its record."""
+    """Runs :class:`Decompose` on ``module`` and returns its record."""
     record = Record("decompose")
     record.modified = Decompose(keep).run(module, record)
     return record
@@ -82,6 +82,6 @@ def _parts(node: Node, builder: Builder) -> Any:
 
 
 def _drop_unused(graph: Graph, before: Node | None, node: Node) -> None:
-    """Erase the nodes that an abandoned decomposition built."""
+    """Erases the nodes that an abandoned decomposition built."""
     while node.previous is not before and node.previous is not None and prune(node.previous):
         pass

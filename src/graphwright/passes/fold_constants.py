@@ -75,7 +75,7 @@ class _Folding:
         return self._replace_known(walk, node, facts) or self._evaluate(walk, node, facts)
 
     def _evaluate(self, walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
-        """Replace ``node`` by the result of its reference on constants. Returns whether it was replaced."""
+        """Replaces ``node`` by the result of its reference on constants. Returns whether it was replaced."""
         if node.regions or any(fact.dtype.element is not None for fact in facts):  # the pool holds tensors
             return False
         arrays: list[Array | None] = []
@@ -105,10 +105,9 @@ class _Folding:
         return True
 
     def _transpose_in_place(self, walk: ShapeInference, node: Node) -> bool:
-        """Replace a large Transpose of a constant by a transposed view of it, without a copy. Returns whether
-        it was replaced.
+        """Replaces a large Transpose of a constant by a transposed view of it, without a copy.
 
-        Packing for kernels reads weights in any axis order.
+        Returns whether it was replaced. Packing for kernels reads weights in any axis order.
         """
         constant = constant_of(node.inputs[0]) if isinstance(node.op, Transpose) else None
         if constant is None or _bytes(constant.type) <= self.limits.small_bytes:
@@ -122,7 +121,7 @@ class _Folding:
         return True
 
     def _replace_known(self, walk: ShapeInference, node: Node, facts: Sequence[Fact]) -> bool:
-        """Replace outputs that are known whatever the inputs are. Returns whether there were any."""
+        """Replaces outputs that are known whatever the inputs are. Returns whether there were any."""
         modified, is_open = False, walk.module.symbols.undecided
         for value, fact in zip(node.outputs, facts, strict=True):
             if is_open and 0 in (fact.type.shape or ()):
@@ -250,7 +249,7 @@ def _evaluated(node: Node, arrays: Sequence[Array | None]) -> tuple[Sequence[Arr
 
 
 def _replace(walk: ShapeInference, value: Value, array: Array) -> None:
-    """Replace ``value`` by a constant."""
+    """Replaces ``value`` by a constant."""
     _use_constant(walk, value, Constant(walk.module.constants.add(array), type_of(array)))
 
 

@@ -59,7 +59,7 @@ class _Scores:
 
 
 def _read_scores(value: Value, module: Module) -> _Scores | Refusal:
-    """Take apart what the Softmax reads, back to the product of queries and keys; or say why it is not
+    """Takes apart what the Softmax reads, back to the product of queries and keys; or says why it is not
     attention.
     """
     mask = choice = None

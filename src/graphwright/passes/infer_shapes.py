@@ -47,7 +47,7 @@ anything.
 
 
 def infer_module(module: Module, record: Record, visit: Visit | None = None) -> bool:
-    """Infer all graphs in order. Returns whether anything was modified. Raises ModelError with every type
+    """Infers all graphs in order. Returns whether anything was modified. Raises ModelError with every type
     conflict.
     """
     walk = ShapeInference(module, record, visit)
@@ -59,7 +59,7 @@ def infer_module(module: Module, record: Record, visit: Visit | None = None) -> 
 
 
 def _apply_substitutions(module: Module, substitutions: Mapping[str, Dim]) -> None:
-    """Substitute symbols that have turned out to equal other sizes, in attributes too; likewise symbols of
+    """Substitutes symbols that have turned out to equal other sizes, in attributes too; likewise symbols of
     inputs that a constraint requires to be a number.
     """
     demanded = dict(filter(None, map(_demanded_number, module.symbols.constraints)))
@@ -113,7 +113,7 @@ class ShapeInference:
     """Symbols that have turned out to equal other sizes."""
 
     def graph(self, graph: Graph, inputs: Sequence[Fact | None]) -> Sequence[Fact]:
-        """Infer ``graph`` given facts of its ``inputs``. Returns the facts of its outputs."""
+        """Infers ``graph`` given facts of its ``inputs``. Returns the facts of its outputs."""
         for value, given in zip(graph.inputs, inputs, strict=False):
             self.learn(value, given or Fact(value.type))
         for node in graph:
@@ -143,7 +143,7 @@ class ShapeInference:
             self.record.did("types refined")
 
     def node(self, node: Node) -> None:
-        """Infer ``node``, or reuse the facts of an earlier inference from the same operands."""
+        """Infers ``node``, or reuses the facts of an earlier inference from the same operands."""
         if isinstance(node.op, Constant):
             self.learn(node.output, constant_fact(node.op, self.module))
             return
@@ -158,12 +158,12 @@ class ShapeInference:
         self.notify(node)
 
     def notify(self, node: Node) -> None:
-        """Let the visitor see ``node``, which has been inferred."""
+        """Lets the visitor see ``node``, which has been inferred."""
         if self.visit is not None:
             self.modified |= self.visit(self, node, [self.facts[value] for value in node.outputs])
 
     def infer(self, node: Node) -> None:
-        """Infer ``node`` and its regions from the facts of its operands."""
+        """Infers ``node`` and its regions from the facts of its operands."""
         table = self.module.symbols
         failed: dict[Graph, tuple[Diagnostic, ...]] = {}
         self.refresh_failing(node)
@@ -202,7 +202,7 @@ class ShapeInference:
         graph: Graph,
         inputs: Sequence[Fact | None],
     ) -> Sequence[Fact]:
-        """Infer a region of ``node``. Errors go to ``failed``; what inference assumes of sizes becomes
+        """Infers a region of ``node``. Errors go to ``failed``; what inference assumes of sizes becomes
         Require nodes at the start of the region.
 
         Sizes that are only defined inside are exempt: the host runs such nodes, and sees the
@@ -249,7 +249,7 @@ class ShapeInference:
         return symbols_in(fact.type for fact in facts).union(*(names_in(*(f.elements or ())) for f in facts))
 
     def discharge(self, node: Node, op: Require) -> bool:
-        """Erase a requirement that is proved, or move one of an entry graph to the symbol table. Returns
+        """Erases a requirement that is proved, or moves one of an entry graph to the symbol table. Returns
         whether it was erased.
         """
         graph, constraint = node.graph, op.constraint(node.location)
@@ -266,9 +266,8 @@ class ShapeInference:
         return True
 
     def replace_failed(self, node: Node, failed: dict[Graph, tuple[Diagnostic, ...]]) -> None:
-        """Replace branches that cannot run with these sizes by ones that fail when taken, and infer ``node``
-        again. If no branch can run, that is an error.
-        """
+        """Replaces branches that cannot run with these sizes by ones that fail when taken, and infers
+        ``node`` again. If no branch can run, that is an error."""
         sound = [region for region in node.regions if region not in failed]
         if not sound:
             for diagnostics in failed.values():
@@ -284,7 +283,7 @@ class ShapeInference:
         self.node(node)
 
     def refresh_failing(self, node: Node) -> bool:
-        """Give failing branches the output types that are now known from the other branches. Returns whether
+        """Gives failing branches the output types that are now known from the other branches. Returns whether
         any changed.
         """
         if not node.regions:
@@ -334,7 +333,7 @@ class ShapeInference:
         return made
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
-        """Give ``value`` the more precise of its type and that of ``fact``, and keep known elements."""
+        """Gives ``value`` the more precise of its type and that of ``fact``, and keeps known elements."""
         known, better = value.type, fact.type
         if better is known or better == known:
             self.facts[value] = fact
@@ -349,7 +348,7 @@ class ShapeInference:
         self.facts[value] = fact.with_type(better)
 
     def forget_unused(self, fresh: frozenset[str], node: Node) -> None:
-        """Drop symbols that this inference created but that earlier ones replaced."""
+        """Drops symbols that this inference created but that earlier ones replaced."""
         if not fresh:
             return
         inner = (value for region in node.regions for n in region.walk() for value in n.outputs)

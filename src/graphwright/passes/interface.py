@@ -20,7 +20,7 @@ from graphwright.support.spelling import did_you_mean, listed
 
 
 def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
-    """Replace inputs of the entry by ``constants``. Symbols in their shapes are bound
+    """Replaces inputs of the entry by ``constants``. Symbols in their shapes are bound
     everywhere.
 
     Raises ModelError with every unknown name and every constant that does not fit its input.
@@ -54,7 +54,7 @@ def bind_constants(module: Module, constants: Mapping[str, Any]) -> None:
 
 
 def _note_sizes(value: Value, shape: Sequence[int], sizes: dict[str, Dim]) -> None:
-    """Collect the symbol values that the shape of a constant implies. Raises ValueError on a
+    """Collects the symbol values that the shape of a constant implies. Raises ValueError on a
     contradiction.
     """
     for dim, size in zip(value.type.shape or shape, shape, strict=True):
@@ -65,7 +65,7 @@ def _note_sizes(value: Value, shape: Sequence[int], sizes: dict[str, Dim]) -> No
 
 
 def keep_outputs(module: Module, names: Sequence[str]) -> None:
-    """Make the values called ``names``, which may be intermediate values, the outputs of the entry. Inputs
+    """Makes the values called ``names``, which may be intermediate values, the outputs of the entry. Inputs
     that are no longer needed are removed.
 
     Raises ModelError with the names that do not exist, and those given twice.
@@ -98,7 +98,7 @@ def keep_outputs(module: Module, names: Sequence[str]) -> None:
 
 
 def keep_states(module: Module, states: Mapping[str, str]) -> None:
-    """Make each input in ``states`` a state; the output that it maps to is its next value, and no longer an
+    """Makes each input in ``states`` a state; the output that it maps to is its next value, and no longer an
     output.
 
     Raises ModelError with names that do not exist, outputs that are the next value of two inputs, and types
@@ -128,7 +128,7 @@ def keep_states(module: Module, states: Mapping[str, str]) -> None:
 
 
 def _remove_inputs(module: Module, values: Sequence[Value]) -> None:
-    """Remove unused inputs from the entry and its signature."""
+    """Removes unused inputs from the entry and its signature."""
     graph, signature = module.main, module.signatures.get("main")
     gone = {value.index for value in values}
     if signature is not None and gone:

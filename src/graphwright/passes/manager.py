@@ -60,7 +60,7 @@ class PassManager:
     """Index of the first record of the current stage."""
 
     def run(self, module: Module) -> bool:
-        """Run all stages. Returns whether any pass modified the module. With ``verify_each``, a VerifyError
+        """Runs all stages. Returns whether any pass modified the module. With ``verify_each``, a VerifyError
         names the pass that broke the module.
         """
         self._known, self._nodes, self._keys = Known.NOTHING, _count(module), node_keys(module)
@@ -120,7 +120,7 @@ def _count(module: Module) -> int:
 
 
 def run_passes(module: Module, *stages: Scheduled, verify_each: bool = True) -> list[Record]:
-    """Run ``stages`` on ``module`` and return the records."""
+    """Runs ``stages`` on ``module`` and returns the records."""
     manager = PassManager(stages, verify_each)
     manager.run(module)
     return manager.records

@@ -30,7 +30,7 @@ SHOWN = 20
 
 
 def refuse_padding(module: Module, gears: Sequence[Module]) -> None:
-    """Raise ModelError with the nodes whose results may change if the inputs of ``module`` are padded to
+    """Raises ModelError with the nodes whose results may change if the inputs of ``module`` are padded to
     those of one of ``gears``.
     """
     unknown = [value.name for value in module.main.inputs if value.type.shape is None]

@@ -30,7 +30,7 @@ class Point(enum.StrEnum):
 
 
 def register(*items: Rule | Pass, at: str = Point.IMPORTED) -> None:
-    """Run rules and passes on every model that is compiled from now on, in the order of
+    """Runs rules and passes on every model that is compiled from now on, in the order of
     registration.
 
     Raises PluginError for other objects, an unknown point, and a name that is already taken.

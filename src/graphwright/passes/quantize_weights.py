@@ -62,7 +62,7 @@ def _fitting(form: MatMulNBits, depth: int) -> MatMulNBits:
 
 
 def quantize(w: Array, op: MatMulNBits) -> tuple[Array, Array]:
-    """Quantize ``w[N, K]`` to codes u8[N, K] and scales [N, blocks] in the dtype of ``w``."""
+    """Quantizes ``w[N, K]`` to codes u8[N, K] and scales [N, blocks] in the dtype of ``w``."""
     n, depth = w.shape
     blocks = -(-depth // op.block)
     padded = np.zeros((n, blocks * op.block), np.float32)

@@ -20,7 +20,7 @@ from graphwright.records import dataclass, field
 
 
 def retype(module: Module) -> None:
-    """Give every value of ``module`` the type that follows from the inputs of its graph and
+    """Gives every value of ``module`` the type that follows from the inputs of its graph and
     the attributes.
 
     Where a stated size is not proved equal to the inferred one, their equality becomes a constraint. The
@@ -58,13 +58,13 @@ class _Retyping(ShapeInference):
         return constraint in self.guards
 
     def forget_foreign(self, region: Graph, known: set[str]) -> None:
-        """Forget the types of region inputs that refer to sizes that are defined elsewhere."""
+        """Forgets the types of region inputs that refer to sizes that are defined elsewhere."""
         for value in region.inputs:
             if symbols_in([value.type]) & (self.defined - known):
                 value.type = TensorType(value.type.dtype, None)
 
     def learn(self, value: Value, fact: Fact, fresh: frozenset[str] = frozenset()) -> None:
-        """Give ``value`` the type of ``fact``, with new symbols renamed as in the stated type."""
+        """Gives ``value`` the type of ``fact``, with new symbols renamed as in the stated type."""
         stated, fact = value.type, _renamed(fact, self.names)
         if compatible(stated, fact.type, self.module.symbols):
             pairs = list(zip(stated.shape or (), fact.type.shape or (), strict=False))
@@ -90,7 +90,7 @@ class _Retyping(ShapeInference):
         return names
 
     def rename(self, names: Mapping[str, Dim]) -> None:
-        """Rename symbols; the new names take over what inference knows of the old ones."""
+        """Renames symbols; the new names take over what inference knows of the old ones."""
         table = self.module.symbols
         self.names |= names
         for old, new in names.items():
@@ -107,7 +107,7 @@ class _Retyping(ShapeInference):
         self.names = {}  # a fresh symbol may get the same old name again
 
     def demand_equal(self, pairs: Iterable[tuple[Dim, Dim]]) -> None:
-        """Add constraints that stated sizes equal the inferred ones, unless that is proved."""
+        """Adds constraints that stated sizes equal the inferred ones, unless that is proved."""
         table = self.module.symbols
         for stated, inferred in pairs:
             if names_in(stated) <= self.defined and not table.proves_equal(stated, inferred):

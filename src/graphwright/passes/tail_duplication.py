@@ -42,7 +42,7 @@ class TailDuplication(Pass):
         return modified
 
     def _sweep(self, module: Module, record: Record) -> bool:
-        """Sink the tail of every If that is ready now. Returns whether there was one."""
+        """Sinks the tail of every If that is ready now. Returns whether there was one."""
         sunk = 0
         pending = [(graph, 1) for graph in module.graphs.values()]
         while pending:
@@ -54,7 +54,7 @@ class TailDuplication(Pass):
         return sunk > 0
 
     def _sink(self, module: Module, node: Node, depth: int, record: Record) -> bool:
-        """Sink the nodes after ``node``, which is ``depth`` regions deep, unless a limit forbids it."""
+        """Sinks the nodes after ``node``, which is ``depth`` regions deep, unless a limit forbids it."""
         tail = _tail(node)
         count = sum(1 for _ in module.walk()) + sum(map(_size, tail))
         if count > self.most_nodes:
@@ -99,7 +99,7 @@ def _tail(node: Node) -> list[Node]:
 
 
 def _sink(node: Node, tail: Sequence[Node]) -> None:
-    """Replace ``node`` and ``tail`` by one If whose regions compute both."""
+    """Replaces ``node`` and ``tail`` by one If whose regions compute both."""
     graph = node.graph
     assert graph is not None
     inside = [value for each in (node, *tail) for value in each.outputs]
@@ -127,7 +127,7 @@ def _sink(node: Node, tail: Sequence[Node]) -> None:
 def _append_tail(
     region: Graph, node: Node, tail: Sequence[Node], outer: Sequence[Value], results: Sequence[Value]
 ) -> None:
-    """Append ``tail`` to ``region`` of ``node``, with ``outer`` as additional inputs and ``results`` as
+    """Appends ``tail`` to ``region`` of ``node``, with ``outer`` as additional inputs and ``results`` as
     outputs.
     """
     inputs = {v: own for v, own in zip(node.inputs[1:], region.inputs, strict=True) if v is not None}

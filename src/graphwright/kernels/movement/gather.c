@@ -33,48 +33,49 @@ typedef int pick(char *dst, int64_t d, const char *src, int64_t s, const void *i
                  int64_t axis, int64_t first, int64_t last);
 static pick *const PICK[] = {pick_1, pick_2, pick_4, pick_8, pick_16};
 
-GW_KERNEL(gw_gather) {
-    enum { SHORT_RUN = 32, AHEAD_BYTES = 2048, FETCHED_BYTES = 512 };
-    const struct gather_args *a = gather_args(arg);
-    int64_t size = a->size, outer = a->outer, axis = a->axis, count = a->count, inner = a->inner;
-    int64_t dst_outer = a->dst_outer * size, dst_stride = a->dst * size;
-    int64_t src_outer = a->src_outer * size, src_stride = a->src * size;
-    const int32_t *narrow = buf[GATHER_INDICES];
-    const int64_t *wide = buf[GATHER_INDICES];
-    block_copy *copy = ROWS[size_index(size)];
-    if (outer == 0 || count == 0 || inner == 0)
-        return 0;
+static int64_t index_at(const struct gather_args *a, const void *indices, int64_t k) {
+    const int64_t index = a->index_size == 4 ? ((const int32_t *)indices)[k] : ((const int64_t *)indices)[k];
+    return index < 0 ? index + a->axis : index;
+}
 
-    int64_t strides[2] = {0, size}, block = inner * size < BLOCK_BYTES ? inner : BLOCK_BYTES / size;
-    int64_t blocks = (inner + block - 1) / block, first, last;
-    share(outer * count * blocks, a->shares, begin, end, &first, &last);
-    if (inner == 1) {
-        for (int64_t at = first; at < last;) {
-            int64_t o = at / count, k = at % count, stop = count - k < last - at ? count : k + last - at;
-            char *dst = (char *)buf[GATHER_DST] + o * dst_outer;
-            const char *src = (const char *)buf[GATHER_SRC] + o * src_outer;
-            if (!PICK[size_index(size)](dst, dst_stride, src, src_stride, buf[GATHER_INDICES], a->index_size,
-                                        axis, k, stop))
-                return refuse(scratch, buf[GATHER_INDICES], a->index_size, k, stop, -axis, axis - 1);
-            at += stop - k;
-        }
-        return 0;
+/* Gathers slices of one element: elements [first, last) of the result. */
+static int32_t gather_elements(const struct gather_args *a, void *const *buf, int64_t first, int64_t last,
+                               void *scratch) {
+    const int64_t size = a->size, count = a->count;
+    for (int64_t at = first; at < last;) {
+        const int64_t o = at / count, k = at % count, stop = count - k < last - at ? count : k + last - at;
+        char *dst = (char *)buf[GATHER_DST] + o * a->dst_outer * size;
+        const char *src = (const char *)buf[GATHER_SRC] + o * a->src_outer * size;
+        if (!PICK[size_index(size)](dst, a->dst * size, src, a->src * size, buf[GATHER_INDICES],
+                                    a->index_size, a->axis, k, stop))
+            return refuse(scratch, buf[GATHER_INDICES], a->index_size, k, stop, -a->axis, a->axis - 1);
+        at += stop - k;
     }
+    return 0;
+}
+
+/* Gathers longer slices: parts [first, last), of which each slice has `blocks` of up to `block` elements. */
+static int32_t gather_slices(const struct gather_args *a, void *const *buf, int64_t first, int64_t last,
+                             int64_t block, int64_t blocks, void *scratch) {
+    enum { SHORT_RUN = 32, AHEAD_BYTES = 2048, FETCHED_BYTES = 512 };
+    const void *indices = buf[GATHER_INDICES];
+    const int64_t size = a->size, axis = a->axis, count = a->count, inner = a->inner, row = inner * size;
+    const int64_t dst_outer = a->dst_outer * size, dst_stride = a->dst * size;
+    const int64_t src_outer = a->src_outer * size, src_stride = a->src * size;
+    const int64_t strides[2] = {0, size};
+    const int64_t ahead = AHEAD_BYTES / row + 1, fetched = row < FETCHED_BYTES ? row : FETCHED_BYTES;
+    block_copy *copy = ROWS[size_index(size)];
     int64_t part = first % blocks, k = first / blocks % count, o = first / blocks / count;
-    int64_t row = inner * size, ahead = AHEAD_BYTES / row + 1;
-    int64_t fetched = row < FETCHED_BYTES ? row : FETCHED_BYTES;
     for (int64_t item = first; item < last; item++) {
         if (row >= SHORT_RUN && part == 0 && k + ahead < count) {
-            int64_t later = a->index_size == 4 ? narrow[k + ahead] : wide[k + ahead];
-            later += later < 0 ? axis : 0;
+            const int64_t later = index_at(a, indices, k + ahead);
             if ((uint64_t)later < (uint64_t)axis)
                 fetch_row((const char *)buf[GATHER_SRC] + o * src_outer + later * src_stride, fetched);
         }
-        int64_t index = a->index_size == 4 ? narrow[k] : wide[k];
-        index += index < 0 ? axis : 0;
+        const int64_t index = index_at(a, indices, k);
         if (index < 0 || index >= axis)
-            return refuse(scratch, buf[GATHER_INDICES], a->index_size, k, k + 1, -axis, axis - 1);
-        int64_t at = part * block, cols = inner - at < block ? inner - at : block;
+            return refuse(scratch, indices, a->index_size, k, k + 1, -axis, axis - 1);
+        const int64_t at = part * block, cols = inner - at < block ? inner - at : block;
         char *dst = (char *)buf[GATHER_DST] + o * dst_outer + k * dst_stride + at * size;
         const char *src = (const char *)buf[GATHER_SRC] + o * src_outer + index * src_stride + at * size;
         if (cols * size >= SHORT_RUN)
@@ -90,4 +91,17 @@ GW_KERNEL(gw_gather) {
         o++;
     }
     return 0;
+}
+
+GW_KERNEL(gw_gather) {
+    const struct gather_args *a = gather_args(arg);
+    const int64_t size = a->size, inner = a->inner;
+    if (a->outer == 0 || a->count == 0 || inner == 0)
+        return 0;
+    const int64_t block = inner * size < BLOCK_BYTES ? inner : BLOCK_BYTES / size;
+    const int64_t blocks = (inner + block - 1) / block;
+    int64_t first, last;
+    share(a->outer * a->count * blocks, a->shares, begin, end, &first, &last);
+    return inner == 1 ? gather_elements(a, buf, first, last, scratch)
+                      : gather_slices(a, buf, first, last, block, blocks, scratch);
 }

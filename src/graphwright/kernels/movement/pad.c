@@ -104,75 +104,102 @@ GW_INLINE void pad_row(const row_pad *t, char *dst, const char *src) {
 typedef void frame(const row_pad *t, char *dst, int64_t d, const char *src, int64_t s, int64_t rows);
 static frame *const FRAME[] = {frame_1, frame_2, frame_4, frame_8, frame_16};
 
+/* The axes of both operands; strides in bytes. Iteration is over axes [top, last). */
+struct axes {
+    int64_t n[RANK], inside[RANK], before[RANK], d[RANK], s[RANK];
+    int top, last;
+};
+
+/* Merges axis `last` into the one outside it, if it has no padding and both are contiguous. */
+static int merge_last(struct axes *x) {
+    const int i = x->last;
+    if (i == 0 || x->before[i] != 0 || x->n[i] != x->inside[i] || x->d[i - 1] != x->d[i] * x->n[i] ||
+        x->s[i - 1] != x->s[i] * x->n[i])
+        return 0;
+    x->n[i - 1] *= x->n[i];
+    x->inside[i - 1] *= x->n[i];
+    x->before[i - 1] *= x->n[i];
+    x->d[i - 1] = x->d[i];
+    x->s[i - 1] = x->s[i];
+    x->last--;
+    return 1;
+}
+
+static struct axes read_axes(const struct pad_args *a) {
+    struct axes x = {.last = RANK - 1};
+    for (int i = 0; i < RANK; i++) {
+        x.n[i] = a->n[i];
+        x.inside[i] = a->inside[i];
+        x.before[i] = a->before[i];
+        x.d[i] = a->d[i] * a->size;
+        x.s[i] = a->s[i] * a->size;
+    }
+    while (a->mode == CONSTANT && merge_last(&x))
+        ;
+    while (x.top < x.last && x.n[x.top] == 1 && x.inside[x.top] == 1 && x.before[x.top] == 0)
+        x.top++;
+    return x;
+}
+
+/* Writes rows [from, to) along the innermost iterated axis, many at once if they only need constants. */
+static void pad_rows(const row_pad *t, const struct axes *x, int64_t from, int64_t to, char *dst,
+                     const char *src) {
+    const int inner = x->last - 1;
+    const int framed = t->mode == CONSTANT && t->d == t->size && t->s == t->size && t->before >= 0 &&
+                       t->before + t->inside <= t->n;
+    for (int64_t i = from, many; i < to; i += many) {
+        const int64_t k = padded_index(t->mode, i - x->before[inner], x->inside[inner]);
+        const char *at = src && k >= 0 ? src + k * x->s[inner] : NULL;
+        many = 1;
+        if (at && framed) {
+            many = to - i < x->inside[inner] - k ? to - i : x->inside[inner] - k;
+            FRAME[size_index(t->size)](t, dst + i * x->d[inner], x->d[inner], at, x->s[inner], many);
+        } else {
+            pad_row(t, dst + i * x->d[inner], at);
+        }
+    }
+}
+
 GW_KERNEL(gw_pad_nd) {
     (void)scratch;
     static const _Alignas(16) char zeros[16];
     const struct pad_args *a = pad_args(arg);
-    int64_t size = a->size, mode = a->mode, n[RANK], inside[RANK], before[RANK], d[RANK], s[RANK];
-    for (int i = 0; i < RANK; i++) {
-        n[i] = a->n[i];
-        inside[i] = a->inside[i];
-        before[i] = a->before[i];
-        d[i] = a->d[i] * size;
-        s[i] = a->s[i] * size;
-        if (n[i] == 0)
+    for (int i = 0; i < RANK; i++)
+        if (a->n[i] == 0)
             return 0;
-    }
-    int last = RANK - 1; /* constant padding: whole inner axes are merged into the axis outside them */
-    while (mode == CONSTANT && last > 0 && before[last] == 0 && n[last] == inside[last] &&
-           d[last - 1] == d[last] * n[last] && s[last - 1] == s[last] * n[last]) {
-        n[last - 1] *= n[last];
-        inside[last - 1] *= n[last];
-        before[last - 1] *= n[last];
-        d[last - 1] = d[last];
-        s[last - 1] = s[last];
-        last--;
-    }
-    row_pad t = {size,         mode,    n[last], inside[last],
-                 before[last], d[last], s[last], buf[PAD_FILL] ? buf[PAD_FILL] : zeros};
-    int top = 0; /* the first axis that is iterated over */
-    while (top < last && n[top] == 1 && inside[top] == 1 && before[top] == 0)
-        top++;
+    const struct axes x = read_axes(a);
+    const int last = x.last, inner = last - 1;
+    const row_pad t = {a->size,        a->mode,   x.n[last], x.inside[last],
+                       x.before[last], x.d[last], x.s[last], buf[PAD_FILL] ? buf[PAD_FILL] : zeros};
     int64_t rows = 1, first, stop, index[RANK];
-    for (int i = top; i < last; i++)
-        rows *= n[i];
+    for (int i = x.top; i < last; i++)
+        rows *= x.n[i];
     /* A single long row is not split between threads: such tensors are rare. */
     share(rows, a->shares, begin, end, &first, &stop);
     int64_t rest = first;
-    for (int i = last - 1; i >= top; i--) {
-        index[i] = rest % n[i];
-        rest /= n[i];
+    for (int i = last - 1; i >= x.top; i--) {
+        index[i] = rest % x.n[i];
+        rest /= x.n[i];
     }
-    int framed = mode == CONSTANT && t.d == size && t.s == size && t.before >= 0 &&
-                 t.before + t.inside <= t.n; /* whole rows with constants around them */
-    if (top == last) {
+    if (x.top == last) {
         if (first < stop)
             pad_row(&t, buf[PAD_DST], buf[PAD_SRC]);
         return 0;
     }
-    for (int64_t row = first, inner = last - 1; row < stop;) { /* along the inner axis, many rows at once */
+    for (int64_t row = first; row < stop;) {
         char *dst = buf[PAD_DST];
         const char *src = buf[PAD_SRC];
-        for (int i = top; i < inner; i++) {
-            int64_t k = padded_index(mode, index[i] - before[i], inside[i]);
-            dst += index[i] * d[i];
-            src = src && k >= 0 ? src + k * s[i] : NULL;
+        for (int i = x.top; i < inner; i++) {
+            const int64_t k = padded_index(a->mode, index[i] - x.before[i], x.inside[i]);
+            dst += index[i] * x.d[i];
+            src = src && k >= 0 ? src + k * x.s[i] : NULL;
         }
-        int64_t from = index[inner], to = n[inner] - from < stop - row ? n[inner] : from + stop - row;
-        for (int64_t i = from; i < to;) {
-            int64_t k = padded_index(mode, i - before[inner], inside[inner]), many = 1;
-            const char *at = src && k >= 0 ? src + k * s[inner] : NULL;
-            if (at && framed) {
-                many = to - i < inside[inner] - k ? to - i : inside[inner] - k;
-                FRAME[size_index(size)](&t, dst + i * d[inner], d[inner], at, s[inner], many);
-            } else {
-                pad_row(&t, dst + i * d[inner], at);
-            }
-            i += many;
-        }
+        const int64_t from = index[inner];
+        const int64_t to = x.n[inner] - from < stop - row ? x.n[inner] : from + stop - row;
+        pad_rows(&t, &x, from, to, dst, src);
         row += to - from;
-        index[inner] = n[inner];
-        for (int i = (int)inner; i > top && index[i] == n[i]; i--) {
+        index[inner] = x.n[inner];
+        for (int i = inner; i > x.top && index[i] == x.n[i]; i--) {
             index[i] = 0;
             index[i - 1]++;
         }

@@ -160,5 +160,5 @@ def test_a_dot_product_with_an_epilogue_is_one_tile() -> None:
     module.main.set_outputs([value])
     assert dot.producer is not None and value.producer is not None
     (parts,) = MODEL.costs.parts([KernelNodes.of([dot.producer, value.producer])])
-    assert parts["hook_call"] == CALL_NS
+    assert parts["hook_call"] == ROUND.hook_call_ns
     assert "aliased" not in parts

@@ -6,7 +6,7 @@ Cases whose ops are not mapped, or that have subgraphs, are left to the tests of
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,10 @@ class EagerImporter:
     @property
     def output_count(self) -> int:
         return len(self.node.output)
+
+    @property
+    def builder(self) -> Callable[..., Any]:
+        return self.emit
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from graphwright.autofusion.autofuse import DUPLICATE, autofuse
 from graphwright.errors import ModelError
 from graphwright.export.onnx import FUNCTION_DOMAIN
-from graphwright.layout import channels_last, channels_last_forms
+from graphwright.layout.costs import LayoutCosts
 from graphwright.tools.graph_autofusion import app
 from tests.export.peers import session
 from tests.tools.support import HOSTILE, write_model
@@ -94,8 +94,7 @@ def test_fusion_sees_images_as_other_engines_take_them(monkeypatch: pytest.Monke
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     merges = []
     for nanoseconds in (0.0, 1e9):  # what a transpose costs: if much, the compiler keeps rows of channels
-        for module in (channels_last, channels_last_forms):
-            monkeypatch.setattr(module, "transfer_ns", lambda value, blocks, ns=nanoseconds: ns)
+        monkeypatch.setattr(LayoutCosts, "transfer_ns", lambda costs, value, ns=nanoseconds: ns)
         fused = autofuse(model)
         merges.append(fused.merges)
     assert merges[0] == merges[1] > 0

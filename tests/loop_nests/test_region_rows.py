@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.fusion.fuse import Fuse
 from graphwright.ir.build import new_graph
 from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module
@@ -21,6 +22,7 @@ from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import PassManager
+from graphwright.records import replace
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.target import CpuTarget
 from tests.kernels.library.cases import each_isa
@@ -34,7 +36,8 @@ def kernel_of(op: Op, shapes: list[tuple[int, ...]], isa: Isa) -> RegionKernel:
     module = Module()
     b, values = new_graph(module, "main", [(f"x{k}", tensor(F32, *s)) for k, s in enumerate(shapes)])
     module.main.set_outputs([b(op, *values)])
-    PassManager((*graph_passes(), *kernel_passes(CpuTarget(isa)))).run(module)
+    passes = (*graph_passes(), *kernel_passes(CpuTarget(isa)))
+    PassManager([replace(p, splits=False) if isinstance(p, Fuse) else p for p in passes]).run(module)
     ((_, node, fused),) = nodes_of(module, Fused)
     schedule = fused.schedule
     assert schedule is not None

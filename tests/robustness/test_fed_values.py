@@ -54,19 +54,19 @@ REFUSED: tuple[tuple[str, bytes, list[tuple[Any, ...]], str], ...] = (
         "Split",
         fed_model("Split", [2], outputs=2, axis=1),
         [([-1, 4],), ([1, 1],), ([5, -2],), ([2**63 - 1, 4],)],
-        "a size of|in pieces of",
+        "a size of|in pieces of|sum of the sizes",
     ),
     (
         "Split",
         fed_model("Split", [2], x=("N", "M"), outputs=2, axis=1),
         [([-1, 4],), ([1, 1],), ([0, 2**62],)],
-        "a size of|in pieces of",
+        "a size of|in pieces of|sum of the sizes",
     ),
     (
         "Pad",
         fed_model("Pad", [4]),
         [*(([v, 0, 0, 0],) for v in HUGE), ([-1, -4, -1, 0],)],
-        "padded|exceeds the",
+        "padding|padded|exceeds the",
     ),
     (
         "Tile",
@@ -150,7 +150,7 @@ def test_pads_that_crop_what_the_other_end_adds(device: str) -> None:
     for begin, end, size in product((-3, -1, 0, 2, 3), (-3, -2, 0, 1, 3), (0, 1, 2, 5)):
         fed = feeds(np.arange(1, size + 1, dtype=np.float32), [begin, end])
         if size + begin + end < 0:
-            with pytest.raises(gw.GraphwrightError, match="padded"):
+            with pytest.raises(gw.GraphwrightError, match=r"after padding|padded"):
                 compiled.run(fed)
         else:
             np.testing.assert_array_equal(

@@ -89,8 +89,7 @@ static int32_t run_line(const struct gemm *g, const struct block *o, float *scra
         if (g->bias)
             add_rows(g->bias + at * l.bias, 0, l.bias, 1, cells, out, cells);
         if (g->residual)
-            add_rows(g->residual + o->batch0 * g->s.r_batch0 + o->batch1 * g->s.r_batch1 + at * l.residual, 0,
-                     l.residual, 1, cells, out, cells);
+            add_rows(residual_at(g, o, 0, 0) + at * l.residual, 0, l.residual, 1, cells, out, cells);
         const struct tile t = {
             .to = out, .to_ld = cells, .relu = g->s.act == 1, .clip = g->s.act == 2 ? g->clip : NULL};
         if (t.relu || t.clip)

@@ -51,11 +51,6 @@ static void fetch_residual(const struct gemm *g, const struct block *o, int64_t 
             __builtin_prefetch(at + smaller(i, NR - 1), 0, 3);
 }
 
-/* Whether tiles read both bias and residual in place, and add the bias to each row of the residual. */
-static int adds_bias_row(const struct gemm *g) {
-    return g->bias && g->residual && !g->wide && g->s.bias_m == 0 && g->s.bias_n == 1 && g->s.r_n == 1;
-}
-
 /* Sets bias and residual as the start values of a tile. If the tile cannot read them in place, they are added
  * up in `room`. whole: the tile has no partial vectors. */
 static void start_tile(const struct gemm *g, const struct block *o, int64_t row, int64_t rows, int64_t col,
@@ -70,9 +65,10 @@ static void start_tile(const struct gemm *g, const struct block *o, int64_t row,
     } else if (!residual && whole && g->s.bias_n == 1) {
         t->from = bias;
         t->from_ld = g->s.bias_m;
-    } else if (!bias && whole && g->s.r_n == 1) {
+    } else if (residual && whole && g->s.r_n == 1 && (!bias || (g->s.bias_m == 0 && g->s.bias_n == 1))) {
         t->from = residual;
         t->from_ld = g->s.r_m;
+        t->row = bias;
     } else {
         memset(room, 0, (size_t)(rows * pitch) * sizeof *room);
         if (bias)

@@ -61,7 +61,7 @@ static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t 
     t->ahead_step = t->ahead_skip = g->s.b_k;
 }
 
-enum { FETCHED_DEPTH = 512 }; /* values of k that take as long as a load from memory */
+enum { FETCHED_DEPTH = 512 }; /* a load from memory takes as long as so many values of k */
 
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
     const int64_t m = g->s.m, k = g->s.k, tiles = ceildiv(m, MR);
@@ -77,8 +77,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
     const int64_t held = results > 1 ? BLOCK_TILES : g->hook ? HELD : 1, pitch = results * NR;
     int64_t row_of[BLOCK_TILES + 1]; /* the first row of each row tile */
     const int64_t count = o->tile1 - o->tile0;
-    const int in_place = reads_in_place(g), with_row = adds_bias_row(g);
-    /* The residual is fetched so many tiles ahead: of a short sum one would be too late. */
+    const int in_place = reads_in_place(g);
+    /* The residual is prefetched so many tiles ahead. With a short sum, one tile ahead would be too late. */
     const int64_t fetched = g->residual && g->s.r_n == 1 ? 1 + FETCHED_DEPTH / (k + 1) : 0;
     for (int64_t i = 0; i <= count; i++)
         row_of[i] = part_begin(m, o->tile0 + i, tiles);
@@ -112,13 +112,8 @@ static int32_t run_block(const struct gemm *g, const struct block *o, float *scr
                         fetch_a(g, o, row + rows, k0, &t);
                     else
                         fetch_b(g, next, i, count, depth, &t);
-                    if (kb == 0 && whole && with_row) {
-                        t.from = residual_at(g, o, row, col);
-                        t.from_ld = g->s.r_m;
-                        t.row = g->bias + col;
-                    } else if (kb == 0) {
+                    if (kb == 0)
                         start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
-                    }
                     if (kb == 0 && fetched) {
                         const int64_t at = (p - o->panel0) * count + i + fetched; /* tile by tile */
                         const int64_t later = o->panel0 + at / count, j = at % count;

@@ -24,6 +24,8 @@ static void tile_of_halves(int64_t rows, int64_t vectors, int64_t k, const float
                 sum[i] = t->from_kind == FROM_TILE   ? vf_load(t->from + at * t->from_ld + v * VL)
                          : t->from_kind == FROM_ROWS ? vf_set1(t->from[at * t->from_ld])
                                                      : (vf){0};
+                if (t->from_kind == FROM_TILE && t->row)
+                    sum[i] += vf_load(t->row + v * VL);
             }
             for (int64_t j = 0; j < k; j++) {
                 const vf x = vf_load(b + j * ldb + v * VL), low = lower_half(x), high = upper_half(x);

@@ -16,7 +16,7 @@ struct tile {
     const float *from;
     float *to;
     int64_t from_ld, to_ld;
-    const float *row;    /* for FROM_TILE in tile.py: a row to add to each row of from, or NULL */
+    const float *row;    /* for FROM_TILE: a row to add to each row of from, or NULL */
     const float *clip;   /* the bounds of stored values, or NULL */
     const float *ahead;  /* what a later tile reads, to prefetch to L2, or NULL: */
     int64_t ahead_step;  /* elements between cache lines that are prefetched every 2 values of k, */

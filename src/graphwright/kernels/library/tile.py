@@ -393,6 +393,8 @@ def start_sums(rows: int, vectors: int, splits: int) -> list[str]:
         for r in range(rows):
             lines += [f"        c{r}_{v}_0 = {value.format(v)};" for v in range(vectors)]
             lines += ["        from += t->from_ld;"] if r < rows - 1 else []
+    sums = (f"c{r}_{v}_0 += vf_load(t->row + {v} * VL);" for r in range(rows) for v in range(vectors))
+    lines += ["    }", "    if (t->from_kind == FROM_TILE && t->row) {", *(f"        {x}" for x in sums)]
     return [*lines, "    }"]
 
 

@@ -44,7 +44,7 @@ def main(names: list[str], seconds: float) -> None:
     print(f"{'model':20} {'splits':>6} {'split / merged':>14} {'quartiles':>14}")
     for name in names:
         split = compiled(name)
-        with patch.object(Splits, "best", lambda self, cuts: None):
+        with patch.object(Splits, "best", lambda self, group, cuts: None):
             merged = compiled(name)
         count = sum(each.code is Code.PREDICTED for each in decode_decisions(split.entry.decisions))
         if not count:
@@ -70,7 +70,7 @@ if __name__ == "__main__":
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     cached = [name for name, model in MODELS.items() if model.cached_file().exists()]
-    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=cached, metavar="MODEL")
+    parser.add_argument("models", nargs="*", default=cached, help="default: all that are fetched")
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each model")
     chosen = parser.parse_args()
     main(chosen.models, chosen.seconds)

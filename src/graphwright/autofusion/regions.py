@@ -14,6 +14,7 @@ from graphwright.compiler.pipeline import fusion_passes
 from graphwright.config import Options
 from graphwright.fusion.decisions import Verdict, decisions_of
 from graphwright.fusion.outline import outline
+from graphwright.fusion.partition import connected_parts
 from graphwright.fusion.region_names import region_name
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
@@ -43,7 +44,7 @@ def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
     for graph in list(graphs(module)):
         position = {node: k for k, node in enumerate(graph)}
         own = [sorted(group, key=position.__getitem__) for group in groups if group[0].graph is graph]
-        kept = [part for group in own for part in _parts(group) if _is_worth_a_call(part)]
+        kept = [part for group in own for part in connected_parts(group) if _is_worth_a_call(part)]
         made += [outline(graph, part) for part in list(_without_cycles(kept))]
         graph.sort()
     for node in made:
@@ -107,21 +108,6 @@ def _by_graph(nodes: Sequence[Node]) -> list[list[Node]]:
     parts: dict[Graph | None, list[Node]] = {}
     for node in nodes:
         parts.setdefault(node.graph, []).append(node)
-    return list(parts.values())
-
-
-def _parts(nodes: Sequence[Node]) -> list[list[Node]]:
-    """``nodes``, in order, as sets that are connected: what joined them may have stayed outside."""
-    number: dict[Node, int] = {node: k for k, node in enumerate(nodes)}
-    for node in nodes:
-        for value in node.inputs:
-            other = None if value is None else value.producer
-            if other in number and number[other] != number[node]:
-                old, new = number[node], number[other]
-                number.update({each: new for each, k in number.items() if k == old})
-    parts: dict[int, list[Node]] = {}
-    for node in nodes:
-        parts.setdefault(number[node], []).append(node)
     return list(parts.values())
 
 

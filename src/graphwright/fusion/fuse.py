@@ -40,7 +40,7 @@ LEGAL: Final = (
     Code.MEASURED,
     Code.HINT,
 )
-"""Reasons against merges that are legal, for which it is told what they would gain or lose."""
+"""Codes of refused merges that are legal: their decisions have a prediction."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class _Grouping:
         cuts = list(self.splits.cuts(group))
         for cut in cuts:
             self._predict(cut)
-        is_fixed = not self.fuse.splits or self._is_requested(group) or (cuts and self.splits.is_short(group))
-        split = None if is_fixed else self.splits.best(cuts)
+        may_split = self.fuse.splits and not self._is_requested(group)
+        split = self.splits.best(group, cuts) if may_split else None
         if split is None:
             yield group
             return

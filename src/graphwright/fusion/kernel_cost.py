@@ -17,6 +17,7 @@ from graphwright.cost.images import DIRECT, WINOGRAD, blocked_depthwise_work
 from graphwright.cost.loops import FUNCTIONS
 from graphwright.cost.machine import Level, Machine
 from graphwright.cost.predict import Work, predict
+from graphwright.fusion.benefit import ROW_SHARE
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Apply, Bits, Cast, Ref, Scalar
@@ -106,7 +107,7 @@ def roofline(parts: Mapping[str, float]) -> float:
 
 def constant_size(dim: Dim) -> int:
     """The value of ``dim``, which has no symbols."""
-    return dim if isinstance(dim, int) else evaluate(dim, {})
+    return evaluate(dim, {})
 
 
 class KernelCosts:
@@ -130,7 +131,7 @@ class KernelCosts:
         return self._known[key]
 
     def nanoseconds(self, kernels: Sequence[KernelNodes]) -> float:
-        """The time of ``kernels``, one after the other."""
+        """The estimated time of ``kernels``, which run one after the other."""
         return sum(map(roofline, self.parts(kernels)))
 
     def _parts(self, kernel: KernelNodes, streams: float) -> Parts:
@@ -202,7 +203,7 @@ class KernelCosts:
         self._add_arithmetic(whole, "row", parts)
         axes = reduction_op(reductions[0].op).resolved(len(value.type.dims))
         length = math.prod(self.size(value.type.dims[axis]) for axis in axes)
-        rows = 1 if length > SHORT_ROW else self.machine.lanes  # that are computed at a time
+        rows = 1 if length > SHORT_ROW else self.machine.lanes  # rows that are computed together
         for node in kernel.rest:
             if node not in whole:  # of one element per row
                 steps = self.size(node.output.type.elements) * operations_of(node) / rows
@@ -219,7 +220,7 @@ class KernelCosts:
         """Rows of so many bytes that do not stay in the L1 cache until ``again`` are read again."""
         held = row * (1 + len(again))
         if again and held > self.machine.l1.bytes:
-            level = self.machine.l3 if held > self.machine.l2.bytes * 4 // 5 else self.machine.l2
+            level = self.machine.l3 if held > self.machine.l2.bytes * ROW_SHARE // 100 else self.machine.l2
             parts["spill"] += sum(map(self._vectors, again)) * 64 / level.moved
 
     def _contraction(self, anchor: Node) -> float:

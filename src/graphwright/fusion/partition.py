@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from graphwright.ir.graph import Graph, Node
 from graphwright.ir.op import Trait
@@ -51,6 +51,21 @@ class Group:
                 self.nodes.remove(node)
                 dropped.append(node)
         return dropped
+
+
+def connected_parts(nodes: Sequence[Node]) -> list[list[Node]]:
+    """``nodes``, in graph order, as connected components: values connect the nodes of a component."""
+    number: dict[Node, int] = {node: k for k, node in enumerate(nodes)}
+    for node in nodes:
+        for value in node.inputs:
+            other = None if value is None else value.producer
+            if other in number and number[other] != number[node]:
+                old, new = number[node], number[other]
+                number.update({each: new for each, k in number.items() if k == old})
+    parts: dict[int, list[Node]] = {}
+    for node in nodes:
+        parts.setdefault(number[node], []).append(node)
+    return list(parts.values())
 
 
 class Partition:

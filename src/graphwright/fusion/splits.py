@@ -14,7 +14,7 @@ from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.edit_model import EditModel, coefficients
 from graphwright.fusion.kernel_cost import KernelNodes
-from graphwright.fusion.partition import Group
+from graphwright.fusion.partition import Group, connected_parts
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import SymbolTable
@@ -52,39 +52,40 @@ class Splits:
 
     def predicted(self, first: Sequence[Node], second: Sequence[Node], both: Sequence[Node]) -> float | None:
         """log(time of one kernel / time of two); None if the model was not fitted to such kernels."""
-        if not _is_covered(both):
-            return None
-        apart = [KernelNodes.of(first), KernelNodes.of(second)]
-        return round(self._model.predict(apart, [KernelNodes.of(both)]), 4)
+        return self._log_ratio(first, second, KernelNodes.of(both)) if _is_covered(both) else None
+
+    def _log_ratio(self, first: Sequence[Node], second: Sequence[Node], both: KernelNodes) -> float:
+        return round(self._model.predict([KernelNodes.of(first), KernelNodes.of(second)], [both]), 4)
 
     def cuts(self, group: Group) -> Iterator[Cut]:
         """The cuts of ``group`` between a node and each of its readers."""
         if not 2 <= len(group.nodes) <= MOST_NODES or not _is_covered(group.nodes):
             return
+        both = KernelNodes.of(group.nodes)
         for first, pairs in _ancestors(group.nodes).items():
             second = [node for node in group.nodes if node not in first]
-            if _computes(first) and _computes(second) and _is_connected(second):
-                predicted = self.predicted(list(first), second, group.nodes)
-                if predicted is not None:
-                    for producer, reader in pairs:
-                        yield Cut(producer, reader, first, second, predicted)
+            if _computes(first) and _computes(second) and len(connected_parts(second)) == 1:
+                predicted = self._log_ratio(first, second, both)
+                for producer, reader in pairs:
+                    yield Cut(producer, reader, first, second, predicted)
 
-    def is_short(self, group: Group) -> bool:
-        """Whether ``group`` takes less time than one more task costs, with its barrier between threads."""
-        costs = self._model.costs
-        return costs.nanoseconds([KernelNodes.of(group.nodes)]) < costs.machine.task_ns
-
-    def best(self, cuts: Sequence[Cut]) -> tuple[Group, Group, float] | None:
+    def best(self, group: Group, cuts: Sequence[Cut]) -> tuple[Group, Group, float] | None:
         """The two kernels of the cut that is predicted to gain most, and log(time of one kernel / time of
-        two); None if no cut gains enough.
+        two); None if no cut gains enough, or if ``group`` takes less time than one more task costs.
         """
-        for cut in sorted(cuts, key=lambda cut: -cut.predicted):
-            if cut.predicted <= MARGIN:
-                break
+        gaining = sorted((cut for cut in cuts if cut.predicted > MARGIN), key=lambda cut: -cut.predicted)
+        if not gaining or self._is_short(group):
+            return None
+        for cut in gaining:
             first, second = _group(cut.first), _group(cut.second)
             if first is not None and second is not None:
                 return first, second, cut.predicted
         return None
+
+    def _is_short(self, group: Group) -> bool:
+        """Whether ``group`` takes less time than a task costs, with its barrier between threads."""
+        costs = self._model.costs
+        return costs.nanoseconds([KernelNodes.of(group.nodes)]) < costs.machine.task_ns
 
 
 def _is_covered(nodes: Sequence[Node]) -> bool:
@@ -113,20 +114,6 @@ def _ancestors(nodes: Sequence[Node]) -> dict[tuple[Node, ...], list[tuple[Node,
 
 def _computes(nodes: Sequence[Node]) -> bool:
     return any(Trait.VIEW not in node.op.traits for node in nodes)
-
-
-def _is_connected(nodes: Sequence[Node]) -> bool:
-    """Whether values connect all ``nodes``, so that one kernel may compute them."""
-    inside, reached, stack = set(nodes), {nodes[0]}, [nodes[0]]
-    while stack:
-        node = stack.pop()
-        producers = (v.producer for v in node.inputs if v is not None)
-        readers = (user for value in node.outputs for user in value.users)
-        for near in (*producers, *readers):
-            if near in inside and near not in reached:
-                reached.add(near)
-                stack.append(near)
-    return len(reached) == len(nodes)
 
 
 def _group(nodes: Sequence[Node]) -> Group | None:

@@ -28,7 +28,7 @@ _GUESS = sympy.Integer(4099)
 """The assumed value of an unknown size: a prime, which has no common factor with other sizes."""
 
 _LARGEST_DENOMINATOR = 1 << 12
-"""Of the fractions that are recognized in ``size * 0.3``."""
+"""The largest denominator of a fraction that is recognized in a product such as ``size * 0.3``."""
 _LONGEST = 1 << 18
 """Up to this size, products with a fraction are compared with those in floats."""
 

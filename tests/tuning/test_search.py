@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphwright.cost.choices import Choice
 from graphwright.option_files.tuning_records import Measured, Times, Workloads
+from graphwright.records import replace
 from graphwright.runtime.executor import NoFastPath
 from graphwright.tuning.interval import LOOKS, interval, rank
 from graphwright.tuning.pair import Part, Timed, compare, is_gain
@@ -169,6 +170,29 @@ def test_a_change_that_makes_others_slower_is_taken_back() -> None:
     search = searched(Compiler({"a": ["x", "y"]}, {"a": {0}}, cost))
     assert search.learned["a"].taken == "x", "the whole model is slower"
     assert search.learned["a"].knows("y")
+
+
+def test_workloads_that_appear_with_a_reverted_change_are_measured() -> None:
+    """``a`` seems faster at first and is reverted; ``c`` exists only with ``b`` changed and ``a`` unchanged."""
+
+    class Late(Compiler):
+        def __call__(self, workloads: Workloads) -> Trial:
+            made = super().__call__(workloads)
+            taken = {choice.workload: choice.taken for choice in made.choices}
+            if (taken["a"], taken["b"]) == ("x", "y"):
+                return made
+            return replace(made, choices=[choice for choice in made.choices if choice.workload != "c"])
+
+    def cost(taken: Mapping[str, str]) -> Sequence[tuple[set[int], float]]:
+        a = 1e6 if taken["a"] == "x" else 5e5 if compiler.compiled == 2 else 1.2e6
+        b, c = (1e6 if taken["b"] == "x" else 1e5), (1e6 if taken["c"] == "x" else 5e5)
+        return [({0}, a), ({1}, b), ({2}, c)]
+
+    names = "abc"
+    compiler = Late({n: ["x", "y"] for n in names}, {n: {k} for k, n in enumerate(names)}, cost)
+    search = searched(compiler)
+    assert {name: each.taken for name, each in search.learned.items()} == {"a": "x", "b": "y", "c": "y"}
+    assert search.left == 0
 
 
 def test_changes_that_share_a_kernel_are_tried_apart() -> None:

@@ -144,9 +144,12 @@ def test_a_second_compilation_measures_nothing_and_gives_the_same_bytes(
     plain = gw.compile(image_chain(), options=here)
     assert plain.package.options["tuning"] == "none" and not (tmp_path / "cache" / "tuning").exists()
     said: list[str] = []
-    first = gw.compile(
-        image_chain(), tune=30, options=here, observe=lambda name, product: said.append(f"{name} {product}")
-    )
+    for _ in range(4):  # a busy machine may not measure everything in one go
+        first = gw.compile(
+            image_chain(), tune=30, options=here, observe=lambda name, product: said.append(f"{name} {product}")
+        )
+        if [text for text in said if text.startswith("tune ")][-1].endswith(", 0 skipped for lack of time"):
+            break
     assert any(text.startswith("tune measuring") for text in said)
     record = parsed((tmp_path / "cache" / "tuning" / store.FILE).read_text())
     assert record.workloads

@@ -67,23 +67,34 @@ class Search:
 
     def run(self) -> None:
         """Runs the search; it adds measurements to :attr:`learned`."""
-        known = dict(self.learned)
-        first = base = self.compiled(known)
-        search_end = self.end - CONFIRMING * (self.end - time.perf_counter())
+        base = self.compiled(self.learned)
+        while True:
+            known = dict(self.learned)
+            last = self._improved(base)
+            changed = [name for name, each in self.learned.items() if each.taken != _taken(each, known.get(name))]
+            if not changed:
+                base = last
+                break
+            confirmed = self._confirm(base, last, changed, known)
+            if confirmed == set(changed):
+                base = last
+                break
+            # Without the reverted changes, the program may have workloads that no program before had.
+            base = self.compiled(self.learned)
+            if time.perf_counter() >= self.end:
+                break
+        self.left = sum(len(self._ways(each.choice)) for each in self._asked(base))
+
+    def _improved(self, base: Trial) -> Trial:
+        """The program with all changes that were measured to be gains, starting from ``base``."""
+        end = self.end - CONFIRMING * (self.end - time.perf_counter())
         while asked := self._open(base):
-            found = self._round(base, asked, search_end)
+            found = self._round(base, asked, end)
             if found is None:
                 break
             if any(map(is_gain, found.values())):
                 base = self.compiled(self.learned)
-        self.left = sum(len(self._ways(each.choice)) for each in self._asked(base))
-        changed = [
-            name
-            for name, each in self.learned.items()
-            if each.taken != (known[name].taken if name in known else each.base)
-        ]
-        if changed:
-            self._confirm(first, base, changed, known)
+        return base
 
     # -- one trial
 
@@ -190,9 +201,9 @@ class Search:
 
     # -- what was taken, once more
 
-    def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> None:
+    def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> set[str]:
         """Reverts the changes that are no gain in the program with all changes, or all changes if that is not
-        faster.
+        faster. Returns the others.
         """
         self.progress(f"confirming {len(changed)} changes")
         nodes: dict[str, frozenset[int]] = {}
@@ -207,17 +218,24 @@ class Search:
         )
         if not found:
             for name in changed:  # they stay open
-                self.left += 1
                 del self.learned[name]
             self.learned |= {name: known[name] for name in changed if name in known}
-            return
+            return set()
         is_faster = found[WHOLE].median < 1
+        confirmed = set()
         for name in changed:
             held, times, before = self.learned[name], found.get(name), known.get(name)
-            kept = is_faster and times is not None and is_gain(times)
+            if is_faster and times is not None and is_gain(times):
+                confirmed.add(name)
             fresh = held.times[held.taken] if times is None else times.scaled(_time_of_taken(before))
-            taken = held.taken if kept else held.base if before is None else before.taken
+            taken = held.taken if name in confirmed else _taken(held, before)
             self.learned[name] = replace(held, taken=taken, times={**held.times, held.taken: fresh})
+        return confirmed
+
+
+def _taken(measured: Measured, before: Measured | None) -> str:
+    """The way that was taken before ``measured`` was added: by the measurement ``before``, or by prediction."""
+    return measured.base if before is None else before.taken
 
 
 def _time_of_taken(known: Measured | None) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from graphwright.config import Options
+from graphwright.cost.choices import Choice, Choices, choices_in
 from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.fusion.fuse import Fuse
+from graphwright.fusion.measured import APART, TOGETHER
 from graphwright.fusion.partition import Group
 from graphwright.fusion.rules.switches import rule_set
 from graphwright.fusion.splits import MARGIN, MOST_NODES, Cut, Splits
@@ -19,6 +21,7 @@ from graphwright.ir.types import F32, tensor
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.unary import Neg, Sigmoid
+from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.passes.base import Record
 from graphwright.targets.cpu.target import TARGETS
 
@@ -68,6 +71,19 @@ def test_a_kernel_that_is_predicted_to_be_slower_is_split() -> None:
     (decision,), kernels = fused(residual_after_short_sums(128, 64, 1024), splits=False)
     assert (decision.code, kernels) == (Code.MERGED, 1)
     assert decision.predicted is not None and decision.predicted > MARGIN
+
+
+def test_a_kernel_that_was_measured_to_be_faster_than_two_stays() -> None:
+    def run(workloads: Workloads) -> tuple[Choice, int]:
+        module, record = residual_after_short_sums(128, 64, 1024), Record(Fuse.name)
+        Fuse(CPU, rule_set(Options()), Choices("v4", workloads=workloads, is_kept=True)).run(module, record)
+        (choice,) = (each for each in choices_in(record.notes) if each.ways[0] == APART)
+        return choice, sum(isinstance(node.op, Fused | MatMul) for node in module.main)
+
+    choice, kernels = run({})
+    assert (choice.ways, choice.taken, kernels) == ((APART, TOGETHER), APART, 2)
+    choice, kernels = run({choice.workload: Measured(APART, {TOGETHER: Times(0.9, 0.9, 0.9)}, TOGETHER)})
+    assert (choice.taken, kernels) == (TOGETHER, 1)
 
 
 def test_a_kernel_that_is_predicted_to_be_faster_stays() -> None:

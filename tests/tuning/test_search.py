@@ -173,7 +173,7 @@ def test_a_change_that_makes_others_slower_is_taken_back() -> None:
 
 
 def test_workloads_that_appear_with_a_reverted_change_are_measured() -> None:
-    """``a`` seems faster at first and is reverted; ``c`` exists only with ``b`` changed and ``a`` unchanged."""
+    """``a`` seems faster at first and is reverted; ``c`` exists only with ``b`` changed and ``a`` not."""
 
     class Late(Compiler):
         def __call__(self, workloads: Workloads) -> Trial:

@@ -15,7 +15,7 @@ from graphwright.fusion.candidate import Candidate
 from graphwright.fusion.decisions import Decision, merge_decision
 from graphwright.fusion.hints import Hints
 from graphwright.fusion.legality import code_refusal, loops_refusal, merge_refusal
-from graphwright.fusion.measured import EXPECTED, Outcome, measured_outcome
+from graphwright.fusion.measured import EXPECTED, Outcome, is_split, measured_outcome
 from graphwright.fusion.outline import outline
 from graphwright.fusion.partition import Group, Partition
 from graphwright.fusion.rules import BUILT_IN
@@ -83,7 +83,7 @@ class _Grouping:
         self.apart: dict[Node, Refusal] = {}
         """Nodes that no region holds."""
         self.requested: set[Node] = set()
-        """Nodes that users' rules merged."""
+        """Nodes that users' rules or measurements merged."""
 
     def run(self) -> list[Group]:
         for node in self.partition.graph:
@@ -158,7 +158,10 @@ class _Grouping:
         if isinstance(decided, FusionRule) and decided not in BUILT_IN:
             self.requested.update(candidate.nodes)
         ruled = decided if isinstance(decided, Refusal) else f"rule {decided.name}"
-        return measured_outcome(ruled, candidate, self.choices, self.record.notes)
+        outcome = measured_outcome(ruled, candidate, self.choices, self.record.notes)
+        if isinstance(ruled, Refusal) and not isinstance(outcome.decided, Refusal):
+            self.requested.update(candidate.nodes)
+        return outcome
 
     def _split(self, group: Group) -> Iterator[Group]:
         """The kernels that ``group`` becomes: one, unless two are predicted to be faster."""
@@ -167,7 +170,7 @@ class _Grouping:
             self._predict(cut)
         may_split = self.fuse.splits and not self._is_requested(group)
         split = self.splits.best(group, cuts) if may_split else None
-        if split is None:
+        if split is None or not self._is_split(group, *split[:2]):
             yield group
             return
         first, second, predicted = split
@@ -183,13 +186,12 @@ class _Grouping:
         if decision is not None and decision.code is Code.MERGED:
             self.decisions[cut.producer, cut.reader] = replace(decision, predicted=cut.predicted)
 
+    def _is_split(self, group: Group, first: Group, second: Group) -> bool:
+        return is_split(group.nodes, first.nodes, second.nodes, self.choices, self.record.notes)
+
     def _is_requested(self, group: Group) -> bool:
         """Whether a hint, a user's rule or a measurement on this machine requests the kernel."""
-        if any(node in self.requested or self.hints.group_of(node) is not None for node in group.nodes):
-            return True
-        pairs = ((producer, node) for node in group.nodes for producer in _producers(node))
-        decided = (self.decisions.get(pair) for pair in pairs)
-        return any(decision is not None and decision.measured is not None for decision in decided)
+        return any(node in self.requested or self.hints.group_of(node) is not None for node in group.nodes)
 
     def _refuse(self, producer: Node, node: Node, reason: Refusal, predicted: float | None = None) -> None:
         saved = self.partition.bytes_between(producer, node)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from graphwright.cost.choices import Choices
 from graphwright.fusion.candidate import Candidate
+from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.passes.cse import nodes_key
@@ -47,6 +49,20 @@ def measured_outcome(
         decided = _SLOWER if is_merged else "measured"
     ratio = choice.ratio(TOGETHER, APART)
     return Outcome(decided, None if ratio is None else math.log(ratio))
+
+
+def is_split(
+    group: Sequence[Node],
+    first: Sequence[Node],
+    second: Sequence[Node],
+    choices: Choices,
+    notes: list[object],
+) -> bool:
+    """Whether the kernel of ``group`` is split into ``first`` and ``second``, which are predicted to be
+    faster: not if one kernel was measured to be.
+    """
+    content = nodes_key(first), nodes_key(second), nodes_key(group)
+    return not choices.choose("split", content, (APART, TOGETHER), group, notes).is_changed
 
 
 def _moves_nothing(candidate: Candidate) -> bool:

@@ -68,20 +68,17 @@ class Search:
     def run(self) -> None:
         """Runs the search; it adds measurements to :attr:`learned`."""
         base = self.compiled(self.learned)
-        while True:
+        while self._open(base):
             known = dict(self.learned)
             last = self._improved(base)
-            changed = [name for name, each in self.learned.items() if each.taken != _taken(each, known.get(name))]
-            if not changed:
-                base = last
-                break
-            confirmed = self._confirm(base, last, changed, known)
-            if confirmed == set(changed):
-                base = last
-                break
-            # Without the reverted changes, the program may have workloads that no program before had.
+            changed = [
+                name for name, each in self.learned.items() if each.taken != _before(name, each, known)
+            ]
+            if changed:
+                self._confirm(base, last, changed, known)
+            # With the new measurements, the program may have workloads that no program before had.
             base = self.compiled(self.learned)
-            if time.perf_counter() >= self.end:
+            if self.learned == known or time.perf_counter() >= self.end:
                 break
         self.left = sum(len(self._ways(each.choice)) for each in self._asked(base))
 
@@ -201,9 +198,9 @@ class Search:
 
     # -- what was taken, once more
 
-    def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> set[str]:
+    def _confirm(self, first: Trial, last: Trial, changed: Sequence[str], known: Workloads) -> None:
         """Reverts the changes that are no gain in the program with all changes, or all changes if that is not
-        faster. Returns the others.
+        faster.
         """
         self.progress(f"confirming {len(changed)} changes")
         nodes: dict[str, frozenset[int]] = {}
@@ -220,22 +217,19 @@ class Search:
             for name in changed:  # they stay open
                 del self.learned[name]
             self.learned |= {name: known[name] for name in changed if name in known}
-            return set()
+            return
         is_faster = found[WHOLE].median < 1
-        confirmed = set()
         for name in changed:
-            held, times, before = self.learned[name], found.get(name), known.get(name)
-            if is_faster and times is not None and is_gain(times):
-                confirmed.add(name)
-            fresh = held.times[held.taken] if times is None else times.scaled(_time_of_taken(before))
-            taken = held.taken if name in confirmed else _taken(held, before)
+            held, times = self.learned[name], found.get(name)
+            kept = is_faster and times is not None and is_gain(times)
+            fresh = held.times[held.taken] if times is None else times.scaled(_time_of_taken(known.get(name)))
+            taken = held.taken if kept else _before(name, held, known)
             self.learned[name] = replace(held, taken=taken, times={**held.times, held.taken: fresh})
-        return confirmed
 
 
-def _taken(measured: Measured, before: Measured | None) -> str:
-    """The way that was taken before ``measured`` was added: by the measurement ``before``, or by prediction."""
-    return measured.base if before is None else before.taken
+def _before(name: str, measured: Measured, known: Workloads) -> str:
+    """The way that the workload ``name`` took before it was ``measured``: as known, or else as predicted."""
+    return known[name].taken if name in known else measured.base
 
 
 def _time_of_taken(known: Measured | None) -> float:

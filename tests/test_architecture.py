@@ -44,7 +44,8 @@ SERVES_PYTORCH = ("frontends/torch/", "torch/")
 
 RULES_BY_OP = {
     "compiler/host_program.py": "sizes that the host binds",
-    "fusion/kernel_cost.py": "contractions, and operations that their kernels store",
+    "fusion/kernel_cost.py": "matrix multiplications and convolutions",
+    "fusion/kernel_nodes.py": "operations that kernels of contractions apply as they store",
     "fusion/region_names.py": "a product and its bias is a linear layer",
     "fusion/siblings.py": "products of one left factor",
     "fusion/splits.py": "contractions whose kernels were measured",

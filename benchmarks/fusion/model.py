@@ -20,7 +20,8 @@ from graphwright.config import Options
 from graphwright.cost.machine import Level, Machine
 from graphwright.fusion.benefit import row_refusal
 from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
-from graphwright.fusion.kernel_cost import COSTLY, KernelNodes, fits_store, operations_of
+from graphwright.fusion.kernel_nodes import KernelNodes, fits_store
+from graphwright.fusion.operations import COSTLY, operations_of
 from graphwright.loop_nests.analysis import analyse
 from graphwright.loop_nests.axes import NotOneNest
 

@@ -8,7 +8,7 @@ import math
 import graphwright as gw
 from graphwright.cost.machine import MACHINES
 from graphwright.fusion.edit_model import FEATURES, FILE, KINDS, EditModel, coefficients, digest
-from graphwright.fusion.kernel_cost import KernelNodes
+from graphwright.fusion.kernel_nodes import KernelNodes
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor

@@ -8,7 +8,8 @@ import pytest
 
 from graphwright.cost.machine import MACHINES, Level, Machine
 from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
-from graphwright.fusion.kernel_cost import OVERLAP, KernelNodes, roofline
+from graphwright.fusion.kernel_cost import OVERLAP, roofline
+from graphwright.fusion.kernel_nodes import KernelNodes
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Node, Value
 from graphwright.ir.op import Op

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from graphwright.cost.machine import Level, Machine
-from graphwright.fusion.kernel_cost import PARTS, KernelCosts, KernelNodes, constant_size, roofline
+from graphwright.fusion.kernel_cost import PARTS, KernelCosts, constant_size, roofline
+from graphwright.fusion.kernel_nodes import KernelNodes
 from graphwright.ir.symbols import Dim
 
 FEATURES: Final = (

@@ -13,7 +13,7 @@ from typing import Final
 from graphwright.cost.machine import Machine
 from graphwright.cost.nominal import nominal
 from graphwright.fusion.edit_model import EditModel, coefficients
-from graphwright.fusion.kernel_cost import KernelNodes
+from graphwright.fusion.kernel_nodes import KernelNodes
 from graphwright.fusion.partition import Group, connected_parts
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait

@@ -35,7 +35,7 @@ from benchmarks.fusion.score import HEAD, score
 from graphwright.executable.nodes import Program
 from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Kind, Verdict
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.schedule import bands as schedule
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.engines import OURS

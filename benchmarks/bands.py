@@ -29,7 +29,7 @@ from graphwright.executable.nodes import Program
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.bands.bands import Stage
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, worth_banding
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.schedule import bands as schedule
 from graphwright.targets.cpu.isa import Isa
 from graphwright.tools.machine import machine, versions

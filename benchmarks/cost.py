@@ -22,8 +22,8 @@ from benchmarks.models import MODELS
 from benchmarks.op_cases import CASES
 from graphwright.executable.nodes import programs_of
 from graphwright.lower.tasks import TaskKind
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.task_calls import record_tasks
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.events.task_calls import record_tasks
 
 RUNS = 7
 LEAST_NS = 2000

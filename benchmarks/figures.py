@@ -22,7 +22,7 @@ from graphwright.ops.nn.recurrent import Recurrent
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 
 
 def memory_plan(package: Path, feeds: Mapping[str, Array], threads: int) -> dict[str, int]:

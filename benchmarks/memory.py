@@ -20,7 +20,7 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.tools.measuring.footprint import measure
 
 Array = np.ndarray[Any, Any]

@@ -25,8 +25,8 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS, audio, normal, page
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.tier_up import TierUp
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.dispatch.tier_up import TierUp
 from graphwright.tools.measuring.engines import start
 
 Array = np.ndarray[Any, Any]

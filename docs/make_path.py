@@ -30,8 +30,8 @@ from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.lower.text import print_program
 from graphwright.package.write import write_package
 from graphwright.passes.base import Record
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.task_calls import record_tasks
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.events.task_calls import record_tasks
 from graphwright.tools.reports.pipeline_table import pipeline_text
 
 PAGE = Path(__file__).with_name("path_of_a_model.md")

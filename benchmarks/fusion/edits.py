@@ -28,8 +28,8 @@ from graphwright.kernels.candidates.registry import load
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.target import Shared, for_this_cpu
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import Shared, for_this_cpu
 from graphwright.targets.base import Target
 from graphwright.targets.registry import target_of
 

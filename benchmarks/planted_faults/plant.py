@@ -19,13 +19,13 @@ from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.loops.text import parse_kernel, print_kernel
 from graphwright.kernels.candidates.generated import GeneratedKernels
-from graphwright.kernels.launch import Launch, Run, Step
+from graphwright.kernels.launch import Launch, Run, SelectedNode
 from graphwright.lower.lower import Lowered
 from graphwright.lower.tasks import Code, Task, TaskGraph
 from graphwright.memory.storage import Assignment
 from graphwright.passes.base import Record
 from graphwright.records import replace
-from graphwright.runtime.target import for_this_cpu
+from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.targets.registry import target_of
 
 Plant = Callable[[], Any]
@@ -174,7 +174,7 @@ def in_loops(old: str, new: str) -> Plant:
 def in_launch(source: str, change: Callable[[Launch], Launch]) -> Plant:
     """The kernel of the node ``source`` is launched in another way."""
 
-    def changed(step: Step) -> Step:
+    def changed(step: SelectedNode) -> SelectedNode:
         action = step.action
         if source not in step.node.sources or not isinstance(action, Run):
             return step
@@ -317,7 +317,7 @@ def in_order(first: str, second: str) -> Plant:
     def planted() -> Iterator[None]:
         original = memory_budget.lower
 
-        def order(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]:
+        def order(steps: Sequence[SelectedNode], assignment: Assignment) -> Sequence[SelectedNode]:
             made = list(steps)
             places = [
                 n for name in (first, second) for n, step in enumerate(made) if name in step.node.sources

@@ -17,10 +17,10 @@ from graphwright.package.archive import shown
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys, user_key
+from graphwright.runtime.devices.target import Shared, target_isa
 from graphwright.runtime.executor import Executor
 from graphwright.runtime.instantiate import NATIVE, instantiate
 from graphwright.runtime.model import Model, make_models
-from graphwright.runtime.target import Shared, target_isa
 from graphwright.support.file_kinds import FileId, file_id
 
 Key = bytes | str | os.PathLike[str]

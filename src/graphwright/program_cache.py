@@ -27,8 +27,8 @@ from graphwright.ir.printer import print_module
 from graphwright.loading import load
 from graphwright.log import debug
 from graphwright.records import dataclass, fields, replace
+from graphwright.runtime.devices.target import for_this_cpu, library_digest
 from graphwright.runtime.model import Model
-from graphwright.runtime.target import for_this_cpu, library_digest
 from graphwright.support.event_sink import now, record_cache
 from graphwright.targets.cpu.private import PrivateFolder
 from graphwright.tuning.store import with_record

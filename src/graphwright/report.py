@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Program
 from graphwright.ir.names import terminal
-from graphwright.kernels.launch import Alternative, Copy, Launch, Run, Step
+from graphwright.kernels.launch import Alternative, Copy, Launch, Run, SelectedNode
 from graphwright.kernels.select import host_steps
 from graphwright.memory.steps import all_steps
 from graphwright.passes.base import Reason, Record
@@ -17,7 +17,7 @@ MAX_REASONS = 200
 """The most reasons that are listed; the rest are counted."""
 
 
-def compile_report(records: Sequence[Record], steps: Sequence[Step]) -> str:
+def compile_report(records: Sequence[Record], steps: Sequence[SelectedNode]) -> str:
     """The report of one program: passes and their changes, kernels, nodes that run in Python, and what was
     not optimized and why.
     """
@@ -84,7 +84,7 @@ def _passes(records: Sequence[Record]) -> Iterable[str]:
             yield f"  {record.name}: {done} ({record.nodes_before} -> {record.nodes_after} nodes)"
 
 
-def _kernels(steps: Sequence[Step]) -> Iterable[str]:
+def _kernels(steps: Sequence[SelectedNode]) -> Iterable[str]:
     """The number of launches of each kernel, most used first."""
     launches: Counter[str] = Counter()
     for step in all_steps(steps):
@@ -101,7 +101,7 @@ def _name(launch: Launch | Copy) -> str:
     return launch.kernel.symbol + (f" with {launch.hook.kernel.symbol}" if launch.hook else "")
 
 
-def _choices(steps: Sequence[Step]) -> Iterable[str]:
+def _choices(steps: Sequence[SelectedNode]) -> Iterable[str]:
     """Nodes that several kernels could compute: the chosen one, and those predicted to take longer."""
     nodes: dict[tuple[Alternative, ...], list[str]] = {}
     for step in all_steps(steps):
@@ -144,7 +144,7 @@ def _time(choice: Choice) -> str:
     return f", {times.median:.3f} of its time ({times.low:.3f} to {times.high:.3f})"
 
 
-def _hosts(steps: Sequence[Step]) -> Iterable[str]:
+def _hosts(steps: Sequence[SelectedNode]) -> Iterable[str]:
     found = host_steps(steps)
     yield "in Python" if found else "in Python: nothing"
     for node, reason in found:

@@ -15,7 +15,7 @@ from graphwright.config import Options
 from graphwright.errors import ModelError, OptionError
 from graphwright.ir.clone import clone_module
 from graphwright.memory.checker import check_plan
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from tests.random_graphs.generate import case
 
 Array = np.ndarray[Any, Any]

@@ -31,7 +31,7 @@ from graphwright.fusion.rules import registry
 from graphwright.fusion.rules.base import FusionRule
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
 from tests.hostile_data.guarded import guarded
 from tests.random_graphs.generate import Case, case

@@ -17,7 +17,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from tests.executables import dispatch, programs
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
 

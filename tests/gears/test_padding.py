@@ -15,7 +15,7 @@ from graphwright.compiler.recompile import unpacked_module
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
 from graphwright.ir.evaluate import evaluate_module
-from graphwright.runtime.dispatch import DispatchExecutor
+from graphwright.runtime.dispatch.executor import DispatchExecutor
 from tests.executables import dispatch
 from tests.package.models import onnx_model
 

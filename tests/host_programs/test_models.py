@@ -15,7 +15,7 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch
 from graphwright.ops.core.unary import Relu
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import RunError
 from tests.executables import host_program, targets
 from tests.host_programs.models import MODELS, Feed, Partitioned

@@ -18,7 +18,7 @@ from graphwright.config import Options
 from graphwright.executable.nodes import CallProgram
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.package.read import read_package
-from graphwright.runtime.host_program import HostProgramExecutor
+from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import host_program
 from tests.host_programs.models import MODELS, Partitioned
 from tests.host_programs.test_models import assert_same

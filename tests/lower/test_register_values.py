@@ -7,7 +7,7 @@ import pytest
 import graphwright as gw
 from docs.make_path import tiny
 from graphwright.lower.shape_program import register_values
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 
 
 @pytest.mark.parametrize("batch", [0, 1, 2, 7, 64, 1000])

@@ -15,7 +15,7 @@ import graphwright as gw
 from benchmarks.models import MODELS, DevModel
 from graphwright.compiler import recompile
 from graphwright.executable.nodes import Dispatch
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from tests.models.support import (
     answers,
     assert_close,

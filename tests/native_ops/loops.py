@@ -10,7 +10,7 @@ import onnx
 
 from graphwright.lower.tasks import Task, TaskGraph, TaskKind
 from graphwright.memory.checker import check_plan
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
 from tests.ops.loops import by_runtime, compiled
 

@@ -18,8 +18,8 @@ from graphwright.config import Options
 from graphwright.executable.nodes import COMPILE, Dispatch, HostProgram, Program
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.dispatch import DispatchExecutor
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.dispatch.executor import DispatchExecutor
 from tests.executables import dispatch
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
 from tests.package.models import onnx_model, rank_by_size

@@ -21,7 +21,7 @@ from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.unary import Relu
 from graphwright.profiling.profile import Profile
 from graphwright.profiling.rows import BETWEEN, SORTS, Span, own_times
-from graphwright.runtime.counters import HARDWARE
+from graphwright.runtime.events.counters import HARDWARE
 from graphwright.support.event_sink import EventKind
 from tests.executables import targets
 from tests.package.models import Classifier, onnx_model

@@ -11,7 +11,7 @@ from graphwright.config import Options
 from graphwright.ir.clone import clone_module
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.op import Array
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
 
 from .generate import Case

@@ -10,7 +10,7 @@ import graphwright as gw
 from graphwright.ir.types import F32, I64
 from graphwright.lower.tasks import HostFunction
 from graphwright.runtime.executor import RunError
-from graphwright.runtime.hostcall import host_callable
+from graphwright.runtime.host_program.host_call import host_callable
 
 REFERENCE = gw.CompileOptions(device="reference")
 

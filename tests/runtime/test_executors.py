@@ -19,11 +19,11 @@ from graphwright.config import Options
 from graphwright.executable.nodes import COMPILE, Dispatch, Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.types import F32
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.dispatch import MOST_COMPILED, Case, DispatchExecutor
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import LEVELS, target_isa
+from graphwright.runtime.dispatch.executor import MOST_COMPILED, Case, DispatchExecutor
 from graphwright.runtime.executor import NoFastPath, Shapes
-from graphwright.runtime.host_program import HostProgramExecutor
-from graphwright.runtime.target import LEVELS, target_isa
+from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import dispatch, targets
 from tests.package.models import Classifier, onnx_model, rank_by_size
 

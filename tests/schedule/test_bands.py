@@ -18,7 +18,7 @@ from graphwright.fusion.decision_text import decode_decisions
 from graphwright.fusion.decisions import Decision, Kind, Verdict
 from graphwright.ir.refusal import Code
 from graphwright.kernels.bands import bands, benefit
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.schedule import bands as schedule
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.hostile_data.guarded import guarded

@@ -9,7 +9,7 @@ import pytest
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
-from graphwright.kernels.launch import Run, Step
+from graphwright.kernels.launch import Run, SelectedNode
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.unary import Exp, Neg, Relu
 from graphwright.schedule.dependencies import Access, Hazards
@@ -83,7 +83,7 @@ def test_independent_branches_get_streams_of_their_own(count: int, streams: set[
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 4))])
     left, right = b(Relu(), b(Exp(), x)), b(Exp(), b(Neg(), x))
     module.main.set_outputs([b(Add(), left, right)])
-    steps = [Step(node, Run(())) for node in module.main]
+    steps = [SelectedNode(node, Run(())) for node in module.main]
     found = assign_streams(steps, count)
     assert set(found.values()) == streams
     assert found[left.producer] == found[left.producer.inputs[0].producer]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphwright.ir.arrays import Array
-from graphwright.runtime.crash_folder import RecordingExecutor
+from graphwright.runtime.crashes.folder import RecordingExecutor
 
 
 def test_calls_are_recorded_where_a_folder_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from torch._dynamo.utils import counters
 
 import graphwright as gw
 from graphwright.lower.tasks import TaskKind
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from tests.torch.decoders import VOCABULARY, Decoder
 from tests.torch.support import close
 

@@ -17,7 +17,7 @@ def model() -> nn.Module:
 
 
 def test_each_operator_can_be_looked_at() -> None:
-    steps: list[gw.torch.Step] = []
+    steps: list[gw.torch.OperatorResult] = []
     module, x = model(), torch.randn(3, 8)
     run = compiled(lambda given: module(given) * 1.0, options={"mode": "eager", "hook": steps.append})
     with torch.no_grad():
@@ -62,7 +62,7 @@ def test_gradients_op_by_op() -> None:
 
 
 def test_operators_of_pytorch_are_steps_as_well() -> None:
-    steps: list[gw.torch.Step] = []
+    steps: list[gw.torch.OperatorResult] = []
     x = torch.eye(3)
     run = compiled(lambda x: torch.linalg.cholesky(x)[0] * 2, options={"mode": "eager", "hook": steps.append})
     close(run(x), torch.tensor([2.0, 0, 0]))

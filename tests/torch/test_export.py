@@ -21,7 +21,7 @@ from torch.export import Dim
 
 import graphwright as gw
 from graphwright.lower.tasks import TaskKind
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 
 
 @pytest.fixture(autouse=True)

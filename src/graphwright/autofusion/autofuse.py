@@ -40,7 +40,7 @@ from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
 from graphwright.records import dataclass, replace
-from graphwright.runtime.target import for_this_cpu
+from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.support.file_kinds import FileId
 from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.registry import target_of

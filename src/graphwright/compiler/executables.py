@@ -23,7 +23,7 @@ from graphwright.passes.base import Record
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.records import dataclass, replace
 from graphwright.report import host_program_report, with_dynamic
-from graphwright.runtime.target import for_this_cpu
+from graphwright.runtime.devices.target import for_this_cpu
 
 
 @dataclass(frozen=True)

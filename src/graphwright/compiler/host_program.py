@@ -19,7 +19,7 @@ from graphwright.executable.nodes import (
     Dispatch,
     Executable,
     HostProgram,
-    Step,
+    HostStep,
     with_callees,
 )
 from graphwright.executable.specs import TensorSpec
@@ -169,7 +169,7 @@ class Draft:
             graph.move(node, None)
         constants = self._constants(graph, found, values)
         known = bound_by(graph.inputs, bound)
-        steps: list[Step] = []
+        steps: list[HostStep] = []
         for group in found.groups:
             if group.kind is not Kind.HOST:
                 steps.append(self._call(graph, group, values))

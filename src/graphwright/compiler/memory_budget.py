@@ -13,7 +13,7 @@ from graphwright.cost.machine import Machine
 from graphwright.errors import Collector, Diagnostic, ModelError
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Dim, atoms, evaluate
-from graphwright.kernels.launch import Step
+from graphwright.kernels.launch import SelectedNode
 from graphwright.lower.lower import Lowered, lower
 from graphwright.lower.shape_program import evaluate_shapes
 from graphwright.lower.tasks import TaskGraph
@@ -61,7 +61,7 @@ class Budget:
 def lower_within(
     budget: Budget,
     module: Module,
-    steps: Sequence[Step],
+    steps: Sequence[SelectedNode],
     weights: Weights,
     machine: Machine,
     streams: int,
@@ -93,7 +93,11 @@ def lower_within(
 
 
 def _tighter(
-    module: Module, steps: Sequence[Step], weights: Weights, machine: Machine, largest: Mapping[str, int]
+    module: Module,
+    steps: Sequence[SelectedNode],
+    weights: Weights,
+    machine: Machine,
+    largest: Mapping[str, int],
 ) -> Iterator[Lowered]:
     """Lowerings with less and less peak memory: reordered, then with one more rematerialized value each."""
     graph, updates = module.main, module.state_updates()

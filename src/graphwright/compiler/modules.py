@@ -33,7 +33,7 @@ from graphwright.passes.base import Record
 from graphwright.passes.manager import PassManager, Scheduled
 from graphwright.records import dataclass, replace
 from graphwright.report import compile_report
-from graphwright.runtime.target import library_digest
+from graphwright.runtime.devices.target import library_digest
 from graphwright.schedule.bands import with_bands
 from graphwright.support.background import BackgroundTask
 from graphwright.targets.base import Target

@@ -39,7 +39,7 @@ from graphwright.passes.quantize_weights import quantize_weights
 from graphwright.passes.weight_only_quantization import WEIGHT_ONLY_QUANTIZATION
 from graphwright.passes.widen_halves import KEEP_EXCESS_PRECISION, WidenHalves
 from graphwright.records import dataclass, replace
-from graphwright.runtime.target import multiplies_bf16
+from graphwright.runtime.devices.target import multiplies_bf16
 from graphwright.targets.base import Target
 
 

@@ -26,9 +26,9 @@ from graphwright.option_files.tuning_records import NO_RECORD, Measured, Workloa
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import Scheduled
 from graphwright.records import replace
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.runtime.executor import RunError
-from graphwright.runtime.target import usable_isas
 from graphwright.targets.registry import target_of
 from graphwright.tuning.pair import Timed
 from graphwright.tuning.search import Search

@@ -8,7 +8,7 @@ from graphwright.ir.constant import constant_of
 from graphwright.ir.deferred import Deferred
 from graphwright.ir.graph import Graph, Module, Value
 from graphwright.ir.op import Array, ConstRef
-from graphwright.kernels.launch import Step
+from graphwright.kernels.launch import SelectedNode
 from graphwright.kernels.select import Selection
 from graphwright.memory.steps import all_steps, step_values
 from graphwright.package.weights import Weights, pack_weights
@@ -63,7 +63,7 @@ def _adopt_packed(module: Module, used: Mapping[Value, ConstRef], weights: Weigh
     return {value: (tensor.start, tensor.size) for value, tensor in tensors.items()}
 
 
-def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstRef]:
+def _read_constants(graph: Graph, steps: tuple[SelectedNode, ...]) -> dict[Value, ConstRef]:
     return {
         value: constant.value
         for value in _read_values(graph, steps)
@@ -71,7 +71,7 @@ def _read_constants(graph: Graph, steps: tuple[Step, ...]) -> dict[Value, ConstR
     }
 
 
-def _read_values(graph: Graph, steps: tuple[Step, ...]) -> list[Value]:
+def _read_values(graph: Graph, steps: tuple[SelectedNode, ...]) -> list[Value]:
     values = [v for step in all_steps(steps) for v in step_values(step)]
     values += [v for step in all_steps(steps) for region in step.node.regions for v in region.outputs]
     return [*values, *graph.outputs]

@@ -15,8 +15,8 @@ from graphwright.executable.nodes import (
     Dispatch,
     Executable,
     HostProgram,
+    HostStep,
     Program,
-    Step,
 )
 from graphwright.executable.specs import TensorSpec, decode_spec, encode_spec
 from graphwright.executable.target_code import TargetCode
@@ -65,7 +65,7 @@ def _encode_host_program(program: HostProgram) -> dict[str, Any]:
     }
 
 
-def _encode_step(step: Step) -> dict[str, Any]:
+def _encode_step(step: HostStep) -> dict[str, Any]:
     numbers = {"inputs": list(step.inputs), "outputs": list(step.outputs)}
     if isinstance(step, BindSize):
         shapes = [list(shape) for shape in step.shapes]
@@ -126,7 +126,7 @@ class _Decoder:
         _check_order(program)
         return program
 
-    def _step(self, plain: Any, depth: int) -> Step:
+    def _step(self, plain: Any, depth: int) -> HostStep:
         outputs = tuple(map(_number, plain["outputs"]))
         if "call" in plain:
             return self._call(plain, outputs, depth)

@@ -105,7 +105,7 @@ class BindSize:
     outputs: tuple[int, ...]
 
 
-Step = CallProgram | CallHost | BindSize
+HostStep = CallProgram | CallHost | BindSize
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class HostProgram:
     input_count: int
     values: tuple[TensorSpec, ...]
     constants: tuple[tuple[int, str], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[HostStep, ...]
     results: tuple[int, ...]
     """The numbers of the outputs."""
     updates: tuple[tuple[int, int], ...] = ()
@@ -143,7 +143,7 @@ class HostProgram:
         """The indices of the inputs that a run updates in place."""
         return tuple(number for number, _ in self.updates)
 
-    def walk(self) -> Iterator[Step]:
+    def walk(self) -> Iterator[HostStep]:
         """All steps; those of bodies follow the node that runs them."""
         for step in self.steps:
             yield step
@@ -232,7 +232,7 @@ def map_programs(executable: Executable, change: Callable[[Program], Program]) -
 def with_callees(program: HostProgram, callees: Mapping[int, Executable]) -> HostProgram:
     """``program`` with the callees of these calls replaced, by the numbers of the calls."""
 
-    def changed(step: Step) -> Step:
+    def changed(step: HostStep) -> HostStep:
         if isinstance(step, CallProgram):
             return replace(step, callee=callees.get(step.number, step.callee))
         if isinstance(step, CallHost):

@@ -111,7 +111,7 @@ class Branch:
     """
 
     index: Value
-    blocks: tuple[tuple[Step, ...], ...]
+    blocks: tuple[tuple[SelectedNode, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class NativeLoop:
     its name inside.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[SelectedNode, ...]
     number: Value
     carried: tuple[CarriedValue, ...]
     rows: tuple[tuple[Value, Value], ...]
@@ -162,23 +162,23 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A node and how it is computed."""
+class SelectedNode:
+    """A node, and the implementation that was selected for it: one step of a run."""
 
     node: Node
     action: Run | Alias | Branch | NativeLoop | Host
     alternatives: tuple[Alternative, ...] = ()
-    """The ways that it was chosen from, with the chosen one first, if there was more than one."""
+    """The implementations that apply, with the chosen one first; empty if only one applies."""
     before: tuple[Node, ...] = ()
     """Earlier nodes that the step computes as well."""
 
     @property
     def place(self) -> str:
-        """The names of the nodes in errors and reports."""
+        """The names of the nodes, for errors and reports."""
         return ", ".join(node.location for node in (*self.before, self.node))
 
     @property
-    def blocks(self) -> tuple[tuple[Step, ...], ...]:
+    def blocks(self) -> tuple[tuple[SelectedNode, ...], ...]:
         """The steps of its regions."""
         if isinstance(self.action, Branch):
             return self.action.blocks

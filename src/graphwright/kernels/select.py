@@ -15,7 +15,16 @@ from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import choose
 from graphwright.kernels.candidates.generated import GeneratedKernels
 from graphwright.kernels.candidates.registry import Context
-from graphwright.kernels.launch import Alias, Branch, CarriedValue, Host, Launch, NativeLoop, Run, Step
+from graphwright.kernels.launch import (
+    Alias,
+    Branch,
+    CarriedValue,
+    Host,
+    Launch,
+    NativeLoop,
+    Run,
+    SelectedNode,
+)
 from graphwright.ops.control.case import Case
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import CONDITION, Loop
@@ -27,7 +36,7 @@ from graphwright.targets.base import Target
 class Selection:
     """The steps in order, and the kernels to compile for them."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SelectedNode, ...]
     generated: GeneratedKernels
     chosen: Sequence[object] = ()
     """The choices between kernels, for tuning records, and a :class:`KernelChoice` for each node."""
@@ -50,7 +59,7 @@ def select_kernels(
     return Selection(steps, context.generated, context.chosen)
 
 
-def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:
+def _steps(graph: Graph, context: Context) -> tuple[SelectedNode, ...]:
     nodes = [node for node in graph if not isinstance(node.op, Constant)]
     steps = tuple(_step(node, context) for node in nodes)
     for step in steps:
@@ -58,7 +67,7 @@ def _steps(graph: Graph, context: Context) -> tuple[Step, ...]:
     return steps
 
 
-def _read_packed(graph: Graph, step: Step, context: Context) -> None:
+def _read_packed(graph: Graph, step: SelectedNode, context: Context) -> None:
     """Lets the node read the packed constants that its launches read."""
     if not isinstance(step.action, Run):
         return
@@ -69,22 +78,24 @@ def _read_packed(graph: Graph, step: Step, context: Context) -> None:
                 graph.replace_input(step.node, position, packed)
 
 
-def _step(node: Node, context: Context) -> Step:
+def _step(node: Node, context: Context) -> SelectedNode:
     if isinstance(node.op, If | Case):
-        return Step(node, Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions)))
+        return SelectedNode(
+            node, Branch(node.operand(0), tuple(_steps(region, context) for region in node.regions))
+        )
     if isinstance(node.op, Loop):
-        return Step(node, _native_loop(node, node.op, context))
+        return SelectedNode(node, _native_loop(node, node.op, context))
     if Trait.VIEW in node.op.traits:
-        return Step(node, Alias(node.operand(0)))
+        return SelectedNode(node, Alias(node.operand(0)))
     choice = choose(node, context)
     if (remark := choice.remark(node)) is not None:
         context.chosen.append(remark)
     if choice.made is not None:
-        return Step(node, choice.made, choice.alternatives)
+        return SelectedNode(node, choice.made, choice.alternatives)
     values = (*node.inputs, *node.outputs)
     if isinstance(node.op, BlockedForm) and any(value is not None and value.layout for value in values):
         raise _no_kernel_on_blocks(node, choice.reasons)
-    return Step(node, Host("; ".join(choice.reasons) or f"{node.op.name} has no native kernel"))
+    return SelectedNode(node, Host("; ".join(choice.reasons) or f"{node.op.name} has no native kernel"))
 
 
 def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
@@ -121,7 +132,7 @@ def _native_loop(node: Node, loop: Loop, context: Context) -> NativeLoop:
     )
 
 
-def host_steps(steps: Sequence[Step]) -> list[tuple[Node, str]]:
+def host_steps(steps: Sequence[SelectedNode]) -> list[tuple[Node, str]]:
     """Nodes that run in Python, with the reason."""
     found: list[tuple[Node, str]] = []
     for step in steps:

@@ -18,7 +18,17 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.symbols import Dim, SymbolTable, maximum, symbol
 from graphwright.ir.text import print_op
 from graphwright.ir.types import BOOL, STRING, U8, TensorType
-from graphwright.kernels.launch import Alias, Branch, ByteRange, Copy, Host, Launch, NativeLoop, Run, Step
+from graphwright.kernels.launch import (
+    Alias,
+    Branch,
+    ByteRange,
+    Copy,
+    Host,
+    Launch,
+    NativeLoop,
+    Run,
+    SelectedNode,
+)
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.shape_program import ShapeProgramBuilder
 from graphwright.lower.tasks import (
@@ -41,7 +51,7 @@ from graphwright.records import dataclass, replace
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 
-Order = Callable[[Sequence[Step], Assignment], Sequence[Step]]
+Order = Callable[[Sequence[SelectedNode], Assignment], Sequence[SelectedNode]]
 """Chooses an order of steps, given their storage assignment; returns the same sequence to keep the order."""
 
 
@@ -54,13 +64,13 @@ class Lowered:
     """
 
     tasks: TaskGraph
-    steps: tuple[Step | None, ...]
+    steps: tuple[SelectedNode | None, ...]
     places: Mapping[Value, Operand]
 
 
 def lower(
     graph: Graph,
-    steps: Sequence[Step],
+    steps: Sequence[SelectedNode],
     symbols: SymbolTable,
     weights: Weights,
     machine: Machine,
@@ -147,13 +157,13 @@ class _Lowering:
         self.buffers: list[Buffer] = []
         self.numbers: dict[Memory, int] = {}
         self.operands: dict[Value, Operand] = {}
-        self.steps: list[list[Step | None]] = []
+        self.steps: list[list[SelectedNode | None]] = []
         """The step of each task, by block."""
         self.kernels: dict[KernelRef, int] = {}
         self.hosts: list[HostFunction] = []
         self.blocks: list[list[Task]] = []
 
-    def run(self, steps: Sequence[Step], results: Sequence[int]) -> Lowered:
+    def run(self, steps: Sequence[SelectedNode], results: Sequence[int]) -> Lowered:
         """Lowers ``steps``; ``results`` are the positions of the graph's outputs that the program returns."""
         for value in self.graph.inputs:
             self._number(self.assignment.places[value].memory)
@@ -214,7 +224,7 @@ class _Lowering:
 
     # -- blocks ---------------------------------------------------------------------------------------------
 
-    def _block(self, steps: Sequence[Step], moves: LoopMoves, number: Value | None = None) -> int:
+    def _block(self, steps: Sequence[SelectedNode], moves: LoopMoves, number: Value | None = None) -> int:
         """Lowers ``steps`` to a block, with the copies ``moves`` between and after them; returns its index.
         ``number`` is the iteration counter if the block is the body of a loop.
         """
@@ -222,7 +232,7 @@ class _Lowering:
         was_inner, self._is_inner = self._is_inner, index > 0
         draft = _Draft([], Hazards())
         self.blocks.append(draft.tasks)
-        made: list[Step | None] = []
+        made: list[SelectedNode | None] = []
         self.steps.append(made)
         streams = assign_streams(steps, self.streams)
         self._add_rows(draft, moves, None, number)
@@ -264,7 +274,7 @@ class _Lowering:
         """The accesses of all tasks in a block, which count as accesses of the task that contains it."""
         return [access for task in self.blocks[block] for access in self._accesses(task)]
 
-    def _described(self, step: Step, tasks: Sequence[Task]) -> list[Task]:
+    def _described(self, step: SelectedNode, tasks: Sequence[Task]) -> list[Task]:
         """``tasks`` with the ops and operation counts that profiles show."""
         nodes = (*step.before, step.node)
         ops = " + ".join(name for node in nodes for name in op_names(node))
@@ -277,7 +287,7 @@ class _Lowering:
         """The register of the count; -1 for 0."""
         return self.shape.register(operations) if operations != 0 and _fits(operations) else -1
 
-    def _operations(self, step: Step, operations: Dim) -> dict[int, Dim]:
+    def _operations(self, step: SelectedNode, operations: Dim) -> dict[int, Dim]:
         """The count of each task of ``step``, which does ``operations``: those of the launches themselves if
         they have them, else all for the one that is predicted to take longest.
         """
@@ -293,7 +303,7 @@ class _Lowering:
 
     # -- tasks ----------------------------------------------------------------------------------------------
 
-    def _tasks(self, step: Step) -> list[Task]:
+    def _tasks(self, step: SelectedNode) -> list[Task]:
         action = step.action
         if isinstance(action, Alias):
             return []
@@ -357,7 +367,7 @@ class _Lowering:
         work = register(predict(Work(moved=2 * move.size), self.machine))
         return Task(TaskKind.COPY, (target, source, *number), (0,), args=(register(move.size),), work=work)
 
-    def _branch(self, step: Step, branch: Branch) -> Task:
+    def _branch(self, step: SelectedNode, branch: Branch) -> Task:
         index, moves = branch.index, self.assignment.branch_moves
         blocks = tuple(
             self._block(steps, LoopMoves(end=moves[step.node, number]))
@@ -366,7 +376,7 @@ class _Lowering:
         args = () if index.type.dtype is BOOL else (self.shape.register(index.type.dtype.bytes),)
         return Task(TaskKind.IF, (self._operand(index),), args=args, blocks=blocks)
 
-    def _loop(self, step: Step, loop: NativeLoop) -> list[Task]:
+    def _loop(self, step: SelectedNode, loop: NativeLoop) -> list[Task]:
         moves = self.assignment.loop_moves[step.node]
         control = (loop.number, loop.limit, loop.condition)
         return [
@@ -380,7 +390,7 @@ class _Lowering:
             ),
         ]
 
-    def _host(self, step: Step) -> Task:
+    def _host(self, step: SelectedNode) -> Task:
         node = step.node
         types = [None if v is None else (v.type.dtype, self._registers(v.type)) for v in node.inputs]
         results = tuple((v.type.dtype, self._registers(v.type)) for v in node.outputs)

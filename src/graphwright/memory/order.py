@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, atoms, evaluate
-from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, Step
+from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, SelectedNode
 from graphwright.lower.tasks import Storage
 from graphwright.memory.places import Memory
 from graphwright.memory.steps import all_steps, step_values
@@ -19,7 +19,7 @@ SAMPLES = (512, 32)
 """Values for unknown sizes: the order is chosen for the first, and must not be worse for the others."""
 
 
-def order_steps(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]:
+def order_steps(steps: Sequence[SelectedNode], assignment: Assignment) -> Sequence[SelectedNode]:
     """Another order of ``steps`` that needs less memory, or ``steps`` itself. ``assignment`` belongs to the
     given order, which must be valid.
 
@@ -37,7 +37,9 @@ def order_steps(steps: Sequence[Step], assignment: Assignment) -> Sequence[Step]
     return [steps[index] for index in order if index < len(steps)]
 
 
-def least_memory_steps(steps: Sequence[Step], assignment: Assignment, bytes_of: BytesOf) -> Sequence[Step]:
+def least_memory_steps(
+    steps: Sequence[SelectedNode], assignment: Assignment, bytes_of: BytesOf
+) -> Sequence[SelectedNode]:
     """As :func:`order_steps`, with a longer search, for the sizes that ``bytes_of`` gives."""
     items, sizes = StepItems(steps, assignment).items(bytes_of)
     order = least_memory_order(items, sizes)
@@ -58,7 +60,7 @@ class StepItems:
     access.
     """
 
-    def __init__(self, steps: Sequence[Step], assignment: Assignment) -> None:
+    def __init__(self, steps: Sequence[SelectedNode], assignment: Assignment) -> None:
         self.steps, self.places = steps, assignment.places
         self.numbers: dict[Memory, int] = {}
         self.copied = [move.source.memory for move in assignment.end_moves]
@@ -74,7 +76,7 @@ class StepItems:
         sizes = {number: bytes_of(memory.size) for memory, number in self.numbers.items()}
         return items, sizes
 
-    def _item(self, step: Step, bytes_of: BytesOf) -> Item:
+    def _item(self, step: SelectedNode, bytes_of: BytesOf) -> Item:
         inner = list(all_steps([step]))
         touched = {self._number(value) for one in inner for value in _values(one)}
         scratch = [launch.scratch for one in inner for launch in _launches(one)]
@@ -117,7 +119,7 @@ class StepItems:
                 last = index
 
 
-def _values(step: Step) -> Iterator[Value]:
+def _values(step: SelectedNode) -> Iterator[Value]:
     """The values that a step reads and makes, except inputs of regions, which are the same memory as
     outside.
     """
@@ -131,7 +133,7 @@ def _values(step: Step) -> Iterator[Value]:
         yield step.action.number
 
 
-def _launches(step: Step) -> Iterator[Launch]:
+def _launches(step: SelectedNode) -> Iterator[Launch]:
     for launch in step.action.launches if isinstance(step.action, Run) else ():
         if isinstance(launch, Launch):
             yield launch

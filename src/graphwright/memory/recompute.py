@@ -14,7 +14,7 @@ from graphwright.ir.clone import copy_node
 from graphwright.ir.graph import Graph, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, Step
+from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNode
 from graphwright.lower.tasks import Storage
 from graphwright.memory.order import BytesOf, StepItems
 from graphwright.memory.places import Memory
@@ -36,8 +36,8 @@ class _Candidate:
 
 
 def recompute(
-    graph: Graph, steps: Sequence[Step], assignment: Assignment, bytes_of: BytesOf, most_work: int
-) -> tuple[Sequence[Step], int] | None:
+    graph: Graph, steps: Sequence[SelectedNode], assignment: Assignment, bytes_of: BytesOf, most_work: int
+) -> tuple[Sequence[SelectedNode], int] | None:
     """``steps`` of ``graph`` with one value recomputed so that the peak is lower, and the predicted time of
     this in nanoseconds, which is at most ``most_work``. None if there is no such value.
     """
@@ -51,7 +51,7 @@ def recompute(
 
 class _Search:
     def __init__(
-        self, graph: Graph, steps: Sequence[Step], assignment: Assignment, bytes_of: BytesOf
+        self, graph: Graph, steps: Sequence[SelectedNode], assignment: Assignment, bytes_of: BytesOf
     ) -> None:
         self.steps, self.places, self.bytes_of = steps, assignment.places, bytes_of
         planner = StepItems(steps, assignment)
@@ -89,7 +89,7 @@ class _Search:
         alone = self.holders[memory] == [value] and not memory.slotted
         return self.numbers.get(memory) if alone and memory.storage is Storage.ARENA else None
 
-    def _inputs_stay(self, step: Step, made: int, top: int) -> bool:
+    def _inputs_stay(self, step: SelectedNode, made: int, top: int) -> bool:
         """Whether the values that a step reads stay live after ``top`` anyway."""
         late = next((position for position in self.users[made] if position > top), 0)
         for value in step_values(step):
@@ -121,7 +121,7 @@ class _Search:
         items.insert(late[0], made)
         return items, {**self.sizes, again: self.sizes[number]}
 
-    def _work(self, step: Step) -> int:
+    def _work(self, step: SelectedNode) -> int:
         assert isinstance(step.action, Run)
         return sum(self.bytes_of(each.work) for each in step.action.launches if isinstance(each, Launch))
 
@@ -132,7 +132,7 @@ def _cost(live: Sequence[int]) -> tuple[int, int]:
     return most, live.count(most)
 
 
-def work_of(steps: Sequence[Step], value_of: BytesOf) -> int:
+def work_of(steps: Sequence[SelectedNode], value_of: BytesOf) -> int:
     """The predicted time of all launches of ``steps``, in nanoseconds."""
     works: list[Dim] = [
         launch.work
@@ -144,14 +144,14 @@ def work_of(steps: Sequence[Step], value_of: BytesOf) -> int:
     return sum(map(value_of, works))
 
 
-def _can_run_again(step: Step) -> bool:
+def _can_run_again(step: SelectedNode) -> bool:
     """Whether a step makes exactly one value, by launches only and without side effects."""
     if not isinstance(step.action, Run) or step.action.slots or step.action.temporaries or step.before:
         return False
     return len(step.node.outputs) == 1 and Trait.EFFECT not in step.node.op.traits
 
 
-def _applied(graph: Graph, steps: Sequence[Step], found: _Candidate) -> list[Step]:
+def _applied(graph: Graph, steps: Sequence[SelectedNode], found: _Candidate) -> list[SelectedNode]:
     """``steps`` with the candidate's step repeated, and its late readers using the new value."""
     maker = steps[found.maker]
     copies: dict[Value, Value] = {value: value for value in maker.node.inputs if value is not None}
@@ -167,7 +167,7 @@ def _applied(graph: Graph, steps: Sequence[Step], found: _Candidate) -> list[Ste
     return made
 
 
-def _reading(step: Step, old: Value, new: Value) -> Step:
+def _reading(step: SelectedNode, old: Value, new: Value) -> SelectedNode:
     """``step`` with ``new`` in place of ``old``."""
     assert isinstance(step.action, Run)
     launches = tuple(_replaced(launch, old, new) for launch in step.action.launches)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from graphwright.ir.graph import Node, Value
-from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, Step
+from graphwright.kernels.launch import ByteRange, Copy, Launch, Run, SelectedNode
 
 NEVER_ENDS: Final = 2**62
 """The last use of a value that must stay live after all steps."""
 
 
-def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+def all_steps(steps: Iterable[SelectedNode]) -> Iterator[SelectedNode]:
     """All steps in order; those of regions follow the step that contains them."""
     for step in steps:
         yield step
@@ -20,7 +20,7 @@ def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
             yield from all_steps(block)
 
 
-def step_values(step: Step) -> Iterator[Value]:
+def step_values(step: SelectedNode) -> Iterator[Value]:
     """The values that a step reads: those that its launches read, or else the inputs of its node."""
     if not isinstance(step.action, Run):
         yield from (value for value in step.node.inputs if value is not None)
@@ -51,7 +51,7 @@ def shareable(run: Run) -> Iterator[tuple[Launch | Copy, Value, Value]]:
             yield launch, launch.target, launch.source
 
 
-def last_uses(steps: Sequence[Step]) -> dict[Value | Node, int]:
+def last_uses(steps: Sequence[SelectedNode]) -> dict[Value | Node, int]:
     """For each value the number of the last step that reads it, and for each node the number of its step."""
     last: dict[Value | Node, int] = {}
     for number, step in enumerate(all_steps(steps)):

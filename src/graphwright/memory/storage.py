@@ -18,7 +18,7 @@ from graphwright.kernels.launch import (
     Launch,
     NativeLoop,
     Run,
-    Step,
+    SelectedNode,
 )
 from graphwright.lower.tasks import Storage
 from graphwright.memory.places import Memory, Move, Place, in_sequence
@@ -59,7 +59,7 @@ class Assignment:
 
 
 def assign_storage(
-    graph: Graph, steps: Sequence[Step], weights: Weights, updates: Mapping[int, int] | None = None
+    graph: Graph, steps: Sequence[SelectedNode], weights: Weights, updates: Mapping[int, int] | None = None
 ) -> Assignment:
     """Assigns a location to each value of ``graph``. ``updates`` maps the position of each output that is the
     next value of a state to the input that is this state; such outputs get the location of their state.
@@ -76,7 +76,7 @@ class _Assigner:
         """Locations that are reserved for values before their step is reached."""
         self.holders: dict[Memory, list[Value]] = defaultdict(list)
 
-    def run(self, steps: Sequence[Step]) -> Assignment:
+    def run(self, steps: Sequence[SelectedNode]) -> Assignment:
         for index, value in enumerate(self.graph.inputs):
             storage = Storage.STATE if index in self.updates.values() else Storage.INPUT
             self._put(value, Place(Memory(storage, value.bytes, value.name, index)))
@@ -129,7 +129,9 @@ class _Assigner:
                 copied.append((value, Place(memory)))
         return copied
 
-    def _preset_states(self, steps: Sequence[Step], late: Sequence[Value]) -> list[tuple[Value, Place]]:
+    def _preset_states(
+        self, steps: Sequence[SelectedNode], late: Sequence[Value]
+    ) -> list[tuple[Value, Place]]:
         """Reserves the memory of states for their next values, if no later step reads the old value; returns
         those that must be copied instead. ``late`` are values that are read after all steps.
         """
@@ -150,7 +152,7 @@ class _Assigner:
                 copied.append((value, place))
         return copied
 
-    def _preset_slots(self, steps: Sequence[Step]) -> None:
+    def _preset_slots(self, steps: Sequence[SelectedNode]) -> None:
         """Reserves slots of concatenations for their sources, and the memory of loop-carried values for their
         start values. Later steps come first, so that slots nest.
         """
@@ -181,7 +183,7 @@ class _Assigner:
             self.preset[value] = Place(Memory(Storage.ARENA, value.bytes, value.name))
         return self.preset[value]
 
-    def _steps(self, steps: Sequence[Step]) -> None:
+    def _steps(self, steps: Sequence[SelectedNode]) -> None:
         for step in steps:
             for value in step_values(step):
                 self._place_constant(value)
@@ -195,7 +197,7 @@ class _Assigner:
             else:
                 self._outputs(step)
 
-    def _outputs(self, step: Step) -> None:
+    def _outputs(self, step: SelectedNode) -> None:
         for value in step.node.outputs:
             shared = None if value in self.preset else self._in_place_of(step, value)
             self._put(value, shared or self._memory_of(value))
@@ -205,7 +207,7 @@ class _Assigner:
             size = value.bytes * step.action.uses_temporaries
             self._put(value, Place(Memory(Storage.ARENA, size, f"{step.node.location} {value.name}")))
 
-    def _in_place_of(self, step: Step, value: Value) -> Place | None:
+    def _in_place_of(self, step: SelectedNode, value: Value) -> Place | None:
         """The location of an input whose last use is this step, and which ``value`` may overwrite; or
         None.
         """
@@ -223,11 +225,11 @@ class _Assigner:
                 return place
         return None
 
-    def _ends_here(self, memory: Memory, step: Step) -> bool:
+    def _ends_here(self, memory: Memory, step: SelectedNode) -> bool:
         """Whether no step after ``step`` reads a value in ``memory``."""
         return all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in self.holders[memory])
 
-    def _branch(self, step: Step, branch: Branch) -> None:
+    def _branch(self, step: SelectedNode, branch: Branch) -> None:
         outputs = step.node.outputs
         for value in outputs:
             self._put(value, self._memory_of(value))
@@ -261,7 +263,7 @@ class _Assigner:
 
     # -- loops ----------------------------------------------------------------------------------------------
 
-    def _preset_starts(self, step: Step, loop: NativeLoop) -> None:
+    def _preset_starts(self, step: SelectedNode, loop: NativeLoop) -> None:
         """Reserves the memory of loop-carried values for their start values, if nothing else reads these."""
         graph = step.node.graph
         assert graph is not None
@@ -273,7 +275,7 @@ class _Assigner:
             if all(self.last_use.get(v, -1) <= self.last_use[step.node] for v in (root, *self.views[root])):
                 self.preset[root] = self._memory_of(each.output)
 
-    def _loop(self, step: Step, loop: NativeLoop) -> None:
+    def _loop(self, step: SelectedNode, loop: NativeLoop) -> None:
         """Assigns the values of a loop: a loop-carried value has the same memory in all iterations and after
         the loop. The body never overwrites values that it reads from outside.
         """
@@ -322,7 +324,7 @@ class _Assigner:
                 copied.append((each.result, each.received))
         return copied
 
-    def _frees(self, steps: Sequence[Step], old: Value, new: Value) -> bool:
+    def _frees(self, steps: Sequence[SelectedNode], old: Value, new: Value) -> bool:
         """Whether ``new`` may be written over ``old``: all readers of ``old`` among ``steps`` come before, or
         the step that makes ``new`` is the last one and works in place.
         """
@@ -335,10 +337,10 @@ class _Assigner:
             maker not in readers or self._replaces(step, old, new)
         )
 
-    def _reads(self, step: Step, root: Value) -> bool:
+    def _reads(self, step: SelectedNode, root: Value) -> bool:
         return not isinstance(step.action, Alias) and any(self._root(v)[0] is root for v in step_values(step))
 
-    def _replaces(self, step: Step, old: Value, new: Value) -> bool:
+    def _replaces(self, step: SelectedNode, old: Value, new: Value) -> bool:
         """Whether a step may write ``new`` over ``old``, which it reads: in place, or as a loop that carries
         it.
         """

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
-from graphwright.runtime.task_calls import TaskTime
+from graphwright.runtime.events.task_calls import TaskTime
 from graphwright.support.fork_lock import ForkLock
 
 

@@ -25,8 +25,8 @@ from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
 from graphwright.onnxruntime.sources import Source, serve
 from graphwright.onnxruntime.values import OrtValue, held
 from graphwright.records import replace
+from graphwright.runtime.events.task_calls import record_tasks
 from graphwright.runtime.model import Model
-from graphwright.runtime.task_calls import record_tasks
 from graphwright.session import EXTERNAL_DATA
 
 Callback = Callable[[list[Any], Any, str], Any]

@@ -13,8 +13,8 @@ from graphwright.cost.predict import stream_ns
 from graphwright.lower.tasks import Block
 from graphwright.option_files.rate_files import resolved
 from graphwright.records import dataclass
-from graphwright.runtime.events import Events, Plan
-from graphwright.runtime.task_calls import kernel_name
+from graphwright.runtime.events.recording import Events, Plan
+from graphwright.runtime.events.task_calls import kernel_name
 
 UNNAMED: Final = "(not named)"
 """What tasks that stem from no node of the model are called."""

@@ -12,7 +12,7 @@ from graphwright.profiling.rows import GROUPS, rows_of, sorted_rows
 from graphwright.profiling.table import html_rows, summary
 from graphwright.profiling.totals import totals_of
 from graphwright.runtime.description import duration_text
-from graphwright.runtime.events import Events
+from graphwright.runtime.events.recording import Events
 from graphwright.support.event_sink import EventKind
 from graphwright.support.offline_page import COLOURS, OTHER_COLOUR, legend, offline_page
 

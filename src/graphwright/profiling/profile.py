@@ -15,9 +15,9 @@ from graphwright.profiling.rows import Row, rows_of, sorted_rows
 from graphwright.profiling.table import Table
 from graphwright.profiling.totals import Totals, totals_of
 from graphwright.profiling.trace_events import trace_text
-from graphwright.runtime.counters import HARDWARE, available
-from graphwright.runtime.events import CAPACITY, Events, Recording
-from graphwright.runtime.task_calls import task_calls
+from graphwright.runtime.events.counters import HARDWARE, available
+from graphwright.runtime.events.recording import CAPACITY, Events, Recording
+from graphwright.runtime.events.task_calls import task_calls
 from graphwright.support.whole_file import whole_file
 
 
@@ -60,7 +60,7 @@ class Profile:
 
     @property
     def tasks(self) -> Array:
-        """Each call of a task, as :func:`graphwright.runtime.task_calls.task_calls` has them."""
+        """Each call of a task, as :func:`graphwright.runtime.events.task_calls.task_calls` has them."""
         return task_calls(self.events)
 
     @property

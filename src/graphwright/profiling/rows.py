@@ -9,8 +9,8 @@ from typing import Final
 from graphwright.ir.arrays import Array, np
 from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.records import dataclass, field
-from graphwright.runtime.events import Events
-from graphwright.runtime.task_calls import task_calls
+from graphwright.runtime.events.recording import Events
+from graphwright.runtime.events.task_calls import task_calls
 from graphwright.support.event_sink import EventKind
 
 GROUPS: Final = ("kernel", "source", "op")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from graphwright.records import dataclass
-from graphwright.runtime.events import Events
-from graphwright.runtime.task_calls import task_calls
+from graphwright.runtime.events.recording import Events
+from graphwright.runtime.events.task_calls import task_calls
 from graphwright.support.event_sink import EventKind
 
 

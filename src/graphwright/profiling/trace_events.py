@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from graphwright.profiling.facts import TaskFacts, facts_of
 from graphwright.profiling.totals import arena_use
-from graphwright.runtime.events import Events, ThreadEvents
-from graphwright.runtime.task_calls import task_calls
+from graphwright.runtime.events.recording import Events, ThreadEvents
+from graphwright.runtime.events.task_calls import task_calls
 from graphwright.support.event_sink import EventKind
 
 TraceEvent = dict[str, Any]

@@ -14,7 +14,7 @@ from graphwright.executable.specs import TensorSpec, static_shapes
 from graphwright.ir.names import html_text, terminal
 from graphwright.ir.sizes import span_text
 from graphwright.package.package import Entry
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.support.spelling import counted
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from graphwright.executable.nodes import (
 )
 from graphwright.package.package import Package
 from graphwright.records import replace
-from graphwright.runtime.cpu import Cpu
-from graphwright.runtime.dispatch import Case, DispatchExecutor
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.null import Null
+from graphwright.runtime.devices.target import Shared, best_target
+from graphwright.runtime.dispatch.executor import Case, DispatchExecutor
 from graphwright.runtime.executor import Executor, Shapes
-from graphwright.runtime.null import Null
-from graphwright.runtime.target import Shared, best_target
 
 NATIVE: Final[Mapping[str, type[Cpu] | type[Null]]] = {"cpu": Cpu, "null": Null}
 """Devices that run programs compiled for the CPU: natively, or planned without being launched."""
@@ -126,7 +126,9 @@ class _Assembler:
             return None
         executor = NATIVE[device](program, target, self._package.weights_of(target.name), self._shared)
         if options.verify and isinstance(executor, Cpu):
-            from graphwright.runtime.plan_check import verify_plan  # imported only if the option asks for it
+            from graphwright.runtime.devices.plan_check import (
+                verify_plan,  # imported only if the option asks for it
+            )
 
             verify_plan(program, target, executor, options.threads)
         return executor
@@ -134,7 +136,7 @@ class _Assembler:
     def _reference(self, program: Program) -> Executor | None:
         if program.module is None:
             return None
-        from graphwright.runtime.reference import Reference  # imports NumPy and all ops
+        from graphwright.runtime.devices.reference import Reference  # imports NumPy and all ops
 
         return Reference(program.module)
 
@@ -145,7 +147,9 @@ class _Assembler:
             if executor is None:
                 return None
             executors[call.number] = executor
-        from graphwright.runtime.host_program import HostProgramExecutor  # imports the IR and all ops
+        from graphwright.runtime.host_program.executor import (
+            HostProgramExecutor,  # imports the IR and all ops
+        )
 
         arrays = self._package.weights.arrays if program.constants or program.hosts() else {}
         return HostProgramExecutor(program, executors, arrays)
@@ -155,7 +159,7 @@ class _Assembler:
         options = self._options
         if options.specialize != "hot" or options.device != "cpu" or is_static(executable):
             return executor
-        from graphwright.runtime.tier_up import TierUp  # imported only if the option asks for it
+        from graphwright.runtime.dispatch.tier_up import TierUp  # imported only if the option asks for it
 
         return TierUp(executor, executable.inputs, self._package, options, self._loaded)
 

@@ -19,7 +19,7 @@ from graphwright.package.header import firsts_of
 from graphwright.package.package import Entry, Package
 from graphwright.records import dataclass, fields
 from graphwright.runtime.executor import Executor, ProgramPlan
-from graphwright.runtime.input_shapes import input_shapes
+from graphwright.runtime.feeds.input_shapes import input_shapes
 
 AnyShapes = Mapping[str, Sequence[int]] | Sequence[int]
 """Shapes of inputs by name, or that of the only input."""

@@ -19,15 +19,15 @@ from graphwright.ir.arrays import Array
 from graphwright.ir.pytree import METADATA
 from graphwright.package.package import Package
 from graphwright.records import replace
-from graphwright.runtime.bindings import Bindings
+from graphwright.runtime.events.task_calls import TaskTime, record_tasks
 from graphwright.runtime.executor import Executor, FastPath
-from graphwright.runtime.forward import forward_call
+from graphwright.runtime.feeds.bindings import Bindings
+from graphwright.runtime.feeds.forward import forward_call
 from graphwright.runtime.states import StatefulExecutor, States
-from graphwright.runtime.task_calls import TaskTime, record_tasks
 from graphwright.support.file_kinds import FileId, file_id
 
 if TYPE_CHECKING:
-    from graphwright.runtime.crash_folder import CrashFolders
+    from graphwright.runtime.crashes.folder import CrashFolders
     from graphwright.runtime.memory_use import Memory
 
 
@@ -314,7 +314,7 @@ def make_models(
 
 
 def _crash_folders(package: Package, key: bytes | None, options: Options) -> CrashFolders | None:
-    from graphwright.runtime.crash_folder import prepared  # imported only with the option crash_dir
+    from graphwright.runtime.crashes.folder import prepared  # imported only with the option crash_dir
 
     return prepared(package, key, options)
 
@@ -322,6 +322,8 @@ def _crash_folders(package: Package, key: bytes | None, options: Options) -> Cra
 def _recording(
     executor: Executor, folders: CrashFolders, package: Package, name: str, options: Options
 ) -> Executor:
-    from graphwright.runtime.crash_folder import RecordingExecutor  # imported only with the option crash_dir
+    from graphwright.runtime.crashes.folder import (
+        RecordingExecutor,  # imported only with the option crash_dir
+    )
 
     return RecordingExecutor(executor, folders, package, name, options)

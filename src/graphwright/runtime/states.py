@@ -8,8 +8,8 @@ from typing import Any
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
-from graphwright.runtime.conversion import read_array
 from graphwright.runtime.executor import Executor, FastPath
+from graphwright.runtime.feeds.conversion import read_array
 from graphwright.support.fork_lock import ForkLock
 from graphwright.support.spelling import did_you_mean, listed
 

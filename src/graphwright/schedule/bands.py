@@ -21,7 +21,7 @@ from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
 from graphwright.kernels.bands.choices import APART, ways_of
 from graphwright.kernels.candidates.generated import GENERATED, GeneratedKernels
-from graphwright.kernels.launch import Hook, Launch, Run, Step, only_where
+from graphwright.kernels.launch import Hook, Launch, Run, SelectedNode, only_where
 from graphwright.kernels.ref import KernelRef
 from graphwright.memory.steps import all_steps, step_values
 from graphwright.records import dataclass, replace
@@ -46,7 +46,7 @@ class Link:
     -1.
     """
 
-    step: Step
+    step: SelectedNode
     launch: Launch
     stage: bands.Stage
     result: Value
@@ -84,12 +84,12 @@ class Link:
 
 def with_bands(
     graph: Graph,
-    steps: Sequence[Step],
+    steps: Sequence[SelectedNode],
     symbols: SymbolTable,
     generated: GeneratedKernels,
     isa: Isa,
     choices: Choices = NOTHING_MEASURED,
-) -> tuple[tuple[Step, ...], list[object]]:
+) -> tuple[tuple[SelectedNode, ...], list[object]]:
     """``steps`` with profitable chains merged into steps that run in bands, and notes about the decisions for
     each chain.
     """
@@ -99,7 +99,7 @@ def with_bands(
     reads.update(graph.outputs)
     follows, decided = _neighbours(links, reads, isa)
     notes: list[object] = [*decided]
-    made: dict[Node, Step | None] = {}
+    made: dict[Node, SelectedNode | None] = {}
     for chain in _chains(follows):
         predicted = worth_banding(
             isa, [link.costed for link in chain], lambda dim: nominal(dim, symbols, _LARGE_SIZES)
@@ -165,7 +165,7 @@ def _work(chain: Sequence[Link]) -> Dim:
     return sum((link.launch.work for link in chain), 0)
 
 
-def _link(step: Step, kernels: dict[str, Kernel]) -> Link | None:
+def _link(step: SelectedNode, kernels: dict[str, Kernel]) -> Link | None:
     """``step`` as a stage of a chain; None if it cannot be one."""
     if not isinstance(step.action, Run) or len(step.action.launches) != 1 or step.action.temporaries:
         return None
@@ -188,7 +188,9 @@ def _operand(launch: Launch, kind: int, name: str) -> Value | None:
     return value if isinstance(value, Value) else None
 
 
-def _hooked(step: Step, launch: Launch, hook: Hook, kind: int, kernels: dict[str, Kernel]) -> Link | None:
+def _hooked(
+    step: SelectedNode, launch: Launch, hook: Hook, kind: int, kernels: dict[str, Kernel]
+) -> Link | None:
     kernel = kernels.get(hook.kernel.symbol) if hook.kernel.module == GENERATED else None
     if kernel is None or len(hook.writes) != 1:
         return None
@@ -281,7 +283,7 @@ def _chains(follows: Mapping[Link, Link]) -> Iterator[list[Link]]:
             yield chain
 
 
-def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> Step:
+def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> SelectedNode:
     """The step that runs a whole chain: in bands, or stage by stage for sizes at which bands do not pay off.
     ``rows`` is the number of rows of a band if bands were measured to be faster, else None.
     """

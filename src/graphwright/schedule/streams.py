@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphwright.ir.graph import Node
-from graphwright.kernels.launch import Step
+from graphwright.kernels.launch import SelectedNode
 
 
-def assign_streams(steps: Sequence[Step], count: int) -> dict[Node, int]:
+def assign_streams(steps: Sequence[SelectedNode], count: int) -> dict[Node, int]:
     """A stream in ``[0, count)`` for each step: a stream whose last step makes one of its operands, or else
     the stream with the fewest steps.
 

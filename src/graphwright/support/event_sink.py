@@ -1,7 +1,7 @@
 """Records events in Python: nodes that run there, stages of compilations, and cache lookups.
 
 They go to the same buffers as events of native code (``runtime/native/events.h``), if a recording is active.
-:mod:`graphwright.runtime.events` reads them.
+:mod:`graphwright.runtime.events.recording` reads them.
 """
 
 from __future__ import annotations

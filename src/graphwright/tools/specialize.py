@@ -1,7 +1,7 @@
 """A process that compiles a package for one set of shapes: ``python -m graphwright.tools.specialize``.
 
-Started by :mod:`graphwright.runtime.background_build`; options come from the environment, faults go to
-stderr.
+:mod:`graphwright.runtime.dispatch.background_build` starts this process. Options come from environment
+variables; errors go to stderr.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from graphwright.package.weights import Region, Weights
 from graphwright.passes.interface import bind_constants
 from graphwright.program_cache import MOST_WEIGHTS, ProgramCache, program_key
 from graphwright.records import dataclass
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.model import Model
 from graphwright.support.fork_lock import ForkLock
 from graphwright.torch.parameters import Snapshot, key_of, sampled_bytes

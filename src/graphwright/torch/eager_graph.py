@@ -1,4 +1,4 @@
-"""A graph of ``torch.compile`` that runs op by op, so that each intermediate can be looked at."""
+"""Runs a graph of ``torch.compile`` operator by operator, so that hooks can inspect all results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from graphwright.torch.reports import GraphReport
 
 
 @dataclass(frozen=True)
-class Step:
-    """An operator that has run: the node's name, the operator, the user's line, what it gave, and whether
-    PyTorch ran it.
+class OperatorResult:
+    """The results of one operator of a run: ``line`` is the user's source line, and ``by_pytorch`` tells
+    whether PyTorch ran the operator instead of graphwright.
     """
 
     name: str
@@ -38,12 +38,14 @@ class Step:
         return f"{self.name} = {self.operator}{where}"
 
 
-Hook = Callable[[Step], object]
+Hook = Callable[[OperatorResult], object]
 """Called after each operator, in the order of the graph."""
 
 
 class EagerGraph:
-    """Runs each operator by the kernels that it has alone: equal ones share a program."""
+    """Compiles each operator as a graph of its own, and runs these graphs in order. Equal operators share a
+    program.
+    """
 
     def __init__(
         self, graph: fx.GraphModule, options: Options, report: GraphReport, hooks: Sequence[Hook]
@@ -57,11 +59,11 @@ class EagerGraph:
         report.parts = len(self._equal)
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results; calls may come from several threads, each with its own intermediates."""
+        """Runs the graph. Several threads may call it at the same time."""
         return _Run(self._graph, self._alone, self._hooks).run(*arguments)
 
     def _compiled(self, node: fx.Node) -> CompiledGraph | None:
-        """``node`` as a graph of its own; None where PyTorch runs it."""
+        """``node``, compiled as a graph of its own; None if PyTorch has to run it."""
         fakes = node.meta.get("val")
         if not any(isinstance(each, torch.Tensor) for each in _each(fakes)):
             return None
@@ -86,7 +88,7 @@ class _Run(fx.Interpreter):
         self._alone, self._hooks = alone, hooks
 
     def run_node(self, n: fx.Node) -> Any:
-        """What a node gives; the hooks are called."""
+        """Runs one node, and then calls the hooks."""
         alone = self._alone.get(n)
         if alone is None:
             result = super().run_node(n)
@@ -94,7 +96,9 @@ class _Run(fx.Interpreter):
             made = self._alone_results(alone, n)
             result = tuple(made) if isinstance(n.meta["val"], tuple | list) else made[0]
         if n in self._alone:
-            step = Step(n.name, str(n.target), "".join(user_line(n)), tuple(_each(result)), alone is None)
+            step = OperatorResult(
+                n.name, str(n.target), "".join(user_line(n)), tuple(_each(result)), alone is None
+            )
             for hook in self._hooks:
                 hook(step)
         return result
@@ -102,16 +106,16 @@ class _Run(fx.Interpreter):
     def _alone_results(self, alone: CompiledGraph, node: fx.Node) -> list[Any]:
         try:
             return alone.call(*[self.env[each] for each in node.all_input_nodes])
-        except GraphwrightError as error:  # which names nodes of a graph that others share
+        except GraphwrightError as error:  # it names nodes of a graph that equal operators share
             where = f"{node.name} ({''.join(user_line(node))})"
             raise type(error)(*(replace(each, where=where) for each in error.diagnostics)) from error
 
 
 class NanCheck:
-    """A hook that raises RunError at the first operator that gives NaN."""
+    """A hook that raises RunError at the first operator whose results contain NaN."""
 
-    def __call__(self, step: Step) -> None:
-        """Raise for NaN among the results of ``step``: those before it gave none."""
+    def __call__(self, step: OperatorResult) -> None:
+        """Raises RunError if a result of ``step`` contains NaN."""
         for number, result in enumerate(step.results):
             if not isinstance(result, torch.Tensor) or not result.is_floating_point():
                 continue
@@ -123,11 +127,11 @@ class NanCheck:
 
 
 def _graph_of(node: fx.Node, fakes: Any) -> fx.Graph:
-    """A graph of ``node`` alone, whose arguments are those of its inputs."""
+    """A graph that contains only ``node``; its inputs are the inputs of the node."""
     graph = fx.Graph()
     inputs = {each: _placeholder(graph, each, k) for k, each in enumerate(node.all_input_nodes)}
     made = graph.node_copy(node, inputs.__getitem__)
-    made.name = "result"  # equal operators are to have equal graphs
+    made.name = "result"  # so that equal operators have equal graphs
     if not isinstance(fakes, tuple | list):
         graph.output((made,))
         return graph

@@ -17,9 +17,9 @@ from typing import Final
 from graphwright.ir.arrays import Array, np
 from graphwright.option_files.tuning_records import Times
 from graphwright.records import dataclass
-from graphwright.runtime.events import Recording
+from graphwright.runtime.events.recording import Recording
+from graphwright.runtime.events.task_calls import task_calls
 from graphwright.runtime.executor import Executor
-from graphwright.runtime.task_calls import task_calls
 from graphwright.tuning.interval import LOOKS, median_interval
 
 TURNS: Final = (0, 1, 1, 0)

@@ -8,7 +8,7 @@ from torch import fx
 import graphwright as gw
 from graphwright.frontends.torch.graph import COPY_BACK, read_graph
 from graphwright.lower.tasks import TaskKind
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from tests.frontends.torch.support import captured
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from graphwright import _native
 from graphwright.ir.types import F32
 from graphwright.lower.tasks import Block, HostFunction, Storage, Task, TaskGraph, TaskKind
-from graphwright.runtime.counters import COUNTERS, HARDWARE, available
-from graphwright.runtime.events import Events, Recording, event_type
-from graphwright.runtime.task_calls import task_calls
+from graphwright.runtime.events.counters import COUNTERS, HARDWARE, available
+from graphwright.runtime.events.recording import Events, Recording, event_type
+from graphwright.runtime.events.task_calls import task_calls
 from graphwright.support.event_sink import EventKind, record_node
 from tests.runtime.native.handmade import Builder, affine_chain, load, wide
 

@@ -21,8 +21,8 @@ from graphwright.lower.tasks import (
     TaskGraph,
     TaskKind,
 )
-from graphwright.runtime.events import Recording
-from graphwright.runtime.task_calls import task_calls
+from graphwright.runtime.events.recording import Recording
+from graphwright.runtime.events.task_calls import task_calls
 from tests.runtime.native.handmade import Builder, affine_chain, affine_chain_value, load, wide, wide_value
 
 THREADS = (1, 2, 3)

@@ -20,7 +20,7 @@ from graphwright.ir.symbols import evaluate
 from graphwright.lower.tasks import Buffer, Code, Instruction, Operand, Storage, Task, TaskKind
 from graphwright.package.package import Package
 from graphwright.runtime.executor import NoFastPath, ProgramPlan, Shapes, write_output
-from graphwright.runtime.hostcall import host_callable
+from graphwright.runtime.host_program.host_call import host_callable
 from graphwright.runtime.instantiate import register_device
 
 from .target import NAME as NAME

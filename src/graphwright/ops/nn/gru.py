@@ -10,7 +10,7 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32
-from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurrent, Step, import_recurrent
+from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, CellStep, Function, Recurrent, import_recurrent
 
 
 @op("GRU")
@@ -26,7 +26,9 @@ class GRU(Recurrent):
     gates = 3
     defaults = ("Sigmoid", "Tanh")
 
-    def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
+    def stepper(
+        self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None
+    ) -> CellStep:
         f, g = functions
         rows = 2 * self.hidden
         from_x, from_h = bias[: len(r)], bias[len(r) :]

@@ -10,7 +10,7 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32
-from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurrent, Step, import_recurrent
+from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, CellStep, Function, Recurrent, import_recurrent
 
 
 @op("LSTM")
@@ -28,7 +28,9 @@ class LSTM(Recurrent):
     outputs = 3
     optional_inputs = frozenset({3, 4, 5, 6, 7})
 
-    def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
+    def stepper(
+        self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None
+    ) -> CellStep:
         f, g, h = functions
         total_bias = bias[: len(r)] + bias[len(r) :]
         p = np.zeros((3, self.hidden), r.dtype) if peepholes is None else peepholes.reshape(3, -1)

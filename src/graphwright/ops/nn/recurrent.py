@@ -178,18 +178,20 @@ class Recurrent(Arithmetic, PaddingRule, Op):
             return np.zeros((batch, self.hidden), wide)
         return np.asarray(state[:, direction] if self.batch_first else state[direction]).astype(wide)
 
-    def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
+    def stepper(
+        self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None
+    ) -> CellStep:
         """The function ``step(x @ w.T, states) -> states`` of one direction; the first state is the hidden
         state.
         """
         raise NotImplementedError(self.name)
 
 
-Step = Callable[[Array, list[Array]], list[Array]]
+CellStep = Callable[[Array, list[Array]], list[Array]]
 
 
 def _run_steps(
-    projected: Array, states: list[Array], ends: Array, backward: bool, step: Step
+    projected: Array, states: list[Array], ends: Array, backward: bool, step: CellStep
 ) -> tuple[Array, list[Array]]:
     """The hidden states of all time steps, 0 after the end of a sequence, and the final states."""
     time = len(projected)

@@ -8,7 +8,7 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, F64, I32
-from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, Function, Recurrent, Step, import_recurrent
+from graphwright.ops.nn.recurrent import RECURRENT_ATTRIBUTES, CellStep, Function, Recurrent, import_recurrent
 
 
 @op("RNN")
@@ -20,7 +20,9 @@ class RNN(Recurrent):
     gates = 1
     defaults = ("Tanh",)
 
-    def stepper(self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None) -> Step:
+    def stepper(
+        self, functions: Sequence[Function], r: Array, bias: Array, peepholes: Array | None
+    ) -> CellStep:
         (f,) = functions
         total_bias = bias[: len(r)] + bias[len(r) :]
         return lambda x, states: [f(x + states[0] @ r.T + total_bias)]

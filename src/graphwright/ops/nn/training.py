@@ -15,12 +15,12 @@ from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.unary import Sqrt
 
 DOMAIN = "ai.onnx.preview.training"
-Step = Callable[["_Step", Value, Value, Sequence[Value]], Sequence[Value]]
+UpdateRule = Callable[["_OptimizerStep", Value, Value, Sequence[Value]], Sequence[Value]]
 """Computes the new values of a tensor and of its optimizer state from the tensor, its gradient and
 the state."""
 
 
-class _Step:
+class _OptimizerStep:
     """A source node: its learning rate R and update count T, and helpers that emit ops in the dtype of a
     tensor.
     """
@@ -50,7 +50,7 @@ class _Step:
         return self.of(Where(), self.of(Cast(BOOL), self.count), value, first)
 
 
-def _adagrad(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
+def _adagrad(s: _OptimizerStep, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
     """Adagrad (Duchi, Hazan and Singer 2011)."""
     (squares,) = kept
     decay = s.of(Mul(), s.as_type_of(s.count, x), s.attr("decay_factor", 0.0, x))
@@ -61,7 +61,7 @@ def _adagrad(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequ
     return s.of(Sub(), x, s.of(Div(), s.of(Mul(), rate, gradient), divisor)), squares
 
 
-def _adam(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
+def _adam(s: _OptimizerStep, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
     """Adam (Kingma and Ba 2015)."""
     alpha, beta, one = s.attr("alpha", 0.9, x), s.attr("beta", 0.999, x), s.number(1, x)
     gradient = s.regularized(x, gradient)
@@ -81,7 +81,7 @@ def _adam(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequenc
     return s.of(Mul(), decay, updated), mean, squares
 
 
-def _momentum(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
+def _momentum(s: _OptimizerStep, x: Value, gradient: Value, kept: Sequence[Value]) -> Sequence[Value]:
     """Gradient descent with momentum (Polyak 1964), or with Nesterov's (1983)."""
     mode = str(s.i.required_attr("mode"))
     if mode not in ("standard", "nesterov"):
@@ -96,7 +96,7 @@ def _momentum(s: _Step, x: Value, gradient: Value, kept: Sequence[Value]) -> Seq
     return s.of(Sub(), x, s.of(Mul(), s.as_type_of(s.rate, x), direction)), velocity
 
 
-def _import_optimizer(step: Step, states: int) -> Callable[[Importer], Any]:
+def _import_optimizer(rule: UpdateRule, states: int) -> Callable[[Importer], Any]:
     """Import an optimizer with ``states`` state tensors for each optimized tensor. The operands after R and T
     are all tensors, all gradients, and a list of tensors for each state; the results are the same without the
     gradients.
@@ -110,7 +110,9 @@ def _import_optimizer(step: Step, states: int) -> Callable[[Importer], Any]:
                 f"it has {len(operands)} tensors; each optimized tensor needs a gradient and {states} states"
             )
         lists = [operands[k * count : (k + 1) * count] for k in range(2 + states)]
-        updated = [step(_Step(i), x, gradient, state) for x, gradient, *state in zip(*lists, strict=True)]
+        updated = [
+            rule(_OptimizerStep(i), x, gradient, state) for x, gradient, *state in zip(*lists, strict=True)
+        ]
         return tuple(values[k] for k in range(1 + states) for values in updated)
 
     return convert

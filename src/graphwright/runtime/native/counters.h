@@ -6,7 +6,7 @@
 
 enum { GW_MOST_COUNTERS = 4 };
 
-/* In the order of their names in Python (runtime/counters.py). */
+/* In the order of their names in Python (runtime/events/counters.py). */
 typedef enum {
     GW_CYCLES,
     GW_INSTRUCTIONS,

@@ -12,7 +12,7 @@ from graphwright.cost.calibration import rates_of
 from graphwright.cost.machine import MACHINES
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.option_files.rate_files import RATES, Rates, cpu_model, parsed, rates_text
-from graphwright.runtime.target import usable_isas
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.support.whole_file import whole_file
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.rates import Core

@@ -19,10 +19,10 @@ from graphwright.lower.lower import Lowered
 from graphwright.lower.probes import Moment, Probe, with_probes
 from graphwright.package.package import Package
 from graphwright.records import dataclass, replace
-from graphwright.runtime.bindings import Bindings
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.events.task_calls import record_tasks
+from graphwright.runtime.feeds.bindings import Bindings
 from graphwright.runtime.model import Model
-from graphwright.runtime.task_calls import record_tasks
 
 _MOST_BYTES: Final = 1 << 30
 """Of the values that one run reads."""

@@ -9,9 +9,9 @@ from graphwright.executable.nodes import BindSize, CallProgram, HostProgram, Pro
 from graphwright.ir.op import Array
 from graphwright.package.package import Package
 from graphwright.records import dataclass, field
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import Executor, NoFastPath
-from graphwright.runtime.host_program import HostProgramExecutor
+from graphwright.runtime.host_program.executor import HostProgramExecutor
 from graphwright.tools.check import EvaluationError
 from graphwright.tools.debugging.history import CompiledGraph, History
 from graphwright.tools.debugging.program_values import THREADS, ProgramRun

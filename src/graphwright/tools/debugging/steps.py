@@ -15,7 +15,7 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.infer import fact_of
 from graphwright.ir.op import Array
 from graphwright.ir.region_op import region_op
-from graphwright.kernels.launch import Step
+from graphwright.kernels.launch import SelectedNode
 from graphwright.lower.probes import Moment
 from graphwright.lower.tasks import FunctionOperand, Operand, Task, TaskGraph, TaskKind
 from graphwright.memory.steps import step_values
@@ -30,7 +30,7 @@ from graphwright.tools.debugging.programs import DebuggedProgram
 class Span:
     """A step, and the numbers of its first and last task."""
 
-    step: Step
+    step: SelectedNode
     first: int
     last: int
 
@@ -172,7 +172,7 @@ def shapes_of(graph: CompiledGraph, arrays: Sequence[Array]) -> dict[Value, tupl
     return shapes
 
 
-def task_spans(graph: CompiledGraph, steps: Sequence[Step | None]) -> dict[Node, Span]:
+def task_spans(graph: CompiledGraph, steps: Sequence[SelectedNode | None]) -> dict[Node, Span]:
     """The tasks of each step of ``graph``, by its node, in the order of the tasks."""
     spans: dict[Node, Span] = {}
     for number, step in enumerate(steps):
@@ -183,7 +183,7 @@ def task_spans(graph: CompiledGraph, steps: Sequence[Step | None]) -> dict[Node,
 
 
 def _operands(
-    graph: CompiledGraph, step: Step, known: Mapping[Value, Array]
+    graph: CompiledGraph, step: SelectedNode, known: Mapping[Value, Array]
 ) -> tuple[tuple[Value, Array], ...]:
     """What a step reads of the snapshot's values; constants as well."""
     nodes = [graph.nodes[node] for node in (*step.before, step.node)]

@@ -19,7 +19,7 @@ from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.graph import Module
 from graphwright.ir.op import Array
 from graphwright.records import dataclass, replace
-from graphwright.runtime.bindings import Bindings
+from graphwright.runtime.feeds.bindings import Bindings
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import ONNX, kind_of_file
 from graphwright.tools.arguments import Sizes, parse_constants

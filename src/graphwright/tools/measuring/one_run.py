@@ -37,12 +37,12 @@ def _import_graphwright(ops: bool) -> None:
     """All modules that loading and running take, and the library of kernels."""
     from graphwright.config import Options
     from graphwright.loading import load  # noqa: F401
-    from graphwright.runtime.target import kernel_library, target_isa
+    from graphwright.runtime.devices.target import kernel_library, target_isa
 
     kernel_library(target_isa(Options.from_environment()))
     if ops:
-        import graphwright.runtime.host_program
-        import graphwright.runtime.hostcall  # noqa: F401
+        import graphwright.runtime.host_program.executor
+        import graphwright.runtime.host_program.host_call  # noqa: F401
 
 
 def _onnxruntime(model: str, threads: int, mapped: bool) -> Callable[[dict[str, Any]], Any]:

@@ -18,7 +18,7 @@ from graphwright.executable.nodes import (
 from graphwright.executable.specs import shapes_text
 from graphwright.loading import made
 from graphwright.records import replace
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import RunError
 from graphwright.runtime.model import Model
 from graphwright.tools.console import bytes_text, say, table

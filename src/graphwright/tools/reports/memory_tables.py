@@ -12,7 +12,7 @@ from graphwright.errors import FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Package
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.memory_use import Memory
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted

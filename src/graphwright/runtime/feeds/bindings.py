@@ -11,7 +11,7 @@ from graphwright.errors import Collector, Diagnostic, FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType
-from graphwright.runtime.conversion import read_array
+from graphwright.runtime.feeds.conversion import read_array
 from graphwright.support.spelling import did_you_mean, listed
 
 

@@ -8,12 +8,10 @@ from typing import Any
 
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError, GraphwrightError, PackageError
-from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram
-from graphwright.executable.nodes import Step as PlannedStep
+from graphwright.executable.nodes import BindSize, CallHost, CallProgram, HostProgram, HostStep
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
-from graphwright.runtime.bind_size import BindSizeRunner
 from graphwright.runtime.executor import (
     Executor,
     NoFastPath,
@@ -23,7 +21,8 @@ from graphwright.runtime.executor import (
     update_states,
     write_output,
 )
-from graphwright.runtime.host_steps import CallHostRunner, CallProgramRunner, Run, Spec, Step
+from graphwright.runtime.host_program.bind_size import BindSizeRunner
+from graphwright.runtime.host_program.steps import CallHostRunner, CallProgramRunner, Run, Spec, StepRunner
 from graphwright.support.fork_lock import ForkLock
 
 Executors = Mapping[int, Executor]
@@ -125,11 +124,11 @@ class _Graph:
 
     def _step(
         self,
-        step: PlannedStep,
+        step: HostStep,
         specs: Sequence[Spec],
         executors: Executors,
         constants: Mapping[str, Array],
-    ) -> Step:
+    ) -> StepRunner:
         if isinstance(step, BindSize):
             return BindSizeRunner(step)
         if isinstance(step, CallHost):
@@ -213,7 +212,7 @@ def _shapes_in(call: CallProgram, sizes: Mapping[str, int]) -> Shapes | None:
     return tuple(shapes)
 
 
-def _makes_maps(step: PlannedStep, specs: Sequence[Spec]) -> bool:
+def _makes_maps(step: HostStep, specs: Sequence[Spec]) -> bool:
     """Whether a node makes maps from tensors only, so that its results share no memory with its inputs."""
     if not isinstance(step, CallHost) or step.bodies:
         return False

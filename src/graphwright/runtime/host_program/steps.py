@@ -24,7 +24,7 @@ from graphwright.runtime.executor import (
     RunError,
     reference_fault,
 )
-from graphwright.runtime.hostcall import op_of, reference_of, type_with_sizes, with_sizes
+from graphwright.runtime.host_program.host_call import op_of, reference_of, type_with_sizes, with_sizes
 from graphwright.support.event_sink import now, record_node
 
 Sizes = dict[str, int]
@@ -44,14 +44,14 @@ class Run:
     host_calls: int = 0
 
 
-class Step(Protocol):
+class StepRunner(Protocol):
     """Computes values from other values."""
 
     def run(self, run: Run) -> None:
         """Reads and writes ``run.values``. Raises FeedError and RunError."""
 
 
-class CallProgramRunner(Step):
+class CallProgramRunner(StepRunner):
     """A call of a program. ``indices`` are the positions of its outputs among those of the model, None for
     intermediate values.
     """
@@ -126,7 +126,7 @@ class Body(Protocol):
         """
 
 
-class CallHostRunner(Step):
+class CallHostRunner(StepRunner):
     """A node that runs on its reference. Regions of a node are run from here."""
 
     def __init__(self, host: CallHost, values: Sequence[Spec], bodies: Sequence[Body]) -> None:

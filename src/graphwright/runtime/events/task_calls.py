@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphwright.ir.arrays import Array, np
 from graphwright.records import dataclass
-from graphwright.runtime.events import Events, Recording, event_type
+from graphwright.runtime.events.recording import Events, Recording, event_type
 from graphwright.support.event_sink import EventKind
 
 if TYPE_CHECKING:

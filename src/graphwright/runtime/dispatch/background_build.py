@@ -18,7 +18,7 @@ from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.write import write_package
 from graphwright.records import replace
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import Executor, Shapes
 
 Load = Callable[[Package], Executor | None]

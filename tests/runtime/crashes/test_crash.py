@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
-from graphwright.runtime.brief_sites import brief_sites
-from graphwright.runtime.target import target_isa
+from graphwright.runtime.crashes.brief_sites import brief_sites
+from graphwright.runtime.devices.target import target_isa
 from tests.executables import targets
 from tests.package.models import onnx_model
 

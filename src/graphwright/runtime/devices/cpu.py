@@ -13,8 +13,8 @@ from graphwright.executable.specs import static_shapes
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array
 from graphwright.package.weights import Weights
+from graphwright.runtime.devices.target import Shared, load_program
 from graphwright.runtime.executor import Executor, ProgramPlan, RunError, Shapes
-from graphwright.runtime.target import Shared, load_program
 
 if TYPE_CHECKING:
     from graphwright.lower.tasks import Instruction, TaskGraph
@@ -152,7 +152,9 @@ class Cpu(Executor):
         if any(check.note.startswith(f"input {port.name!r}, axis ") for port in graph.inputs):
             return [Diagnostic("constraint", self._axis_text(check, left, right))]
         notes = [each.note for each in graph.shape if each.code.name.startswith("CHECK")]
-        from graphwright.runtime.constraint_errors import constraint_errors  # imports the algebra of sizes
+        from graphwright.runtime.devices.constraint_errors import (
+            constraint_errors,  # imports the algebra of sizes
+        )
 
         return constraint_errors(notes[notes.index(check.note) :], self._program.inputs, shapes)
 

@@ -1,6 +1,8 @@
-"""What a crash in a kernel says of it where nobody asked for more: what loading a program has read anyway.
+"""The short texts that a crash in a kernel reports by default. They contain only what loading a program has
+read anyway.
 
-Sizes are as in :mod:`graphwright.runtime.crash_sites`, which says more and takes longer.
+With the option ``crash_dir``, :mod:`graphwright.runtime.crashes.sites` makes longer texts, which takes
+longer. Sizes are encoded as described there.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.ir.names import terminal
 
 _MOST_TENSORS = 8
-"""Inputs or outputs whose shapes are said."""
+"""The most inputs or outputs whose shapes are shown."""
 
 
 def brief_sites(target: TargetCode, model: str) -> list[str]:
-    """For each task the lines that say which model, task, kernel and nodes it is, and the run's shapes."""
+    """For each task, the lines that name its model, task, kernel and nodes, and the shapes of the run."""
     stored = target.stored
     inputs, outputs = (_shapes(*each) for each in zip(stored.ports, stored.dims, strict=True))
     head = f"  model: {terminal(model)}\n"
@@ -38,7 +40,7 @@ def _kernel(kernels: Sequence[tuple[str, str]], number: int, target: str) -> str
 
 
 def _shapes(ports: Sequence[tuple[str, str]], dims: Sequence[Iterable[int]]) -> str:
-    """``x: f32[n, 4]``, where what handles the crash fills in the registers of the sizes."""
+    """Types such as ``x: f32[n, 4]``; the signal handler replaces the registers by the sizes."""
     shown = [
         f"{terminal(name)}: {terminal(dtype)}[{', '.join(map(_register, sizes))}]"
         for (name, dtype), sizes in islice(zip(ports, dims, strict=True), _MOST_TENSORS)

@@ -23,10 +23,10 @@ from graphwright.errors import Diagnostic
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.types import F32
 from graphwright.ops.core.unary import Relu
-from graphwright.runtime.background_build import Build
-from graphwright.runtime.dispatch import DispatchExecutor
+from graphwright.runtime.dispatch.background_build import Build
+from graphwright.runtime.dispatch.executor import DispatchExecutor
+from graphwright.runtime.dispatch.tier_up import TierUp
 from graphwright.runtime.executor import NoFastPath, Shapes
-from graphwright.runtime.tier_up import TierUp
 from tests.package.models import Classifier
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +71,7 @@ def hot(monkeypatch: pytest.MonkeyPatch) -> TierUpOf:
         options = Options(specialize="hot", hot_after=AFTER, hot_variants=MOST)
         return TierUp(Doubles(), [TensorSpec("x", F32, ("N",))], make, options, lambda package: None)
 
-    monkeypatch.setattr("graphwright.runtime.tier_up.Build", Made)
+    monkeypatch.setattr("graphwright.runtime.dispatch.tier_up.Build", Made)
     return tier_up
 
 

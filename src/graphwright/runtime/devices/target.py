@@ -17,7 +17,7 @@ from graphwright.executable.target_code import TargetCode
 from graphwright.option_files.rate_files import resolved
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
-from graphwright.runtime.brief_sites import brief_sites
+from graphwright.runtime.crashes.brief_sites import brief_sites
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
 LEVELS = ("baseline", "v3", "v4")
@@ -165,7 +165,7 @@ def _hosts(target: TargetCode) -> list[_native.HostFunction]:
     """The functions that run in Python."""
     if not target.stored.hosts:
         return []
-    from graphwright.runtime.hostcall import host_callable  # imports all ops
+    from graphwright.runtime.host_program.host_call import host_callable  # imports all ops
 
     return [host_callable(host) for host in target.stored.hosts]
 
@@ -176,7 +176,7 @@ def _sites(program: Program, target: TargetCode, shared: Shared) -> list[str]:
         return []
     if not shared.crash_details:
         return brief_sites(target, shared.crash_label)
-    from graphwright.runtime.crash_sites import crash_sites  # decodes the tasks, which a run does not need
+    from graphwright.runtime.crashes.sites import crash_sites  # decodes the tasks, which a run does not need
 
     return crash_sites(program, target, shared.crash_label)
 

@@ -7,7 +7,7 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.specs import static_shapes
 from graphwright.executable.target_code import TargetCode
 from graphwright.memory.checker import check_plan
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
 
 
 def verify_plan(program: Program, target: TargetCode, executor: Cpu, threads: int) -> None:

@@ -19,7 +19,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
 from graphwright.package.package import Package
 from graphwright.records import dataclass
-from graphwright.runtime.background_build import Build, Load
+from graphwright.runtime.dispatch.background_build import Build, Load
 from graphwright.runtime.executor import (
     Executor,
     FastPath,

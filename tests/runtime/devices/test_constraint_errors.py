@@ -9,7 +9,7 @@ import graphwright as gw
 from graphwright.errors import FeedError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.dtypes import dtype_named
-from graphwright.runtime.constraint_errors import constraint_errors
+from graphwright.runtime.devices.constraint_errors import constraint_errors
 
 SPEC = TensorSpec("x", dtype_named("f32"), ("N", 3, "2*H"))
 

@@ -9,7 +9,8 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.arrays import Array, np
 from graphwright.package.weights import Weights
-from graphwright.runtime.cpu import Cpu
+from graphwright.runtime.devices.cpu import Cpu
+from graphwright.runtime.devices.target import Shared
 from graphwright.runtime.executor import (
     Executor,
     NoFastPath,
@@ -17,7 +18,6 @@ from graphwright.runtime.executor import (
     RunError,
     Shapes,
 )
-from graphwright.runtime.target import Shared
 
 
 class Null(Executor):

@@ -9,14 +9,14 @@ from graphwright.errors import Diagnostic
 from graphwright.executable.nodes import BindSize
 from graphwright.ops.control.bind_size import first_elements, shape_with
 from graphwright.runtime.executor import RunError
-from graphwright.runtime.host_steps import Run, Step
+from graphwright.runtime.host_program.steps import Run, StepRunner
 from graphwright.support.event_sink import now, record_node
 
 NO_NUMBER: Final = -(2**63)
 """INT64_MIN: the result of converting a float to int64 where it is not finite, or out of range."""
 
 
-class BindSizeRunner(Step):
+class BindSizeRunner(StepRunner):
     """Reads a size that a program computed, and gives views of buffers that programs filled up to
     that size.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from graphwright import _native
 from graphwright.ir.arrays import Array, np
 from graphwright.records import dataclass
-from graphwright.runtime.counters import numbers_of
+from graphwright.runtime.events.counters import numbers_of
 from graphwright.support.event_sink import EventKind, now
 
 if TYPE_CHECKING:

@@ -232,7 +232,7 @@ def test_no_rule_overrules_legality() -> None:
 
 
 def test_faults_of_rules_name_them() -> None:
-    with pytest.raises(PluginError, match="int is no FusionRule"):
+    with pytest.raises(PluginError, match="int is not a FusionRule"):
         register_fusion_rules(1)  # type: ignore[arg-type]
     with pytest.raises(PluginError, match="has the name of one of graphwright"):
         register_fusion_rules(FusionRule("row", "", reads_neg))

@@ -50,7 +50,7 @@ class Choice:
         return times[0] / times[1] if self.measured is not None and all(times) else None
 
     def _median(self, way: str) -> float:
-        """0 if unknown."""
+        """The median of ``times``; 0 if unknown."""
         times = self.time_of(way)
         return 0.0 if times is None else times.median
 
@@ -62,7 +62,7 @@ class Choice:
 @dataclass(frozen=True, eq=False)
 class Choices:
     """The measurements of workloads on ``isa``. ``sizes``: the values that symbolic sizes had. ``is_kept``:
-    whether there is a record, so that choices are noted.
+    whether there is a record, so that choices are added to notes.
     """
 
     isa: str = ""

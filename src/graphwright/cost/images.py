@@ -20,7 +20,7 @@ ROUNDED: Final = 3
 DIRECT: Final = 96
 """Percent of peak that blocked direct convolution reaches."""
 PLANAR: Final = 90
-"""The same with few input channels, which are read row-major."""
+"""The same for few input channels, which are read in row-major layout."""
 WINOGRAD: Final = 170
 """Percent of peak that Winograd convolution reaches, counted in the arithmetic of direct convolution."""
 IM2COL: Final = 90
@@ -125,8 +125,8 @@ BAND_CALL_NS: Final = 1000
 
 
 def handed_on(size: Dim, machine: Machine) -> Dim:
-    """Nanoseconds lost if one convolution stores, and the next loads, an image of ``size`` bytes that does
-    not fit in the L2 cache: ``python -m benchmarks.bands``.
+    """The additional time, in nanoseconds, if one convolution stores an image of ``size`` bytes that does not
+    fit in the L2 cache and the next one loads it; measured with ``python -m benchmarks.bands``.
     """
     beyond_l2 = maximum(0, size - 2 * machine.l2.bytes)
     beyond_l3 = maximum(0, size - 5 * machine.l2.bytes)  # the share of it that is effectively available

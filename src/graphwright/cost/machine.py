@@ -39,9 +39,9 @@ class Machine:
     f32_gflops: int
     """Peak f32 rate in Gflop/s; a multiply-add counts as two operations."""
     i8_gops: int
-    """Peak rate of 8-bit multiply-adds, likewise."""
+    """Peak rate of 8-bit multiply-adds, counted in the same way."""
     bf16_gflops: int
-    """Peak rate of bf16 multiply-adds, likewise."""
+    """Peak rate of bf16 multiply-adds, counted in the same way."""
     l1: Level
     l2: Level
     l3: Level

@@ -1,1 +1,3 @@
-"""Fusion: which ops can share a kernel (loop analysis), which should (benefit), and why."""
+"""Fusion: decides which ops share a kernel, from their loops (legality) and the expected benefit, and records
+the reasons.
+"""

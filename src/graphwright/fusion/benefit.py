@@ -1,4 +1,4 @@
-"""Which legal merges pay: the constraints that rules share."""
+"""Which legal merges are beneficial: constraints that several fusion rules use."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from graphwright.loop_nests.builder import weight_of_node
 from graphwright.loop_nests.nest import Nest
 
 ROW_SHARE: Final = 80
-"""Percent of the second-level cache that one row's operands may take if they are walked several times."""
+"""The largest share of the L2 cache, in percent, that the operands of one row may take if several passes read
+them.
+"""
 FUNCTION_WEIGHT: Final = 50
-"""The least weight of a node that computes a transcendental function."""
+"""A node with at least this weight computes a transcendental function."""
 FEWEST_ROWS: Final = 16
-"""Rows from which on such functions cost more, one lane at a time, than another launch."""
+"""From this number of rows on, computing such functions one lane at a time costs more than another launch."""
 
 
 def rows_stay_in_cache(candidate: Candidate) -> Refusal | None:
-    """Rows that are walked several times fit the second-level cache."""
+    """Refuses a merge whose rows are read in several passes but do not fit in the L2 cache."""
     return row_refusal(candidate.nest, candidate.target.machine)
 
 
 def row_refusal(nest: Nest, machine: Machine) -> Refusal | None:
-    """Why one kernel is not to walk the rows of ``nest`` several times; None if they stay in the cache."""
+    """Why a kernel should not read the rows of ``nest`` in several passes; None if they stay in the cache."""
     if not nest.reduced:
         return None
     row = nest.axes.extent(nest.reduced)
@@ -40,7 +42,9 @@ def row_refusal(nest: Nest, machine: Machine) -> Refusal | None:
 
 
 def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
-    """A node that widens its operand joins its readers where the operand is stored anyway."""
+    """Refuses to fuse a node that widens its operand with the producer of a stored operand: the readers can
+    widen it.
+    """
     first, *more = candidate.consumer.nodes
     if more or not _widens(first) or not _is_stored(first, candidate):
         return None
@@ -49,8 +53,9 @@ def narrow_operands_stay(candidate: Candidate) -> Refusal | None:
 
 
 def reduction_operands_stay(candidate: Candidate) -> Refusal | None:
-    """A node that only a reduction reads joins that reduction, which no epilogue holds, where its operand is
-    stored anyway: the squares of a norm behind a residual."""
+    """Refuses to fuse a node that only a reduction reads with the producer of a stored operand: the reduction
+    can compute it while it reads, as the squares of a norm after a residual connection.
+    """
     first, *more = candidate.consumer.nodes
     if more or not candidate.producer.anchors or not _is_read_by_reduction(first):
         return None
@@ -62,8 +67,9 @@ def reduction_operands_stay(candidate: Candidate) -> Refusal | None:
 
 
 def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
-    """A transcendental function of one value per row, whose result no row reads, gets a kernel of its own: a
-    kernel that reduces rows computes it for a single lane of a vector."""
+    """Refuses to fuse a transcendental function of one value per row into a kernel that reduces rows, if no
+    row reads the result: such a kernel would compute it in a single lane of a vector.
+    """
     first, *more = candidate.consumer.nodes
     if more or not candidate.producer.has_reduction or weight_of_node(first) < FUNCTION_WEIGHT:
         return None
@@ -82,7 +88,7 @@ def row_functions_stay_apart(candidate: Candidate) -> Refusal | None:
 
 
 def _is_read_by_reduction(node: Node) -> bool:
-    """Whether a reduction alone reads ``node``, through elements computed one by one."""
+    """Whether only a reduction reads ``node``, directly or through elementwise nodes."""
     while node.op.has_expression() and len(node.output.users) == 1:
         (reader,) = node.output.users
         if Trait.REDUCTION in reader.op.traits:
@@ -94,15 +100,16 @@ def _is_read_by_reduction(node: Node) -> bool:
 
 
 def _widens(node: Node) -> bool:
-    """Whether ``node`` gives more bytes than it reads, of one operand."""
+    """Whether the result of ``node``, which has one operand, has more bytes than the operand."""
     if len(node.inputs) != 1 or not node.op.has_expression():
         return False
     return node.operand(0).type.dtype.bytes < node.output.type.dtype.bytes
 
 
 def _is_stored(node: Node, candidate: Candidate) -> bool:
-    """Whether the operand of ``node`` is stored anyway: a contraction reads it; or the reader at the end of
-    the chain that ``node`` begins waits for something later, whose kernel it will join."""
+    """Whether the operand of ``node`` is stored anyway: a contraction reads it, or the last reader of the
+    chain that begins at ``node`` also reads a later value, and so will join the kernel of that value.
+    """
     if any(Trait.CONTRACTION in user.op.traits for user in node.operand(0).users):
         return True
     if not candidate.producer.anchors:

@@ -1,4 +1,4 @@
-"""A merge of two groups that is considered: what legality, rules and constraints look at."""
+"""A candidate: a possible merge of two groups, which legality checks, rules and constraints examine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphwright.targets.base import Target
 
 
 class Candidate:
-    """``consumer`` reads what ``producer`` computes: one kernel might compute both."""
+    """A possible merge of ``producer`` and ``consumer``, which reads its results, into one kernel."""
 
     def __init__(self, producer: Group, consumer: Group, partition: Partition, target: Target) -> None:
         self.producer, self.consumer = producer, consumer
@@ -25,7 +25,7 @@ class Candidate:
 
     @property
     def anchor(self) -> Node | None:
-        """The contraction whose epilogue the other nodes would be, the first of several."""
+        """The contraction whose epilogue the other nodes would become; the first one if there are several."""
         return next(iter(self.anchors), None)
 
     @cached_property
@@ -45,14 +45,15 @@ class Candidate:
 
     @cached_property
     def nest(self) -> Nest:
-        """The loops of all nodes but anchors: the analysis of the producer goes on with a single node.
-        Raises NotOneNest."""
+        """The loop nest of all nodes except the anchors. A single node extends the analysis of the producer.
+        Raises NotOneNest.
+        """
         if len(self.consumer.nodes) > 1 or self.producer.nest is None:
             return analyse([n for n in self.nodes if n not in self.anchors])
         return extended(self.producer.nest, self.consumer.nodes[0])
 
     def merged(self) -> Group:
-        """Both as one group."""
+        """Both sides as one group."""
         return Group(self.nodes, self.anchors, self.nest)
 
     @cached_property
@@ -61,21 +62,22 @@ class Candidate:
         return frozenset(self.nodes)
 
     def stored(self) -> list[Value]:
-        """What the merged kernel stores, as far as nodes have joined."""
+        """The values that the merged kernel stores, given the nodes that have joined so far."""
         outputs = self.partition.graph.outputs
         made = (value for node in self.nodes for value in node.outputs)
         return [v for v in made if v in outputs or not self.members.issuperset(v.users)]
 
     def bytes_saved(self, members: Sequence[Node]) -> list[Dim]:
-        """Bytes that no longer cross memory, by node of ``members``, whose results the consumer reads: reads
-        of these, and writes where nothing else reads them. Reads of what both sides read count for the
-        first."""
+        """The memory traffic that the merge saves, in bytes, by node of ``members`` (nodes whose results the
+        consumer reads): the reads of these results, and the writes of results that nothing else reads. Reads
+        of values that both sides read are counted for the first node.
+        """
         passed = [self._passed(member) for member in members]
         passed[0] += self._shared()
         return list(map(self.partition.bytes_of, passed))
 
     def _shared(self) -> list[TensorType]:
-        """Of what both sides read, and a run computes or is fed."""
+        """The bytes of values that both sides read, without constants."""
         ours, theirs = frozenset(self.producer.nodes), frozenset(self.consumer.nodes)
         read = dict.fromkeys(
             v for n in self.consumer.nodes for v in n.inputs if v is not None and len(v.uses) > 1
@@ -84,7 +86,7 @@ class Candidate:
         return [v.type for v in outside if not ours.isdisjoint(n for n, _ in v.uses) and not is_constant(v)]
 
     def _passed(self, member: Node) -> list[TensorType]:
-        """Of each read and write that a merge saves of the results of ``member``."""
+        """The bytes of each read and write of the results of ``member`` that the merge saves."""
         saved: list[TensorType] = []
         for value in member.outputs:
             if not self._is_renamed(value):
@@ -92,12 +94,12 @@ class Candidate:
         return saved
 
     def _is_renamed(self, value: Value) -> bool:
-        """Whether the consumer has nothing but views of ``value``, which read nothing."""
+        """Whether the consumer only makes views of ``value``, which read nothing."""
         readers = (user for user, _ in value.uses if user in self.consumer.nodes)
         return all(Trait.VIEW in reader.op.traits for reader in readers)
 
     def is_kept(self, value: Value) -> bool:
-        """Whether the merged kernel still stores ``value``, itself or what it is a view of."""
+        """Whether the merged kernel still stores ``value``, or the value that it is a view of."""
         while True:
             if not self.members.issuperset(user for user, _ in value.uses):
                 return True

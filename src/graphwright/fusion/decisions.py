@@ -1,4 +1,4 @@
-"""Fusion decisions: what was decided about each edit of the partition, and why. Packages store them;
+"""Fusion decisions: for each edit of the partition, the outcome and the reason. Packages store them;
 ``graphwright explain`` shows them.
 """
 
@@ -14,7 +14,7 @@ from graphwright.passes.base import Record, Replacement
 from graphwright.records import dataclass
 
 MOST_DECISIONS = 20_000
-"""Decisions that are kept per compilation."""
+"""The most decisions that are recorded per compilation."""
 
 
 class Kind(enum.StrEnum):

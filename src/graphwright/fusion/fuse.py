@@ -1,8 +1,9 @@
-"""The fusion pass: grows groups of nodes that one kernel can compute, and makes Fused nodes of them.
+"""The fusion pass: grows groups of nodes that one kernel can compute, and replaces each group by a Fused
+node.
 
-Nodes are visited in order; each joins the groups of its operands where that is legal, and where the first
-rule that is about the two agrees. Groups that are predicted to be slower than two kernels are split again.
-Every candidate leaves a decision with its reason.
+The pass visits nodes in order. A node joins the groups of its operands if that is legal and if the first rule
+that matches the two allows it. Groups that are predicted to be slower than two kernels are split again. For
+every candidate, the decision is recorded with its reason.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ LEGAL: Final = (
 
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Groups the nodes of every graph, regions of control flow included, into Fused nodes.
+    """Groups the nodes of every graph, including regions of control flow, into Fused nodes.
 
-    What ``target`` has no code for is left alone.
+    Nodes for which ``target`` cannot generate code stay as they are.
     """
 
     target: Target
     rules: RuleSet = field(default_factory=RuleSet)
     choices: Choices = NOTHING_MEASURED
     splits: bool = True
-    """Whether kernels are split that are predicted to be slower than two."""
+    """Whether to split kernels that are predicted to be slower than two kernels."""
     name: str = "fuse"
     requires: Known = Known.TYPES
 
@@ -81,7 +82,7 @@ class _Grouping:
         self.partition = Partition(graph)
         self.decisions: dict[tuple[Node, Node], Decision] = {}
         self.apart: dict[Node, Refusal] = {}
-        """Nodes that no region holds."""
+        """Nodes that cannot be in a region, each with the reason."""
         self.requested: set[Node] = set()
         """Nodes that users' rules or measurements merged."""
 
@@ -121,7 +122,7 @@ class _Grouping:
         return refusal
 
     def _join(self, node: Node) -> None:
-        """Let ``node`` join the groups of its operands."""
+        """Merges ``node`` with the groups of its operands where possible."""
         for producer, members in self.partition.producers(node).items():
             consumer = self.partition.group_of[node]
             if producer is consumer:
@@ -145,8 +146,9 @@ class _Grouping:
                 self.partition.add(candidate.merged())
 
     def _decide(self, candidate: Candidate) -> Outcome:
-        """What lets the two sides of ``candidate`` merge, or why they do not: hints count more than rules,
-        and what was measured more than what rules expect."""
+        """The reason for merging the two sides of ``candidate``, or the refusal. Hints take precedence over
+        rules, and measurements over the benefit that rules expect.
+        """
         if (refusal := merge_refusal(candidate)) is not None:
             return Outcome(refusal)
         if self.hints:
@@ -164,7 +166,7 @@ class _Grouping:
         return outcome
 
     def _split(self, group: Group) -> Iterator[Group]:
-        """The kernels that ``group`` becomes: one, unless two are predicted to be faster."""
+        """The kernels that compute ``group``: one, unless two are predicted to be faster."""
         cuts = list(self.splits.cuts(group))
         for cut in cuts:
             self._predict(cut)
@@ -200,7 +202,7 @@ class _Grouping:
         )
 
     def _leave(self, view: Node) -> None:
-        """Record that ``view``, which had joined, is left outside."""
+        """Records that ``view``, which had joined a group, was removed from it."""
         for producer in _producers(view):
             decision = self.decisions.get((producer, view))
             if decision is not None and decision.code is Code.MERGED:
@@ -209,6 +211,6 @@ class _Grouping:
 
 
 def _producers(node: Node) -> Iterator[Node]:
-    """What computes the operands of ``node``, each once."""
+    """The nodes that compute the operands of ``node``, each once."""
     found = dict.fromkeys(v.producer for v in node.inputs if v is not None)
     return (p for p in found if p is not None and not isinstance(p.op, Constant))

@@ -1,5 +1,5 @@
 """Applies the fusion hints of a module: the nodes of a hinted group form one kernel, which contains no other
-nodes but views.
+nodes except views.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Hints:
 
     def merges(self, candidate: Candidate) -> str | None:
         """The name of the group that requires this merge, whatever fusion rules decide; None if no group
-        does. :meth:`refusal` is asked first.
+        does. Callers check :meth:`refusal` first.
         """
         hinted = self._of(candidate.producer) or self._of(candidate.consumer)
         return None if hinted is None or hinted.alone else hinted.name
@@ -146,6 +146,6 @@ class Hints:
 
 
 def _apart(graphs: Iterable[frozenset[str]]) -> tuple[str, str]:
-    """A source node of one graph, and one of another."""
+    """A source node of the group in one graph, and one in another graph."""
     first, second, *_ = dict.fromkeys(graphs)
     return min(first - second or first), min(second - first or second)

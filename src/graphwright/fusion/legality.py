@@ -19,7 +19,7 @@ from graphwright.targets.base import Target
 
 
 def loops_refusal(node: Node) -> Refusal | None:
-    """Why no region on any target may hold ``node``; None for contractions and for ops with a loop nest."""
+    """Why no target can have ``node`` in a region; None for contractions and for ops with a loop nest."""
     if any(v.type.shape is None for v in (*node.inputs, *node.outputs) if v is not None):
         return Refusal(Code.UNKNOWN_RANK, "an operand or result has unknown rank")
     traits = node.op.traits
@@ -32,8 +32,8 @@ def loops_refusal(node: Node) -> Refusal | None:
 
 
 def code_refusal(node: Node, target: Target) -> Refusal | None:
-    """Why no region for ``target`` may hold ``node``; None if one may. The node has passed
-    :func:`loops_refusal`.
+    """Why ``node``, which has passed :func:`loops_refusal`, cannot be in a region for ``target``; None if it
+    can.
     """
     dtypes = {value.type.dtype for value in (*node.inputs, *node.outputs) if value is not None}
     missing = sorted(str(dtype) for dtype in dtypes if not target.has_code(dtype))

@@ -1,4 +1,4 @@
-"""Overrides the expected benefit of a legal merge with what was measured on this machine."""
+"""Overrides the expected benefit of a legal merge by measurements on this machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from graphwright.records import dataclass
 TOGETHER: Final = "one kernel"
 APART: Final = "two kernels"
 EXPECTED: Final = (Code.ROW_BEYOND_CACHE, Code.NARROW_OPERAND, Code.ROW_FUNCTION)
-"""Reasons to expect that a legal merge is slower."""
+"""Codes of refusals that expect a legal merge to be slower; a measurement can override these."""
 _SLOWER: Final = Refusal(Code.MEASURED, Code.MEASURED.means)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``decided``: why two sides merge, as text, or the refusal. ``measured``: log(time of one kernel / time
-    of two), if known.
+    """The outcome for a candidate. ``decided``: the reason for the merge as text, or the refusal.
+    ``measured``: log(time of one kernel / time of two), if known.
     """
 
     decided: Refusal | str
@@ -34,8 +34,8 @@ class Outcome:
 def measured_outcome(
     decided: Refusal | str, candidate: Candidate, choices: Choices, notes: list[object]
 ) -> Outcome:
-    """``decided``, which a rule concluded about ``candidate``, or the opposite where that was measured to be
-    faster.
+    """``decided``, the decision of a rule about ``candidate``; or the opposite decision if measurements show
+    that it is faster.
     """
     is_merged = not isinstance(decided, Refusal)
     is_expected = not isinstance(decided, Refusal) or decided.code in EXPECTED
@@ -58,14 +58,14 @@ def is_split(
     choices: Choices,
     notes: list[object],
 ) -> bool:
-    """Whether the kernel of ``group`` is split into ``first`` and ``second``, which are predicted to be
-    faster: not if one kernel was measured to be.
+    """Whether to split the kernel of ``group`` into ``first`` and ``second``, which are predicted to be
+    faster. A measurement that shows one kernel to be faster overrides the prediction.
     """
     content = nodes_key(first), nodes_key(second), nodes_key(group)
     return not choices.choose("split", content, (APART, TOGETHER), group, notes).is_changed
 
 
 def _moves_nothing(candidate: Candidate) -> bool:
-    """Whether one side consists of views only, and so is no kernel of its own when kept apart."""
+    """Whether one side consists only of views, so that it is not a kernel of its own without the merge."""
     sides = candidate.producer.nodes, candidate.consumer.nodes
     return any(all(Trait.VIEW in node.op.traits for node in side) for side in sides)

@@ -1,5 +1,5 @@
-"""Which data movement a region may absorb into its loads and stores: movement in contiguous runs, as a copy
-would do it.
+"""Which data movement a region may absorb into its loads and stores: movement in runs of contiguous elements,
+like a copy.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ faster.
 
 
 def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
-    """Why loads and stores of ``nest`` cannot absorb the data movement among its nodes; None if all that they
-    load, and the values ``stored``, lie in contiguous runs along the vectorized axis.
+    """Why loads and stores of ``nest`` cannot absorb the data movement among its nodes; None if all loaded
+    values, and the values ``stored``, are in contiguous runs along the vectorized axis.
 
     Raises NotOneNest if an access has no affine address.
     """
@@ -39,7 +39,7 @@ def moves_refusal(nest: Nest, stored: Sequence[Value]) -> Refusal | None:
 
 
 def _runs(nest: Nest, values: Iterable[Value]) -> Iterator[Sequence[Axis]]:
-    """For each access to ``values`` that does not follow the order of the loops: the innermost axes along
+    """For each access to ``values`` that does not follow the order of the loops, the innermost axes along
     which it is contiguous.
     """
     for value in values:

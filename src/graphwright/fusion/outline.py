@@ -13,8 +13,8 @@ from graphwright.ir.region_op import CallOp
 
 
 def operands_of(nodes: Sequence[Node]) -> list[Value]:
-    """The values that ``nodes`` read and do not compute, each once. One-element constants are not counted:
-    they are copied into the region.
+    """The values that ``nodes`` read and do not compute, each once, without constants of one element, which
+    are copied into the region.
     """
     inside = {v for n in nodes for v in n.outputs}
     values = ((n, v) for n in nodes for v in n.inputs if v is not None and v not in inside)

@@ -1,4 +1,4 @@
-"""The partition of a graph into groups of nodes, one kernel each, that fusion grows."""
+"""The partition of a graph: groups of nodes that fusion grows, each of which becomes one kernel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphwright.records import dataclass
 
 @dataclass(eq=False)
 class Group:
-    """The nodes of one kernel, in graph order. ``nest`` is the loop analysis of all nodes but the anchors, if
-    it has been run.
+    """The nodes of one kernel, in graph order. ``nest`` is the loop analysis of all nodes except the anchors,
+    if it has been run.
     """
 
     nodes: list[Node]
@@ -26,12 +26,12 @@ class Group:
 
     @property
     def rest(self) -> list[Node]:
-        """All nodes but the anchors."""
+        """All nodes except the anchors."""
         return [n for n in self.nodes if n not in self.anchors] if self.anchors else self.nodes
 
     @property
     def is_only_views(self) -> bool:
-        """Whether the nodes are only views and moves, so that the kernel would compute nothing."""
+        """Whether all nodes are views or moves, so that the kernel would compute nothing."""
         return not self.anchors and all(Trait.VIEW in n.op.traits or is_move(n) for n in self.nodes)
 
     @property
@@ -78,7 +78,7 @@ class Partition:
         self._bytes: dict[tuple[TensorType, ...], Dim] = {}
 
     def add(self, group: Group) -> None:
-        """Assign the nodes of ``group`` to it, also those that were in another group."""
+        """Assigns the nodes of ``group`` to it, including nodes that were in another group."""
         for node in group.nodes:
             self.group_of[node] = group
 
@@ -92,8 +92,8 @@ class Partition:
 
     def producers(self, node: Node) -> dict[Group, list[Node]]:
         """The groups that compute the operands of ``node``, with the producers in each, latest first: a
-        residual addition fuses with the branch that ends later. Groups that only move elements come last, as
-        fusing with them saves a copy, and with others an epilogue.
+        residual addition fuses with the branch that ends later. Groups that only move elements come last: a
+        merge with such a group saves a copy, a merge with another group an epilogue.
         """
         found = {v.producer for v in node.inputs if v is not None and v.producer in self.group_of}
         made: dict[Group, list[Node]] = {}

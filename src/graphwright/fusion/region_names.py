@@ -1,4 +1,4 @@
-"""Names of regions, after what they do: kernels, functions, reports and profiles show them."""
+"""Names regions by what they compute, for kernels, functions, reports and profiles."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from graphwright.passes.base import Pass, Record, nodes_of
 from graphwright.records import dataclass
 
 MAX_WORDS: Final = 6
-"""Ops that a name lists; a region of more is named for the first ones."""
+"""The most ops in a name; a name of a larger region lists only the first ones."""
 LINEAR: Final = "linear"
-"""A matrix product and its bias."""
+"""The word for a matrix product with a bias."""
 
 
 @dataclass(frozen=True)
 class NameRegions(Pass):
-    """Names the regions of Fused nodes that have no name yet."""
+    """Gives names to regions of Fused nodes that have none."""
 
     name: str = "name_regions"
 
@@ -42,10 +42,10 @@ class NameRegions(Pass):
 
 
 def region_name(region: Graph, parts: Mapping[Origin, int] | None = None) -> str:
-    """What ``region`` does, as in ``layernorm_linear_gelu``: its ops in order, views left out.
+    """The ops of ``region`` in order, without views, as in ``layernorm_linear_gelu``.
 
-    Nodes that an op was decomposed to are named for the op where all of them are in the region; ``parts``
-    says how many it has (:func:`parts_of`).
+    If the region contains all nodes that one op was decomposed to, the name has this op instead. ``parts`` is
+    the number of these nodes for each op (:func:`parts_of`).
     """
     nodes = [node for node in _inner(region) if _is_listed(node)]
     whole = {origin for origin, count in parts_of(nodes).items() if count == (parts or {}).get(origin)}
@@ -55,30 +55,31 @@ def region_name(region: Graph, parts: Mapping[Origin, int] | None = None) -> str
 
 
 def parts_of(nodes: Iterable[Node]) -> Counter[Origin]:
-    """How many of ``nodes`` each op was decomposed to, but for those that names leave out."""
+    """For each op, the number of ``nodes`` that it was decomposed to, without those that names leave out."""
     return Counter(origin for node in nodes if _is_listed(node) for origin in node.origin or ())
 
 
 def _inner(region: Graph) -> Iterator[Node]:
-    """The nodes of ``region``, those of calls in place of the calls."""
+    """The nodes of ``region``; a call is replaced by the nodes of its callee."""
     for node in region:
         yield from _inner(node.regions[0]) if isinstance(node.op, CallOp) else (node,)
 
 
 def _is_listed(node: Node) -> bool:
-    """Whether it does more than to give memory another shape."""
+    """Whether names list ``node``: it does more than change a shape."""
     return bool(node.inputs) and Trait.VIEW not in node.op.traits and not isinstance(node.op, CallOp)
 
 
 def _unit(node: Node, whole: set[Origin]) -> Node | Origin:
-    """What has one word: the outermost op of ``whole`` that ``node`` is a part of, a product and its bias, or
-    the node."""
+    """What one word of the name denotes: the outermost op of ``whole`` that ``node`` is a part of, a product
+    with its bias, or only the node.
+    """
     origin = next((origin for origin in node.origin or () if origin in whole), None)
     return origin or _biased(node) or node
 
 
 def _word(unit: Node | Origin) -> str:
-    """``layernorm`` of LayerNormalization, ``mean`` of ReduceMean."""
+    """The word for an op: ``layernorm`` for LayerNormalization, ``mean`` for ReduceMean."""
     if isinstance(unit, Node) and any(_biased(user) is unit for v in unit.outputs for user in v.users):
         return LINEAR
     op = unit.op if isinstance(unit, Origin) else type(unit.op)

@@ -1,4 +1,4 @@
-"""Legality of a dual GEMM: two matrix products that share the left operand and have constant right ones."""
+"""Legality of a dual GEMM: two matrix products with the same left operand and constant right operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory traffic of a fused graph, in bytes, beside that of its ops if each ran in a kernel of its own."""
+"""The memory traffic of a fused graph in bytes, and that of the same ops if each were a kernel of its own."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Profiles of runs: what the event sink recorded, as tables, traces and pages."""
+"""Shows recorded events of runs as tables, traces and HTML pages."""

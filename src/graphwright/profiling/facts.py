@@ -1,4 +1,4 @@
-"""What is known of a task besides its times: names, arithmetic, bytes, and the least time for both."""
+"""Facts about tasks other than measured times: names, arithmetic, memory traffic, and the roofline bound."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from graphwright.runtime.events.recording import Events, Plan
 from graphwright.runtime.events.task_calls import kernel_name
 
 UNNAMED: Final = "(not named)"
-"""What tasks that stem from no node of the model are called."""
+"""The name of tasks that do not come from a node of the model."""
 
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """Of one task in one plan. ``operations`` are multiplications and additions of products and convolutions,
-    ``read`` and ``written`` bytes, ``roofline_ns`` the least time that the machine's rates allow for both;
-    ``after`` are the tasks that it waits for, ``inside`` those of its branches or its loop.
+    """Facts about one task in one plan. ``operations`` counts the multiplications and additions of matrix
+    products and convolutions; ``read`` and ``written`` are bytes; ``roofline_ns`` is the least time for both
+    at the rates of the machine. ``after`` are the tasks that it waits for, ``inside`` the tasks of its
+    branches or its loop.
     """
 
     number: int
@@ -39,11 +40,11 @@ class TaskFacts:
     inside: tuple[int, ...] = ()
     units: int = 1
     is_inner: bool = False
-    """Whether a branch or a loop holds it."""
+    """Whether it is inside a branch or a loop."""
 
 
 def facts_of(events: Events) -> dict[int, list[TaskFacts]]:
-    """By serial of each plan, those of its tasks."""
+    """The facts about the tasks of each plan, by the serial number of the plan."""
     return {serial: list(_plan_facts(plan)) for serial, plan in events.plans.items()}
 
 
@@ -84,8 +85,9 @@ def _tasks_of(block: Block) -> range:
 
 @cache
 def machine_at_hand(isa: str) -> Machine | None:
-    """The rates that costs are predicted from: those that ``graphwright calibrate`` measured here, or the
-    table's; None for an ISA without."""
+    """The rates for predictions: those that ``graphwright calibrate`` measured on this machine, or the
+    built-in ones; None for an ISA without rates.
+    """
     if isa not in MACHINES:
         return None
     options = Options.from_environment()
@@ -93,8 +95,8 @@ def machine_at_hand(isa: str) -> Machine | None:
 
 
 def roofline_ns(operations: int, moved: int, machine: Machine, threads: int) -> float:
-    """The least time for so many operations and bytes on ``threads`` cores of ``machine``: the arithmetic or
-    the traffic, whichever takes longer.
+    """The least time for this number of operations and bytes on ``threads`` cores of ``machine``: that of the
+    arithmetic or that of the memory traffic, whichever is longer.
     """
     moving = stream_ns(moved, machine)
     assert isinstance(moving, int)

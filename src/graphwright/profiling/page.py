@@ -1,4 +1,4 @@
-"""A profile as one page that loads nothing: tables, and the tasks of the last run in time."""
+"""A profile as a self-contained HTML page: tables, and a timeline of the tasks of the last run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ rect:hover { stroke: var(--text); stroke-width: 1 }
 _WIDTH: Final = 1000
 _OTHERS: Final = "all others"
 _MOST: Final = 5000
-"""Pieces of the last run that are drawn."""
+"""The most pieces of the last run that are drawn."""
 
 
 def page(title: str, events: Events, names: Mapping[int, str]) -> str:
-    """The page; ``names`` of threads by the system's number."""
+    """The page; ``names`` are the names of threads by their id in the operating system."""
     parts = [
         f"<h1>{html_text(title)}: profile</h1>",
         *(f"<p>{html_text(line)}</p>" for line in summary(totals_of(events))),
@@ -68,7 +68,7 @@ def _timeline(events: Events, names: Mapping[int, str]) -> Iterator[str]:
 
 
 def _colours(events: Events) -> dict[str, str]:
-    """Of the kernels that take longest, and of all others."""
+    """Colors for the kernels that take longest; all others share one color."""
     kernels = [row.name for row in sorted_rows(rows_of(events, "kernel"), "self") if row.calls]
     found = dict(zip(kernels, COLOURS, strict=False))
     return {**found, _OTHERS: OTHER_COLOUR} if len(kernels) > len(COLOURS) else found

@@ -1,4 +1,4 @@
-"""``graphwright.profile``: what happens while a ``with`` block runs."""
+"""``graphwright.profile``: profiles a ``with`` block."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from graphwright.support.whole_file import whole_file
 
 
 class Profile:
-    """Records all models and all threads of the process, from ``with`` on until its end.
+    """Records all models and all threads of the process during a ``with`` block.
 
-    Tables, traces and pages may be had inside of the block as well: of what has happened so far. Profiles may
-    be nested, and beside each other in several threads; each shows what happened in its own time.
+    Inside the block, tables, traces and pages show the events up to that point. Profiles can be nested, and
+    several threads can profile at the same time; each profile has the events between its start and its end.
     """
 
     def __init__(
         self, max_events: int = CAPACITY, processor: bool = False, counters: bool | Sequence[str] = False
     ) -> None:
-        """As :func:`profile`. Raises ValueError for names that are no counters."""
+        """As :func:`profile`. Raises ValueError for names that are not counters."""
         wanted = (HARDWARE if counters else ()) if isinstance(counters, bool) else tuple(counters)
         found = available(wanted)
         self.missing_counters = tuple(name for name in wanted if name not in found)
@@ -51,7 +51,7 @@ class Profile:
 
     @property
     def events(self) -> Events:
-        """What was recorded, as it was written. Raises RuntimeError before the block."""
+        """The recorded events. Raises RuntimeError before the block."""
         return self._recording.events() if self._is_open else self._recorded
 
     @cached_property
@@ -60,42 +60,41 @@ class Profile:
 
     @property
     def tasks(self) -> Array:
-        """Each call of a task, as :func:`graphwright.runtime.events.task_calls.task_calls` has them."""
+        """The calls of tasks; see :func:`graphwright.runtime.events.task_calls.task_calls`."""
         return task_calls(self.events)
 
     @property
     def totals(self) -> Totals:
-        """Counts and times of all of it."""
+        """Counts and times of the whole profile."""
         return totals_of(self.events)
 
     def rows(self, sort: str = "self", group: str = "kernel") -> list[Row]:
-        """Calls by ``group``: ``kernel``, ``source`` (nodes of the model) or ``op``; the largest ``sort``
-        first: ``self``, ``total``, ``calls``, ``name``, ``operations``, ``bytes`` or ``roofline``. Raises
-        ValueError.
+        """The calls, summed by ``group``: ``kernel``, ``source`` (nodes of the model) or ``op``. They are
+        sorted by ``sort``, largest first: ``self``, ``total``, ``calls``, ``name``, ``operations``, ``bytes``
+        or ``roofline``. Raises ValueError.
         """
         return sorted_rows(rows_of(self.events, group), sort)
 
     def table(self, sort: str = "self", group: str = "kernel", top: int | None = None) -> Table:
-        """:meth:`rows` as text, of which ``top`` are shown."""
+        """The first ``top`` of :meth:`rows` as text."""
         events = self.events
         rows, totals = sorted_rows(rows_of(events, group), sort), totals_of(events)
         return Table(rows, totals, group, top, events.counters, self.missing_counters)
 
     def chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the events in Chrome's Trace Event Format, which https://ui.perfetto.dev opens. The file
-        appears whole or not at all. Raises OSError.
+        """Writes the events in Chrome's Trace Event Format, which https://ui.perfetto.dev opens. The file is
+        written atomically. Raises OSError.
         """
         with whole_file(Path(path)) as file:
             file.write(trace_text(self.events, self._thread_names()).encode())
 
     def html(self, path: str | os.PathLike[str], title: str = "graphwright") -> None:
-        """Write one page that loads nothing: the tables, and the tasks of the last run in time. Raises
-        OSError."""
+        """Writes a self-contained HTML page with the tables and a timeline of the last run. Raises OSError."""
         with whole_file(Path(path)) as file:
             file.write(page(title, self.events, self._thread_names()).encode())
 
     def _thread_names(self) -> Mapping[int, str]:
-        """Of Python's threads, by the system's number; of those that have ended, the system knows one."""
+        """The names of Python's threads by their id in the operating system."""
         return _thread_names() if self._is_open else self._names
 
     def __repr__(self) -> str:
@@ -105,17 +104,17 @@ class Profile:
 def profile(
     *, max_events: int = CAPACITY, processor: bool = False, counters: bool | Sequence[str] = False
 ) -> Profile:
-    """A profile of a ``with`` block: of all models that run in it, on all threads.
+    """Profiles all models that run in a ``with`` block, on all threads.
 
     >>> with gw.profile() as p:
     ...     model.run(feeds)
     >>> print(p.table())
     >>> p.chrome_trace("trace.json")
 
-    A thread keeps ``max_events``; those that do not fit are counted. With ``processor`` the calls of tasks
-    have processor times as well, and with ``counters`` those of the processor: cycles, instructions, misses
-    of the caches. A machine without them has none of these columns, and the table says so. A sequence names
-    up to four of ``cycles``, ``instructions``, ``l1d_misses``, ``llc_misses`` and ``page_faults``.
+    ``max_events`` is the most events per thread; the number of lost events is reported. ``processor`` adds
+    CPU times to the calls of tasks. ``counters=True`` adds hardware counters (cycles, instructions, cache
+    misses); a sequence names up to four of ``cycles``, ``instructions``, ``l1d_misses``, ``llc_misses`` and
+    ``page_faults``. If a machine lacks a counter, the table has no column for it, and says so.
     """
     return Profile(max_events, processor, counters)
 

@@ -16,13 +16,13 @@ from graphwright.support.event_sink import EventKind
 GROUPS: Final = ("kernel", "source", "op")
 SORTS: Final = ("self", "total", "calls", "name", "operations", "bytes", "roofline")
 BETWEEN: Final = "(between tasks)"
-"""The row of what runs take besides their tasks: finding the next one, waking threads."""
+"""The name of the row for the time of runs outside of their tasks, such as waking threads."""
 
 
 @dataclass
 class Row:
-    """Calls of one name, together. Times are nanoseconds: ``self_ns`` is without the tasks, runs and nodes
-    inside. ``share`` is that of all rows' ``self_ns``.
+    """The sum of all calls with one name. Times are in nanoseconds; ``self_ns`` excludes the tasks, runs and
+    nodes inside. ``share`` is the share of ``self_ns`` in the sum over all rows.
     """
 
     name: str
@@ -35,25 +35,25 @@ class Row:
     written: int = 0
     roofline_ns: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
-    """What counters counted, of all threads."""
+    """The values of hardware counters, summed over threads."""
 
     @property
     def gflops(self) -> float:
-        """Operations in a nanosecond."""
+        """Operations per nanosecond."""
         return self.operations / self.total_ns if self.total_ns else 0.0
 
     @property
     def gbps(self) -> float:
-        """Bytes read and written in a nanosecond."""
+        """Bytes read and written per nanosecond."""
         return (self.read + self.written) / self.total_ns if self.total_ns else 0.0
 
     @property
     def roofline(self) -> float:
-        """The least time that the machine's rates allow, as a share of the time that it took."""
+        """The least time at the rates of the machine, as a share of the measured time."""
         return self.roofline_ns / self.self_ns if self.self_ns else 0.0
 
     def add(self, calls: int, total_ns: int, self_ns: int, facts: TaskFacts) -> None:
-        """Count ``calls`` more, of a task with ``facts``."""
+        """Adds ``calls`` calls of a task with ``facts``."""
         self.calls += calls
         self.total_ns += total_ns
         self.self_ns += self_ns
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Span:
-    """A run, or a node that runs in Python, on one thread; ``text``: the number of the node's text."""
+    """A run, or a node that runs in Python, on one thread; ``text`` is the number of the text of the node."""
 
     start: int
     end: int
@@ -120,8 +120,8 @@ def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
 def _tasks(
     calls: Array, facts: Mapping[int, Sequence[TaskFacts]]
 ) -> Iterator[tuple[int, int, int, TaskFacts, list[int]]]:
-    """Of each task of each plan: the number of calls, their time together, that without calls inside, what is
-    known of it, and what counters counted.
+    """For each task of each plan: the number of calls, their total time, this time without inner calls, the
+    facts about the task, and the values of counters.
     """
     for serial in np.unique(calls["plan"]).tolist():
         own = calls[calls["plan"] == serial]
@@ -141,7 +141,7 @@ def _tasks(
 
 
 def _nodes(events: Events) -> Iterator[tuple[Span, int]]:
-    """Nodes that ran in Python, with their time without the runs and nodes inside."""
+    """The nodes that ran in Python, with their time without the runs and nodes inside."""
     for thread in events.threads:
         kinds = thread.events["kind"]
         found = thread.events[(kinds == EventKind.NODE) | (kinds == EventKind.RUN)]
@@ -154,8 +154,8 @@ def _nodes(events: Events) -> Iterator[tuple[Span, int]]:
 
 
 def own_times(spans: Iterable[Span]) -> Iterator[tuple[Span, int]]:
-    """Each of ``spans``, which lie inside one another or apart, with its time outside of those in it."""
-    open_spans: list[list[int]] = []  # position, time of what is directly inside
+    """Each of ``spans``, which are nested or disjoint, with its time outside of the spans in it."""
+    open_spans: list[list[int]] = []  # (position, time of the spans directly inside)
     ordered = sorted(spans, key=lambda span: (span.start, -span.end))
     for number, span in enumerate(ordered):
         while open_spans and ordered[open_spans[-1][0]].end <= span.start:
@@ -174,7 +174,7 @@ def _closed(ordered: Sequence[Span], open_spans: list[list[int]]) -> tuple[Span,
 
 
 def between_tasks(events: Events, calls: Array, facts: Mapping[int, Sequence[TaskFacts]]) -> int:
-    """The time of runs in which none of their tasks ran."""
+    """The time of runs during which none of their tasks ran."""
     runs = events.whole_runs()
     total = int((runs["end"] - runs["start"]).sum())
     outer = calls[~_are_inner(calls, facts)]
@@ -188,7 +188,7 @@ def between_tasks(events: Events, calls: Array, facts: Mapping[int, Sequence[Tas
 
 
 def _are_inner(calls: Array, facts: Mapping[int, Sequence[TaskFacts]]) -> Array:
-    """Whether each call is of a task that a branch or a loop holds."""
+    """For each call, whether its task is inside a branch or a loop."""
     inner = {(serial, task.number) for serial, tasks in facts.items() for task in tasks if task.is_inner}
     pairs = zip(calls["plan"].tolist(), calls["task"].tolist(), strict=True)
     return np.fromiter((pair in inner for pair in pairs), bool, len(calls))

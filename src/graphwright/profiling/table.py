@@ -1,4 +1,4 @@
-"""A table of rows as text. Names of a model are cleaned: no line has control characters."""
+"""A table of rows as text, without control characters from the names of a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from graphwright.support.terminal_width import terminal_width
 
 HEAD: Final = ("calls", "total", "self", "share", "GFLOP/s", "GB/s", "roofline", "read", "written")
 _LEFT_OUT_FIRST: Final = ("total", "written", "read", "GB/s", "calls")
-"""Columns that a narrow terminal does not show, the first ones first: most say what others say too."""
+"""Columns that are left out on narrow terminals, in this order; most follow from other columns."""
 _NAME: Final = 60
-"""Characters of a name that are shown."""
+"""The most characters of a name that are shown."""
 _SHORT_NAME: Final = 30
-"""Characters of a name at least, before columns are left out."""
+"""Names are shortened to this many characters before columns are left out."""
 _GAP: Final = "  "
 
 
 @dataclass(frozen=True)
 class Table:
-    """``rows`` in their order; ``top``: how many of them are shown, or None for all. It prints as text, in
-    notebooks as HTML."""
+    """A table of ``rows`` in their order. ``top`` is the number of rows to show, None for all. It prints as
+    text, and in notebooks as HTML.
+    """
 
     rows: Sequence[Row]
     totals: Totals
@@ -34,7 +35,7 @@ class Table:
     top: int | None = None
     counters: Sequence[str] = ()
     missing_counters: Sequence[str] = ()
-    """That were asked for, and that the machine does not have."""
+    """The requested counters that the machine does not have."""
 
     @property
     def shown(self) -> Sequence[Row]:
@@ -45,8 +46,8 @@ class Table:
         return self.text(terminal_width())
 
     def text(self, width: int | None = None) -> str:
-        """The table in lines of at most ``width`` characters, if that is possible: names are shortened, then
-        columns left out. None sets no limit.
+        """The table in lines of at most ``width`` characters where possible: it shortens names first, and
+        then leaves out columns. None sets no limit.
         """
         numbers = [[*HEAD, *self.counters], *(cells(row, self.counters) for row in self.shown)]
         labels = [self.group, *(row.name for row in self.shown)]
@@ -77,7 +78,7 @@ class Table:
         return html_rows(self.group, self.shown, self.counters)
 
     def facts(self) -> dict[str, Any]:
-        """All rows and the totals, under keys that stay."""
+        """All rows and the totals, under stable keys."""
         return {
             "totals": vars(self.totals),
             "group": self.group,
@@ -90,7 +91,7 @@ class Table:
 
 
 def _width(columns: Sequence[Sequence[str]]) -> int:
-    """Characters that ``columns`` take behind another one."""
+    """The width of ``columns`` after another column, in characters."""
     return sum(len(_GAP) + max(map(len, column)) for column in columns)
 
 
@@ -99,7 +100,7 @@ def _left_out(names: Sequence[str]) -> list[str]:
 
 
 def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str] = ()) -> str:
-    """``rows`` as a table of HTML, every text in it escaped."""
+    """``rows`` as an HTML table; all texts are escaped."""
     head = "".join(f"<th>{html_text(cell)}</th>" for cell in (group, *HEAD, *counters))
     lines = ((row.name, *cells(row, counters)) for row in rows)
     body = "\n".join(
@@ -109,8 +110,7 @@ def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str] = ()) -> 
 
 
 def cells(row: Row, counters: Sequence[str]) -> list[str]:
-    """The numbers of ``row``, as :data:`HEAD` and ``counters`` name them; empty where there is nothing to
-    say."""
+    """The cells of ``row``, in the order of :data:`HEAD` and ``counters``; a cell without a value is empty."""
     has_bytes = row.read + row.written > 0
     return [
         str(row.calls) if row.calls else "",
@@ -127,7 +127,7 @@ def cells(row: Row, counters: Sequence[str]) -> list[str]:
 
 
 def summary(totals: Totals) -> list[str]:
-    """Some lines about the whole profile."""
+    """A summary of the whole profile in a few lines."""
     failed = f", {totals.failed} of them failed" if totals.failed else ""
     lines = [
         f"{counted(totals.runs, 'run')} in {duration_text(totals.run_ns)}{failed}; "

@@ -27,13 +27,13 @@ class Totals:
     """Stages of compilations."""
     stages_ns: int
     arena_bytes: int
-    """The most that arenas of the runs needed at once."""
+    """The most bytes of arenas that the runs used at the same time."""
     lost: int
-    """Events that did not fit."""
+    """The number of lost events."""
 
 
 def totals_of(events: Events) -> Totals:
-    """Those of ``events``."""
+    """The totals of ``events``."""
     runs, plans = events.whole_runs(), events.of_kind(EventKind.PLAN)
     stages = events.of_kind(EventKind.STAGE)
     kept, made = (int(((plans["a"] == number) & (plans["id"] > 0)).sum()) for number in (1, 0))
@@ -53,7 +53,9 @@ def totals_of(events: Events) -> Totals:
 
 
 def arena_use(events: Events) -> list[tuple[int, int]]:
-    """The bytes of arenas that runs use together: times of changes, and what is used from then on."""
+    """The bytes of arenas in use over time: the times of changes, and the bytes in use from each of these
+    times on.
+    """
     runs = events.whole_runs()
     starts, ends, arenas = (runs[name].tolist() for name in ("start", "end", "a"))
     changes = [(start, 1, arena) for start, arena in zip(starts, arenas, strict=True)]

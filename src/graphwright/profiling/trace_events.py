@@ -1,8 +1,9 @@
 """Events in Chrome's Trace Event Format, as Perfetto and chrome://tracing read it.
 
-Threads are tracks: runs lie on the caller's, with the tasks, plans and nodes inside of them. Branches and
-loops, which may begin on one thread and end on another, are asynchronous slices. Arrows lead from a task to
-those that wait for it; the bytes of arenas are a counter. Times are microseconds since the recording began.
+Each thread is a track. A run is on the track of its caller and contains its tasks, plans and nodes. Branches
+and loops can begin on one thread and end on another, so they are asynchronous slices. Arrows lead from a task
+to the tasks that wait for it. The bytes of arenas are a counter. Times are in microseconds since the start of
+the recording.
 
 The format: "Trace Event Format", Google, 2016.
 """
@@ -26,7 +27,7 @@ _NAMES: Final = {EventKind.STAGE: "compile", EventKind.NODE: "python", EventKind
 
 
 def trace_text(events: Events, names: Mapping[int, str]) -> str:
-    """The trace as JSON; ``names`` of threads that Python knows, by the system's number."""
+    """The trace as JSON; ``names`` are the names of threads by their id in the operating system."""
     made = _Trace(events).events(names)
     whole = {"traceEvents": made, "displayTimeUnit": "ns", "otherData": {"lost_events": events.lost}}
     return json.dumps(whole, separators=(",", ":"))
@@ -39,7 +40,7 @@ class _Trace:
         self._process = os.getpid()
 
     def events(self, names: Mapping[int, str]) -> list[TraceEvent]:
-        """All of them: names first, then in the order of time, what is outside before what is inside."""
+        """All trace events: names first, then slices ordered by time, outer slices before inner ones."""
         slices = [event for each in self._events.threads for event in self._thread(each)]
         timed = [*slices, *self._counters(), *self._blocks(), *self._arrows()]
         timed.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
@@ -87,7 +88,7 @@ class _Trace:
         return TaskFacts(task, f"task {task}", f"task {task}", "") if known is None else known[task]
 
     def _counters(self) -> Iterator[TraceEvent]:
-        """Bytes of arenas: those that runs use, and those that are there."""
+        """Counters of arena bytes: in use by runs, and allocated."""
         memory = self._events.of_kind(EventKind.MEMORY)
         held = sorted(zip(memory["start"].tolist(), memory["b"].tolist(), strict=True))
         for name, bytes in (("in use", arena_use(self._events)), ("held", held)):
@@ -109,8 +110,9 @@ class _Trace:
             yield {**self._at(thread, end), **same, "ph": "e", "args": {}}
 
     def _arrows(self) -> Iterator[TraceEvent]:
-        """From the last piece of a task to the first of each that waits for it, in the same run; calls in
-        loops are those before it."""
+        """Arrows from the last piece of a task to the first piece of each task that waits for it, in the same
+        run; in loops, from the call before.
+        """
         first, last = self._ends()
         number = 0
         for (run, task, call), (start, thread) in first.items():
@@ -124,8 +126,9 @@ class _Trace:
                 yield {**self._at(thread, start), **same, "ph": "f", "bp": "e"}
 
     def _ends(self) -> tuple[dict[Any, tuple[int, int]], dict[Any, tuple[int, int]]]:
-        """By run, task and number of the call: where and when its first piece begins, and that which ends
-        last."""
+        """By run, task and number of the call: thread and time of its first piece, and of the piece that ends
+        last.
+        """
         first: dict[Any, tuple[int, int]] = {}
         last: dict[Any, tuple[int, int]] = {}
         counts: dict[tuple[int, int], int] = {}
@@ -139,14 +142,16 @@ class _Trace:
 
 
 def _calls(calls: Any) -> Iterator[Sequence[int]]:
-    """Of calls that are no branch and no loop: run, task, start and thread of the first and last piece."""
+    """For calls other than branches and loops: run, task, and the start and thread of the first and last
+    piece.
+    """
     columns = ("run", "task", "start", "first_thread", "last_start", "thread")
     pieces = calls[~calls["is_block"]]
     return zip(*(pieces[name].tolist() for name in columns), strict=True)
 
 
 def _details(task: TaskFacts) -> TraceEvent:
-    """What a click on a task shows."""
+    """The details that a trace viewer shows for a task."""
     return {
         "task": task.number,
         "kernel": task.kernel,

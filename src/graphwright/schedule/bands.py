@@ -42,8 +42,8 @@ class Link:
     """A step that can be a stage of a chain: its only launch, and its result, the image for the next stage.
 
     If the launch has an epilogue (hook), ``result_operand`` is the position of the operand that it writes,
-    and ``pixels`` the position of the argument with the number of pixels of only that operand; else both are
-    -1.
+    and ``pixels`` the position of the argument with the number of pixels of only that operand; without an
+    epilogue, both are -1.
     """
 
     step: SelectedNode

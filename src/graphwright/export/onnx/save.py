@@ -38,7 +38,7 @@ def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[
 
 
 def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: bool = False) -> list[Path]:
-    """As :func:`save_model`, but that the files take their places when ``stack`` ends."""
+    """As :func:`save_model`, but the files are moved to their paths when ``stack`` ends."""
     if not external and model.weight_bytes <= ROOM:
         file = stack.enter_context(whole_file(path))
         file.writelines(_wire(model))

@@ -37,7 +37,7 @@ class Scope:
         raise KeyError(value)
 
     def bind(self, value: Value, name: str) -> None:
-        """Let ``name`` stand for ``value``, whose sizes can be read from it from here on."""
+        """Binds ``name`` to ``value``, so that later nodes can read its sizes."""
         self.values[value] = name
         for axis, dim in enumerate(value.type.shape or ()):
             if isinstance(dim, Expr):
@@ -53,7 +53,7 @@ class Scope:
         return self.outer.place_of(dim)
 
     def multiple_of(self, symbol: str) -> tuple[Dim, int] | None:
-        """A size that stands somewhere and is a multiple of ``symbol``."""
+        """A size of a known value that is a multiple of ``symbol``, and that multiple."""
         if symbol in self._symbols or self.outer is None:
             return self._symbols.get(symbol)
         return self.outer.multiple_of(symbol)
@@ -65,14 +65,14 @@ class Scope:
         return self.outer.known_size(dim)
 
     def demand(self, symbol: str) -> str | None:
-        """The input of the function around that is the size called ``symbol``, a vector of one element; None
-        outside of functions.
+        """The input of the enclosing function that passes the size ``symbol``, as a vector of one element;
+        None outside of functions.
         """
         return None if self.outer is None else self.outer.demand(symbol)
 
     @property
     def is_in_function(self) -> bool:
-        """Whether initializers of the model are out of sight."""
+        """Whether the scope is in a function, which cannot read the initializers of the model."""
         return self.outer is not None and self.outer.is_in_function
 
     def append(
@@ -84,7 +84,7 @@ class Scope:
         name: str = "",
         attributes: Mapping[str, object] | None = None,
     ) -> onnx.NodeProto:
-        """A node at the end."""
+        """Appends a node."""
         made = onnx.NodeProto(op_type=op_type, domain=domain, name=name, input=_without_last(inputs))
         made.output.extend(outputs)
         for key, value in (attributes or {}).items():
@@ -95,12 +95,14 @@ class Scope:
 
 
 class FunctionScope(Scope):
-    """The body of a function. Sizes that its operands do not tell become further inputs."""
+    """The body of a function. Sizes that do not follow from the shapes of its operands become additional
+    inputs.
+    """
 
     def __init__(self) -> None:
         super().__init__(UniqueNames())
         self.demanded: dict[str, str] = {}
-        """Symbols that the caller has to give, and the inputs that they are."""
+        """The symbols whose values the caller has to pass, and the inputs for them."""
 
     @property
     def is_in_function(self) -> bool:
@@ -113,7 +115,7 @@ class FunctionScope(Scope):
 
 
 def _without_last(inputs: Sequence[str]) -> Sequence[str]:
-    """``inputs`` without absent ones at the end."""
+    """``inputs`` without missing optional inputs at the end."""
     count = len(inputs)
     while count and not inputs[count - 1]:
         count -= 1

@@ -1,4 +1,4 @@
-"""Sizes that are not known before a run, computed by nodes from the shapes of values."""
+"""Computes sizes that are not known before a run, by nodes that read the shapes of values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, Expr, symbol
 
 Constants = Callable[[Array], str]
-"""Makes a constant of the scope; its name."""
+"""Adds a constant to the scope and returns its name."""
 
 
 def size_vector(scope: Scope, const: Constants, dims: Sequence[Dim]) -> str:
-    """A vector of i64 with the elements ``dims``. Raises CannotExport."""
+    """The name of an i64 vector with the elements ``dims``. Raises CannotExport."""
     if all(isinstance(dim, int) for dim in dims):
         return const(np.array(dims, np.int64))
     parts = [size_of(scope, const, dim) for dim in dims]
@@ -25,7 +25,9 @@ def size_vector(scope: Scope, const: Constants, dims: Sequence[Dim]) -> str:
 
 
 def size_of(scope: Scope, const: Constants, dim: Dim) -> str:
-    """``dim`` as a vector of one element. Raises CannotExport where no value shows it."""
+    """The name of a vector whose one element is ``dim``. Raises CannotExport if no value has a size to
+    compute it from.
+    """
     if isinstance(dim, int):
         return const(np.array([dim], np.int64))
     known = scope.known_size(dim)
@@ -77,7 +79,7 @@ def _symbol(scope: Scope, const: Constants, name: str) -> str:
         return scope.sizes.setdefault(expression, divided)
     demanded = scope.demand(name)
     if demanded is None:
-        raise CannotExport(f"the size {name} is that of no value")
+        raise CannotExport(f"no value has the size {name}")
     return demanded
 
 

@@ -1,7 +1,7 @@
 """Modules as models of ONNX: ``write_model(module) -> OnnxModel``.
 
-Each op tells its nodes (``Op.to_onnx``); what cannot be written is one error that lists all such nodes. Fused
-nodes become calls of model-local functions, so that every engine which follows ONNX runs the model.
+The method ``Op.to_onnx`` of an op defines its ONNX nodes. One error lists all nodes that cannot be written.
+Fused nodes become calls of model-local functions, so that every ONNX engine can run the model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DType, TensorType
 
 SOURCES: Final = "graphwright.sources"
-"""Metadata key of a call: JSON list of the nodes of the source model that the function stands for."""
+"""The metadata key of a call: a JSON list of the nodes of the source model that the function replaces."""
 
 
 def write_model(
@@ -40,11 +40,11 @@ def write_model(
     version: str = "",
     inline: bool = False,
 ) -> OnnxModel:
-    """The entry ``main`` of ``module`` as a model of ONNX; ``metadata`` is added to the module's own.
+    """Writes the entry ``main`` of ``module`` as an ONNX model; ``metadata`` is added to that of the module.
 
-    A state is an input, its next value an output. ``version`` is the producer's. With ``inline``, the nodes
-    of fused regions stand in the graph instead of functions. Raises ModelError with all nodes that ONNX has
-    no nodes for.
+    A state becomes an input, and its next value an output. ``version`` is the version of the producer. With
+    ``inline``, the graph contains the nodes of fused regions instead of calls. Raises ModelError with all
+    nodes that cannot be written.
     """
     state = _State(module, inline)
     scope = Scope(UniqueNames())
@@ -69,12 +69,12 @@ def write_model(
 
 
 def _ir_version(opset: int) -> int:
-    """The oldest version of the format that has ``opset``."""
+    """The oldest IR version of ONNX that allows ``opset``."""
     return next(int(row[1]) for row in helper.VERSION_TABLE if int(row[2]) >= opset)
 
 
 class _State:
-    """What all graphs and functions of one model share."""
+    """The state that all graphs and functions of one model share."""
 
     def __init__(self, module: Module, inline: bool) -> None:
         self.module, self.inline = module, inline
@@ -103,7 +103,9 @@ def _write_graph(state: _State, scope: Scope, graph: Graph) -> onnx.GraphProto:
 
 
 def _first_names(graph: Graph, callers: Sequence[str]) -> dict[Value, str]:
-    """What ``callers`` call outputs, for what computes them; inputs and constants keep their own names."""
+    """The names that ``callers`` have for outputs, by the values that compute them; inputs and constants keep
+    their names.
+    """
     names: dict[Value, str] = {}
     for value, name in zip(graph.outputs, callers, strict=True):
         if value.producer is not None and value.producer.inputs:
@@ -112,7 +114,7 @@ def _first_names(graph: Graph, callers: Sequence[str]) -> dict[Value, str]:
 
 
 def _output(scope: Scope, value: Value, name: str, given: Mapping[Value, str], seen: set[str]) -> str:
-    """The name that stands for the output called ``name``: the value's own where that is free to be one."""
+    """The name of the value for the output ``name``: its own name if no other output has it."""
     own = given.get(value, "")
     if name in (own, scope.values.get(value)) and name not in seen:
         seen.add(name)
@@ -124,7 +126,7 @@ def _output(scope: Scope, value: Value, name: str, given: Mapping[Value, str], s
 
 
 def _calls_types(graph: Graph, scope: Scope) -> list[onnx.ValueInfoProto]:
-    """Types of what fused nodes give: no engine infers them where a kernel of its own serves the call."""
+    """The types of the results of fused nodes: an engine cannot infer them if a kernel replaces the call."""
     values = [value for node in graph if node.regions for value in node.outputs]
     outputs = set(graph.outputs)
     return [_info(scope.name_of(v), v) for v in values if v in scope.values and v not in outputs]
@@ -136,7 +138,7 @@ def _info(name: str, value: Value) -> onnx.ValueInfoProto:
 
 def _write_nodes(state: _State, scope: Scope, graph: Graph, given: Mapping[Value, str]) -> None:
     for node in graph:
-        if not node.outputs:  # a check of sizes, which the ops behind it repeat
+        if not node.outputs:  # a check of sizes, which the ops after it repeat
             continue
         if isinstance(node.op, Constant) and not node.output.uses and node.output not in graph.outputs:
             continue  # it moved into a region
@@ -147,8 +149,8 @@ def _write_nodes(state: _State, scope: Scope, graph: Graph, given: Mapping[Value
 
 
 def _refuse(state: _State, scope: Scope, node: Node, reason: str) -> None:
-    """Note a node that cannot be written; what reads it is written all the same, for its own faults."""
-    hint = "leave the model to another engine from this node on, or ask for a mapping of the op"
+    """Records a node that cannot be written. Its readers are still written, to find their faults."""
+    hint = "end the model before this node, or report that the op has no mapping"
     state.faults.add(
         "export", terminal(f"{node.op.name} cannot be written: {reason}"), terminal(node.location), hint
     )
@@ -165,7 +167,7 @@ class _NodeExporter:
         self._made: set[str] = set()
 
     def write(self) -> None:
-        """Append the nodes, and bind the outputs."""
+        """Appends the nodes, and binds their outputs."""
         export = type(self._node.op).to_onnx
         if export is None:
             raise CannotExport("it has no mapping to ONNX")
@@ -175,7 +177,7 @@ class _NodeExporter:
             self._scope.bind(value, self._settled(value, name))
 
     def _settled(self, value: Value, name: str) -> str:
-        """The name of an output: what it was called in the source model, or what callers call it."""
+        """The name of an output: that of the source model, or that of the callers."""
         wanted = self._given.get(value)
         if name not in self._made:
             if wanted is None or wanted == name:
@@ -255,7 +257,7 @@ class _NodeExporter:
         return str(self.emit("Cast", value, to=dtype))
 
     def failure(self, types: Sequence[TensorType]) -> Any:
-        """Elements out of nothing: what has none is given a shape that has some."""
+        """A value that makes a run fail: a Reshape of an empty tensor to a shape with elements."""
         none = self.const(np.zeros(0, np.int64))
         shapes = [self.sizes([_some(dim) for dim in type.shape or ()]) for type in types]
         made = [self.cast(self.emit("Reshape", none, s), t.dtype) for s, t in zip(shapes, types, strict=True)]
@@ -363,7 +365,7 @@ class _NodeExporter:
         return len(self._scope.nodes)
 
     def _node_name(self) -> str:
-        """That of the source node; inside of functions a number, so that equal ones are one."""
+        """The name of the source node; in functions a number, so that equal functions are written once."""
         if isinstance(self._scope, FunctionScope):
             return self._scope.names.take("node")
         return self._scope.names.take(f"node {self._node.location}")[5:]

@@ -1,5 +1,6 @@
-"""Fusion rules, one file each. Add a rule of graphwright's own to ``BUILT_IN``: the first that matches
-decides."""
+"""The built-in fusion rules, one file each. ``BUILT_IN`` lists them in order: the first rule that matches
+decides.
+"""
 
 from __future__ import annotations
 

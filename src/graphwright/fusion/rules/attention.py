@@ -1,4 +1,4 @@
-"""Attention: two products with a Softmax between them become one op."""
+"""Replaces two matrix products with a Softmax between them by one attention op."""
 
 from __future__ import annotations
 

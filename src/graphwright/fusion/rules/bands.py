@@ -1,4 +1,4 @@
-"""Bands: what lies between the convolutions of a chain stays in the cache."""
+"""Runs chains of convolutions band by band, so that the intermediate images stay in the cache."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a fusion rule is.
+"""The classes of fusion rules.
 
-A rule of your own, in a plugin (see docs/fusion.md)::
+A plugin registers a rule of its own like this (see docs/fusion.md)::
 
     register_fusion_rules(FusionRule("tanh_apart", "keeps tanh out of epilogues", is_about, check))
 """
@@ -23,34 +23,37 @@ from graphwright.passes.base import RulePass
 from graphwright.records import dataclass
 
 Pattern = Callable[[Candidate], bool]
-"""Whether a rule is about a candidate. It may look at nodes and types; loops are not analysed yet."""
+"""Whether a rule applies to a candidate. It may use nodes and types; loops are not analyzed yet."""
 Check = Callable[[Candidate], Refusal | str | None]
-"""Why a legal candidate is not to be merged; None where it may be."""
+"""Why a legal candidate should not be merged; None if the rule allows the merge."""
 COMMON: Final[tuple[Check, ...]] = (
     narrow_operands_stay,
     reduction_operands_stay,
     rows_stay_in_cache,
     row_functions_stay_apart,
 )
-"""What each built-in rule demands of a merge to pay."""
+"""The constraints that all built-in rules have."""
 NEIGHBOURS, ALL = 2, 3
-"""Values of the option ``opt_level``: from the first on loops are merged with loops, from the second on with
-library kernels."""
+"""Values of the option ``opt_level``: from ``NEIGHBOURS`` on, loops are merged with loops, and from ``ALL``
+on also with library kernels.
+"""
 
 REPLACE, FUSE = "replace", "fuse"
-"""Stages in which rules replace nodes: of the model's own ops, or of those that get kernels."""
+"""Stages in which rules replace nodes: before decomposition, or after it."""
 
 
 def always(_candidate: Candidate) -> None:
-    """The check of a rule that allows whatever it matches."""
+    """The check of a rule that allows every candidate that it matches."""
 
 
 @dataclass(frozen=True, eq=False)
 class FusionRule:
-    """Decides about the candidates that its ``pattern`` matches and that are legal: the first such rule does.
+    """Decides about legal candidates that its ``pattern`` matches; of several such rules, the first one
+    decides.
 
-    The candidate is merged if neither ``check`` nor one of ``constraints`` gives a reason against it.
-    ``name``: lower case, as users switch it. ``does``: one sentence. ``level``: the least ``opt_level``.
+    It merges the candidate unless ``check`` or one of ``constraints`` returns a reason not to. ``name`` is
+    the name in options, in lower case; ``does`` a description in one sentence; ``level`` the least
+    ``opt_level``.
     """
 
     name: str
@@ -62,7 +65,7 @@ class FusionRule:
     level: int = NEIGHBOURS
 
     def reasons_against(self, candidate: Candidate) -> Refusal | str | None:
-        """Why ``candidate``, which is legal, is not to be merged."""
+        """Why ``candidate``, which is legal, should not be merged."""
         for ask in (self.check, *self.constraints):
             if (reason := ask(candidate)) is not None:
                 return reason
@@ -71,7 +74,9 @@ class FusionRule:
 
 @dataclass(frozen=True, eq=False)
 class KernelRule:
-    """Changes how selected kernels run. What decides is not here, as it needs the kernels: ``schedule/``."""
+    """A rule that changes how selected kernels run. The decision needs the kernels and is made in
+    ``schedule/``.
+    """
 
     name: str
     does: str
@@ -81,7 +86,7 @@ class KernelRule:
 
 @dataclass(frozen=True, eq=False)
 class ReplaceRule:
-    """Recognises several nodes as one op that has a kernel of its own: its rewrites are ``rewrites``."""
+    """A rule whose passes ``rewrites`` replace several nodes by one op that has a kernel of its own."""
 
     name: str
     does: str

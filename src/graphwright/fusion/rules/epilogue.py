@@ -1,4 +1,4 @@
-"""Epilogues: what follows a matrix product or convolution runs while its tiles are stored."""
+"""Computes the ops after a matrix product or convolution in its epilogue, while tiles are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of elementwise ops: intermediate elements stay in registers."""
+"""Computes chains of elementwise ops in one loop: intermediate elements stay in registers."""
 
 from __future__ import annotations
 

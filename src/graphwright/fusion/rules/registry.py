@@ -1,4 +1,4 @@
-"""All fusion rules: users' own, which are asked first, and those of graphwright."""
+"""The registry of fusion rules: rules of users, which are tried first, and built-in rules."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graphwright.ir.refusal import Refusal
 from graphwright.records import replace
 
 _REGISTERED: Final[dict[str, FusionRule]] = {}
-"""Users' own by name, as they were given."""
+"""The rules of users by name, as they were registered."""
 _GUARDED: Final[dict[str, FusionRule]] = {}
-"""The same: what their functions raise is an error that names them."""
+"""The same rules, wrapped: if a function of a rule raises an exception, the error names the rule."""
 
 
 def register_fusion_rules(*rules: FusionRule) -> None:
-    """Let ``rules`` decide about the merges that they match, in models that are compiled from now on, before
-    graphwright's own do; among users' rules the order of registration counts.
+    """Registers ``rules`` for later compilations. They are tried in the order of registration, before the
+    built-in rules.
 
-    Raises PluginError for what is no FusionRule, for a name that is no identifier, and for one that is taken.
+    Raises PluginError for objects that are not a FusionRule, and for names that are invalid or already used.
     """
     for rule in rules:
         _require_sound(rule)
@@ -36,18 +36,18 @@ def register_fusion_rules(*rules: FusionRule) -> None:
 
 
 def registered_fusion_rules() -> list[FusionRule]:
-    """Users' own, as they were given."""
+    """The rules of users, as they were registered."""
     return list(_REGISTERED.values())
 
 
 def all_rules() -> tuple[FusionRule | KernelRule | ReplaceRule, ...]:
-    """Users' own, then graphwright's."""
+    """The rules of users, then the built-in ones."""
     return (*_GUARDED.values(), *BUILT_IN)
 
 
 def _require_sound(rule: object) -> None:
     if not isinstance(rule, FusionRule):
-        message = f"{type(rule).__name__} is no FusionRule"
+        message = f"{type(rule).__name__} is not a FusionRule"
         raise PluginError(Diagnostic("plugin-class", message))
     functions = (rule.pattern, rule.check, *rule.constraints)
     if not all(map(callable, functions)):

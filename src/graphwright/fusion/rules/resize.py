@@ -1,4 +1,4 @@
-"""Resized images: a convolution of single pixels behind a Resize goes over the pixels in front of it."""
+"""Moves a 1x1 convolution after a Resize to before it, where there are fewer pixels."""
 
 from __future__ import annotations
 

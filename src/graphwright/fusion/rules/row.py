@@ -1,4 +1,4 @@
-"""Rows: what follows a reduction runs on the same rows while they are in the cache."""
+"""Fuses a reduction with the ops after it, which then read the same rows from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Scales of channels: in place of an image, the weights of the convolution behind it are scaled."""
+"""Replaces the multiplication of an image by a factor per channel: it scales the weights of the next
+convolution instead.
+"""
 
 from __future__ import annotations
 

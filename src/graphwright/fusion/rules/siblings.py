@@ -1,4 +1,6 @@
-"""Siblings: two products of one left factor become one, whose epilogue has tiles of both (gated MLPs)."""
+"""Computes two matrix products with the same left operand in one kernel, whose epilogue has the tiles of both
+(gated MLPs).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Split: a product whose result is split becomes several, of which one kernel can compute two (GLU)."""
+"""Replaces a matrix product whose result is split by one product per part; one kernel can compute two of
+these (GLU).
+"""
 
 from __future__ import annotations
 

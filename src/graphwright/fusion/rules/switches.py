@@ -1,4 +1,4 @@
-"""Which fusion rules are on: what the options ``fusion_rules`` and ``opt_level`` say."""
+"""Which fusion rules are enabled, given the options ``fusion_rules`` and ``opt_level``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from graphwright.support.spelling import did_you_mean, listed
 
 @dataclass(frozen=True, eq=False)
 class RuleSet:
-    """All rules in the order in which they are asked, and, by name, why some of them are off."""
+    """All rules in the order in which they are tried, and the reason why a rule is disabled, by its name."""
 
     rules: tuple[FusionRule | KernelRule | ReplaceRule, ...] = field(default_factory=all_rules)
     off: Mapping[str, str] = field(default_factory=dict)
 
     def decide(self, candidate: Candidate) -> FusionRule | Refusal:
-        """The rule that merges ``candidate``, which is legal; or why none does: the first rule that matches
-        decides, and one that is off merges nothing."""
+        """The rule that merges ``candidate``, which is legal, or the refusal. The first rule that matches
+        decides; if it is disabled, the candidate is not merged.
+        """
         for rule in self.rules:
             if not isinstance(rule, FusionRule) or not rule.pattern(candidate):
                 continue
@@ -39,7 +40,7 @@ class RuleSet:
         return Refusal(Code.NO_RULE, "no fusion rule is about these nodes")
 
     def rewrites(self, stage: str = REPLACE) -> tuple[RulePass, ...]:
-        """The passes of the rules that replace nodes in ``stage`` and are on."""
+        """The passes of enabled rules that replace nodes in ``stage``."""
         return tuple(
             rule.rewrites
             for rule in self.rules
@@ -48,7 +49,7 @@ class RuleSet:
 
 
 def rule_set(options: Options) -> RuleSet:
-    """The rules that ``options`` switch on. Raises OptionError, which lists every unknown name."""
+    """The rules that ``options`` enable. Raises OptionError, which lists every unknown name."""
     rules = all_rules()
     wanted = _wanted(options.fusion_rules, [rule.name for rule in rules])
     off = {}
@@ -61,7 +62,7 @@ def rule_set(options: Options) -> RuleSet:
 
 
 def _wanted(text: str, known: list[str]) -> set[str]:
-    """The names that ``text`` switches on: all or none, then names, each off again behind a minus."""
+    """The names that ``text`` enables: all or none, then single names; a minus sign disables a name."""
     faults = Collector(OptionError)
     wanted: set[str] = set()
     for word in text.split(","):

@@ -1,4 +1,4 @@
-"""Views: a reshape between loops changes how these count, and moves nothing."""
+"""Fuses across reshapes, which move no data: only the indices of the loops change."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from graphwright.package.sign import known_keys, user_key
 from graphwright.runtime.devices.target import Shared, target_isa
 from graphwright.runtime.executor import Executor
 from graphwright.runtime.instantiate import NATIVE, instantiate
-from graphwright.runtime.model import Model, make_models
+from graphwright.runtime.model import Model, Origin, make_models
 from graphwright.support.file_kinds import FileId, file_id
 
 Key = bytes | str | os.PathLike[str]
@@ -137,10 +137,10 @@ def _model(
     options: Options,
     sources: frozenset[FileId],
 ) -> Model:
-    def again(options: Options) -> Model:
+    def remake(options: Options) -> Model:
         return made(package, key, options, sources)
 
-    return make_models(package, executors, key, options, sources, again)
+    return make_models(Origin(package, key, options, sources, remake), executors)
 
 
 def _executors(package: Package, options: Options, where: str) -> dict[str, Executor] | None:

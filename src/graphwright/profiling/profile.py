@@ -82,14 +82,14 @@ class Profile:
         return Table(rows, totals, group, top, events.counters, self.missing_counters)
 
     def chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes the events in Chrome's Trace Event Format, which https://ui.perfetto.dev opens. The file is
-        written atomically. Raises OSError.
+        """Writes the events atomically in Chrome's Trace Event Format, for https://ui.perfetto.dev. Raises
+        OSError.
         """
         with whole_file(Path(path)) as file:
             file.write(trace_text(self.events, self._thread_names()).encode())
 
     def html(self, path: str | os.PathLike[str], title: str = "graphwright") -> None:
-        """Writes a self-contained HTML page with the tables and a timeline of the last run. Raises OSError."""
+        """Writes a self-contained HTML page: the tables, and a timeline of the last run. Raises OSError."""
         with whole_file(Path(path)) as file:
             file.write(page(title, self.events, self._thread_names()).encode())
 

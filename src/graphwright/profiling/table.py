@@ -110,7 +110,7 @@ def html_rows(group: str, rows: Sequence[Row], counters: Sequence[str] = ()) -> 
 
 
 def cells(row: Row, counters: Sequence[str]) -> list[str]:
-    """The cells of ``row``, in the order of :data:`HEAD` and ``counters``; a cell without a value is empty."""
+    """The cells of ``row``, in the order of :data:`HEAD` and ``counters``; empty for missing values."""
     has_bytes = row.read + row.written > 0
     return [
         str(row.calls) if row.calls else "",

@@ -18,7 +18,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
 from graphwright.ir.pytree import METADATA
 from graphwright.package.package import Package
-from graphwright.records import replace
+from graphwright.records import dataclass, replace
 from graphwright.runtime.events.task_calls import TaskTime, record_tasks
 from graphwright.runtime.executor import Executor, FastPath
 from graphwright.runtime.feeds.bindings import Bindings
@@ -31,6 +31,21 @@ if TYPE_CHECKING:
     from graphwright.runtime.memory_use import Memory
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What the models of a package are made from."""
+
+    package: Package
+    key: bytes | None
+    """Signs the packages that :meth:`Model.save` writes."""
+    options: Options
+    """The options of runs."""
+    sources: frozenset[FileId]
+    """The files that the package was made from, which :meth:`Model.save` does not overwrite."""
+    remake: Callable[[Options], Model]
+    """Makes the model of the first entry again, for copies."""
+
+
 class Model:
     """A compiled model: one entry of a package.
 
@@ -41,31 +56,23 @@ class Model:
 
     def __init__(
         self,
-        package: Package,
+        origin: Origin,
         name: str,
         executor: Executor,
         states: States,
-        key: bytes | None = None,
-        options: Options | None = None,
-        sources: frozenset[FileId] = frozenset(),
-        again: Callable[[Options], Model] | None = None,
         crash_folders: CrashFolders | None = None,
     ) -> None:
-        """``executor`` runs the entry ``name`` of ``package`` on ``states``, which all entries share.
-
-        ``key`` signs the packages that :meth:`save` writes; ``options`` are the options of runs; ``sources``
-        are the files that the model was made from; ``again`` makes the model of the first entry again, for
-        copies; ``crash_folders`` is where crashes in its kernels are written.
+        """``executor`` runs the entry ``name`` of the package of ``origin`` on ``states``, which all entries
+        share. ``crash_folders`` is where crashes in kernels are written.
         """
-        self.package, self.entry, self.executor = package, package.entries[name], executor
-        self._name, self._states = name, states
-        self._options = options or Options()
-        self._key, self._sources, self._again = key, sources, again
+        self.package, self.entry, self.executor = origin.package, origin.package.entries[name], executor
+        self._origin, self._name, self._states = origin, name, states
+        self._options = origin.options
         self._entries: dict[str, Model] = {}
         self.recording_executor = executor
         """``executor``, wrapped so that crashes write the inputs of the run if ``crash_folders`` is given."""
         if crash_folders is not None:
-            self.recording_executor = _recording(executor, crash_folders, package, name, self._options)
+            self.recording_executor = _recording(executor, crash_folders, self.package, name, self._options)
         self._runner: Executor = self.recording_executor
         if kept := self.entry.states:
             self._runner = StatefulExecutor(self.recording_executor, self.entry.inputs, kept, states)
@@ -249,9 +256,9 @@ class Model:
         if isinstance(target, str | os.PathLike):
             path = Path(target)
             self._refuse_source(path)
-            write_package(self.package, path, self._key)
+            write_package(self.package, path, self._origin.key)
         elif hasattr(target, "write"):
-            write_package(self.package, target, self._key)
+            write_package(self.package, target, self._origin.key)
         else:
             raise TypeError(f"save takes a path or a binary file, not {type(target).__name__}")
 
@@ -265,16 +272,14 @@ class Model:
 
     def __deepcopy__(self, memo: object) -> Model:
         """An independent model that shares the weights, which are constant."""
-        if self._again is None:
-            raise TypeError("this model cannot be copied: it was not made by graphwright.compile or load")
-        return self._again(replace(self._options, threads=self.threads)).entries[self._name]
+        return self._origin.remake(replace(self._options, threads=self.threads)).entries[self._name]
 
     def __copy__(self) -> Model:
         return self.__deepcopy__({})
 
     def _refuse_source(self, path: Path) -> None:
         try:
-            known = file_id(os.stat(path)) in self._sources
+            known = file_id(os.stat(path)) in self._origin.sources
         except OSError:  # no such file
             return
         if known:
@@ -289,34 +294,25 @@ class Model:
             raise FeedError(*hints) from None
 
 
-def make_models(
-    package: Package,
-    executors: Mapping[str, Executor],
-    key: bytes | None,
-    options: Options,
-    sources: frozenset[FileId],
-    again: Callable[[Options], Model],
-) -> Model:
-    """Makes a model for each entry of ``package``; ``executors`` are by entry. Returns that of the first
-    entry.
+def make_models(origin: Origin, executors: Mapping[str, Executor]) -> Model:
+    """Makes a model for each entry of the package of ``origin``; ``executors`` are by entry. Returns that of
+    the first entry.
     """
+    package = origin.package
     specs = {spec.name: spec for entry in package.entries.values() for spec in entry.states}
     states = States(specs.values(), package.starts())
-    folders = None if options.crash_dir is None else _crash_folders(package, key, options)
-    models = {
-        name: Model(package, name, executor, states, key, options, sources, again, folders)
-        for name, executor in executors.items()
-    }
+    folders = None if origin.options.crash_dir is None else _crash_folders(origin)
+    models = {name: Model(origin, name, executor, states, folders) for name, executor in executors.items()}
     if len(models) > 1:  # a single model would only refer to itself
         for model in models.values():
             model._entries = models
     return next(iter(models.values()))
 
 
-def _crash_folders(package: Package, key: bytes | None, options: Options) -> CrashFolders | None:
+def _crash_folders(origin: Origin) -> CrashFolders | None:
     from graphwright.runtime.crashes.folder import prepared  # imported only with the option crash_dir
 
-    return prepared(package, key, options)
+    return prepared(origin.package, origin.key, origin.options)
 
 
 def _recording(

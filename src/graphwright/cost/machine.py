@@ -48,6 +48,10 @@ class Machine:
     memory: Level
     l1_ways: int = 8
     """Associativity of L1: lines that it holds whose addresses differ by multiples of :attr:`l1_period`."""
+    lane_row: int = 8
+    """The most elements per row for which strided loads, with a row in each lane, cost less than horizontal
+    sums.
+    """
     launch_ns: int = 300
     """A launch in nanoseconds, on one thread and with its operands in the caches."""
     hook_call_ns: int = 4

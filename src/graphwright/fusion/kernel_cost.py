@@ -31,8 +31,6 @@ WALK_CYCLES: Final = 1.0
 """Cycles to load 64 bytes of a row again."""
 TILE: Final = (14, 16)
 """Rows and columns of the tile that a hook processes."""
-SHORT_ROW: Final = 8
-"""Elements up to which each lane of a vector reduces a row of its own."""
 GEMM: Final = 85
 """Percent of the peak rate that a matrix multiplication reaches."""
 OVERLAP: Final = 0.2
@@ -161,7 +159,7 @@ class KernelCosts:
         self._add_arithmetic(whole, "row", parts)
         axes = reduction_op(reductions[0].op).resolved(len(value.type.dims))
         length = math.prod(self.size(value.type.dims[axis]) for axis in axes)
-        rows = 1 if length > SHORT_ROW else self.machine.lanes  # rows that are computed together
+        rows = 1 if length > self.machine.lane_row else self.machine.lanes  # rows that are computed together
         for node in kernel.rest:
             if node not in whole:  # of one element per row
                 steps = self.size(node.output.type.elements) * operations_of(node) / rows

@@ -24,7 +24,8 @@ from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
 from graphwright.layout.choose import LayoutChoice
-from graphwright.layout.costs import LayoutCosts, convolution_ns, is_depthwise
+from graphwright.layout.convolution_costs import convolution_ns, is_depthwise
+from graphwright.layout.costs import LayoutCosts
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.transpose import Transpose

@@ -14,6 +14,7 @@ from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Trait, reduction_op
 from graphwright.ir.symbols import Dim
+from graphwright.layout import convolution_costs, pool_costs  # noqa: F401  they implement saved_ns
 from graphwright.layout.choose import LayoutChoice
 from graphwright.layout.costs import LayoutCosts, saved_ns
 from graphwright.layout.min_cut import INFINITE
@@ -34,7 +35,7 @@ def _form(node: Node, operands: Sequence[Value | None], costs: LayoutCosts) -> L
     form = op.blocked_form(node, operands, costs.lanes)
     if isinstance(form, str):
         return form
-    saved = INFINITE if form.only else saved_ns(node, form, operands, costs)
+    saved = INFINITE if form.only else saved_ns(op, node, form, operands, costs)
     return LayoutChoice(form.operands, form.results, saved)
 
 

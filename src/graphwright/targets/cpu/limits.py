@@ -9,7 +9,7 @@ from graphwright.ir.loops.nodes import Level
 from graphwright.loop_nests.limits import Limits
 
 _MACHINE: Final = MACHINES["v3"]
-"""All ISAs are assumed to have the same first-level cache."""
+"""These limits are assumed to be the same for all ISAs."""
 
 LIMITS: Final = Limits(
     memory=frozenset(Level),
@@ -21,7 +21,7 @@ LIMITS: Final = Limits(
     jam_row=1024,
     short_axis=32,
     row_block=256,
-    lane_row=8,
+    lane_row=_MACHINE.lane_row,
     lane_columns=16,
     register_row=32,
     cache_ways=_MACHINE.l1_ways,

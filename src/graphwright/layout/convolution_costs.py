@@ -1,0 +1,92 @@
+"""Predicted times of convolutions in row-major and in blocked layouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphwright.cost.images import (
+    DIRECT,
+    PLANAR,
+    TRANSPOSED,
+    WINOGRAD,
+    blocked_depthwise_work,
+    direct_work,
+    im2col_work,
+    planar_depthwise_work,
+)
+from graphwright.cost.predict import Work
+from graphwright.ir.blocked_form import CHANNELS, Blocked, can_be_blocked
+from graphwright.ir.graph import Node, Value
+from graphwright.ir.symbols import product
+from graphwright.layout.costs import LayoutCosts, Operands, saved_ns
+from graphwright.ops.nn.conv import Conv
+from graphwright.ops.nn.conv_transpose import ConvTranspose
+from graphwright.ops.nn.scaled_conv import ScaledConv
+
+
+def is_depthwise(op: Conv, w: Value) -> bool:
+    """Whether each channel is a group of its own."""
+    return w.type.dims[1] == 1 and w.type.dims[0] == op.group > 1
+
+
+def convolution_ns(op: Conv, w: Value, y: Value, costs: LayoutCosts, *, planes: bool) -> tuple[int, int]:
+    """The times of a convolution with weights ``w`` and result ``y`` in row-major and in blocked layout.
+
+    ``planes``: whether the input is row-major in both cases. A row-major kernel vectorizes over pixels, a
+    blocked one over channels.
+    """
+    cout, cin, *kernel = w.type.sizes
+    if is_depthwise(op, w):
+        return _planar_depthwise_ns(y, kernel, costs), _blocked_depthwise_ns(y, kernel, costs)
+    group, taps = op.group, cin * math.prod(kernel)
+    images = costs.nominal(y.type.dims[0])
+    pixels = costs.nominal(product(y.type.dims[CHANNELS + 1 :]))
+    im2col = im2col_work(costs.lanes, images * costs.whole_vectors(pixels), cout // group, taps)
+    plain = group == 1 and kernel == [3, 3] and set(op.strides) <= {1}
+    reached = WINOGRAD if plain and min(cin, cout) >= costs.lanes else PLANAR if planes else DIRECT
+    direct = direct_work(costs.lanes, images * pixels, cout // group, taps, reached)
+    return group * costs.ns(im2col), group * costs.ns(direct)
+
+
+def _planar_depthwise_ns(y: Value, kernel: Sequence[int], costs: LayoutCosts) -> int:
+    """Row-major depthwise convolution, plane by plane. The last vector of a row is rarely full."""
+    rows, columns = (1, *y.type.dims[CHANNELS + 1 :])[-2:]
+    planes = costs.nominal(product(y.type.dims[: CHANNELS + 1]))
+    vectors = costs.nominal(rows) * -(-costs.nominal(columns) // costs.lanes)
+    return costs.ns(planar_depthwise_work(planes, planes * vectors, math.prod(kernel)))
+
+
+def _blocked_depthwise_ns(y: Value, kernel: Sequence[int], costs: LayoutCosts) -> int:
+    """Blocked depthwise convolution, one vector of channels per pixel, without padding lanes."""
+    vectors = costs.nominal(y.type.elements) // costs.lanes
+    return costs.ns(blocked_depthwise_work(costs.lanes, vectors, math.prod(kernel)))
+
+
+@saved_ns.register(Conv)
+def _saved_by_conv(op: Conv, node: Node, form: Blocked, operands: Operands, costs: LayoutCosts) -> float:
+    w, y = operands[1], node.output
+    assert w is not None
+    row_major, blocked = convolution_ns(op, w, y, costs, planes=not form.operands)
+    return row_major - blocked - (costs.padding_ns(y) if is_depthwise(op, w) else 0)
+
+
+@saved_ns.register(ScaledConv)
+def _saved_by_scaled_conv(
+    op: ScaledConv, node: Node, form: Blocked, operands: Operands, costs: LayoutCosts
+) -> float:
+    return _saved_by_conv(op.conv, node, form, operands, costs)
+
+
+@saved_ns.register(ConvTranspose)
+def _saved_by_conv_transpose(
+    op: ConvTranspose, node: Node, form: Blocked, operands: Operands, costs: LayoutCosts
+) -> float:
+    x, w = operands[:2]
+    assert x is not None and w is not None
+    _, cout, *kernel = w.type.sizes
+    products = costs.nominal(x.type.elements) * cout * math.prod(kernel)
+    columns = cout if can_be_blocked(node.output) else cout * math.prod(kernel)
+    padded = products * costs.whole_vectors(columns) // columns
+    row_major = costs.ns(Work(fmas=products, efficiency=TRANSPOSED))
+    return row_major - costs.ns(Work(fmas=padded, efficiency=DIRECT))

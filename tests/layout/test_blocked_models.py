@@ -17,7 +17,7 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.layout import costs
+from graphwright.layout import convolution_costs, costs
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.clip import Clip
@@ -39,7 +39,7 @@ STEPS = 7
 @pytest.fixture(autouse=True)
 def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images this small are faster row-major: let the pass think otherwise."""
-    monkeypatch.setattr(costs, "im2col_work", lambda *sizes: Work(cycles=1 << 40))
+    monkeypatch.setattr(convolution_costs, "im2col_work", lambda *sizes: Work(cycles=1 << 40))
     monkeypatch.setattr(costs.LayoutCosts, "transfer_ns", lambda costs, value: 1e-3)
 
 

@@ -20,7 +20,7 @@ from graphwright.ir.graph import Module, Node
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.conv.blocked_transposed_candidates import taps_of
-from graphwright.layout import costs
+from graphwright.layout import convolution_costs, costs
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.core.unary import Relu, Sigmoid
 from graphwright.ops.nn.conv import Conv
@@ -45,8 +45,8 @@ CASES = {
 @pytest.fixture(autouse=True)
 def _blocks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images this small are faster row-major: let the pass think otherwise."""
-    monkeypatch.setattr(costs, "im2col_work", lambda *sizes: Work(cycles=1 << 40))
-    monkeypatch.setattr(costs, "TRANSPOSED", 1)
+    monkeypatch.setattr(convolution_costs, "im2col_work", lambda *sizes: Work(cycles=1 << 40))
+    monkeypatch.setattr(convolution_costs, "TRANSPOSED", 1)
     monkeypatch.setattr(costs.LayoutCosts, "transfer_ns", lambda costs, value: 1e-3)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's graphs on graphwright: ``torch.compile(model, backend="graphwright")``."""
+"""The PyTorch backend: ``torch.compile(model, backend="graphwright")``."""
 
 from graphwright.torch.dynamo import backend
 from graphwright.torch.eager_graph import OperatorResult

@@ -1,4 +1,4 @@
-"""Which graphs dynamo captured for a function or module that ``torch.compile`` gave."""
+"""Finds the graphs that dynamo captured for a function or module returned by ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch._dynamo.eval_frame import OptimizedModule, innermost_backend
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
 _GRAPH, _RESUMED = "__compiled_fn_", "__resume_at_"
-"""How dynamo's names of graphs begin, and those of what follows a graph break."""
+"""The prefixes of dynamo's names for graphs, and for functions that continue after a graph break."""
 
 
 def current_backend() -> Any:
-    """The backend that a graph is being captured for; None outside of a capture."""
+    """The backend for which dynamo captures a graph at the moment; None outside of a capture."""
     try:
         return innermost_backend(InstructionTranslator.current_tx().output.compiler_fn)  # type: ignore[arg-type]
-    except AttributeError:  # nothing is being captured in this thread
+    except AttributeError:  # this thread does not capture a graph
         return None
 
 
@@ -33,8 +33,8 @@ def backend_of(compiled: Any) -> Any:
 
 
 def graph_names(compiled: Any) -> set[str]:
-    """Dynamo's names of the graphs that calls of ``compiled`` may run, other functions' graphs excepted:
-    those may have been captured for another compiled function with the same options.
+    """Dynamo's names of the graphs that calls of ``compiled`` may run. Graphs of inner functions are left
+    out: they may have been captured for another compiled function with the same options.
     """
     function = _function(compiled)
     names: set[str] = set()
@@ -54,7 +54,7 @@ def _add_names(code: CodeType, namespace: dict[str, Any], names: set[str], seen:
 
 
 def _wrapper(compiled: Any) -> Callable[..., Any]:
-    """The function that ``torch.compile`` made. Raises TypeError."""
+    """The wrapper that ``torch.compile`` returned. Raises TypeError."""
     wrapper: Any = (
         getattr(compiled, "_compiled_call_impl", None) if isinstance(compiled, torch.nn.Module) else compiled
     )
@@ -65,7 +65,7 @@ def _wrapper(compiled: Any) -> Callable[..., Any]:
 
 
 def _function(compiled: Any) -> Any:
-    """The Python function whose frames dynamo compiles; None where it is none."""
+    """The Python function whose frames dynamo compiles; None if there is none."""
     held = compiled._orig_mod if isinstance(compiled, OptimizedModule) else compiled
     if isinstance(held, torch.nn.Module):
         return type(held).forward

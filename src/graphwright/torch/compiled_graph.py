@@ -1,4 +1,4 @@
-"""A graph of ``torch.compile`` that graphwright runs whole."""
+"""Compiles and runs a whole graph of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ from graphwright.torch.released import refuse_released, release
 from graphwright.torch.reports import GraphReport
 
 MAX_OWNERS = 64
-"""Modules that share a graph, of which each has a model with its own parameters."""
+"""The most models of one graph: modules that share a graph have models with their own parameters."""
 MAX_CHANGES = 2
-"""After so many changes a parameter is no constant any more."""
+"""After this number of changes, a parameter becomes an input instead of a constant."""
 
 
 @dataclass(frozen=True)
 class _Frozen:
-    """A model with parameters in it, as they were."""
+    """A model that contains parameters as constants, with their values at that time."""
 
     model: Model
     parameters: Snapshot
     entry: TensorEntry | None
-    """Serves calls with the same parameters, where the model is one program."""
+    """The fast path for calls with the same parameters, if the model is one program."""
 
 
 class CompiledGraph:
-    """Compiled at the first call, which has the parameters: they become constants, which kernels take packed.
+    """A graph that is compiled at the first call, when the parameters are known: they become constants, which
+    are packed for kernels.
 
-    Before each run the memory and the version of each parameter are compared with what they were, so that
-    one that was loaded, replaced or written to is packed again. Calls may come from several threads.
+    Each run first compares the address and version of each parameter with those at compile time. Parameters
+    that were loaded, replaced or written to are packed again. Several threads may call it.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class CompiledGraph:
         report: GraphReport,
         releases: bool = False,
     ) -> None:
-        """``frozen``: arguments that are parameters or buffers; ``releases``: these lose their own memory
-        when they have been packed.
+        """``frozen`` are the arguments that are parameters or buffers; with ``releases``, their memory is
+        freed after packing.
         """
         self._releases = releases
         self._graph = graph
@@ -74,7 +75,7 @@ class CompiledGraph:
         self._changes = dict.fromkeys(self._frozen, 0)
         self._models: dict[tuple[int, ...], _Frozen] = {}
         self._last: list[weakref.ref[torch.Tensor]] = []
-        """The parameters that were packed last."""
+        """The parameters that were packed most recently."""
         self._lock = ForkLock()
         self._dispatch = TensorDispatch(self._run)
         self._dispatch.watch(vars(profiler), "_is_profiler_enabled", self._framed)
@@ -84,7 +85,7 @@ class CompiledGraph:
 
     @property
     def call(self) -> Callable[..., list[Any]]:
-        """Runs the graph: takes its arguments, and gives a list of its results."""
+        """Runs the graph on its arguments and returns a list of its results."""
         return self._dispatch if self._is_plain else self._call
 
     def _call(self, *arguments: Any) -> list[Any]:
@@ -94,12 +95,12 @@ class CompiledGraph:
         return self._interface.results(made, arguments)
 
     def _framed(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """A call while PyTorch's profiler records, which shows it as a frame."""
+        """Runs the graph as a frame of PyTorch's profiler, which is recording."""
         with profiler.record_function(f"graphwright: {self._report.kind} graph"):
             return self._dispatch.run(arguments)
 
     def _run(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """A call that no entry serves: arguments that it changes are written where they lie."""
+        """Runs a call without the fast path. Arguments that the graph changes are written in place."""
         if not all(each.accepts(arguments[each.position]) for each in self._interface.inputs):
             made = self._graph(*arguments)
             return list(made) if isinstance(made, list | tuple) else [made]
@@ -116,8 +117,10 @@ class CompiledGraph:
         return [each for each in self._interface.inputs if each.position not in self._changes]
 
     def _held(self, arguments: tuple[Any, ...]) -> _Frozen:
-        """The model with these parameters in it."""
-        uncounted = [k for k in self._frozen if arguments[k].is_inference()]  # versions that no one counts
+        """The model that contains these parameters as constants."""
+        uncounted = [
+            k for k in self._frozen if arguments[k].is_inference()
+        ]  # PyTorch does not count versions of such tensors
         if uncounted:
             self._thaw(uncounted)
         tensors = [arguments[k] for k in self._frozen]
@@ -130,20 +133,20 @@ class CompiledGraph:
         return self._made(arguments)
 
     def _replaced(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        """Which of ``tensors`` are in place of ones that have ended; the others are another module's."""
+        """The ``tensors`` that replaced freed parameters; others belong to another module."""
         return [
             k for k, (last, tensor) in enumerate(zip(self._last, tensors, strict=False)) if last() is None
         ]
 
     def _note_changes(self, numbers: Sequence[int]) -> None:
-        """Let parameters that change again be inputs from now on."""
+        """Counts changes of parameters; those that change too often become inputs."""
         changed = [self._frozen[k] for k in numbers]
         for position in changed:
             self._changes[position] += 1
         self._thaw([position for position in changed if self._changes[position] >= MAX_CHANGES])
 
     def _thaw(self, positions: Sequence[int]) -> None:
-        """Let these parameters be inputs from now on."""
+        """Makes these parameters inputs of later compilations."""
         if not positions:
             return
         for position in positions:
@@ -156,7 +159,7 @@ class CompiledGraph:
     def _made(self, arguments: tuple[Any, ...]) -> _Frozen:
         tensors = [arguments[k] for k in self._frozen]
         key = key_of(tensors)
-        for graph in tuple(_GRAPHS):  # before there is more in memory
+        for graph in tuple(_GRAPHS):  # before more memory is allocated
             graph.drop_stale()
         refuse_released(
             [(each.name, arguments[each.position]) for each in self._interface.inputs if each.order]
@@ -174,12 +177,14 @@ class CompiledGraph:
         return made
 
     def forget(self, key: tuple[int, ...]) -> None:
-        """Let a model go whose parameters have ended. No lock is taken: the thread may be anywhere."""
+        """Drops a model whose parameters were freed. It takes no lock, as it can interrupt any code of a
+        thread.
+        """
         if self._models.pop(key, None) is not None:
             self._set_entries()
 
     def drop_stale(self) -> None:
-        """Let the models go whose parameters were changed."""
+        """Drops the models whose parameters were changed."""
         for key, held in tuple(self._models.items()):
             if held.parameters.is_stale():
                 self.forget(key)
@@ -195,7 +200,7 @@ class CompiledGraph:
             if each.position in self._changes
         }
         with self._report.timed():
-            module = clone_module(self._module)  # the next call may bring other parameters
+            module = clone_module(self._module)  # the next call may have other parameters
             bind_constants(module, constants)
             self._report.compilations += 1
             tensors = [arguments[k] for k in self._frozen]
@@ -205,7 +210,7 @@ class CompiledGraph:
             return compile_behind(module, _weights_with(tensors) or Region(4 * size).weights(), self._options)
 
     def _kept_or_compiled(self, module: Module) -> Model:
-        """The model of ``module`` from the cache, or compiled and kept."""
+        """The model of ``module`` from the cache, or a new one, which is stored there."""
         programs = ProgramCache(self._options)
         if not programs.is_used():
             return compile(module, options=self._options)
@@ -220,7 +225,7 @@ class CompiledGraph:
         return made
 
     def weights_with(self, tensors: Sequence[torch.Tensor]) -> list[Weights]:
-        """The weights of its models in which one of ``tensors`` is packed, where more may follow."""
+        """The weights of models that contain one of ``tensors``, to which more weights can be added."""
         found = [held.model.package for held in self._models.values() if held.parameters.has_any(tensors)]
         return [each.weights for each in found if each.weights.region is not None]
 
@@ -242,7 +247,9 @@ _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 
 
 def _weights_with(tensors: Sequence[torch.Tensor]) -> Weights | None:
-    """The most weights that a graph with one of ``tensors`` has: what is packed alike is there once."""
+    """The largest weights among graphs that contain one of ``tensors``: equally packed tensors are then
+    stored once.
+    """
     found = [weights for graph in tuple(_GRAPHS) for weights in graph.weights_with(tensors)]
     return max(found, key=lambda weights: len(weights.data), default=None)
 
@@ -257,14 +264,14 @@ def _forgetter(graph: weakref.ref[CompiledGraph], key: tuple[int, ...]) -> Calla
 
 
 class Part(torch.nn.Module):
-    """A compiled graph as a submodule of the graph that it is a part of."""
+    """A compiled subgraph as a submodule of its graph."""
 
     def __init__(self, graph: CompiledGraph, single: bool) -> None:
-        """``single``: a graph of one result."""
+        """``single``: whether the graph has one result."""
         super().__init__()
         self._run, self._single = graph.call, single
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results. Hooks of modules are not called: this one is nobody's."""
+        """Runs the subgraph. Hooks of modules are not called, as no user has this module."""
         results = self._run(*arguments)
         return results[0] if self._single else results

@@ -1,4 +1,4 @@
-"""The backend of ``torch.compile``: graphs that PyTorch captures, compiled and run by graphwright."""
+"""The backend of ``torch.compile``: it compiles the graphs that PyTorch captures."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """What ``torch.compile`` calls with each graph that it captures. Raises OptionError.
-
-    ``options``: those of ``graphwright.compile``, and those of :class:`Settings`.
+    """The function that ``torch.compile`` calls with each captured graph. ``options`` are those of
+    ``graphwright.compile`` and of :class:`Settings`. Raises OptionError.
     """
     settings = Settings.of(mode, options)
     broken, name, captured_for = Break.of(module), str(module.meta.get("backend_id", "")), current_backend()
@@ -72,13 +71,15 @@ def backend(
 def _executor(
     graph: fx.GraphModule, reading: ReadGraph, settings: Settings, report: GraphReport
 ) -> Callable[..., Any]:
-    """Runs ``graph``: whole, or in parts where there are operators that stay with PyTorch; or op by op."""
+    """A function that runs ``graph``: as a whole, in parts if PyTorch has to run some operators, or op by
+    op.
+    """
     if settings.eager:
         checks = (NanCheck(),) if settings.check_nan else ()
         hooks = (*checks, *(() if settings.hook is None else (settings.hook,)))
         return EagerGraph(graph, settings.options, report, hooks)
     if not reading.unsupported:
-        # AOTAutograd tells which inputs of the forward graph are parameters, a backward graph has others
+        # AOTAutograd knows which inputs of a forward graph are parameters; those of a backward graph are not
         frozen = parameters() if report.kind == "inference" else frozenset()
         releases = settings.release_weights
         return CompiledGraph(graph, reading, settings.options, frozen, report, releases).call
@@ -89,16 +90,16 @@ def _executor(
     for name, part in parts.items():
         single = not isinstance(part.graph.output_node().args[0], list | tuple)
         read = read_graph(part.graph, part)
-        if not read.unsupported:  # else its arguments cannot be fed, and PyTorch runs it
+        if not read.unsupported:  # otherwise its arguments cannot be fed, and PyTorch runs it
             made = CompiledGraph(part, read, settings.options, frozenset(), report)
             setattr(graph, name, Part(made, single))
     return graph
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
-    """``run`` as AOTAutograd calls it: with one list of arguments, which it empties."""
+    """``run`` with the calling convention of AOTAutograd: one list of arguments, which the callee empties."""
     if isinstance(run, TensorDispatch):
-        run._boxed_call = True  # what AOTAutograd looks at
+        run._boxed_call = True  # AOTAutograd checks this attribute
         return run
 
     def call(arguments: list[Any]) -> Any:

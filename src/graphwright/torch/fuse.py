@@ -1,4 +1,4 @@
-"""Hints about fusion in the code of a module: a block whose operators make one kernel."""
+"""Fusion hints in the code of a module: a ``with`` block whose operators form one kernel."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from graphwright.ir.hints import KEY
 
 
 def fuse(group: str) -> AbstractContextManager[Any]:
-    """A context manager: the operators that are called in the block make one kernel, with those of other
-    blocks of the same ``group``, and no others are in it; ``never`` keeps each of them alone.
+    """A context manager: the operators called in the block form one kernel, together with those of other
+    blocks with the same ``group``, and without others. ``never`` gives each operator a kernel of its own.
 
-    It is noted in the graphs that ``torch.compile`` and ``torch.export`` capture (``node.meta["custom"]``),
-    and changes nothing in eager mode. Raises ValueError for an empty group.
+    The hint is recorded in the graphs that ``torch.compile`` and ``torch.export`` capture
+    (``node.meta["custom"]``). It has no effect in eager mode. Raises ValueError for an empty group.
     """
     if not isinstance(group, str) or not group:
         raise ValueError(f"a group is a name, or never; not {group!r}")
     if torch.compiler.is_dynamo_compiling():
-        return traceback.annotate({KEY: group})  # which dynamo knows
+        return traceback.annotate({KEY: group})  # dynamo supports this context manager
     return _Annotated(group)
 
 
 class _Annotated(AbstractContextManager[None]):
-    """Notes the hint in graphs that are traced by running the module, as ``torch.export`` does."""
+    """Records the hint in graphs that are traced by running the module, as in ``torch.export``."""
 
     def __init__(self, group: str) -> None:
         self._group, self._held = group, ExitStack()

@@ -1,4 +1,4 @@
-"""What AOTAutograd found out about the graph that is being compiled."""
+"""Facts from AOTAutograd about the graph that is being compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OWN_MEMORY = {OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.cu
 
 
 def parameters() -> frozenset[int]:
-    """Parameters and buffers among the inputs of the graph, but for those that it changes; none while
+    """The inputs of the graph that are parameters or buffers and that it does not change; none while
     gradients are recorded.
     """
     found = _found()
@@ -22,8 +22,8 @@ def parameters() -> frozenset[int]:
 
 
 def is_plain() -> bool:
-    """Whether AOTAutograd's wrappers do nothing at a call: the graph's inputs and results are those of the
-    function that dynamo captured, no input is changed, and no result shares memory with another tensor.
+    """Whether the wrappers of AOTAutograd do nothing: the inputs and results of the graph are those of the
+    captured function, no input is changed, and no result shares memory with another tensor.
     """
     found = _found()
     return (

@@ -1,4 +1,4 @@
-"""Parameters as they were when they became constants of a program."""
+"""Snapshots of the parameters that are constants of a program, to detect changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from graphwright._native import sample_memory
 
 
 class Snapshot:
-    """Which tensors were packed, where their elements lay, and of which version they were.
-
-    The memory is held, so that no other tensor's lies in the same place, and the tensors are not: with the
-    first of them that ends, ``forget`` is called.
+    """The packed tensors, with the addresses and versions that they had. The snapshot keeps their memory
+    alive, so that no other tensor gets the same address, but not the tensors: ``forget`` is called when the
+    first of them is freed.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor], forget: Callable[[], object]) -> None:
@@ -24,7 +23,7 @@ class Snapshot:
         self._states = [_state(each) for each in tensors]
 
     def changed(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        """Which of ``tensors``, by number, are others or were changed."""
+        """The numbers of the ``tensors`` that were replaced or changed."""
         return [
             k
             for k, (known, tensor) in enumerate(zip(self._tensors, tensors, strict=True))
@@ -37,7 +36,7 @@ class Snapshot:
         return any(known is not None and id(known) in wanted for known in (each() for each in self._tensors))
 
     def is_stale(self) -> bool:
-        """Whether no call can have these parameters again."""
+        """Whether no later call can have these parameters."""
         return any(
             known is None or _state(known) != state
             for known, state in zip((each() for each in self._tensors), self._states, strict=True)
@@ -45,12 +44,12 @@ class Snapshot:
 
 
 def key_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
-    """Tells one set of parameters from all others that are alive."""
+    """A key that identifies a set of parameters among all that are alive."""
     return tuple(map(id, tensors))
 
 
 def sampled_bytes(tensor: torch.Tensor) -> int:
-    """How many bytes of a tensor's elements lie together from its first on: 0 where there are gaps."""
+    """The number of contiguous bytes of the elements of a tensor; 0 if there are gaps."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != expected:
@@ -60,7 +59,9 @@ def sampled_bytes(tensor: torch.Tensor) -> int:
 
 
 def _state(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What is another if the tensor was changed; a sample of its elements shows what writes past versions."""
+    """A state that differs if the tensor was changed. It contains a sample of the elements, to detect writes
+    that do not change the version.
+    """
     place = tensor.data_ptr()
     sample = sample_memory(place, sampled_bytes(tensor))
     return place, tensor._version, tensor.shape, tensor.stride(), tensor.dtype, sample

@@ -1,6 +1,6 @@
-"""Parameters whose own memory was released: they keep sizes and strides, and their elements read as NaN.
+"""Releases the memory of parameters. They keep their sizes and strides, and their elements read as NaN.
 
-A few pages that are all ones lie at all of their addresses. Who writes to them gets memory of their own.
+A few pages whose bits are all one are mapped at all of their addresses, copy-on-write.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _PRIVATE, _FIXED, _ANONYMOUS, _NO_RESERVE = 0x2, 0x10, 0x20, 0x4000
 """Constants of Linux's mmap(2)."""
 
 _SAMPLES: Final[dict[int, int]] = {}
-"""Where released tensors lie, and what a sample of their memory is."""
+"""The addresses of released tensors, with a sample of their memory."""
 
 
 def release(tensors: Sequence[torch.Tensor]) -> None:
-    """Release the memory of those that are parameters and have memory of their own."""
+    """Releases the memory of the tensors that are parameters and do not share memory."""
     for tensor in tensors:
         size = sampled_bytes(tensor)
         if isinstance(tensor, torch.nn.Parameter) and size and tensor.untyped_storage().nbytes() == size:
@@ -36,7 +36,7 @@ def release(tensors: Sequence[torch.Tensor]) -> None:
 
 
 def refuse_released(named: Sequence[tuple[str, torch.Tensor]]) -> None:
-    """Raise ModelError that has all tensors whose memory was released."""
+    """Raises ModelError with all tensors whose memory was released."""
     faults = [
         Diagnostic(
             "released-weights",
@@ -59,14 +59,14 @@ def is_released(tensor: torch.Tensor) -> bool:
 
 
 def _hollow(tensor: torch.Tensor, size: int) -> torch.Tensor:
-    """A tensor like ``tensor``, of NaN, that takes no memory."""
+    """A tensor like ``tensor`` whose elements are NaN and that needs no memory."""
     flat = torch.frombuffer(_ones(size), dtype=tensor.dtype, count=tensor.numel())
     _SAMPLES[flat.data_ptr()] = sample_memory(flat.data_ptr(), size)
     return flat.as_strided(tensor.shape, tensor.stride())
 
 
 def _ones(size: int) -> Any:
-    """A buffer of ``size`` bytes that are 255 each."""
+    """A buffer of ``size`` bytes with the value 255."""
     length, file = -(-size // _CHUNK) * _CHUNK, _file()
     start = _map(None, length, _NONE, _PRIVATE | _ANONYMOUS | _NO_RESERVE, -1)
     for offset in range(0, length, _CHUNK):
@@ -78,7 +78,7 @@ def _ones(size: int) -> Any:
 
 @cache
 def _file() -> int:
-    """A file in memory of one chunk, all ones."""
+    """An in-memory file of one chunk whose bits are all one."""
     file = os.memfd_create("graphwright released", os.MFD_CLOEXEC)
     os.write(file, b"\xff" * _CHUNK)
     return file

@@ -1,4 +1,4 @@
-"""What became of the graphs that PyTorch captured."""
+"""Reports about the graphs that PyTorch captured."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from graphwright.support.spelling import counted
 from graphwright.torch.captured import backend_of, graph_names
 
 MOST_GRAPHS: Final = 10_000
-"""Graphs that are remembered, the latest ones."""
+"""The most graphs that are kept; the oldest is dropped."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Calls of one operator that PyTorch runs: ``lines`` of the user's source, as far as they are known."""
+    """The calls of an operator that PyTorch has to run. ``lines`` are lines of the user's source, as far as
+    known.
+    """
 
     operator: str
     reason: str
@@ -39,7 +41,9 @@ class Missing:
 
 @dataclass(frozen=True)
 class Break:
-    """Why a graph ends before its function does: ``line`` of the user's source, if it is known."""
+    """A graph break: the reason why a graph ends before its function, and the ``line`` of the user's source,
+    if known.
+    """
 
     reason: str
     line: str
@@ -49,7 +53,9 @@ class Break:
 
     @classmethod
     def of(cls, graph: fx.GraphModule) -> Self | None:
-        """Of a graph as dynamo hands it to a backend; None where the function ends with it."""
+        """The break at the end of a graph that dynamo passes to a backend; None if the function ends with the
+        graph.
+        """
         why: Any = getattr(graph, "compile_subgraph_reason", None)
         if why is None or not why.graph_break:
             return None
@@ -59,41 +65,43 @@ class Break:
 
 @dataclass
 class GraphReport:
-    """One graph: what it is, which of its calls PyTorch runs, and what its compilation took."""
+    """The report about one graph: its kind, the calls that PyTorch runs, and the time of its compilation."""
 
     kind: str
     """``inference``, ``forward`` or ``backward``."""
     calls: int
-    """Operators of the graph."""
+    """The number of operators in the graph."""
     missing: tuple[Missing, ...]
     broken: Break | None = None
     parts: int = 1
-    """Subgraphs that graphwright compiles: 1 where it compiles the whole graph."""
+    """The number of subgraphs that graphwright compiles: 1 if it compiles the whole graph."""
     seconds: float = 0.0
-    """Of graphwright's own work: reading, compiling, packing parameters."""
+    """The time of graphwright in seconds: reading, compiling, packing parameters."""
     compilations: int = 0
-    """Programs that were made: of each part at its first call, and again for parameters that changed."""
+    """The number of programs that were made: one for each part at its first call, and more for changed
+    parameters.
+    """
     cached: int = 0
-    """Those among them that the cache had."""
+    """The number of these programs that came from the cache."""
     miss: str = ""
-    """Why the cache did not have the last one that it did not have."""
+    """The reason for the last cache miss."""
 
     @classmethod
     def of(
         cls, kind: str, graph: fx.Graph, missing: Mapping[fx.Node, str], broken: Break | None = None
     ) -> Self:
-        """The report of ``graph``, of whose nodes PyTorch runs ``missing`` for these reasons."""
+        """The report of ``graph``, in which PyTorch runs the nodes ``missing`` for these reasons."""
         lines: dict[tuple[str, str], list[str]] = {}
         for node, reason in missing.items():
             if node.target is operator.getitem and node.args[0] in missing:
-                continue  # one result of a call that is named itself
+                continue  # one result of a call, which is listed itself
             lines.setdefault((_operator(node), reason), []).extend(user_line(node))
         found = tuple(Missing(*key, tuple(dict.fromkeys(where))) for key, where in lines.items())
         return cls(kind, sum(node.op == "call_function" for node in graph.nodes), found, broken)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time of a ``with`` block."""
+        """Adds the time of a ``with`` block."""
         start = time.perf_counter()
         try:
             yield
@@ -113,18 +121,18 @@ class GraphReport:
 
 @dataclass(frozen=True)
 class Report(Sequence[GraphReport]):
-    """Graphs in the order in which they were captured."""
+    """The reports of graphs, in the order of capture."""
 
     graphs: tuple[GraphReport, ...]
 
     @property
     def breaks(self) -> tuple[Break, ...]:
-        """The graph breaks, of whose two sides each is a graph of its own."""
+        """The graph breaks; each side of a break is a graph of its own."""
         return tuple(graph.broken for graph in self.graphs if graph.broken is not None)
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """The operators that PyTorch runs, each once, with all their lines."""
+        """The operators that PyTorch runs, each once, with all lines."""
         lines: dict[tuple[str, str], list[str]] = {}
         for each in (each for graph in self.graphs for each in graph.missing):
             lines.setdefault((each.operator, each.reason), []).extend(each.lines)
@@ -132,12 +140,12 @@ class Report(Sequence[GraphReport]):
 
     @property
     def seconds(self) -> float:
-        """What graphwright took to compile all of them."""
+        """The total compile time of graphwright in seconds."""
         return sum(graph.seconds for graph in self.graphs)
 
     @property
     def cached(self) -> int:
-        """Programs that the cache had."""
+        """The number of programs that came from the cache."""
         return sum(graph.cached for graph in self.graphs)
 
     @overload
@@ -160,7 +168,7 @@ class Report(Sequence[GraphReport]):
 
 @dataclass(frozen=True)
 class _Captured:
-    """A graph with the name that dynamo gave it, and the backend that it was captured for."""
+    """A graph with its name in dynamo, and the backend that it was captured for."""
 
     report: GraphReport
     name: str
@@ -171,9 +179,8 @@ _CAPTURED: deque[_Captured] = deque(maxlen=MOST_GRAPHS)
 
 
 def report(compiled: Any = None) -> Report:
-    """The graphs of what ``torch.compile`` gave; without an argument, all of this process.
-
-    Raises TypeError for what ``torch.compile`` did not give.
+    """The report about a function or module returned by ``torch.compile``; without an argument, about all
+    graphs of this process. Raises TypeError for other objects.
     """
     if compiled is None:
         return Report(tuple(each.report for each in _CAPTURED))
@@ -188,8 +195,8 @@ def report(compiled: Any = None) -> Report:
 
 
 def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> None:
-    """Keep the report of a graph that was captured for a backend. Missing operators are a warning, one for
-    each operator, or a ModelError that has all of them if ``strict``.
+    """Stores the report of a graph that was captured for a backend. Warns once for each missing operator, or
+    raises a ModelError with all of them if ``strict``.
     """
     known = None if captured_for is None else weakref.ref(captured_for)
     _CAPTURED.append(_Captured(graph, name, known))
@@ -201,8 +208,8 @@ def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> No
 
 
 def _operator(node: fx.Node) -> str:
-    """The name of what ``node`` calls: the operator itself where PyTorch has wrapped it, as it does with one
-    that changes its arguments.
+    """The name of the operator that ``node`` calls. PyTorch wraps operators that change their arguments; then
+    it is the name of the inner operator.
     """
     wrapped = isinstance(node.target, HigherOrderOperator)
     inner = (each for each in node.args if isinstance(each, OpOverload)) if wrapped else ()

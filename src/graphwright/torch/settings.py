@@ -1,4 +1,4 @@
-"""What users of ``torch.compile`` choose for this backend."""
+"""The options of this backend of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "max-autotune": {"specialize": "hot"},
     "max-autotune-no-cudagraphs": {"specialize": "hot"},
 }
-"""Options that each ``mode`` of ``torch.compile`` stands for."""
+"""The options that each ``mode`` of ``torch.compile`` sets."""
 _EAGER: Final = "eager"
 _OWN: Final[Mapping[str, Any]] = {
     "mode": "default",
@@ -26,14 +26,14 @@ _OWN: Final[Mapping[str, Any]] = {
     "hook": None,
     "check_nan": False,
 }
-"""Options of the backend alone, with their defaults."""
+"""Options that only the backend has, with their defaults."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``options`` of the compiler. ``strict``: operators that graphwright does not have are an error.
-    ``release_weights``: parameters that were packed lose their own memory. ``eager``: operators run one by
-    one, ``hook`` is called after each, and ``check_nan`` ends a run at the first NaN.
+    """The settings of a backend. ``options`` are those of the compiler. ``strict``: unsupported operators are
+    an error. ``release_weights``: the memory of packed parameters is released. ``eager``: operators run one
+    by one; ``hook`` is called after each, and ``check_nan`` stops a run at the first NaN.
     """
 
     options: Options
@@ -45,8 +45,8 @@ class Settings:
 
     @classmethod
     def of(cls, mode: str | None, options: Mapping[str, Any] | None) -> Settings:
-        """The arguments of ``torch.compile``, whose own ``mode`` cannot be given beside options. Raises
-        OptionError.
+        """The settings for these arguments of ``torch.compile``, which does not allow ``mode`` together with
+        options. Raises OptionError.
         """
         given = dict(options or {})
         own = {name: given.pop(name, default) for name, default in _OWN.items()}
@@ -64,7 +64,7 @@ class Settings:
 
 
 def _refuse_inductor(given: Mapping[str, Any]) -> None:
-    """Raise OptionError that has all options of PyTorch's own backend among ``given``."""
+    """Raises OptionError with all options in ``given`` that belong to PyTorch's Inductor."""
     unknown = given.keys() - {option.name for option in fields(Options)}
     theirs = [name for name in given if name in unknown and name in inductor.list_options()]
     if theirs:
@@ -75,7 +75,7 @@ def _refuse_inductor(given: Mapping[str, Any]) -> None:
 
 
 def _check(own: Mapping[str, Any], eager: bool) -> None:
-    """Raise OptionError for values that options of the backend do not take."""
+    """Raises OptionError for invalid values of the backend's options."""
     for name, default in _OWN.items():
         if isinstance(default, bool) and not isinstance(own[name], bool):
             raise OptionError(Diagnostic("option", f"{name}={own[name]!r} is neither True nor False"))

@@ -1,7 +1,7 @@
-"""Results that share memory, with each other or with arguments, as they do in eager mode.
+"""Restores results that share memory with each other or with arguments, as in eager mode.
 
-A compiled graph makes each of its results in memory of its own. Those that are views are taken from it
-before, and made again from what it gives.
+A compiled graph returns each result in new memory. So results that are views are removed from the graph
+before it is compiled, and made again from the results of a run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from graphwright.records import dataclass
 
 @dataclass(frozen=True)
 class View:
-    """A result in the memory of ``base``: of an argument, by position, or of what the compiled graph gives.
+    """A result in the memory of ``base``, which is an argument (by position) or a result of the compiled
+    graph.
 
-    The offset counts elements of the view; that of a view of an argument begins at the argument's own. The
-    elements may have another dtype than those of ``base`` (``x.view(torch.int32)``), and be read as
-    conjugated or negated.
+    The offset is in elements of the view; for a view of an argument, it is relative to the offset of the
+    argument. The view may have another dtype than ``base`` (``x.view(torch.int32)``), and may be conjugated
+    or negated.
     """
 
     base: int
@@ -40,7 +41,7 @@ class View:
     def of(
         self, base: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
     ) -> torch.Tensor:
-        """The view, where ``number`` gives the value of a size."""
+        """Makes the view; ``number`` returns the value of a size."""
         sizes = [number(size, arguments) for size in self.sizes]
         strides = [number(stride, arguments) for stride in self.strides]
         offset = number(self.offset, arguments)
@@ -56,7 +57,9 @@ class View:
 
 @dataclass(frozen=True)
 class Base:
-    """A result of the compiled graph that views are made of: its number, and the strides that they assume."""
+    """A result of the compiled graph that is the base of views: its number, and the strides that the views
+    assume.
+    """
 
     number: int
     strides: tuple[Dim, ...]
@@ -64,7 +67,9 @@ class Base:
     def laid_out(
         self, made: torch.Tensor, number: Callable[[Dim, Sequence[Any]], int], arguments: Sequence[Any]
     ) -> torch.Tensor:
-        """``made``, copied if its strides are others: an operator that PyTorch runs decides its own."""
+        """``made``, copied if its strides differ from the assumed ones: an operator that PyTorch runs chooses
+        its strides itself.
+        """
         strides = [number(stride, arguments) for stride in self.strides]
         pairs = zip(made.shape, made.stride(), strides, strict=True)
         if all(own == stated for size, own, stated in pairs if size != 1):
@@ -74,7 +79,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Views:
-    """For each result of a graph: the view that it is, or its number among those of the compiled graph."""
+    """For each result of a graph, its view, or its number among the results of the compiled graph."""
 
     results: tuple[View | int, ...]
     bases: tuple[Base, ...]
@@ -82,7 +87,9 @@ class Views:
     def restoring(
         self, run: Callable[..., Sequence[Any]], number: Callable[[Dim, Sequence[Any]], int]
     ) -> Callable[..., list[Any]]:
-        """``run``, which gives all results of the graph; ``number``: of a size, for the arguments."""
+        """``run``, extended to return all results of the graph. ``number`` computes the value of a size from
+        the arguments.
+        """
 
         def call(*arguments: Any) -> list[Any]:
             made = list(run(*arguments))
@@ -105,7 +112,7 @@ class Views:
 
 
 def take_views(module: fx.GraphModule) -> Views | None:
-    """Let a graph give, in place of views, what they are views of; None where no result is a view."""
+    """Replaces results of a graph that are views by their bases; None if no result is a view."""
     graph = module.graph
     output = graph.output_node()
     given: Any = output.args[0]
@@ -134,14 +141,14 @@ def take_views(module: fx.GraphModule) -> Views | None:
 
 
 def data_dependent_views(graph: fx.Graph) -> dict[fx.Node, str]:
-    """Results that are views at data-dependent offsets or sizes, and the nodes between them and what they are
-    views of, with the reason why PyTorch runs them.
+    """The results that are views with data-dependent offsets or sizes, and the nodes between them and their
+    bases, with the reason why PyTorch runs them.
     """
     output: Any = graph.output_node().args[0]
     results = list(output) if isinstance(output, list | tuple) else [output]
     given = argument_symbols(graph)
     return {
-        node: "elements decide which part of a tensor a result is"
+        node: "the position of this view in its base depends on data"
         for k, base in _shared(graph, results).items()
         if not _is_known(results[k], base, given)
         for node in _between(results[k], base)
@@ -149,21 +156,23 @@ def data_dependent_views(graph: fx.Graph) -> dict[fx.Node, str]:
 
 
 def _between(node: Any, base: fx.Node) -> Iterator[fx.Node]:
-    """The nodes from ``node`` up to ``base``: operators take what they view as their first argument."""
+    """The nodes from ``node`` up to ``base``: the first argument of an operator is the tensor that it
+    views.
+    """
     while node is not base and node.op == "call_function":
         yield node
         node = node.args[0]
 
 
 def _bases(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
-    """What each result is a view of, by its number, where its place in that is known."""
+    """The base of each result that is a view at a known position, by the number of the result."""
     given = argument_symbols(graph)
     shared = _shared(graph, results)
     return {k: base for k, base in shared.items() if _is_known(results[k], base, given)}
 
 
 def _shared(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
-    """What each result that shares memory is a view of, by the result's number."""
+    """The base of each result that shares memory, by the number of the result."""
     memories = {k: memory for k, each in enumerate(results) if (memory := _memory(each)) is not None}
     shared, first = Counter(memories.values()), dict(_holders(graph))
     return {
@@ -174,7 +183,7 @@ def _shared(graph: fx.Graph, results: Sequence[Any]) -> dict[int, fx.Node]:
 
 
 def _holders(graph: fx.Graph) -> Iterator[tuple[int, fx.Node]]:
-    """The first node of each memory, if it has all of it."""
+    """The first node with each memory, if its value covers all of this memory."""
     seen: set[int] = set()
     for node in graph.nodes:
         memory = _memory(node)
@@ -204,8 +213,8 @@ def _is_dense(fake: torch.Tensor) -> bool:
 
 
 def _is_known(result: fx.Node, base: fx.Node, given: set[str]) -> bool:
-    """Whether the sizes, strides and offsets of both follow from the shapes of the arguments: they may be
-    data-dependent.
+    """Whether the sizes, strides and offsets of both follow from the shapes of the arguments; otherwise they
+    are data-dependent.
     """
     try:
         geometries = _geometry(result.meta["val"]), _geometry(base.meta["val"])

@@ -1,1 +1,1 @@
-"""Pictures of a model: its graph at each stage, laid out, in one HTML page that loads nothing."""
+"""Draws the graph of a model at each stage of its compilation, as one self-contained HTML page."""

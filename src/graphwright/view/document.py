@@ -1,4 +1,6 @@
-"""What the page reads: pictures with their drawings as JSON, where equal texts and drawings stand once."""
+"""The JSON document that the page reads: pictures with their drawings. Equal texts and drawings are stored
+once.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,19 @@ from graphwright.view.scopes import equal_groups
 
 FORMAT: Final = 1
 CHARACTER: Final = 7
-"""Width of a character, about."""
+"""The approximate width of a character."""
 LEAST_WIDTH, MOST_WIDTH, HEIGHT = 76, 210, 38
-"""Of a box."""
+"""The size of a box."""
 PORT: Final = Size(12, 12)
 ERROR: Final = "error"
-"""The figure that is no whole number."""
+"""The only figure that is not an integer."""
 MOST_LINE: Final = 400
-"""Characters of one line of a text."""
+"""The most characters of one line of text."""
 
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The C of a generated kernel, and the loops that it was made from."""
+    """The C code of a generated kernel, and the loop IR that it was generated from."""
 
     source: str
     loops: str
@@ -36,7 +38,9 @@ class KernelCode:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What was made of one model. ``decisions`` are those about fusion, each with the bytes that it saves."""
+    """The pictures of one compilation. ``decisions`` are its fusion decisions, each with the bytes that it
+    saves.
+    """
 
     title: str
     pictures: Sequence[GraphPicture]
@@ -45,8 +49,8 @@ class Compilation:
 
 
 def document_of(compilations: Sequence[Compilation], starts: Sequence[int] = (0,)) -> dict[str, Any]:
-    """``compilations`` as JSON has them. ``starts``: the one or two stages that are shown first, counted
-    through all compilations.
+    """``compilations`` as a JSON value. ``starts`` are the numbers of the one or two stages that are shown
+    first; stages are numbered across all compilations.
     """
     maker = _Maker()
     stages = [
@@ -67,7 +71,7 @@ def document_of(compilations: Sequence[Compilation], starts: Sequence[int] = (0,
 
 
 class _Numbers:
-    """Numbers of texts, in the order in which they come."""
+    """Numbers texts in order of first use."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -87,7 +91,7 @@ class _Maker:
         return self.texts(_lines(text))
 
     def compilation(self, each: Compilation) -> dict[str, Any]:
-        """All but its pictures."""
+        """Everything except the pictures."""
         return {
             "title": terminal(each.title),
             "decisions": [self._decision(decision, saved) for decision, saved in each.decisions],
@@ -98,7 +102,7 @@ class _Maker:
         }
 
     def stage(self, picture: GraphPicture, compilation: int) -> dict[str, Any]:
-        """A picture, its nodes and groups as rows."""
+        """A picture as JSON; its nodes and groups are rows."""
         equal = equal_groups(picture)
         levels = levels_of(picture)
         return {
@@ -119,7 +123,7 @@ class _Maker:
         }
 
     def _decision(self, decision: Decision, saved: int) -> dict[str, Any]:
-        """A decision about fusion."""
+        """A fusion decision as JSON."""
         return {
             "kind": decision.edit.kind.value,
             "verdict": decision.verdict.value,
@@ -159,7 +163,9 @@ class _Maker:
         first: Sequence[int],
         last: Sequence[int],
     ) -> int:
-        """The number of a drawing: levels that are equal but for names of one length share it."""
+        """The number of the drawing of a level. Levels share a drawing if they differ only in names of equal
+        length.
+        """
         key = tuple(sizes), tuple(edges), tuple(first), tuple(last)
         if key not in self._drawn:
             self._drawn[key] = len(self.drawings)
@@ -186,7 +192,7 @@ def _size(picture: GraphPicture, item: Item) -> Size:
 
 
 def _label(picture: GraphPicture, item: Item) -> list[str]:
-    """What is written in a box: of a name what stands behind its scopes."""
+    """The label of a box: the name without its scopes."""
     if item.kind is Kind.NODE:
         node = picture.nodes[item.number]
         return [node.op, node.name.rpartition("/")[2]]

@@ -1,7 +1,9 @@
-"""Layered drawing of a directed graph, as Sugiyama, Tagawa and Toda (1981): ranks, orders, positions.
+"""Layered drawing of directed graphs by the method of Sugiyama, Tagawa and Toda (1981): ranks, orders,
+positions.
 
-The result depends on the arguments alone. Work is bounded by the number of items and edges: edges that pass
-many ranks are led around no box once :data:`BENDS` is used up, and are drawn as two ends.
+The result depends only on the arguments. The work is bounded by the number of items and edges: once
+:data:`BENDS` is used up, edges that pass many ranks are not routed around boxes, and only their two ends are
+drawn.
 """
 
 from __future__ import annotations
@@ -14,20 +16,20 @@ from graphwright.records import dataclass
 
 Edge = tuple[int, int]
 GAP, ROW_GAP = 18, 34
-"""Between boxes of a row, and between rows."""
+"""The distances between boxes of a row, and between rows."""
 BENDS = 4
-"""Places per item, on average, at which edges pass through rows."""
+"""The most bends of edges, as an average per item."""
 SWEEPS = 4
-"""Passes down and up that improve the order of rows, and then the positions in them."""
+"""The number of passes down and up that improve the order of items in rows, and then their positions."""
 MOST_COUNTED = 4000
-"""Items and bends up to which crossings are counted."""
+"""Crossings are counted up to this number of items and bends."""
 _STRAIGHT = 8.0
-"""How much more a long edge resists a bend than a box resists being off its neighbours."""
+"""The weight of a straight long edge, relative to that of a box close to its neighbors."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a box."""
+    """The size of a box."""
 
     width: int
     height: int
@@ -35,7 +37,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Box:
-    """Where a box lies: its row, and the middle of its width."""
+    """The position of a box: its row, and the horizontal center."""
 
     row: int
     x: int
@@ -43,8 +45,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Route:
-    """How an edge runs: through ``bends``, one for each row between its ends. One that is not ``drawn`` is
-    shown by its ends alone: it would pass too many rows, or go up, against the order of the rows.
+    """The route of an edge: through ``bends``, one for each row between its ends. Of an edge that is not
+    ``drawn``, only the ends are shown: it would pass too many rows, or go up, against the order of the rows.
     """
 
     tail: int
@@ -67,8 +69,8 @@ class Drawing:
 def draw(
     sizes: Sequence[Size], edges: Sequence[Edge], first: Sequence[int] = (), last: Sequence[int] = ()
 ) -> Drawing:
-    """Place boxes of ``sizes``. ``first`` are alone in the top row, ``last`` in the bottom one. Edges go
-    down; of a circle some have to go up.
+    """Places boxes of ``sizes``. The top row has only the items ``first``, the bottom row only ``last``.
+    Edges go down, except for some edges of each cycle.
     """
     if not sizes:
         return Drawing((), (), (), 0, 0)
@@ -83,14 +85,14 @@ def draw(
 
 
 def feedback(count: int, edges: Sequence[Edge]) -> set[int]:
-    """Edges, by number, without which there is no circle: those that go back in a search from the first items
-    on, depth first.
+    """The numbers of edges whose removal leaves no cycle: the back edges of a depth-first search that starts
+    at the first items.
     """
     leaving: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     for number, (tail, head) in enumerate(edges):
         leaving[tail].append((head, number))
     found: set[int] = set()
-    state = bytearray(count)  # 1 on the way, 2 done
+    state = bytearray(count)  # 1: on the path, 2: done
     for start in range(count):
         if state[start]:
             continue
@@ -111,7 +113,9 @@ def feedback(count: int, edges: Sequence[Edge]) -> set[int]:
 
 
 def ranks(count: int, edges: Sequence[Edge], first: Sequence[int], last: Sequence[int]) -> list[int]:
-    """The row of each item: the longest way to it. What nothing leads to stands above its first reader."""
+    """The row of each item: the length of the longest path to it. An item without predecessors is in the row
+    above its first reader.
+    """
     leaving: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for tail, head in edges:
@@ -140,13 +144,13 @@ def ranks(count: int, edges: Sequence[Edge], first: Sequence[int], last: Sequenc
 
 
 def _dense(row: list[int]) -> list[int]:
-    """Rows without empty ones between them."""
+    """The rows, renumbered so that none is empty."""
     number = {old: new for new, old in enumerate(sorted(set(row)))}
     return [number[each] for each in row]
 
 
 class _Chains:
-    """Edges as links between neighbouring rows: a long edge has a bend, an item of no width, in each row that
+    """Edges as links between adjacent rows: a long edge has a bend (an item without width) in each row that
     it passes.
     """
 
@@ -154,7 +158,7 @@ class _Chains:
         self.rows = list(rows)
         self.links: list[Edge] = []
         self.bends: list[range | None] = [None] * len(edges)
-        """The bends of each edge; None for one that is not led through rows."""
+        """The bends of each edge; None for an edge that is not routed through rows."""
         left = BENDS * len(rows) + 64
         spans = [(rows[head] - rows[tail], k) for k, (tail, head) in enumerate(edges) if k not in upward]
         for span, number in sorted(spans):
@@ -173,8 +177,8 @@ class _Chains:
 
 
 def ordered(rows: Sequence[int], links: Sequence[Edge]) -> list[list[int]]:
-    """The items of each row from left to right, such that few links cross: each row is sorted by the means of
-    its neighbours' places, down and up.
+    """The items of each row from left to right, in an order with few crossings: passes down and up sort each
+    row by the mean positions of its neighbors.
     """
     above, below = _neighbours(len(rows), links)
     order: list[list[int]] = [[] for _ in range(max(rows) + 1)]
@@ -202,7 +206,7 @@ def ordered(rows: Sequence[int], links: Sequence[Edge]) -> list[list[int]]:
 
 
 def _number(row: Sequence[int], place: list[float]) -> None:
-    """Places relative to the middle of the row, so that rows of different lengths compare."""
+    """Numbers the items of a row relative to its center, so that rows of different lengths are comparable."""
     middle = (len(row) - 1) / 2
     for k, item in enumerate(row):
         place[item] = k - middle
@@ -222,7 +226,7 @@ def _neighbours(count: int, links: Iterable[Edge]) -> tuple[list[list[int]], lis
 
 
 def _depth_first(rows: Sequence[int], below: Sequence[Sequence[int]]) -> Iterator[int]:
-    """All items, those that hang together one after the other: the first order of the rows."""
+    """All items in depth-first order, which is the initial order of the rows."""
     seen = bytearray(len(rows))
     for start in sorted(range(len(rows)), key=lambda item: (rows[item], item)):
         pending = [start]
@@ -235,7 +239,7 @@ def _depth_first(rows: Sequence[int], below: Sequence[Sequence[int]]) -> Iterato
 
 
 def crossings(order: Sequence[Sequence[int]], below: Sequence[Sequence[int]]) -> int:
-    """How many links cross."""
+    """The number of crossings of links."""
     total = 0
     for upper, lower in pairwise(order):
         place = {item: k for k, item in enumerate(lower)}
@@ -255,7 +259,7 @@ def _up_to(ends: Sequence[int], head: int) -> int:
 def positions(
     order: Sequence[Sequence[int]], links: Sequence[Edge], widths: Sequence[int], boxes: int
 ) -> list[float]:
-    """The middle of each item: near those of its neighbours, in the order of its row, and no two overlap."""
+    """The center of each item: close to its neighbors, in the order of its row, without overlaps."""
     above, below = _neighbours(len(widths), links)
     x = [0.0] * len(widths)
     for row in order:
@@ -285,9 +289,9 @@ def _spread(
     widths: Sequence[int],
     x: list[float],
 ) -> None:
-    """Set ``x`` of the items of ``row`` to what is nearest to ``wanted``, in weighted least squares, without
-    overlaps: less the widths to the left of each, it is a regression to rising numbers, by pooling neighbours
-    that would fall (Ayer et al., 1955).
+    """Sets ``x`` of the items of ``row`` as close as possible to ``wanted``, by weighted least squares,
+    without overlaps. After subtracting the widths to the left of each item, this is isotonic regression,
+    solved by pooling adjacent violators (Ayer et al., 1955).
     """
     offsets, offset = [], 0.0
     for k, item in enumerate(row):

@@ -1,4 +1,6 @@
-"""What is seen inside of one group: its nodes and groups as boxes, and ports where values enter and leave."""
+"""A level: the inside of one group, with its nodes and groups as boxes, and ports where values enter and
+leave.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +12,37 @@ from graphwright.view.picture import GraphPicture
 
 
 class Kind(enum.IntEnum):
-    """What an item of a level stands for."""
+    """The kind of an item of a level."""
 
     NODE = 0
     GROUP = 1
     IN = 2
-    """A value that comes from outside."""
+    """A value from outside of the group."""
     OUT = 3
-    """A value that is read outside."""
+    """A value that is read outside of the group."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """``number`` is that of a node or group; of a port, the node outside or inside that makes the value."""
+    """An item of a level. ``number`` is that of a node or group; for a port, that of the node that makes the
+    value.
+    """
 
     kind: Kind
     number: int
     text: str = ""
-    """Of a port: the type of its value."""
+    """For a port, the type of its value."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """The items of one group, and edges between them, by position: ``texts`` has a type for each edge."""
+    """The items of one group, and the edges between their positions; ``texts`` has a type for each edge."""
 
     items: list[Item] = field(default_factory=list)
     edges: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def connect(self, tail: int, head: int, text: str) -> None:
-        """An edge; several values between two items are one."""
+        """Adds an edge. Several values between two items are one edge."""
         known = self.edges.get((tail, head))
         if known is None:
             self.edges[tail, head] = text
@@ -47,7 +51,7 @@ class Level:
 
 
 MOST_TEXT = 400
-"""Characters of an edge's types."""
+"""The most characters of the types on an edge."""
 
 
 def levels_of(picture: GraphPicture) -> list[Level]:
@@ -64,14 +68,14 @@ class _Maker:
         self._group_of = [node.group for node in picture.nodes]
         self.levels = [Level() for _ in picture.groups]
         self._places: list[dict[tuple[Kind, int, int], int]] = [{} for _ in picture.groups]
-        """Where each item stands in its level: by kind, number, and which value of a node it is."""
+        """The position of each item in its level, by kind, number and output of the node."""
         for group, members in enumerate(members_of(picture)):
             for member in members:
                 kind = Kind.NODE if member >= 0 else Kind.GROUP
                 self._place(group, kind, member if member >= 0 else ~member)
 
     def connect(self, producer: int, consumer: int, value: int, text: str) -> None:
-        """Lead a value through the borders of the groups between two nodes."""
+        """Connects two nodes through the ports of all groups between them."""
         start, end = self._group_of[producer], self._group_of[consumer]
         common, parents = self._nesting.common(start, end), self._nesting.parents
         tail = self._place(start, Kind.NODE, producer)

@@ -16,7 +16,7 @@ from graphwright.view.picture import INPUT, OUTPUT, GraphPicture, Group, Picture
 from graphwright.view.scopes import DEEPEST, Groups, Path, simplified
 
 MOST_TEXT = 2000
-"""Characters of a node's attributes that are shown."""
+"""The most characters of the attributes of a node that are shown."""
 
 
 def picture_of(stage: str, module: Module, scopes: Mapping[str, Path] | None = None) -> GraphPicture:
@@ -27,7 +27,7 @@ def picture_of(stage: str, module: Module, scopes: Mapping[str, Path] | None = N
 
 
 class ModulePicture:
-    """The picture of all modules that a model was partitioned into, each of which is a group."""
+    """Builds the picture of all modules that a model was partitioned into; each one is a group."""
 
     def __init__(self, stage: str, scopes: Mapping[str, Path] | None = None) -> None:
         """``scopes``: see :class:`Groups`."""
@@ -36,10 +36,10 @@ class ModulePicture:
         self._edges: list[PictureEdge] = []
         self._groups = Groups(scopes)
         self._made: dict[Value, tuple[int, int]] = {}
-        """Which node each value comes from, and which of its results it is."""
+        """For each value, the node that makes it, and the number of the output."""
 
     def add(self, module: Module) -> None:
-        """One more module, which may change from now on."""
+        """Adds a module. It may change afterwards."""
         top = self._groups.add(Group(f"program {self._count}"))
         self._count += 1
         for name, graph in module.graphs.items():
@@ -47,12 +47,12 @@ class ModulePicture:
             self._entry(graph, group, module.symbols)
 
     def picture(self) -> GraphPicture:
-        """What was added."""
+        """The picture of all modules that were added."""
         made = GraphPicture(self._stage, tuple(self._nodes), tuple(self._edges), tuple(self._groups.made))
         return simplified(made)
 
     def _entry(self, graph: Graph, group: int, symbols: SymbolTable, known: int = 0) -> None:
-        """All of a graph, its inputs and outputs included; for ``known`` see :meth:`_body`."""
+        """Adds a whole graph with its inputs and outputs; for ``known``, see :meth:`_body`."""
         self._inputs(graph, group)
         self._body(graph, group, symbols, known)
         self._outputs(graph, group)
@@ -70,7 +70,9 @@ class ModulePicture:
             self._read(value, self._add(PictureNode(OUTPUT, name, group, facts=facts)))
 
     def _body(self, graph: Graph, top: int, symbols: SymbolTable, known: int) -> None:
-        """The nodes of a graph, in scopes inside of ``top``, which is itself in the first ``known``."""
+        """Adds the nodes of a graph, in scopes inside the group ``top``, which is itself in the first
+        ``known`` scopes.
+        """
         for node in graph:
             if isinstance(node.op, Constant):
                 continue
@@ -92,20 +94,20 @@ class ModulePicture:
             self._made[result] = number, index
 
     def _inline(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
-        """A region that is computed where it stands: its nodes read the operands themselves."""
+        """Adds a region as part of the graph around it: its nodes read the operands directly."""
         (region,) = node.regions
         inside = self._groups.add(Group(node.location, made.group, made))
         for inner, operand in zip(region.inputs, node.inputs, strict=True):
             if operand is not None and operand in self._made:
                 self._made[inner] = self._made[operand]
-        flat = isinstance(node.op, Fused)  # a few nodes, which need no scopes
+        flat = isinstance(node.op, Fused)  # few nodes, which need no scopes
         self._body(region, inside, symbols, DEEPEST if flat else len(made.scope))
         for result, inner in zip(node.outputs, region.outputs, strict=True):
             if inner in self._made:
                 self._made[result] = self._made[inner]
 
     def _nest(self, node: Node, made: PictureNode, symbols: SymbolTable) -> None:
-        """Branches and bodies of loops, in a group with the node that runs them."""
+        """Adds branches and bodies of loops, in a group with the node that runs them."""
         inside = self._groups.add(Group(node.location, made.group))
         self._node(node, replace(made, group=inside))
         for number, region in enumerate(node.regions):
@@ -128,7 +130,7 @@ def _has_nodes(region: Graph) -> bool:
 
 
 def picture_node(node: Node, group: int, scope: Path, traffic: NodeTraffic) -> PictureNode:
-    """``node`` alone, as a box of ``group``."""
+    """Adds only ``node``, as a box in ``group``."""
     layouts = [str(value.layout) for value in node.outputs if value.layout is not None]
     return PictureNode(
         " + ".join(traffic.ops) if isinstance(node.op, Fused) else node.op.name,
@@ -164,6 +166,6 @@ def _facts(node: Node) -> Mapping[str, str]:
 
 
 def type_text(value: Value) -> str:
-    """The type of ``value``, and its layout where it has one."""
+    """The type of ``value``, and its layout if it has one."""
     layout = "" if value.layout is None else f" {value.layout}"
     return f"{value.type}{layout}"

@@ -1,4 +1,4 @@
-"""Questions about groups inside of each other."""
+"""Queries about nested groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphwright.view.picture import ROOT, GraphPicture, Group
 
 
 class Nesting:
-    """Which group is in which."""
+    """The nesting of groups."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.parents = [group.parent for group in groups]
@@ -17,13 +17,13 @@ class Nesting:
             self.depths[number] = self.depths[self.parents[number]] + 1
 
     def around(self, group: int) -> Iterator[int]:
-        """``group`` and those that it is in, innermost first, without the root."""
+        """``group`` and the groups around it, innermost first, without the root."""
         while group != ROOT:
             yield group
             group = self.parents[group]
 
     def common(self, first: int, second: int) -> int:
-        """The innermost group that both are in, or are."""
+        """The innermost group that contains both, or is one of them."""
         while first != second:
             if self.depths[first] >= self.depths[second]:
                 first = self.parents[first]
@@ -33,8 +33,8 @@ class Nesting:
 
 
 def members_of(picture: GraphPicture) -> list[list[int]]:
-    """What each group holds, in the order of the first node of each: nodes by number, groups by the
-    complement (``~number``) of theirs.
+    """The members of each group, ordered by their first nodes. A node is represented by its number, a group
+    by the complement (``~number``) of its number.
     """
     nesting = Nesting(picture.groups)
     members: list[dict[int, None]] = [{} for _ in picture.groups]

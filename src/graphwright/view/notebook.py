@@ -1,4 +1,4 @@
-"""Pictures of a model in a notebook, or in a file: ``graphwright.draw``."""
+"""``graphwright.draw``: draws a model in a notebook, or to a file."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from graphwright.view.page import page_of
 from graphwright.view.stages import Watched, compilation_of, pictures_of_package
 
 HEIGHT = 640
-"""Pixels of the frame that a notebook shows."""
+"""The height of the frame in notebooks, in pixels."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """An HTML page that loads nothing, which notebooks show in a frame."""
+    """A self-contained HTML page, which notebooks show in a frame."""
 
     html: str = field(repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all. Raises OSError."""
+        """Writes the page atomically. Raises OSError."""
         with whole_file(Path(path)) as file:
             file.write(self.html.encode())
 
     def _repr_html_(self) -> str:
-        """A frame without the rights of the notebook."""
+        """A sandboxed frame, without the rights of the notebook."""
         style = f"width: 100%; height: {HEIGHT}px; border: 0"
         page = html_attribute(self.html)
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 
 
 def draw(model: Any, title: str = "model", **arguments: Any) -> Page:
-    """A page with the graph of ``model`` at each stage: what :func:`graphwright.compile` takes, with its
-    ``arguments``, or a compiled model, which has the last graph and the tasks alone.
+    """A page with the graph of ``model`` at each stage.
 
-    Raises what ``compile`` raises.
+    ``model`` is a source for :func:`graphwright.compile`, with its ``arguments``, or a compiled model, of
+    which only the last graph and the tasks are known. Raises the errors of ``compile``.
     """
     if isinstance(model, Model):
         package = model.alone()

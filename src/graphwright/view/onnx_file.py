@@ -1,6 +1,6 @@
-"""A picture as a model of ONNX, for viewers such as Netron and Model Explorer: it is shown, not run.
+"""Writes a picture as an ONNX model for viewers such as Netron and Model Explorer; it cannot be run.
 
-Boxes are nodes of a domain of their own, regions are functions. What is known of a box is in its
+Boxes become nodes of a separate domain, and regions become functions. The facts about a box are in its
 ``metadata_props``, under names that begin with ``graphwright.``.
 """
 
@@ -22,19 +22,21 @@ from graphwright.view.picture import INPUT, OUTPUT, ROOT, GraphPicture, PictureE
 
 DOMAIN: Final = "graphwright.view"
 REGIONS: Final = "graphwright.view.regions"
-"""The domain of functions: regions may be called as the op in them, and functions must not be recursive."""
+"""The domain of functions. It differs from that of nodes, as a region can have the name of an op in it, and
+functions must not be recursive.
+"""
 OPSET: Final = 17
-IR_VERSION: Final = 10  # which has metadata of nodes
+IR_VERSION: Final = 10  # the first version with metadata of nodes
 
 
 def onnx_model(picture: GraphPicture, title: str) -> onnx.ModelProto:
-    """``picture`` as a model: the same bytes for the same picture."""
+    """``picture`` as an ONNX model, deterministic."""
     return _Writer(picture, title).model()
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """What becomes one node: a box, or a region, whose function holds ``members``."""
+    """What becomes one node: a box, or a region, whose function contains ``members``."""
 
     node: PictureNode
     members: Sequence[int]
@@ -54,7 +56,7 @@ class _Writer:
             self._leaving[edge.producer].append(edge)
 
     def model(self) -> onnx.ModelProto:
-        """All of it."""
+        """The whole model."""
         graph = onnx.GraphProto(name=f"{self._title}: {self._picture.stage}")
         functions = []
         for unit in self._units():
@@ -74,7 +76,9 @@ class _Writer:
         return made
 
     def _units(self) -> Iterable[_Unit]:
-        """In the order of the picture; a region stands where its last box does, behind all that it reads."""
+        """The units in the order of the picture; a region is at the position of its last box, after all
+        values that it reads.
+        """
         members: dict[int, list[int]] = {}
         for number, region in enumerate(self._region):
             members.setdefault(region, []).append(number)
@@ -109,7 +113,9 @@ class _Writer:
         return body
 
     def _borders(self, members: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Names of the values that ``members`` read from others, and of those that others read."""
+        """The names of the values that ``members`` read from other boxes, and of the values that other boxes
+        read.
+        """
         inside = set(members)
         read = [e for k in members for e in self._entering[k] if e.producer not in inside]
         made = [e for k in members for e in self._leaving[k] if len(inside) == 1 or e.consumer not in inside]
@@ -132,13 +138,13 @@ class _Writer:
         return self._value_of[key]
 
     def _path(self, unit: _Unit) -> str:
-        """The name behind the scopes that it is in, which viewers open and close."""
+        """The name with its scopes as a prefix, which viewers can open and close."""
         own = unit.node.op if unit.region != ROOT else unit.node.name.rpartition("/")[2] or unit.node.op
         return "/".join([*unit.node.scope, own])
 
 
 def _outermost_regions(picture: GraphPicture) -> list[int]:
-    """The region that each node is in, or the root."""
+    """The outermost region of each node, or the root."""
     nesting = Nesting(picture.groups)
     found = []
     for node in picture.nodes:
@@ -148,12 +154,12 @@ def _outermost_regions(picture: GraphPicture) -> list[int]:
 
 
 def _type_of(type: TensorType | None) -> onnx.TypeProto:
-    """A number of bytes where it is not known."""
+    """The type of a value; if it is unknown, its number of bytes."""
     return helper.make_tensor_type_proto(onnx.TensorProto.UINT8, [None]) if type is None else type_proto(type)
 
 
 def _described(made: onnx.NodeProto, node: PictureNode) -> onnx.NodeProto:
-    """``made`` with what is known of ``node``."""
+    """``made`` with the facts about ``node``."""
     known = {**node.facts, **{name: f"{value:.0f}" for name, value in node.figures.items()}}
     known |= {"layout": node.layout, "kernel": ", ".join(node.kernels)}
     known |= {"sources": json.dumps(list(node.sources))} if node.sources else {}

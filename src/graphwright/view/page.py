@@ -1,7 +1,7 @@
-"""The page: a document of pictures, and what draws them, as one HTML file that loads nothing.
+"""The HTML page: a document of pictures and the scripts that draw them, in one self-contained file.
 
-The scripts of ``page/`` are modules, which editors and TypeScript check as such. In the page they are one
-script, whose hash its policy names, so that no text of a model can run.
+The scripts in ``page/`` are modules, so that editors and TypeScript can check them. The page has them as one
+script. Its content security policy allows only the hash of this script, so that no text from a model can run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"(\w+) = ")
 
 
 def page_of(title: str, document: dict[str, Any]) -> str:
-    """The whole page."""
+    """The HTML text of the page."""
     script, style = bundle(), (FOLDER / "style.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -40,7 +40,9 @@ def page_of(title: str, document: dict[str, Any]) -> str:
 
 @cache
 def bundle() -> str:
-    """All modules as one script: each is a function that is called once, behind those that it imports."""
+    """All modules as one script: each module is a function that is called once, after the modules that it
+    imports.
+    """
     order: dict[str, str] = {}
     _visit(MAIN, order)
     return f'"use strict";\n(() => {{\n{"".join(order.values())}}})();\n'
@@ -57,5 +59,5 @@ def _visit(module: str, order: dict[str, str]) -> None:
 
 
 def _exported(found: re.Match[str]) -> list[str]:
-    """The names of ``export class A`` or ``export const A = 1, B = 2``."""
+    """The exported names of a line such as ``export class A`` or ``export const A = 1, B = 2``."""
     return [found[1]] if found[1] else _NAME.findall(found[2])

@@ -1,4 +1,4 @@
-"""What a picture of a graph shows, whatever stage it is of: nodes, edges, and nested groups of nodes."""
+"""The picture of a graph at any stage: nodes, edges, and nested groups of nodes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from graphwright.ir.types import TensorType
 from graphwright.records import dataclass, field, replace
 
 ROOT = 0
-"""The group that holds all others."""
+"""The group that contains all others."""
 INPUT, OUTPUT = "input", "output"
-"""What boxes of a graph's own inputs and outputs are called."""
+"""The titles of boxes for the inputs and outputs of a graph."""
 
 
 @dataclass(frozen=True)
 class PictureNode:
-    """A box. ``group`` is the innermost group that it is in. ``sources`` are the nodes of the model that it
-    comes from, by which pictures of other stages are linked, and ``scope`` is where the model has these.
+    """A box. ``group`` is the innermost group around it.
 
-    ``facts`` are texts by what they say, in the order in which they are shown. ``figures`` are numbers that
-    colours can show: ``bytes``, ``weights``, ``predicted_ns``, ``measured_ns``, ``error``.
+    ``sources`` are the nodes of the model that it comes from, which link it to pictures of other stages, and
+    ``scope`` is their scope. ``facts`` are texts by title, in the order of display. ``figures`` are numbers
+    that colors can show: ``bytes``, ``weights``, ``predicted_ns``, ``measured_ns``, ``error``.
     """
 
     op: str
@@ -30,17 +30,17 @@ class PictureNode:
     facts: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
     layout: str = ""
-    """Of its first result; empty is row-major."""
+    """The layout of its first result; empty for row-major."""
     kernels: tuple[str, ...] = ()
-    """Names of the kernels that it launches."""
+    """The names of the kernels that it launches."""
     results: tuple[str, ...] = ()
-    """Names of the values that it gives, as far as they have one."""
+    """The names of its results, as far as they have names."""
 
 
 @dataclass(frozen=True)
 class PictureEdge:
-    """A value that ``consumer`` reads from ``producer``, both nodes by number. ``value`` tells the values of
-    one producer apart; ``text`` says what it is: its type, or the buffer that it lies in.
+    """A value that ``consumer`` reads from ``producer``; both are numbers of nodes. ``value`` distinguishes
+    the values of one producer. ``text`` is the type of the value, or its buffer.
     """
 
     producer: int
@@ -52,21 +52,21 @@ class PictureEdge:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are shown as one box until it is opened: a scope of the model, a region, or equal scopes in
-    a row. ``node`` says what is known of a region as one node.
+    """Nodes that are shown as one box until it is opened: a scope of the model, a region, or a sequence of
+    equal scopes. ``node`` has the facts about a region as one node.
     """
 
     name: str
     parent: int = ROOT
     node: PictureNode | None = None
     repeats: int = 1
-    """How many equal groups it holds, if it was made to hold them."""
+    """The number of equal groups in it, if it was made to collect them."""
 
 
 @dataclass(frozen=True)
 class GraphPicture:
-    """A graph. Producers stand before consumers, but for values that a loop carries; parents stand before
-    their groups, of which the first is :data:`ROOT`.
+    """A graph. Producers precede consumers, except for loop-carried values. A group precedes the groups in
+    it; the first one is :data:`ROOT`.
     """
 
     stage: str
@@ -75,7 +75,7 @@ class GraphPicture:
     groups: tuple[Group, ...]
 
     def with_errors(self, errors: Mapping[str, float]) -> GraphPicture:
-        """With the greatest error of the values that each node gives, by their names."""
+        """The picture with the largest error of the results of each node; errors are by name of the value."""
 
         def known(node: PictureNode) -> PictureNode:
             found = [errors[name] for name in node.results if name in errors]

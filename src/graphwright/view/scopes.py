@@ -1,4 +1,4 @@
-"""The scopes of a model as groups: by the names of its nodes, with equal scopes in a row as one group."""
+"""Groups for the scopes in the names of nodes; a sequence of equal scopes becomes one group."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from graphwright.view.picture import ROOT, GraphPicture, Group
 
 Path = tuple[str, ...]
 LEAST_REPEATS = 3
-"""Equal scopes in a row that are worth a group."""
+"""The least number of consecutive equal scopes that get a group."""
 COMPARED = ("attributes", "reads", "constants", "gives")
-"""Facts of a node that make two groups differ; names do not."""
+"""The facts about nodes that are compared to find equal groups; names are not compared."""
 DEEPEST = 32
-"""Scopes inside of each other: names are a stranger's, and may be nothing but separators."""
+"""The deepest nesting of scopes: names come from an untrusted model, and may consist only of separators."""
 
 
 def scope_of(sources: Sequence[str], known: Mapping[str, Path]) -> Path:
-    """The innermost scope that all of ``sources`` are in: ``/block/conv/Conv`` is in ``block``, ``conv``.
-    ``known`` has the scopes of nodes whose names do not say so.
+    """The innermost scope that contains all of ``sources``: that of ``/block/conv/Conv`` is ``block``,
+    ``conv``. ``known`` has the scopes of nodes whose names do not contain them.
     """
     paths = [known.get(source) or _path(source) for source in sources]
     same = takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
@@ -30,26 +30,26 @@ def scope_of(sources: Sequence[str], known: Mapping[str, Path]) -> Path:
 def _path(name: str) -> Path:
     separator = "/" if "/" in name else "."
     parts = [part for part in name.split(separator) if part]
-    if separator == "." and parts and parts[-1].isdigit():  # p2o.Conv.12: an op and a number are no scope
+    if separator == "." and parts and parts[-1].isdigit():  # p2o.Conv.12: an op and a number are not a scope
         return ()
     return tuple(parts[:-1][:DEEPEST])
 
 
 class Groups:
-    """Groups while a picture is made."""
+    """The groups of a picture under construction."""
 
     def __init__(self, scopes: Mapping[str, Path] | None = None) -> None:
-        """``scopes`` are those of source nodes whose names do not say so."""
+        """``scopes`` are the scopes of source nodes whose names do not contain them."""
         self._scopes = scopes or {}
         self.made: list[Group] = [Group("")]
         self._known: dict[tuple[int, str], int] = {}
 
     def path(self, sources: Sequence[str]) -> Path:
-        """The innermost scope that all of ``sources`` are in."""
+        """The innermost scope that contains all of ``sources``."""
         return scope_of(sources, self._scopes)
 
     def scope(self, parent: int, path: Path) -> int:
-        """The group of a scope inside ``parent``, which is made where there is none."""
+        """The group of a scope inside ``parent``, created if it does not exist."""
         for name in path[:DEEPEST]:
             if (parent, name) not in self._known:
                 self._known[parent, name] = self.add(Group(name, parent))
@@ -57,19 +57,21 @@ class Groups:
         return parent
 
     def add(self, group: Group) -> int:
-        """A new group; its number."""
+        """Adds a group and returns its number."""
         self.made.append(group)
         return len(self.made) - 1
 
 
 def simplified(picture: GraphPicture) -> GraphPicture:
-    """``picture`` without groups that hold one thing, and with equal groups in a row as one."""
+    """``picture`` without groups of a single member, and with consecutive equal groups collected in one
+    group.
+    """
     return _with_repeats(_without_singles(picture))
 
 
 def _without_singles(picture: GraphPicture) -> GraphPicture:
-    """Groups of one node or group give way to it, but for regions, which are nodes themselves; a group that
-    is alone at the top gives way to the top.
+    """Replaces each group of one member by this member, except regions, which are nodes themselves. The
+    members of a group that is alone at the top level move to the top level.
     """
     groups, counts = picture.groups, [0] * len(picture.groups)
     for node in picture.nodes:
@@ -82,7 +84,7 @@ def _without_singles(picture: GraphPicture) -> GraphPicture:
     while counts[number] == 1 and (inside := _only_group(groups, number, counts)) is not None:
         number = inside
         keeps[number] = False
-    place = [ROOT] * len(groups)  # the group that takes the place of each
+    place = [ROOT] * len(groups)  # the group that replaces each group
     kept: list[Group] = []
     for number, group in enumerate(groups):
         parent = place[group.parent]
@@ -96,17 +98,17 @@ def _without_singles(picture: GraphPicture) -> GraphPicture:
 
 
 def _only_group(groups: Sequence[Group], parent: int, counts: Sequence[int]) -> int | None:
-    """The group in ``parent``, which holds one thing; None where that is a node, or a region."""
+    """The only member of ``parent`` if it is a group; None if it is a node or a region."""
     inside = [k for k in range(1, len(groups)) if groups[k].parent == parent and counts[k]]
     return inside[0] if inside and groups[inside[0]].node is None else None
 
 
 def _with_repeats(picture: GraphPicture) -> GraphPicture:
-    """Runs of equal groups are put in a group of their own."""
+    """Moves consecutive equal groups into a new group."""
     shapes, groups = equal_groups(picture), list(picture.groups)
     for parent, members in enumerate(members_of(picture)):
         for run in _runs(members, shapes):
-            if parent != ROOT and len(run) == len(members):  # it holds nothing else
+            if parent != ROOT and len(run) == len(members):  # it has no other members
                 groups[parent] = replace(groups[parent], repeats=len(run))
                 continue
             name = f"{groups[run[0]].name} \N{HORIZONTAL ELLIPSIS} {groups[run[-1]].name}"
@@ -117,7 +119,7 @@ def _with_repeats(picture: GraphPicture) -> GraphPicture:
 
 
 def _runs(members: Sequence[int], shapes: Sequence[int]) -> Iterator[list[int]]:
-    """Equal groups that follow each other."""
+    """Sequences of consecutive equal groups."""
     run: list[int] = []
     for member in members:
         if run and (member >= 0 or shapes[~member] != shapes[run[-1]]):
@@ -146,7 +148,7 @@ def _parents_first(picture: GraphPicture) -> GraphPicture:
 
 
 def equal_groups(picture: GraphPicture) -> list[int]:
-    """A number for each group, the same for groups of the same nodes and edges, whatever these are called."""
+    """A number for each group, the same for groups with the same nodes and edges; names are not compared."""
     nesting = Nesting(picture.groups)
     held: list[dict[int, int]] = [{} for _ in picture.groups]  # which of its nodes each one is
     for number, node in enumerate(picture.nodes):
@@ -170,6 +172,6 @@ def equal_groups(picture: GraphPicture) -> list[int]:
 
 
 def _numbered(things: Iterable[Hashable]) -> list[int]:
-    """A number for each, the same for equal ones."""
+    """A number for each item, the same for equal ones."""
     known: dict[Hashable, int] = {}
     return [known.setdefault(thing, len(known)) for thing in things]

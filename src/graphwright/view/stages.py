@@ -1,4 +1,4 @@
-"""Pictures of a compilation, taken while it runs, and of a package."""
+"""Makes pictures of a compilation while it runs, and of a package."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from graphwright.view.task_picture import TaskContext, picture_of_tasks
 
 IMPORTED, LAID_OUT = "imported", "laid-out"
 OF_STAGES = {"simplified": "simplified", "fuse": "fused", "schedule": LAID_OUT}
-"""What the picture behind a stage of the pipeline is called."""
+"""The name of the picture after each stage of the pipeline."""
 NAMES = (IMPORTED, *OF_STAGES.values(), TASKS)
-"""All pictures of a compilation, in their order."""
+"""The names of all pictures of a compilation, in order."""
 _FUNCTION = re.compile(r"^(?:GW_EXPORT )?int32_t (\w+)\([^;{]*\) \{\n.*?^\}$", re.MULTILINE | re.DOTALL)
 """A kernel in a translation unit."""
 _LOOPS = re.compile(r"^kernel (\w+)\(.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
 class Watched:
-    """Observes a compilation (``graphwright.compile(..., observe=...)``), and keeps what pictures show.
+    """Observes a compilation (``graphwright.compile(..., observe=...)``) and collects its pictures.
 
-    ``around`` is the name of a pass: there are two more pictures, before and after its first run that changed
-    the graph.
+    ``around`` is the name of a pass: two additional pictures show the graph before and after the first run of
+    this pass that changed it.
     """
 
     def __init__(self, around: str = "") -> None:
@@ -82,7 +82,7 @@ class Watched:
     def pictures(
         self, sizes: Mapping[str, Sequence[int]] | None = None, measured_ns: Mapping[int, float] | None = None
     ) -> list[GraphPicture]:
-        """All, in the order of the stages; for the arguments see :class:`TaskContext`."""
+        """All pictures, in the order of the stages; for the arguments, see :class:`TaskContext`."""
         found = [self._graphs[name].picture() for name in NAMES if name in self._graphs]
         if self._programs:
             context = TaskContext(
@@ -106,9 +106,9 @@ def pictures_of_package(
     sizes: Mapping[str, Sequence[int]] | None = None,
     measured_ns: Mapping[int, float] | None = None,
 ) -> list[GraphPicture]:
-    """The graph that the main entry of ``package`` was compiled from, with its layouts, and its tasks.
+    """Pictures of the main entry of ``package``: its fused graph with layouts, and its tasks.
 
-    Raises PackageError for a package that is damaged.
+    Raises PackageError if the package is damaged.
     """
     module = compiled_module(package)
     graph = ModulePicture(LAID_OUT)
@@ -129,7 +129,7 @@ def compilation_of(title: str, package: Package, pictures: Sequence[GraphPicture
 
 
 def targets_of(package: Package) -> list[TargetCode]:
-    """What each program of the main entry is on the first of its targets."""
+    """The code of each program of the main entry for its first target."""
     return [target for program in package.main.programs() for target in list(program.targets.values())[:1]]
 
 
@@ -146,6 +146,6 @@ def kernels_of(package: Package) -> dict[str, KernelCode]:
         launched = {kernel.symbol for kernel in target.task_graph.kernels if kernel.module}
         for name, text in target.sources.items():
             for match in _FUNCTION.finditer("" if name.endswith(".loops") else text):
-                if match[1] in launched:  # not those of the program that checks them
+                if match[1] in launched:  # without those of the standalone check
                     found[match[1]] = KernelCode(match[0], loops.get(match[1], ""))
     return found

@@ -18,12 +18,12 @@ TASKS = "tasks"
 
 @dataclass(frozen=True)
 class TaskContext:
-    """What is known of tasks beside the programs that they are in; names are those of tasks.
+    """Facts about tasks that their programs do not contain.
 
-    ``sources`` are the source nodes of each node of the last graph, whose names those of tasks join.
-    ``alternatives`` are the kernels that a task's was chosen from. ``sizes`` are shapes of inputs, on which
-    predictions depend; others count as a guess. ``measured_ns`` are times of tasks by number, of one program.
-    ``scopes``: see :class:`Groups`.
+    ``sources`` are the source nodes of each node of the last graph; the name of a task is composed of the
+    names of such nodes. ``alternatives`` are the candidate kernels by name of the task. ``sizes`` are the
+    shapes of inputs for predictions; unknown sizes are estimated. ``measured_ns`` are measured times of the
+    tasks of one program, by number. ``scopes``: see :class:`Groups`.
     """
 
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class TaskContext:
     scopes: Mapping[str, Path] = field(default_factory=dict)
 
     def sources_of(self, name: str) -> tuple[str, ...]:
-        """Source nodes of a task; none for a name that joins no known ones."""
+        """The source nodes of a task; none if its name is not composed of known names."""
         if name in self.sources:
             return self.sources[name]
         joined = [self.sources.get(part, ()) for part in name.split(", ")]
@@ -41,7 +41,7 @@ class TaskContext:
 
 
 def picture_of_tasks(programs: Sequence[TaskGraph], context: TaskContext) -> GraphPicture:
-    """The picture of all ``programs`` of a model; of several, each is a group."""
+    """The picture of all ``programs`` of a model. If there are several, each one is a group."""
     nodes: list[PictureNode] = []
     edges: list[PictureEdge] = []
     groups = Groups(context.scopes)
@@ -65,10 +65,10 @@ class _Maker:
         self._nodes, self._edges, self._groups = nodes, edges, groups
         self._registers = register_values(program, context.sizes, NOMINAL_SIZES[0])
         self._writer: dict[int, int] = {}
-        """Which node wrote each buffer last."""
+        """The node that wrote each buffer last."""
 
     def block(self, number: int, group: int) -> None:
-        """The tasks of a block, and, of the first, what callers hand in and receive."""
+        """Adds the tasks of a block; for the first block also the inputs and outputs of the program."""
         entry, program = number == 0, self._program
         if entry:
             self._bindings(INPUT, (Storage.INPUT, Storage.STATE), group)
@@ -105,7 +105,9 @@ class _Maker:
         for position, operand in enumerate(task.operands):
             if operand is None or isinstance(operand, FunctionOperand):
                 continue
-            if position not in task.writes or operand.buffer in self._writer:  # it may read what it writes
+            if (
+                position not in task.writes or operand.buffer in self._writer
+            ):  # a task may read a buffer that it also writes
                 self._read(operand.buffer, box)
         for position in task.writes:
             operand = task.operands[position]
@@ -115,7 +117,9 @@ class _Maker:
             self.block(block, self._groups.add(Group(f"block {number}", group)))
 
     def _figures(self, index: int, task: Task) -> dict[str, float]:
-        """Bytes of what it reads and writes, beside weights and scratch memory; its time, as it is known."""
+        """The bytes that a task reads and writes, without weights and scratch memory, and its time if
+        known.
+        """
         pointers = [o for o in task.operands if o is not None and not isinstance(o, FunctionOperand)]
         buffers = {o.buffer: self._program.buffers[o.buffer] for o in pointers}
         moved = [b.size for b in buffers.values() if b.storage not in (Storage.WEIGHT, Storage.SCRATCH)]
@@ -127,13 +131,13 @@ class _Maker:
         return figures
 
     def _alternatives(self, task: Task) -> dict[str, str]:
-        """What its kernel was chosen from, by predicted time."""
+        """The candidate kernels of a task, ordered by predicted time."""
         found = self._context.alternatives.get(task.name, ())
         lines = [f"{each.ns / 1e3:.1f} us  {', '.join(each.kernels)}" for each in found]
         return {"chosen from": "\n".join(lines)} if len(lines) > 1 else {}
 
     def _head(self, task: Task) -> str:
-        """What a task does: the name of its kernel, of the op that the host runs, or of its kind."""
+        """The title of a task: the name of its kernel, of the op that Python runs, or of its kind."""
         if task.kind is TaskKind.LAUNCH:
             return self._program.kernels[task.kernel].symbol
         if task.kind is TaskKind.HOSTCALL:
@@ -159,7 +163,7 @@ class _Maker:
         return f"b{number} {buffer.storage.name.lower()}{name}"
 
     def _read(self, buffer: int, reader: int) -> None:
-        """An edge from the task that wrote ``buffer``; none from weights."""
+        """Adds an edge from the task that wrote ``buffer``; there is none for weights."""
         writer = self._writer.get(buffer)
         if writer is not None and writer != reader:
             self._edges.append(PictureEdge(writer, reader, buffer, self._buffer(buffer)))

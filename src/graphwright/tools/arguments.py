@@ -1,4 +1,6 @@
-"""What users type, read: shapes, constants, feeds, and the options of the table as flags."""
+"""Parses arguments of the command line: shapes, constants, feeds, and the options of the compiler as
+flags.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ Sizes = dict[str, list[int | str | Dim | None]]
 
 
 def flag(name: str, metavar: str, text: str, panel: str | None = None) -> Any:
-    """A flag that takes a text and has no default to show."""
+    """A flag with a text value, without a default in the help."""
     return typer.Option(name, metavar=metavar, help=text, show_default=False, rich_help_panel=panel)
 
 
@@ -107,7 +109,9 @@ def parse_states(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def parse_shapes(texts: Sequence[str] | None) -> Sizes:
-    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``, ranges as :class:`Dim`; a name may hold colons."""
+    """``["x:1,3,H,?"]`` as ``{"x": [1, 3, "H", None]}``, ranges as :class:`Dim`; a name may contain
+    colons.
+    """
     return dict(_parse_shape(text) for text in texts or ())
 
 
@@ -117,7 +121,7 @@ def _parse_shape(text: str) -> tuple[str, list[int | str | Dim | None]]:
 
 
 def named_sizes(text: str, flag: str, form: str) -> tuple[str, str]:
-    """What stands before the last colon, and behind it."""
+    """The name before the last colon, and the sizes after it."""
     name, colon, sizes = text.rpartition(":")
     if not colon or not name:
         raise typer.BadParameter(f"{text!r} is not {form}", param_hint=flag)
@@ -152,7 +156,9 @@ def parse_constants(texts: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _read_constant(name: str, text: str) -> Any:
-    """The value of one constant: of an ``.npz`` file the array of its name, or the only one."""
+    """The value of one constant; of an ``.npz`` file, the array with the name of the constant, or the only
+    array.
+    """
     if not text.endswith(".npz"):
         return read_value(text, "--const")
     arrays = read_npz(Path(text))
@@ -165,7 +171,7 @@ def _read_constant(name: str, text: str) -> Any:
 
 
 def read_value(text: str, flag: str) -> Any:
-    """The array in a ``.npy`` file, or the JSON number, truth value or list that ``text`` is."""
+    """The array in a ``.npy`` file, or the number, bool or list that ``text`` contains as JSON."""
     value = read_npy(Path(text)) if text.endswith(".npy") else read_json(text)
     if not isinstance(value, bool | int | float | list | np.ndarray):
         raise typer.BadParameter(f"{text!r} is not a .npy file, a number or a JSON list", param_hint=flag)
@@ -173,11 +179,11 @@ def read_value(text: str, flag: str) -> Any:
 
 
 NO_JSON: Final = object()
-"""What a text is that is no JSON: null is a value."""
+"""The result for a text that is not JSON; None is the value null."""
 
 
 def read_json(text: str) -> Any:
-    """What ``text`` is in JSON, or NO_JSON."""
+    """``text`` decoded as JSON, or NO_JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -185,7 +191,7 @@ def read_json(text: str) -> Any:
 
 
 def as_array(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
-    """``value`` as an array; arrays keep their own type."""
+    """``value`` as an array; an array keeps its dtype."""
     if isinstance(value, np.ndarray):
         return value
     try:
@@ -195,7 +201,7 @@ def as_array(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any
 
 
 def require_folder(file: Path | None, flag: str) -> None:
-    """Refuse what cannot be written, a folder or a file in one that is not there, before the work is done."""
+    """Raises an error for a path that cannot be written, before any work is done."""
     if file is not None and not file.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {str(file.parent)!r}", param_hint=flag)
     if file is not None and (file.is_file() or not file.exists()) and not os.access(file.parent, os.W_OK):
@@ -205,7 +211,7 @@ def require_folder(file: Path | None, flag: str) -> None:
 
 
 def require_new_folder(folder: Path | None, flag: str) -> None:
-    """Refuse a folder that cannot be made, or is not empty, before the work is done."""
+    """Raises an error for a folder that cannot be made or is not empty, before any work is done."""
     fault = None if folder is None else new_folder_fault(folder)
     if fault is not None:
         raise typer.BadParameter(f"{fault}: name a new folder", param_hint=flag)
@@ -225,15 +231,14 @@ _PANEL: Final = "Options of the compiler (also GRAPHWRIGHT_NAME in the environme
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give ``command`` a flag for every option of the table that is none of its own parameters.
-
-    Its parameter ``options`` receives them, checked.
+    """Adds a flag to ``command`` for every compiler option that is not one of its own parameters. The
+    parameter ``options`` of ``command`` receives the checked options.
     """
     return _with_flags(command, fields(Options))
 
 
 def with_options_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As :func:`with_options`, for those of the options ``names`` that there are."""
+    """As :func:`with_options`, for the existing options among ``names``."""
     return lambda command: _with_flags(command, [each for each in fields(Options) if each.name in names])
 
 
@@ -262,12 +267,12 @@ def _with_flags(command: Callable[..., None], options: Sequence[Any]) -> Callabl
 
 
 STANDARD_INPUT: Final = "standard-input"
-"""The name of the file that holds what was read there."""
+"""The name of the temporary file for a model that was read from a stream."""
 
 
 @contextlib.contextmanager
 def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """``arguments``, with a file in place of a model that can be read once: ``-``, or a named pipe."""
+    """``arguments``, in which a file replaces a model that can be read only once: ``-``, or a named pipe."""
     model = arguments.get("model")
     if not isinstance(model, Path) or not (model == Path("-") or model.is_fifo()):
         yield arguments
@@ -280,7 +285,7 @@ def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _stream(model: Path) -> contextlib.AbstractContextManager[BinaryIO]:
-    """A named pipe, or standard input, which stays open."""
+    """Opens a named pipe, or standard input, which is not closed."""
     if model.is_fifo():
         return open(model, "rb")
     given: TextIO | None = sys.stdin
@@ -310,7 +315,7 @@ def _verbosity() -> list[inspect.Parameter]:
 
 
 def _flag(of: Any) -> inspect.Parameter:
-    """The flag for a row of the table."""
+    """The flag of a compiler option."""
     name, default, help_text = of.name, of.default, of.metadata["help"]
     switch = isinstance(default, bool)
     several = isinstance(default, tuple) and not of.metadata["one_text"]
@@ -331,7 +336,7 @@ def _flag(of: Any) -> inspect.Parameter:
 
 
 def read_options(given: Mapping[str, str | bool | list[str] | None]) -> Options:
-    """Options from texts, above those of the environment. An OptionError lists every bad one."""
+    """Options from texts, which override those of the environment. An OptionError lists all invalid ones."""
     faults = Collector(OptionError)
     values: dict[str, Any] = {}
     for option in fields(Options):

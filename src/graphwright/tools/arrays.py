@@ -1,4 +1,4 @@
-"""Arrays in files: ``.npy`` and ``.npz`` read without pickle, written whole or not at all."""
+"""Reads and writes arrays in ``.npy`` and ``.npz`` files, without pickle; files are written atomically."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def write_npy(path: Path, array: Array) -> None:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
-    """Write ``arrays``; returns the name of each in the file: its own where that is a plain file name."""
+    """Writes ``arrays``; returns the name of each one in the file, which is its own name if this is a plain
+    file name.
+    """
     unique = UniqueNames()
     kept = {name: unique.take(name if _is_plain(name) else identifier(name, "output")) for name in arrays}
     with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -79,7 +81,9 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write ``values``, which may hold others, by name: arrays as lists. FeedError for complex ones."""
+    """Writes ``values``, which can be nested, by name; arrays become lists. Raises FeedError for complex
+    numbers.
+    """
     try:
         text = json.dumps(values, default=_listed, ensure_ascii=False)
     except TypeError as error:
@@ -98,7 +102,7 @@ def _listed(value: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """The type of an array as ``float32[2, 3]``; how many a list or a dict holds."""
+    """The type of an array, such as ``float32[2, 3]``; for a list or a dict, the number of its items."""
     if value is None:
         return "nothing"
     if isinstance(value, list | dict):
@@ -107,12 +111,12 @@ def described(value: Any) -> str:
 
 
 def _plain(array: Array) -> Array:
-    """``array`` as the file format takes it: texts of a fixed width."""
+    """``array`` in a form that the file format supports: texts have a fixed width."""
     made = np.asarray(array)
     return made.astype(np.str_) if made.dtype == object else made
 
 
 def _is_plain(name: str) -> bool:
-    """Whether ``name`` may be the name of a file that an unzip tool makes."""
+    """Whether ``name`` is a safe file name for unzip tools."""
     parts = name.split("/")
     return name.isprintable() and "\\" not in name and len(name) < 200 and not {"", ".", ".."} & set(parts)

@@ -1,4 +1,4 @@
-"""Holding results against an evaluation of the model in f64, on the NumPy meaning of its ops."""
+"""Compares results with an evaluation of the model in f64 on the NumPy references of its ops."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class EvaluationError(GraphwrightError):
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an array is from the expected one."""
+    """The distance of an array from the expected one."""
 
     most: float
-    """The largest difference over the greatest magnitude expected."""
+    """The largest difference, relative to the largest expected magnitude."""
     rms: float
-    """The root mean square of differences over that of what is expected."""
+    """The root mean square of the differences, relative to that of the expected values."""
 
 
 def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of the entry, with f64 wherever the model says f32. Raises EvaluationError."""
+    """The outputs of the entry, computed with f64 in place of f32. Raises EvaluationError."""
     arrays = [feeds[value.name] for value in module.main.inputs]
     try:
         with np.errstate(all="ignore"):
@@ -44,15 +44,15 @@ def reference_outputs(module: Module, feeds: Mapping[str, Array]) -> dict[str, A
 
 
 def all_feeds(module: Module, feeds: Mapping[str, Array], constants: Mapping[str, Any]) -> dict[str, Array]:
-    """Feeds of ``module``, which has all inputs: those that ``constants`` had replaced as well."""
+    """The feeds for all inputs of ``module``, including inputs that ``constants`` replaced."""
     types = {value.name: value.type.dtype.numpy for value in module.main.inputs}
     fixed = {n: as_array(value, types[n], n) for n, value in constants.items() if n in types}
     return {**feeds, **fixed}
 
 
 def distance(array: Any, expected: Any) -> Distance:
-    """Infinite where shapes differ, and where only one of two elements is finite; NaN equals NaN. Of
-    lists and dicts it is that of what is farthest.
+    """The distance of two values; infinite if shapes differ, or if only one of two elements is finite. NaN
+    equals NaN. For lists and dicts, it is the largest distance of two items.
     """
     if not isinstance(array, np.ndarray) or not isinstance(expected, np.ndarray):
         return _farthest(array, expected)

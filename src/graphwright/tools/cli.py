@@ -1,6 +1,6 @@
 """The command: ``graphwright VERB``, also ``python -m graphwright VERB``.
 
-Exit status: 0 all is well; 1 the model, the data or the machine is at fault; 2 the command was misused.
+Exit status: 0 for success; 1 for a fault of the model, the data or the machine; 2 for invalid arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERBS = (
     "cache",
     "calibrate",
 )
-"""Each is ``app`` in a module of its own, which is imported when the verb is used."""
+"""The verbs. Each one is ``app`` in a module of its own, which is imported when the verb is used."""
 
 
 class Verbs(TyperGroup):
@@ -43,7 +43,7 @@ class Verbs(TyperGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a verb, whose module is imported now; None where there is no such verb."""
+        """Imports the module of a verb and returns its command; None if there is no such verb."""
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"graphwright.tools.commands.{cmd_name}")
@@ -52,7 +52,7 @@ class Verbs(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As click does, with the verb that may be meant where there is none of that name."""
+        """As in click, but suggests a similar verb if there is none of that name."""
         if not args[0].startswith("-") and args[0] not in VERBS:
             verbs = f"{did_you_mean(args[:1], VERBS)}The verbs are {', '.join(VERBS)}."
             ctx.fail(f"No verb {terminal(args[0])!r}. {verbs[0].upper()}{verbs[1:]}")
@@ -64,16 +64,16 @@ class Verbs(TyperGroup):
 
 
 def show_version(wanted: bool) -> None:
-    """Show the version and end, if that is ``wanted``."""
+    """Shows the version and exits, if ``wanted``."""
     if wanted:
         say(versions(["graphwright"])["graphwright"])
         raise typer.Exit()
 
 
 def show_stages(wanted: bool) -> None:
-    """Show the stages of a compilation and end, if that is ``wanted``."""
+    """Shows the stages of a compilation and exits, if ``wanted``."""
     if wanted:
-        from graphwright.tools.reports.pipeline_table import pipeline_text  # with it comes the compiler
+        from graphwright.tools.reports.pipeline_table import pipeline_text  # imports the compiler
 
         say(pipeline_text())
         raise typer.Exit()

@@ -1,4 +1,6 @@
-"""Text for people: no line that leaves here has control characters, whoever wrote the names in it."""
+"""Prints text for users. Control characters are removed from all lines, as names may come from untrusted
+files.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ from graphwright.runtime.description import duration_text as duration_text
 from graphwright.support.terminal_width import terminal_width
 
 _LINE = 1_000_000
-"""Characters of one line that are shown."""
+"""The most characters of one line that are shown."""
 _CELL = 100
 _SHORT_CELL = 12
-"""Characters of a text that are shown on the narrowest terminal."""
+"""The characters of a text that are shown even on a narrow terminal."""
 _LINE_WIDTH = 110
 _NUMBER = re.compile(r"([-+]?[0-9.]+(e[-+]?[0-9]+)?( [A-Za-z%]+)?|inf|nan|)")
 
@@ -40,7 +42,7 @@ _quiet = False
 
 
 class _Handler(logging.Handler):
-    """Writes what the library logs to stderr, below the command's own lines."""
+    """Writes log messages of the library to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _write(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
@@ -50,8 +52,8 @@ _handler = _Handler()
 
 
 def set_verbosity(verbose: int, quiet: bool) -> None:
-    """Show what the library logs: warnings; with ``verbose`` 1 what was done, with 2 each detail; nothing but
-    errors if ``quiet``, nor notes and progress.
+    """Sets the level of log messages: warnings by default, information with ``verbose`` 1, details with 2.
+    ``quiet`` shows only errors, without notes and progress.
     """
     global _quiet
     _quiet = quiet
@@ -64,7 +66,9 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
 
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with a text on stderr, where that is a terminal; what it yields changes the text."""
+    """Shows a spinner with a text on stderr if this is a terminal; it yields a function that changes the
+    text.
+    """
     if not _progress_console.is_terminal or _quiet:
         yield lambda changed: None
         return
@@ -73,7 +77,7 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
         spinner,
         console=_progress_console,
         transient=True,
-        redirect_stdout=False,  # stdout may be a file, which is not where progress goes
+        redirect_stdout=False,  # stdout may be a file
         redirect_stderr=False,
     ):
         yield lambda changed: spinner.update(text=Text(terminal(changed)))
@@ -81,8 +85,8 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Callable[[str, int], None]]:
-    """A bar of ``steps`` on stderr, where that is a terminal; what it yields sets the text and the steps that
-    are done.
+    """Shows a bar of ``steps`` on stderr if this is a terminal; it yields a function that sets the text and
+    the number of completed steps.
     """
     if not _progress_console.is_terminal or _quiet:
         yield lambda text, done: None
@@ -97,7 +101,7 @@ def progress_bar(steps: int) -> Iterator[Callable[[str, int], None]]:
         *columns,
         console=_progress_console,
         transient=True,
-        redirect_stdout=False,  # stdout may be a file, which is not where progress goes
+        redirect_stdout=False,  # stdout may be a file
         redirect_stderr=False,
     ) as bar:
         task = bar.add_task("", total=steps)
@@ -105,12 +109,12 @@ def progress_bar(steps: int) -> Iterator[Callable[[str, int], None]]:
 
 
 def say(text: str = "") -> None:
-    """Lines on stdout: what was asked for."""
+    """Prints results to stdout."""
     _write(text, err=False)
 
 
 def note(text: str) -> None:
-    """Lines on stderr: what goes on."""
+    """Prints notes about the progress to stderr."""
     if not _quiet:
         _write(text, err=True)
 
@@ -125,7 +129,7 @@ def _write(text: str, err: bool) -> None:
 
 
 def report(diagnostics: Sequence[Diagnostic]) -> None:
-    """All faults on stderr, each with where it is and what to do."""
+    """Prints all faults to stderr, each with its place and a hint."""
     for fault in diagnostics:
         place = f"{terminal(fault.where)}: " if fault.where else ""
         _write(f"error: {place}{fault.message} [{fault.code}]", err=True)
@@ -134,8 +138,8 @@ def report(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str = "  ") -> None:
-    """Columns on stdout, below ``head`` if there is one; those that hold only numbers stand to the right.
-    On a narrow terminal texts are cut, and the last one goes on below.
+    """Prints a table to stdout, below ``head`` if given. Columns of numbers are right-aligned. On a narrow
+    terminal, texts are cut, and the last column is wrapped.
     """
     cells = [[terminal(cell, _CELL) for cell in row] for row in rows]
     right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*cells, strict=True)]
@@ -151,7 +155,9 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), indent: str =
 
 
 def _fitting(widths: list[int], are_numbers: Sequence[bool], width: int | None, indent: int) -> list[int]:
-    """``widths`` of columns, those of the widest texts lowered until lines have ``width`` characters."""
+    """``widths`` of columns, of which those of the widest texts are reduced until lines fit in ``width``
+    characters.
+    """
     over = 0 if width is None else indent + sum(widths) + 2 * (len(widths) - 1) - width
     for _ in range(over):
         texts = [k for k, is_number in enumerate(are_numbers) if not is_number and widths[k] > _SHORT_CELL]
@@ -161,9 +167,7 @@ def _fitting(widths: list[int], are_numbers: Sequence[bool], width: int | None, 
 
 
 def paragraph(text: str, most_lines: int = 2) -> str:
-    """``text`` as a line of a report, and below it, further to the right, what does not fit; of more lines
-    the end is cut.
-    """
+    """``text`` as a line of a report, wrapped with an indent; it is cut after a few lines."""
     indent = text[: len(text) - len(text.lstrip())]
     wrapped = textwrap.wrap(
         text.lstrip(),
@@ -178,5 +182,5 @@ def paragraph(text: str, most_lines: int = 2) -> str:
 
 
 def line_width(most: int = _LINE_WIDTH) -> int:
-    """Characters that a line of a report may have: ``most``, or fewer where the terminal is narrower."""
+    """The width of a line of a report: ``most``, or less on a narrower terminal."""
     return min(most, terminal_width() or most)

@@ -1,4 +1,4 @@
-"""How commands end: any exception becomes lines on stderr and an exit status."""
+"""Ends commands: converts any exception to lines on stderr and an exit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from graphwright.tools.console import report
 
 
 def end_with(command: Callable[[], Any]) -> NoReturn:
-    """Run ``command`` and end the process: 0 all is well, 1 a fault, 2 an option out of range."""
+    """Runs ``command`` and ends the process with the exit status: 0 for success, 1 for a fault, 2 for an
+    invalid option.
+    """
     try:
         command()
     except Exception as error:
@@ -23,9 +25,7 @@ def end_with(command: Callable[[], Any]) -> NoReturn:
 
 
 def _faults(error: Exception) -> Sequence[Diagnostic]:
-    """What is wrong, in the words of ``error``; of one that nobody raised on purpose the traceback is
-    logged.
-    """
+    """The diagnostics of ``error``; the traceback of an unexpected exception is logged."""
     if isinstance(error, GraphwrightError):
         return error.diagnostics
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Arrays for a model's inputs: from what the user gives, and seeded random ones for the rest."""
+"""Makes arrays for the inputs of a model: those given by the user, and seeded random ones for the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphwright.tools.arrays import read_npy, read_npz
 
 Array = np.ndarray[Any, Any]
 MAX_ELEMENTS = 2**31
-"""Elements of one random input."""
+"""The most elements of one random input."""
 
 
 def make_feeds(
@@ -30,7 +30,7 @@ def make_feeds(
     random.
 
     Random ones need sizes: of the model, of ``shapes``, or of a size that another input shares. A FeedError
-    lists every input that is not known, that holds others and is not given, or has a size that nothing says.
+    lists all unknown names, containers that are not given, and inputs with unknown sizes.
     """
     arrays = _given_feeds(specs, given or ())
     _require_containers(specs, arrays)
@@ -81,7 +81,9 @@ def _given_feeds(specs: Sequence[TensorSpec], given: Sequence[str]) -> dict[str,
 
 
 def _read(text: str, dtype: DType) -> Any:
-    """The value that ``text`` says or names, of a kind that an input of ``dtype`` may take."""
+    """The value that ``text`` contains, or that the file named ``text`` contains, for an input of
+    ``dtype``.
+    """
     if text.endswith(".pb"):
         return _read_pb(Path(text), dtype)
     if dtype.element is None:
@@ -100,7 +102,7 @@ def _read(text: str, dtype: DType) -> Any:
 
 
 def _read_folder(folder: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
-    """ONNX's test data: ``input_0.pb`` is the first input, and so on."""
+    """Reads a folder of ONNX test data: ``input_0.pb`` is the first input, and so on."""
     files = [folder / f"input_{k}.pb" for k in range(len(specs))]
     found = sum(1 for _ in folder.glob("input_*.pb"))
     if found != len(files) or not all(file.is_file() for file in files):
@@ -121,7 +123,7 @@ def _read_pb(path: Path, dtype: DType) -> Any:
 
 
 def _fed(value: Any, dtype: DType, name: str) -> Any:
-    """``value`` as an input of ``dtype`` takes it: lists as arrays, keys of JSON as integers."""
+    """``value`` converted for an input of ``dtype``: lists become arrays, and JSON keys become integers."""
     if dtype.element is None:
         return _typed(as_array(value, dtype.numpy, name), dtype)
     if dtype.kind == "optional":
@@ -146,7 +148,9 @@ def _key(key: str | int, dtype: DType, name: str) -> str | int:
 
 
 def _typed(array: Array, dtype: DType) -> Array:
-    """Types that the file format does not know come back as raw bytes, strings as fixed-width text."""
+    """Restores dtypes that the file format lacks: they are read as raw bytes, and strings as fixed-width
+    text.
+    """
     wanted = dtype.numpy
     if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
         return array.view(wanted)
@@ -156,8 +160,8 @@ def _typed(array: Array, dtype: DType) -> Array:
 def input_sizes(
     specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | Dim | None]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of every input: ``shapes`` above the model's own; sizes of one name are equal. Of a range it
-    is the smallest size that holds something.
+    """The shape of every input: ``shapes`` override those of the model, and sizes of the same name are equal.
+    A range counts as its smallest size that is not 0.
     """
     return input_shapes(specs, {name: list(map(_smallest, sizes)) for name, sizes in shapes.items()})
 
@@ -169,7 +173,9 @@ def _smallest(size: int | str | Dim | None) -> int | str | None:
 
 
 def random_array(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """Standard normal numbers; 0 and 1 for integers, which may be indices of something small."""
+    """A random array: standard normal for floats; 0 and 1 for integers, which may be indices of a short
+    axis.
+    """
     if np.prod(shape, dtype=object) > MAX_ELEMENTS:
         raise FeedError(Diagnostic("feed-size", f"{shape} is too large for a random input"))
     if dtype.is_float or dtype.kind == "complex":

@@ -1,4 +1,6 @@
-"""Gears as users type them: shapes by input, batch sizes, sizes of images, and what becomes of others."""
+"""Parses the flags about gears: shapes by input, batch sizes, image sizes, and the treatment of other
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from graphwright.tools.arguments import flag, named_sizes
 
 
 class Between(enum.StrEnum):
-    """What becomes of shapes that are no gear's."""
+    """The treatment of shapes that are not a gear."""
 
     ERROR = "error"
     PAD = "pad"
@@ -21,7 +23,7 @@ class Between(enum.StrEnum):
 
 
 class Combine(enum.StrEnum):
-    """How the shapes of several inputs make gears."""
+    """How the shapes of several inputs are combined to gears."""
 
     ZIP = "zip"
     PRODUCT = "product"
@@ -79,7 +81,7 @@ def parse_gears(
     combine: Combine = Combine.ZIP,
     between: Between = Between.ERROR,
 ) -> Gears | None:
-    """What the flags say; None where none asks for gears."""
+    """The gears that the flags request; None if they request none."""
     if not (shapes or batch or image):
         if combine is not Combine.ZIP or between is not Between.ERROR:
             raise typer.BadParameter(

@@ -44,7 +44,7 @@ from graphwright.tools.measuring.engines import LIBRARY, is_installed
 from graphwright.tools.measuring.library_measurement import measure_programs, ratio_text, slower_programs
 
 SHOWN: Final = 8
-"""Operators and functions that are listed."""
+"""The most operators and functions that are listed."""
 
 
 class Weights(enum.Enum):
@@ -226,7 +226,7 @@ def fuse(
 def _measure(
     fused: Autofused, shapes: Sizes, seed: int, options: Options, progress: Callable[[str], None]
 ) -> dict[str, Ratio]:
-    """What each program of the library takes beside ONNX Runtime's own nodes."""
+    """Measures each program of the library against the nodes of ONNX Runtime."""
     if fused.operator_library is None or not fused.operator_library.operators:
         return {}
     feeds = make_feeds(fused.inputs, None, shapes, seed)
@@ -234,7 +234,7 @@ def _measure(
 
 
 def _refuse_sources(fused: Autofused, model: Path) -> None:
-    """Refuse to write over a file that the source model reads its weights from."""
+    """Raises an error if the output would replace a file with weights of the source model."""
     for path in (model, *(model.with_name(f"{model.name}.{suffix}") for suffix in ("data", "so"))):
         with suppress(OSError):
             if file_id(os.stat(path)) in fused.read:
@@ -243,7 +243,7 @@ def _refuse_sources(fused: Autofused, model: Path) -> None:
 
 
 def _stage_library(stack: ExitStack, library: Library, model: Path) -> Path:
-    """The file of ``library`` beside ``model``, which takes its place when ``stack`` ends."""
+    """Writes ``library`` next to ``model``; the file is moved to its path when ``stack`` ends."""
     path = model.with_name(f"{model.name}.so")
     file = stack.enter_context(whole_file(path))
     library.write(file)
@@ -252,7 +252,7 @@ def _stage_library(stack: ExitStack, library: Library, model: Path) -> Path:
 
 
 def _report(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
-    """What was found and done, on stdout; ``ratios``: of programs that were measured."""
+    """Prints a report to stdout. ``ratios`` are the measured times of programs relative to ONNX Runtime."""
     before, after = fused.before, fused.after
     saved = before.activation_bytes - after.activation_bytes
     percent = f"{100 * saved / max(before.activation_bytes, 1):.0f} %"
@@ -286,7 +286,7 @@ def _report_library(
     functions: Sequence[FusedFunction],
     ratios: Mapping[str, Ratio],
 ) -> None:
-    """Which parts of the model the library runs, and why it does not run the others."""
+    """Prints which parts of the model the library runs, and why it does not run the others."""
     nodes = {each.name: each.nodes for each in functions}
     count = len(library.operators) + len(library.refused)
     say(f"The library serves {len(library.operators)} of {count} programs.")

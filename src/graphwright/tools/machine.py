@@ -1,4 +1,4 @@
-"""The machine and the software that figures were taken on."""
+"""Describes the machine and the software on which measurements were made."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def versions(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def peak_bytes() -> int:
-    """Most resident memory of this process so far (VmHWM, which exec resets); 0 where nothing says."""
+    """The peak resident memory of this process (VmHWM, which exec resets); 0 if unknown."""
     return int(_field("/proc/self/status", "VmHWM").removesuffix("kB") or 0) * 1024
 
 
@@ -47,15 +47,15 @@ def usable_cores(count: int) -> list[int]:
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when the thread that started it ends (Linux, prctl(2))."""
+    """Makes the Linux kernel end this process when the thread that started it ends (prctl(2))."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the call
+    if os.getppid() != parent:  # the parent ended before the call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _field(file: str, name: str) -> str:
-    """What stands behind the first ``name :`` in ``file``; empty if nothing does."""
+    """The value after the first ``name :`` in ``file``; empty if there is none."""
     try:
         lines = Path(file).read_text(errors="replace").splitlines()
     except OSError:

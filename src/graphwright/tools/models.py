@@ -1,4 +1,4 @@
-"""Models as the commands take them: compiled from ONNX or PyTorch, or loaded from a package."""
+"""Opens the models that commands receive: compiles ONNX and PyTorch models, and loads packages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_package(path: Path) -> bool:
-    """Whether the file is an ``.om``, or an archive that is no model."""
+    """Whether the file is an ``.om``, or another archive that is not a model."""
     return kind_of_file(path) in (PACKAGE, ZIP)
 
 
@@ -37,7 +37,9 @@ def open_model(
     entry: str | None = None,
     observe: Observer = lambda name, product: None,
 ) -> Model:
-    """Load a package, or compile another model for ``shapes``. Raises what ``load`` and ``compile`` raise."""
+    """Loads a package, or compiles another model for ``shapes``. Raises the errors of ``load`` and
+    ``compile``.
+    """
     if not is_package(path):
         opened = gw.compile(
             str(path),

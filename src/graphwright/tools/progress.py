@@ -1,4 +1,4 @@
-"""What a compilation shows while it runs: its stages on a terminal, texts and times on request."""
+"""Shows the progress of a compilation: its stages on a terminal, and texts and times on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PHASES: Final = (
     ("lower", "packing weights, planning memory"),
     ("kernels", "compiling kernels"),
 )
-"""What a bar shows: the stage that ends each phase, and what goes on until then."""
+"""The phases of the progress bar: the stage that ends each phase, and its text."""
 
 
 TUNE: Final = "tune"
@@ -34,8 +34,8 @@ _TUNE_DONE: Final = 2
 
 @contextmanager
 def stages(watch: Watch) -> Iterator[Observer]:
-    """An observer of ``graphwright.compile`` that shows a bar on stderr where that is a terminal."""
-    if watch.shown:  # texts and a bar would mix
+    """An observer of ``graphwright.compile`` that shows a bar on stderr if this is a terminal."""
+    if watch.shown:  # texts and a bar would be mixed
         yield watch
         return
     with progress_bar(len(_PHASES)) as update:
@@ -50,7 +50,7 @@ def stages(watch: Watch) -> Iterator[Observer]:
                 update(str(product), _TUNE_DONE)
                 return
             programs += name == "kernels"
-            done = ends.get(name, 1)  # a pass belongs to the second phase, of another program as well
+            done = ends.get(name, 1)  # a pass belongs to the second phase, also for another program
             text = _PHASES[min(done, len(_PHASES) - 1)][1]
             update(f"{text} (programs done: {programs})" if programs else text, done)
 
@@ -64,11 +64,11 @@ class Watch:
     shown: Sequence[str] = ()
     """Names of passes; ``*`` stands for all."""
     laps: list[tuple[str, float, int | None]] = field(default_factory=list)
-    """Stage, seconds, nodes of the module after it."""
+    """The stage, its seconds, and the nodes of the module after it."""
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, product: object) -> None:
-        if isinstance(product, AfterStage):  # its passes were told already
+        if isinstance(product, AfterStage):  # its passes were recorded already
             return
         seconds = time.perf_counter() - self._last
         nodes = sum(1 for _ in product.walk()) if isinstance(product, Module) else None
@@ -88,7 +88,7 @@ class Watch:
         table([*rows, ["all", f"{total * 1e3:.1f} ms", ""]], ["stage", "time", "graph after it"])
 
     def warn_unknown(self) -> None:
-        """Say which of the passes to show never ran."""
+        """Warns about passes to show that never ran."""
         ran = {name for name, _, nodes in self.laps if nodes is not None}
         for name in self.shown:
             if name != "*" and name not in ran:

@@ -1,1 +1,1 @@
-"""The verbs of ``graphwright``: one file has one of them."""
+"""The verbs of ``graphwright``, one file each."""

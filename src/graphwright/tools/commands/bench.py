@@ -109,7 +109,7 @@ def bench(
     feeds = make_feeds(compiled.inputs, input, sizes, seed)
     theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(const)) if peers else {}
     options = replace(options, threads=options.threads or _native.cpu_count())
-    compiled.run(feeds)  # faults of the feeds show here, not in another process
+    compiled.run(feeds)  # invalid feeds are reported here, not in another process
     results = _measure(
         compiled, model, feeds, {peer: theirs for peer in peers}, options, rounds, round_seconds
     )
@@ -129,7 +129,7 @@ def bench(
 
 
 def _refuse_containers(model: Model) -> None:
-    """Other processes are handed arrays."""
+    """Raises an error for inputs that are not tensors, which cannot be passed to other processes."""
     faults = Collector(FeedError)
     for spec in model.inputs:
         if spec.dtype.element is not None:

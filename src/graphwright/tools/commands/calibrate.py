@@ -92,7 +92,7 @@ def _show(path: Path) -> None:
 
 
 def _table(rates: Rates) -> None:
-    """What was measured beside the table."""
+    """Shows the measured rates next to the built-in ones."""
     rows = [
         [isa, name, str(rates[isa][name]), str(rates_of(MACHINES[isa])[name])]
         for isa in rates

@@ -108,7 +108,7 @@ def check(
 
 
 def _limit(tolerance: float | None, options: Options) -> float:
-    """The tolerance that was given, or that of the model's own types."""
+    """The given tolerance, or the default for the types of the model."""
     if tolerance is not None:
         return tolerance
     return 1e-4 if options.keeps_types else math.inf
@@ -117,7 +117,9 @@ def _limit(tolerance: float | None, options: Options) -> float:
 def _expected(
     compiled: Model, source: Path | None, feeds: Mapping[str, Array], constants: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """What the original gives: a program of PyTorch's in PyTorch, others in f64 on the meaning of ops."""
+    """The expected outputs: of a PyTorch program, those of PyTorch; of other models, those of an evaluation
+    in f64.
+    """
     if source is None or not _is_of_torch(source):
         return reference_outputs(_reference(compiled, source, constants), feeds)
     from graphwright.frontends.torch.source import eager_outputs  # imports torch
@@ -139,20 +141,20 @@ def _reference(compiled: Model, source: Path | None, constants: Mapping[str, Any
 def _peer_results(
     source: Path | None, feeds: Mapping[str, Array], constants: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """What ONNX Runtime makes of it; nothing, and a note, where it cannot."""
+    """The outputs of ONNX Runtime; if it cannot run the model, none, and a note."""
     if source is None or _is_of_torch(source) or not is_installed(PEER):
         return {}
     try:
         return start(PEER, source, 1)(all_feeds(load_onnx(str(source)), feeds, constants))
     except EngineError as error:
         note(f"note: {error}")
-    except Exception as error:  # ONNX Runtime's own types are not known here
+    except Exception as error:  # the exception types of ONNX Runtime are unknown here
         note(f"note: {PEER} cannot run it: {error}")
     return {}
 
 
 def _refuse_other_shapes(results: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """An EvaluationError that lists the outputs whose shape is not the reference's."""
+    """Raises EvaluationError with all outputs whose shape differs from that of the reference."""
     faults = Collector(EvaluationError)
     for name, result in results.items():
         shape, wanted = getattr(result, "shape", None), getattr(expected[name], "shape", None)
@@ -162,7 +164,7 @@ def _refuse_other_shapes(results: Mapping[str, Any], expected: Mapping[str, Any]
 
 
 def _show(results: Mapping[str, Array], expected: Mapping[str, Array], peer: Mapping[str, Array]) -> float:
-    """A row for each output; the greatest error of graphwright."""
+    """Shows a row for each output; returns the largest error of graphwright."""
     head = ["output", "type", "error", "relative rms", *([f"{PEER} error", "relative rms"] if peer else [])]
     rows = []
     worst = 0.0

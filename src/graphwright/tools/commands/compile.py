@@ -156,7 +156,7 @@ def _default_output(model: Path) -> Path:
 
 
 def _require_plain_output(prints: bool) -> None:
-    """Refuse what would mix with a package on standard output, and a terminal."""
+    """Raises an error for other output on the same stream as the package, and for a terminal."""
     if prints:
         message = "the package goes to standard output, where passes and times would mix with it"
         raise typer.BadParameter(message, param_hint="--output -")
@@ -167,14 +167,14 @@ def _require_plain_output(prints: bool) -> None:
 
 
 def _refuse_same_file(target: Path, model: Path) -> None:
-    """Refuse to replace the model, under whatever name or link."""
+    """Raises an error if the package would replace the model, also through a link."""
     if target.exists() and model.exists() and target.samefile(model):
         message = f"{str(target)!r} is the model itself, which the package would replace"
         raise typer.BadParameter(message, param_hint="--output")
 
 
 def _kernels_text(entry: Entry) -> str:
-    """What the package holds where it is not one program for all that the model takes."""
+    """Describes packages that are not a single program for all shapes."""
     main = entry.executable
     if isinstance(main, HostProgram):
         return f"; {host_program_text(main)}: graphwright inspect shows why"

@@ -1,4 +1,4 @@
-"""``graphwright debug``: one file has one of its commands."""
+"""``graphwright debug``; each of its commands has a file of its own."""
 
 from __future__ import annotations
 

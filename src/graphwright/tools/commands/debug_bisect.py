@@ -146,7 +146,9 @@ def _show_unlocated(finding: Finding, cause: Unlocated) -> None:
 def reduced(
     whole: Divisible, finding: Finding, options: Options, limit: float, budget: Budget
 ) -> Reproduction | None:
-    """The smallest part of the model that is wrong; None where no ONNX model of it is."""
+    """The smallest part of the model that shows the fault; None if no part does that can be written as an
+    ONNX model.
+    """
 
     def holds(part: Candidate) -> bool:
         return shows(part, options, limit) is not None

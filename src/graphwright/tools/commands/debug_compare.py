@@ -101,7 +101,7 @@ def _other(other: Path, engine: str, options: Options, feeds: Any, wanted: Seque
 
 
 def _show(found: Sequence[Difference], ours: Values, everything: bool) -> None:
-    """The outputs, and of the other values those that are farthest apart, in the order of the run."""
+    """Shows the outputs, and the other values with the largest differences, in the order of the run."""
     inner = [each for each in found if each.name not in ours.outputs]
     shown = {each.name for each in sorted(inner, key=lambda each: -each.relative)[:MOST_ROWS]}
     rows = [

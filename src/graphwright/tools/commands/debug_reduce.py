@@ -139,7 +139,7 @@ class _Check:
         self._words, self._folder, self._timeout, self._valid = words, folder, timeout, valid
 
     def exit_code(self, part: Candidate) -> int | None:
-        """What the command exits with; None where it takes too long, or the part is no valid model."""
+        """The exit code of the command; None if it takes too long, or if the part is not a valid model."""
         if self._valid and not _is_valid(part.proto):
             return None
         path, feeds = self._folder / "part.onnx", self._folder / "feeds.npz"
@@ -168,10 +168,10 @@ def _is_valid(proto: onnx.ModelProto) -> bool:
 def _values(
     proto: onnx.ModelProto, given: list[str] | None, shape: list[str] | None, seed: int
 ) -> Mapping[str, Array]:
-    """The values of a run, by name; nothing, and a note, where there is none."""
+    """The values of a run, by name; if the model cannot run, none, and a note."""
     try:
         return evaluated(proto, random_feeds(proto, given, parse_shapes(shape), seed))
-    except Exception as error:  # a reference refuses data in ways of its own
+    except Exception as error:  # references can raise any exception for data that they reject
         note(
             "note: the model cannot be evaluated, so intermediate values cannot be inputs: "
             f"{first_line(error)}"

@@ -48,7 +48,7 @@ MISSES: Final = 5
 MOST_CHANGES: Final = 50
 MOST_TASKS: Final = 20
 _NAME: Final = 36
-"""Characters of a node's name in a table."""
+"""The most characters of the name of a node in a table."""
 app = typer.Typer(add_completion=False)
 
 
@@ -195,7 +195,9 @@ _SECTIONS: Final[Mapping[str, tuple[Callable[[Package], Any], Callable[[Package]
     "shapes": (shape_facts, show_shapes),
     "kernels": (kernel_facts, show_kernels),
 }
-"""What else is explained than fusion: the facts of a package, and what shows them."""
+"""The flags for decisions other than fusion: for each, the function that makes the JSON facts, and the one
+that shows them.
+"""
 
 
 def _show_section(package: Package, name: str, *, as_json: bool) -> None:
@@ -218,7 +220,7 @@ def _package(
     entry: str | None,
     options: Options,
 ) -> Package:
-    """The package in a file, whose kernels are not loaded; of another model what is made of it."""
+    """The package in a file, without loading its kernels; another model is compiled."""
     if is_package(path) and not (shape or const or outputs):
         package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
         return package if entry is None else package.only(entry_named(entry, package.entries))
@@ -233,7 +235,7 @@ def _opened(
     entry: str | None,
     options: Options,
 ) -> Model:
-    """The model in a file, ready to run; a package keeps its own sizes."""
+    """The model in a file, ready to run; a package keeps the sizes that it was compiled for."""
     with stages(Watch()) as observe:
         return open_model(
             path,
@@ -314,7 +316,7 @@ def _show_summary(explained: Explanation) -> None:
 
 
 def _line(explained: Explanation, head: str, found: Sequence[Decision]) -> list[str]:
-    """Bytes, rule or code, how often, and the largest one."""
+    """A line with the bytes, the rule or code, the number of decisions, and the largest of them."""
     largest = found[0]
     total = bytes_text(sum(map(explained.bytes_of, found)))
     gain = "" if largest.predicted is None else f", predicted {math.exp(largest.predicted):.2f} of the time"

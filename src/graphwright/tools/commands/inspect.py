@@ -186,7 +186,7 @@ def inspect(
 
 
 def _show_executable(model: Model, executable: Executable, *, timed: bool) -> bool:
-    """Show the tree; whether what a run needs of memory is still to be shown."""
+    """Shows the tree of the executable; returns whether the memory of a run still has to be shown."""
     if isinstance(executable, Program):
         for target in executable.targets.values():
             show_target(target)
@@ -212,7 +212,7 @@ def _has_gears(executable: Executable | None) -> TypeGuard[Dispatch]:
 def _facts(
     path: Path, origin: Package | None, opened: Model, sizes: Sizes, options: Options
 ) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """The facts that ``--json`` prints."""
 
     def memory() -> tuple[Mapping[str, Sequence[int]], int, int] | None:
         if _has_gears(opened.entry.executable) or not is_sized(opened.entry.inputs, sizes):
@@ -228,7 +228,7 @@ def _facts(
 
 
 def _read(path: Path, verify: bool, options: Options) -> Package:
-    """The package as it lies in the file; with ``verify``, hashed and its graph verified."""
+    """The package in the file; with ``verify``, all hashes and its graph are checked."""
     keys = known_keys(options)
     package = read_package(path, trust=options.trust, keys=keys, use_mmap=True, verify=verify)
     for name in package.entries if verify else ():
@@ -237,7 +237,7 @@ def _read(path: Path, verify: bool, options: Options) -> Package:
 
 
 def _for_sizes(model: Model, dispatch: Dispatch, sizes: Sizes, options: Options) -> Model:
-    """What runs inputs of these sizes: a case of ``dispatch``, or what is compiled for them."""
+    """The executable for inputs of these sizes: a case of ``dispatch``, or one that is compiled now."""
     package = model.alone()
     shapes = input_sizes(package.main.inputs, sizes)
     for case in dispatch.cases:

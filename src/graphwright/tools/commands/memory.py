@@ -39,7 +39,7 @@ from graphwright.tools.reports.memory_html import page
 from graphwright.tools.reports.memory_tables import is_sized, shapes_text, totals
 
 MOST_BUFFERS: Final = 8
-"""Buffers of the peak that are shown."""
+"""The most buffers that are shown for the peak."""
 app = typer.Typer(add_completion=False)
 
 
@@ -120,7 +120,7 @@ def memory(
 
 
 def _largest(sizes: Sizes) -> Sizes:
-    """``sizes`` with the largest of each range that has one."""
+    """``sizes`` with the upper bound in place of each range that has one."""
     return {
         name: [size if not isinstance(size, Dim) or size.largest is None else size.largest for size in shape]
         for name, shape in sizes.items()
@@ -128,7 +128,7 @@ def _largest(sizes: Sizes) -> Sizes:
 
 
 def _known_shapes(model: Model, sizes: Sizes) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of all inputs; None where sizes are open and none was given."""
+    """The shapes of all inputs; None if there are dynamic dimensions and no shape is given."""
     inputs = model.entry.inputs
     return input_sizes(inputs, sizes) if sizes or is_sized(inputs, sizes) else None
 
@@ -137,7 +137,9 @@ def _known_shapes(model: Model, sizes: Sizes) -> dict[str, tuple[int, ...]] | No
 
 
 def _measured(model: Model, sizes: Sizes, options: Options) -> Footprint:
-    """What the operating system counts while a package of the model is loaded and run once."""
+    """The memory of a process that loads a package of the model and runs it once, as the operating system
+    counts it.
+    """
     feeds = make_feeds(model.inputs, None, sizes)
     with tempfile.TemporaryDirectory(prefix="graphwright-") as folder:
         path = Path(folder) / "model.om"
@@ -153,7 +155,7 @@ def _measured(model: Model, sizes: Sizes, options: Options) -> Footprint:
 
 
 def _runs_in_python(model: Model) -> bool:
-    """Whether the host runs nodes, or there are programs between which values pass."""
+    """Whether Python runs nodes, or passes values between several programs."""
     executable = model.entry.executable
     if executable is None or any(host_programs_of(executable)):
         return True

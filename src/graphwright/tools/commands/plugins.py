@@ -73,7 +73,9 @@ def _show(
     passes: Sequence[tuple[Point, PluginPass]],
     rules: Sequence[FusionRule],
 ) -> None:
-    """Where each comes from; for ops what maps to them and what runs them, for rules at which point."""
+    """Shows the source of each registration; for ops also their mappings and kernels, for rules their
+    stage.
+    """
     own = {op for op, _ in kernels}
     listed = {
         ("op", "plugin", "ONNX", "runs as"): [
@@ -101,7 +103,7 @@ def _way(cls: type[Op], has_kernel: bool) -> str:
 
 
 def _show_samples(tried: list[tuple[type[Op], Tried]]) -> list[Diagnostic]:
-    """A row for each sample; what is wrong with those that fail."""
+    """Shows a row for each sample, and the faults of failed ones."""
     rows = [
         [print_op(each.sample.op), each.shapes, each.ran, "failed" if each.fault else "right"]
         for cls, each in tried

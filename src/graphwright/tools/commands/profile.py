@@ -31,7 +31,7 @@ app = typer.Typer(add_completion=False)
 
 
 class Group(enum.StrEnum):
-    """What a row stands for."""
+    """What the rows of the table are."""
 
     KERNEL = "kernel"
     SOURCE = "source"
@@ -39,7 +39,7 @@ class Group(enum.StrEnum):
 
 
 class Sort(enum.StrEnum):
-    """What rows are sorted by."""
+    """The columns by which rows can be sorted."""
 
     SELF = "self"
     TOTAL = "total"
@@ -105,7 +105,7 @@ def profile(
     with stages(Watch()) as observe:
         opened = open_model(model, options, shapes=sizes, constants=const, entry=entry, observe=observe)
     feeds = make_feeds(opened.inputs, input, sizes, seed)
-    opened.run(feeds)  # plans, and memory that is new
+    opened.run(feeds)  # the first run makes plans and allocates memory
     with progress("running"), Profile(counters=counters) as recorded:
         for _ in range(runs):
             opened.run(feeds)

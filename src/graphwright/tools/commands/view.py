@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from graphwright.compiler.modules import Observer
 
 RUNS: Final = 11
-"""Runs of which a task's time is the median."""
+"""The number of runs; the time of a task is the median."""
 _COMPARED: Final = ("fused", "laid-out")
-"""The stages of which two models show the first that both have."""
+"""The stages for ``--diff``, in order of preference: the first one that both models have is shown."""
 app = typer.Typer(add_completion=False)
 
 
@@ -171,7 +171,7 @@ def view(
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked for of each model."""
+    """The request for each model."""
 
     shape: list[str] | None
     const: list[str] | None
@@ -186,7 +186,7 @@ class _Request:
 
     @property
     def compiles(self) -> bool:
-        """Whether a package is to be made ready to run."""
+        """Whether a package must be loaded for running."""
         return bool(self.measured or self.shape or self.const or self.outputs)
 
 
@@ -202,7 +202,7 @@ def _is_onnx(path: Path) -> bool:
 
 
 def _require_target(target: Path, models: Sequence[Path], flag: str) -> None:
-    """Refuse what cannot be written, and what would replace a model."""
+    """Raises an error for a path that cannot be written, or that would replace a model."""
     require_folder(target, flag)
     if target.exists() and any(each.exists() and target.samefile(each) for each in models):
         raise typer.BadParameter(f"{str(target)!r} is the model itself", param_hint=flag)
@@ -241,7 +241,7 @@ def _compilation(path: Path, request: _Request) -> Compilation:
 
 
 def _errors(path: Path, pictures: Sequence[GraphPicture], request: _Request) -> dict[str, float]:
-    """The error of what the nodes and regions of the last graph give, by name."""
+    """The errors of the results of nodes and regions of the last graph, by name."""
     last = next(picture for picture in reversed(pictures) if picture.stage != TASKS)
     regions = [group.node for group in last.groups if group.node is not None]
     alone = [node for node in last.nodes if last.groups[node.group].node is None]
@@ -263,7 +263,7 @@ def _changed(watched: Watched, around: str) -> Sequence[GraphPicture]:
 
 
 def _starts(shown: Sequence[Compilation], around: str | None) -> list[int]:
-    """The stages that are shown first: before and after the pass, or the same one of both models."""
+    """The stages that are shown first: those before and after the pass, or the same stage of both models."""
     if len(shown) == 1:
         return [0, 1] if around else [0]
     first, second = ([picture.stage for picture in each.pictures] for each in shown)
@@ -275,7 +275,7 @@ def _starts(shown: Sequence[Compilation], around: str | None) -> list[int]:
 
 
 def _opened(path: Path, request: _Request, observe: Observer) -> tuple[Package, Model | None]:
-    """The package of a model, and the model where it was compiled here, or is to be run."""
+    """The package of a model; also the model if it was compiled here or will run."""
     options, entry = request.options, request.entry
     if is_package(path) and not request.compiles:
         package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
@@ -293,7 +293,7 @@ def _opened(path: Path, request: _Request, observe: Observer) -> tuple[Package, 
 
 
 def _sizes(package: Package, given: Sizes) -> Mapping[str, Sequence[int]]:
-    """Shapes of the inputs where they are known: predictions guess others."""
+    """The known shapes of inputs; predictions estimate the others."""
     try:
         return input_sizes(package.main.feeds, given)
     except FeedError:

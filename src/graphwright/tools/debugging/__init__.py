@@ -1,1 +1,1 @@
-"""Finds what is at fault where a compiled model gives wrong results: the pass, the kernel, the node."""
+"""Finds the pass, kernel or node that makes the results of a compiled model wrong."""

@@ -1,4 +1,6 @@
-"""Finds why the outputs of a compiled model leave its evaluation in f64: the pass, or the step of the run."""
+"""Finds the pass, or the step of a run, that makes the outputs of a compiled model differ from an evaluation
+in f64.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ from graphwright.tools.debugging.subject import Subject
 
 _EPSILON: Final = {F16: 2.0**-10, BF16: 2.0**-7}
 _ROUNDINGS: Final = 4
-"""Units in the last place of a 16-bit float that a step may be off by."""
+"""The tolerance of a step with 16-bit floats, in units in the last place."""
 
 
 @dataclass(frozen=True)
 class WrongStep:
-    """The first step of the run whose result is not what its nodes mean on its operands. ``overwritten``: the
-    operand that was another when the step read it.
+    """The first step of the run whose result differs from that of the references of its nodes on its
+    operands. ``overwritten`` is an operand that had changed when the step read it.
     """
 
     program: DebuggedProgram
@@ -44,8 +46,8 @@ class WrongStep:
 
 @dataclass(frozen=True)
 class WrongOutput:
-    """An output that is not what its step gave: it was overwritten, or copied wrong. ``by``: the number of
-    the task behind which the value of the step was another; None where none changed it.
+    """An output that differs from the result of its step: it was overwritten, or copied incorrectly. ``by``
+    is the number of the task after which the value had changed; None if no task changed it.
     """
 
     name: str
@@ -55,8 +57,8 @@ class WrongOutput:
 
 @dataclass(frozen=True)
 class Unlocated:
-    """That no step alone leaves the tolerance. ``worst`` is the one that is farthest; ``is_gone``: outputs
-    are right in a run on one thread in which values are read.
+    """The result if no single step exceeds the tolerance. ``worst`` is the step with the largest error.
+    ``is_gone``: the outputs are right in a run on one thread in which values are read.
     """
 
     worst: StepResult | None
@@ -65,17 +67,17 @@ class Unlocated:
 
 @dataclass(frozen=True)
 class Finding:
-    """How far the outputs are from those expected, and why."""
+    """The error of the outputs, and its cause."""
 
     distance: Distance
     cause: WrongPass | WrongStep | WrongOutput | Unlocated | None
-    """None where the outputs are within the tolerance."""
+    """None if the outputs are within the tolerance."""
     steps: int = 0
-    """Results that were looked at."""
+    """The number of results that were checked."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The names of the model's nodes that are at fault."""
+        """The names of the nodes of the model that are at fault."""
         if isinstance(self.cause, WrongStep):
             span = self.cause.result.span
             return tuple(s for node in (*span.step.before, span.step.node) for s in node.sources)
@@ -89,19 +91,19 @@ class Finding:
 
 
 Notify = Callable[[str], None]
-"""Told what goes on."""
+"""Receives texts about the progress."""
 
 
 def bisect(subject: Subject, limit: float, notify: Notify = lambda text: None) -> Finding:
-    """What makes the outputs of ``subject`` differ from an evaluation in f64 by more than ``limit`` of their
-    greatest magnitude.
+    """Finds the cause why outputs of ``subject`` differ from an evaluation in f64 by more than ``limit`` of
+    their largest magnitude.
     """
     notify("evaluating the model in fp64")
     expected = evaluated(subject.source, subject.arrays)
     kept = [k for k in range(len(expected)) if k not in subject.source.state_updates()]
     wanted = [expected[k] for k in kept]
     apart = farthest(subject.outputs(), wanted)
-    if apart.most <= limit:  # chance may have left what a task does not write
+    if apart.most <= limit:  # unwritten memory may contain the right values by chance
         apart = farthest(subject.poisoned_outputs(), wanted)
     if apart.most <= limit:
         return Finding(apart, None)
@@ -115,7 +117,7 @@ def bisect(subject: Subject, limit: float, notify: Notify = lambda text: None) -
 
 @dataclass
 class _Search:
-    """Looks for the step at fault, program by program."""
+    """Searches the programs one by one for the step at fault."""
 
     subject: Subject
     limit: float
@@ -125,7 +127,7 @@ class _Search:
     _most: float = 0.0
 
     def finding(self, apart: Distance) -> Finding:
-        """The first that is found; the farthest step where none is at fault."""
+        """The first fault; if there is none, the step with the largest error."""
         for program in self.subject.programs:
             cause = self._wrong_pass(program) or self._wrong_in(program)
             if cause is not None:
@@ -134,7 +136,7 @@ class _Search:
         return Finding(apart, Unlocated(self._worst, is_gone), self._count)
 
     def _wrong_pass(self, program: DebuggedProgram) -> WrongPass | None:
-        """The pass at fault among those that ran over a part of the model alone."""
+        """The pass at fault among those that ran on only a part of the model."""
         snapshots = program.graph.snapshots
         if snapshots[0] is self.subject.history.whole[0]:
             return None
@@ -155,7 +157,7 @@ class _Search:
 
 
 def _wrong_output(program: DebuggedProgram, walk: StepWalk, limit: float) -> WrongOutput | None:
-    """The first output of the run that is not what its step gave, or what the value is that it stands for."""
+    """The first output of the run that differs from the result of its step."""
     graph, updates = program.graph.module.main, program.graph.module.state_updates()
     kept = [k for k in range(len(graph.outputs)) if k not in updates]
     for number, array in zip(kept, walk.outputs, strict=True):
@@ -169,13 +171,13 @@ def _wrong_output(program: DebuggedProgram, walk: StepWalk, limit: float) -> Wro
 
 
 def _changed_by(run: ProgramRun, walk: StepWalk, value: Value) -> int | None:
-    """The number of the task that changed ``value`` behind the step that made it; None where none did."""
+    """The number of the task that changed ``value`` after the step that made it; None if no task did."""
     last = replace(walk.native[value], moment=Moment(run.lowered.tasks.blocks[0].count - 1))
     ((array,), _) = run.read([last])
     return None if same_elements(array, walk.known[value]) else who_changed(run, last, walk.known[value])
 
 
 def step_limit(result: StepResult, limit: float) -> float:
-    """``limit``, or what rounding to 16 bits makes of it where a value of the step has such a type."""
+    """The tolerance of a step: ``limit``, or more if a value of the step is rounded to 16 bits."""
     types = [result.value.type.dtype, *(value.type.dtype for value, _ in result.operands)]
     return max(limit, *(_ROUNDINGS * _EPSILON.get(dtype, 0.0) for dtype in types))

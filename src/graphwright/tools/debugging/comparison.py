@@ -1,4 +1,4 @@
-"""Values of two runs of a model, by name."""
+"""Compares the values of two runs of a model by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFERENCE: Final = "fp64"
 
 @dataclass(frozen=True)
 class Values:
-    """Inner values of a run in the order in which they were made, and the outputs behind them."""
+    """The intermediate values of a run in the order of computation, followed by the outputs."""
 
     arrays: Mapping[str, Array]
     outputs: frozenset[str]
@@ -35,7 +35,9 @@ class Values:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two values of one name are apart; ``relative`` to the greatest magnitude of the second."""
+    """The difference of two values with the same name, ``relative`` to the largest magnitude of the
+    second.
+    """
 
     name: str
     first: Array
@@ -45,7 +47,7 @@ class Difference:
 
 
 def values_of_subject(subject: Subject) -> Values:
-    """What the tasks of a native run leave in memory, and its outputs."""
+    """The values that tasks of a native run write to memory, and its outputs."""
     walks = [StepWalk(program) for program in subject.programs]
     inner = {result.value.name: result.got for walk in walks for result in walk}
     names = [spec.name for spec in subject.model.outputs]
@@ -54,7 +56,7 @@ def values_of_subject(subject: Subject) -> Values:
 
 
 def values_of_peer(engine: str, path: Path, feeds: Mapping[str, Any], wanted: Sequence[str]) -> Values:
-    """The values called ``wanted``, as far as ``engine`` gives them for the ONNX model in a file, and its
+    """The values named ``wanted``, as far as ``engine`` can return them for the ONNX model in a file, and its
     outputs. Raises EngineError, EvaluationError, ModelError.
     """
     proto = read_onnx(path)
@@ -69,7 +71,7 @@ def values_of_peer(engine: str, path: Path, feeds: Mapping[str, Any], wanted: Se
 def _run_widened(
     engine: str, proto: onnx.ModelProto, feeds: Mapping[str, Any], names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """The outputs of a model that gives intermediate values called ``names`` as well."""
+    """The outputs of a model to which the intermediate values ``names`` are added as outputs."""
     widened = onnx.ModelProto()
     widened.CopyFrom(proto)
     widened.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
@@ -79,7 +81,7 @@ def _run_widened(
         run = start(engine, path, 1)
         try:
             return run(feeds)
-        except Exception as error:  # peers raise types of their own
+        except Exception as error:  # other engines raise exceptions of their own types
             raise EvaluationError(Diagnostic("engine", f"{engine} cannot run it: {error}")) from error
 
 
@@ -88,7 +90,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def differences(first: Values, second: Values) -> list[Difference]:
-    """Of all values that both have, in the order of the first."""
+    """The differences of all values that both runs have, in the order of the first run."""
     return [
         _difference(name, array, second.arrays[name])
         for name, array in first.arrays.items()
@@ -106,5 +108,5 @@ def _difference(name: str, first: Array, second: Array) -> Difference:
 
 
 def first_beyond(found: Sequence[Difference], limit: float) -> Difference | None:
-    """The first that leaves the tolerance."""
+    """The first difference above the tolerance."""
     return next((each for each in found if not each.relative <= limit), None)

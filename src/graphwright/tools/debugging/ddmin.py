@@ -1,4 +1,4 @@
-"""Delta debugging: a smallest part of a list that still has a property.
+"""Delta debugging: finds a smallest part of a list that still has a property.
 
 The algorithm ddmin of Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE
 Transactions on Software Engineering 28 (2), 2002.
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Budget:
-    """Seconds that a search may take."""
+    """The time limit of a search, in seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -26,8 +26,8 @@ class Budget:
 
 
 def ddmin(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budget) -> list[T]:
-    """A part of ``items``, in their order, for which ``holds``, as it does for all of them; none of its items
-    can be left out, unless the budget is spent before.
+    """A minimal part of ``items``, in their order, for which ``holds`` is true: no item can be removed,
+    unless the budget was exhausted before.
     """
     kept, parts = list(items), 2
     while len(kept) > 1 and not budget.is_spent:
@@ -48,7 +48,7 @@ def ddmin(items: Sequence[T], holds: Callable[[Sequence[T]], bool], budget: Budg
 
 
 def kept_without(items: Sequence[T], pieces: Sequence[Sequence[T]], number: int) -> list[T]:
-    """``items`` without the piece of that number."""
+    """``items`` without the piece with this number."""
     return [item for k, piece in enumerate(pieces) if k != number for item in piece]
 
 

@@ -1,4 +1,4 @@
-"""What a compilation made on its way: the module behind each pass, and tasks with the values they make."""
+"""Records a compilation: the module after each pass, and the tasks with the values that they compute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphwright.records import dataclass, field
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of a module behind the pass of that name; ``import`` is what a frontend made, ``partition`` the
+    """A copy of a module after the pass of this name; ``import`` is the imported module, ``partition`` the
     part of a model that one program runs.
     """
 
@@ -26,8 +26,8 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """A graph that became one program. ``values`` and ``nodes``: what of the last snapshot those of the steps
-    are, branches included and bodies of loops not; of constants that kernels packed there is nothing.
+    """A graph that was compiled to one program. ``values`` and ``nodes`` map those of the steps to those of
+    the last snapshot, including branches, without bodies of loops and constants that kernels packed.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -37,7 +37,7 @@ class CompiledGraph:
 
     @property
     def module(self) -> Module:
-        """The last snapshot: what kernels were selected for."""
+        """The last snapshot, for which kernels were selected."""
         return self.snapshots[-1].module
 
 
@@ -46,15 +46,15 @@ class History:
     """Observes a compilation."""
 
     graphs: list[CompiledGraph] = field(default_factory=list)
-    """In the order of the programs."""
+    """The compiled graphs, in the order of the programs."""
     _passes: dict[int, tuple[Module, list[Snapshot]]] = field(default_factory=dict)
-    """By module, which is held so that its identity stays its own."""
+    """The snapshots by module; the reference to the module prevents reuse of its id."""
     _selected: list[tuple[tuple[Snapshot, ...], dict[Value, Value], dict[Node, Node]]] = field(
         default_factory=list
     )
 
     def __call__(self, stage: str, product: object) -> None:
-        """Keep ``product`` of ``stage``."""
+        """Records ``product`` of ``stage``."""
         if isinstance(product, Module):
             _, snapshots = self._passes.setdefault(id(product), (product, []))
             snapshots.append(Snapshot(stage, clone_module(product)))
@@ -66,7 +66,7 @@ class History:
 
     @property
     def whole(self) -> tuple[Snapshot, ...]:
-        """The snapshots of the whole model: those of the first module that was seen."""
+        """The snapshots of the whole model, which is the first module that was observed."""
         return tuple(next(iter(self._passes.values()))[1])
 
     def _select(self, selection: Selection) -> None:
@@ -78,7 +78,7 @@ class History:
 
 
 class _Pairs:
-    """Nodes and values of a graph and of its copy, those of the branches of ``choices`` too."""
+    """Pairs of nodes and values of a graph and of its copy, including those in branches of ``choices``."""
 
     def __init__(self, choices: Collection[Node]) -> None:
         self._choices = choices
@@ -86,7 +86,7 @@ class _Pairs:
         self.nodes: dict[Node, Node] = {}
 
     def add(self, graph: Graph, copy: Graph) -> None:
-        """Those of ``graph``, which may have further constants."""
+        """Adds the pairs of ``graph``, which may have additional constants."""
         self.values |= dict(zip(graph.inputs, copy.inputs, strict=True))
         for node, same in zip(_computing(graph), _computing(copy), strict=True):
             self.nodes[node] = same
@@ -97,5 +97,5 @@ class _Pairs:
 
 
 def _computing(graph: Graph) -> Iterator[Node]:
-    """The nodes that are no constants."""
+    """The nodes that are not constants."""
     return (node for node in graph if not isinstance(node.op, Constant))

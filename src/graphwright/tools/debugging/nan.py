@@ -1,4 +1,4 @@
-"""Finds the first step of a run that makes NaN or infinity of operands that have none."""
+"""Finds the first step of a run that computes NaN or infinity from operands that have none."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _KINDS: Final = {NAN: np.isnan, INFINITY: np.isinf}
 
 @dataclass(frozen=True)
 class FirstNan:
-    """The first step with elements that are no finite numbers. ``node``: the one among those of the step that
-    makes the first of them, which are of ``node_kind``; ``in_f64``: whether the operands give some in f64
-    too.
+    """The first step with elements that are not finite. ``node`` is the first node of the step that computes
+    such elements, which are of ``node_kind``. ``in_f64``: whether the operands also lead to such elements in
+    f64.
     """
 
     program: DebuggedProgram
@@ -38,7 +38,9 @@ class FirstNan:
 
 
 def find_nan(subject: Subject) -> FirstNan | None:
-    """The first step whose result has NaN, and operands none; or infinity, and operands neither."""
+    """The first step whose result has NaN although no operand has; or has infinity although no operand has
+    NaN or infinity.
+    """
     for program in subject.programs:
         for result in StepWalk(program):
             kind = _made(result, program.graph.module)
@@ -50,12 +52,12 @@ def find_nan(subject: Subject) -> FirstNan | None:
 
 
 def has(kind: str, array: Array) -> bool:
-    """Whether some element of ``array`` is NaN, or infinite."""
+    """Whether an element of ``array`` is NaN or infinite."""
     return bool(_KINDS[kind](_floats(array)).any())
 
 
 def _made(result: StepResult, module: Module) -> str | None:
-    """What is among the results of a step, and not among its operands."""
+    """The kind of non-finite elements that the results of a step have and its operands do not have."""
     if result.got.dtype.kind not in "fcV":
         return None
     arrays = [array for _, array in result.operands]
@@ -68,21 +70,21 @@ def _made(result: StepResult, module: Module) -> str | None:
 
 
 def _has_literal_infinity(module: Module, node: Node) -> bool:
-    """Whether infinity is written in a region of ``node``, as in a mask."""
+    """Whether a region of ``node`` contains infinity as a constant, as in a mask."""
     inner = [each.op for region in node.regions for each in region.walk()]
     return any(isinstance(op, Constant) and has(INFINITY, module.constants[op.value]) for op in inner)
 
 
 def _floats(array: object) -> Array:
-    """``array`` as floats that NumPy can ask; nothing of what holds no numbers."""
+    """``array`` as floats that NumPy can test; an empty array if it does not contain floats."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcV":
         return np.zeros(0)
     return array if array.dtype.kind in "fc" else array.astype(np.float64)
 
 
 def _first_inside(program: DebuggedProgram, result: StepResult, kind: str) -> tuple[Node, str]:
-    """The first node of a step that gives ``kind``, in the types of the model, and what it gives: NaN may be
-    made of infinity, where the step is given none.
+    """The first node of a step that computes ``kind`` in the types of the model, and the kind that it
+    computes: NaN can result from infinity inside of the step.
     """
     found: list[tuple[Node, str]] = []
     given = [array for _, array in result.operands]
@@ -108,13 +110,15 @@ def _first_inside(program: DebuggedProgram, result: StepResult, kind: str) -> tu
 
 
 def _narrowed(value: Value, array: Array) -> Array:
-    """What was computed in f64 as its own type."""
+    """A result that was computed in f64, converted to its own type."""
     is_wide = isinstance(array, np.ndarray) and array.dtype == np.float64 and value.type.dtype is not F64
     return array.astype(value.type.dtype.numpy) if is_wide else array
 
 
 def ranges(operands: Sequence[tuple[Value, Array]]) -> list[list[str]]:
-    """A row for each operand: name, type, least, mean, greatest, and how many are NaN or infinite."""
+    """A row for each operand: name, type, minimum, mean, maximum, and the numbers of NaN and infinite
+    elements.
+    """
     return [[value.name or "?", str(value.type), *_range(array)] for value, array in operands]
 
 

@@ -1,4 +1,4 @@
-"""Finds the pass that changes what a model computes, by bisection over the copies behind the passes."""
+"""Finds the pass that changes the results of a model, by bisection over the copies after each pass."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from graphwright.tools.measuring.engines import first_line
 
 @dataclass(frozen=True)
 class WrongPass:
-    """The first pass behind which a module leaves the tolerance. ``number`` counts passes from 0; ``error``:
-    why the module cannot be evaluated, or empty.
+    """The first pass after which the module exceeds the tolerance. ``number`` counts passes from 0. ``error``
+    is the reason why the module cannot be evaluated, or empty.
     """
 
     name: str
@@ -27,15 +27,14 @@ class WrongPass:
     distance: Distance
     error: str
     place: str
-    """The nodes that make the first value that is another than before; empty where none keeps its name."""
+    """The nodes that compute the first value that differs from before; empty if no value kept its name."""
 
 
 def first_wrong(
     snapshots: Sequence[Snapshot], arrays: Sequence[Array], expected: Sequence[Array], limit: float
 ) -> WrongPass | None:
-    """The pass of ``snapshots`` at fault, each evaluated in f64 on ``arrays``; None where the last is right.
-
-    What one pass makes wrong is taken to stay so: it is looked for by bisection.
+    """The pass of ``snapshots`` at fault, each evaluated in f64 on ``arrays``; None if the last one is right.
+    The search is a bisection, which assumes that a wrong module stays wrong.
     """
     low, high = 0, len(snapshots) - 1
     found = _apart(snapshots[high].module, arrays, expected)
@@ -61,22 +60,24 @@ def evaluated(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
 
 
 def _apart(module: Module, arrays: Sequence[Array], expected: Sequence[Array]) -> Distance | str:
-    """How far the outputs of ``module`` are from those expected; a text where it cannot be evaluated."""
+    """The distance of the outputs of ``module`` from the expected ones; a text if it cannot be evaluated."""
     try:
         results = evaluated(module, arrays)
-    except Exception as error:  # a module that is wrong breaks references in any way
+    except Exception as error:  # a wrong module can make references raise any exception
         return first_line(error)
     return farthest(results, expected)
 
 
 def farthest(results: Sequence[Array], expected: Sequence[Array]) -> Distance:
-    """That of the output that is farthest."""
+    """The largest distance of an output."""
     each = [distance(got, wanted) for got, wanted in zip(results, expected, strict=True)]
     return max(each, key=lambda found: found.most, default=Distance(0.0, 0.0))
 
 
 def _first_changed(before: Module, after: Module, arrays: Sequence[Array], limit: float) -> str:
-    """The place of the first value of ``after`` that has other elements than its namesake in ``before``."""
+    """The place of the first value of ``after`` whose elements differ from those of the value with the same
+    name in ``before``.
+    """
     right = _named_values(before, arrays)
     for name, (value, array) in _named_values(after, arrays).items():
         if name in right and not distance(array, right[name][1]).most <= limit:
@@ -86,7 +87,7 @@ def _first_changed(before: Module, after: Module, arrays: Sequence[Array], limit
 
 
 def _named_values(module: Module, arrays: Sequence[Array]) -> Mapping[str, tuple[Value, Array]]:
-    """What nodes of the entry make, by name, as far as the module can be evaluated."""
+    """The values of nodes of the entry, by name, as far as the module can be evaluated."""
     found: dict[str, tuple[Value, Array]] = {}
 
     def note(value: Value, array: Array) -> None:
@@ -96,12 +97,12 @@ def _named_values(module: Module, arrays: Sequence[Array]) -> Mapping[str, tuple
     try:
         with np.errstate(all="ignore"):
             evaluate_module(module, arrays, wide=True, observe=note)
-    except Exception:  # the values before the fault are what is asked for
+    except Exception:  # the values before the fault are enough
         return found
     return found
 
 
 def _new_places(before: Module, after: Module) -> list[str]:
-    """Places of nodes that only ``after`` has, in order."""
+    """The places of nodes that only ``after`` has, in order."""
     known = {(node.op, node.location) for node in before.main}
     return [node.location for node in after.main if (node.op, node.location) not in known]

@@ -1,4 +1,4 @@
-"""Values of a native run, read where its tasks leave them."""
+"""Reads the values of a native run from the memory to which its tasks write them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from graphwright.runtime.feeds.bindings import Bindings
 from graphwright.runtime.model import Model
 
 _MOST_BYTES: Final = 1 << 30
-"""Of the values that one run reads."""
+"""The most bytes of values that one run reads."""
 THREADS: Final = 1
-"""Of runs that read values: one order of all tasks."""
+"""The number of threads of runs that read values: tasks then run in one order."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """``value``, which has ``shape`` in this run, as it is at a moment."""
+    """A reading of ``value``, which has ``shape`` in this run, at one moment of the run."""
 
     moment: Moment
     value: Value
@@ -48,7 +48,7 @@ class Reading:
         return int(prod(self.packed_shape) * self.value.type.dtype.numpy.itemsize)
 
     def array(self, data: Array) -> Array:
-        """The elements in the bytes ``data``."""
+        """The array with the bytes ``data``."""
         layout = self.value.layout
         packed = data.view(self.value.type.dtype.numpy).reshape(self.packed_shape)
         return packed if layout is None else unpack(packed, layout, self.shape)
@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """A program of ``package``, its tasks with what they compute, and the ``arrays`` of a run."""
+    """A program of ``package``, its tasks with the values that they compute, and the ``arrays`` of a run."""
 
     package: Package
     program: Program
@@ -64,11 +64,13 @@ class ProgramRun:
     arrays: Sequence[Array]
 
     def outputs(self) -> list[Array]:
-        """Those of a run without readings."""
+        """The outputs of a run without readings."""
         return self.run(self.program)
 
     def read(self, readings: Sequence[Reading]) -> tuple[list[Array], list[Array]]:
-        """The arrays of ``readings`` and the outputs; the run is repeated where they are many bytes."""
+        """The arrays of ``readings``, and the outputs. If the readings have many bytes, the run is
+        repeated.
+        """
         found: list[Array] = []
         outputs: list[Array] = []
         for part in _parts(readings):
@@ -79,16 +81,15 @@ class ProgramRun:
         return found, outputs
 
     def run(self, program: Program) -> list[Array]:
-        """The outputs of ``program``, which has the inputs of this one; states stay as they are.
-
-        Memory that no task has written holds NaN: a first run leaves it so, wherever a value ends.
+        """The outputs of ``program``, which has the same inputs; states are not changed. Memory that no task
+        has written contains NaN.
         """
         executor = self._executor(program)
         executor.run(self._copies(), None, THREADS, poison=True)
         return executor.run(self._copies(), None, THREADS, poison=True)
 
     def tasks_that_ran(self) -> set[int]:
-        """The numbers of the tasks that a run reaches: others are in branches that it does not take."""
+        """The numbers of the tasks that run; the others are in branches that are not taken."""
         executor = self._executor(self.program)
         _, calls = record_tasks(lambda: executor.run(self._copies(), None, THREADS))
         return {call.task for call in calls}
@@ -98,7 +99,7 @@ class ProgramRun:
         return Cpu(program, target, self.package.weights_of(target.name))
 
     def _copies(self) -> list[Array]:
-        """The arrays of a run, which updates states."""
+        """Copies of the arrays for a run, as it updates states."""
         return [a.copy() if k in self.program.states else a for k, a in enumerate(self.arrays)]
 
     def _probed(self, probes: Sequence[Probe]) -> Program:
@@ -110,8 +111,8 @@ class ProgramRun:
 
 
 def outputs_of(model: Model, feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """The outputs of ``model``; where it is one program without states, memory that no task writes holds NaN,
-    not what an earlier run left there.
+    """The outputs of ``model``. If it is one program without states, memory that no task writes contains NaN
+    instead of values of an earlier run.
     """
     executor, entry = model.executor, model.entry
     if not isinstance(executor, Cpu) or entry.states:
@@ -123,7 +124,7 @@ def outputs_of(model: Model, feeds: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _parts(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """``readings`` in pieces of bounded bytes, one at least."""
+    """``readings`` in pieces of a bounded number of bytes, each with at least one reading."""
     parts: list[list[Reading]] = [[]]
     size = 0
     for each in readings:
@@ -136,11 +137,11 @@ def _parts(readings: Sequence[Reading]) -> list[list[Reading]]:
 
 
 def is_readable(value: Value, places: Mapping[Value, object]) -> bool:
-    """Whether a reading of ``value`` can be made: it has a place, and bytes as NumPy has them."""
+    """Whether ``value`` can be read: it has a location in memory and a layout that NumPy can represent."""
     dtype = value.type.dtype
     return value in places and dtype.element is None and dtype.numpy.kind != "O"
 
 
 def is_number(array: object) -> TypeGuard[Array]:
-    """Whether ``array`` is one of numbers, which can be compared."""
+    """Whether ``array`` contains numbers, which can be compared."""
     return isinstance(array, np.ndarray) and array.dtype.kind != "O"

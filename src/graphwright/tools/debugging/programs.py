@@ -1,4 +1,4 @@
-"""The programs of a compiled model, each with the arrays that it was run on."""
+"""Finds the programs that a run of a compiled model calls, each with its input arrays."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from graphwright.tools.debugging.program_values import THREADS, ProgramRun
 
 @dataclass(frozen=True)
 class DebuggedProgram:
-    """A program in a run of the model, and the graph that it was made of. ``partial``: by position, outputs
-    of which the first elements alone are written, as data decides: the output that counts, and the shape, in
-    which -1 stands for the count.
+    """A program in a run of the model, and the graph that it was compiled from. ``partial`` has, by position,
+    outputs of which only the first elements are written, as their size is data-dependent: the output with the
+    count, and the shape, in which -1 represents the count.
     """
 
     graph: CompiledGraph
@@ -30,9 +30,8 @@ class DebuggedProgram:
 
 
 def programs_in_run(package: Package, history: History, arrays: Sequence[Array]) -> list[DebuggedProgram]:
-    """The programs that a run of the main entry on ``arrays`` calls, each with those of its first call.
-
-    Raises EvaluationError where the entry has other executables than programs and nodes of the host.
+    """The programs that a run of the main entry on ``arrays`` calls, each with the arrays of its first call.
+    Raises EvaluationError if the entry has executables other than programs and Python nodes.
     """
     executable = package.main.executable
     if isinstance(executable, Program):
@@ -59,7 +58,7 @@ def programs_in_run(package: Package, history: History, arrays: Sequence[Array])
 
 
 def _partial(program: HostProgram, call: CallProgram) -> dict[int, tuple[int, tuple[int, ...]]]:
-    """The outputs of a call that bind a size, and are of that size behind it."""
+    """The outputs of a call whose size a later BindSize step determines."""
     found = {}
     for step in program.walk():
         if not isinstance(step, BindSize) or step.inputs[0] not in call.outputs:

@@ -1,4 +1,4 @@
-"""Makes an ONNX model smaller while it still has a property."""
+"""Reduces an ONNX model to a smallest part that still has a property."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Holds = Callable[[Candidate], bool]
 
 @dataclass
 class Reducer:
-    """Takes ``model`` apart; ``holds`` is asked once about each part."""
+    """Reduces ``model``; ``holds`` is evaluated once for each part."""
 
     model: Divisible
     holds: Holds
@@ -23,8 +23,8 @@ class Reducer:
     _known: dict[tuple[tuple[int, ...], tuple[str, ...]], bool] = field(default_factory=dict)
 
     def reduced(self, start: Sequence[int] | None = None) -> Candidate | None:
-        """A part from which no node and no output can be left out, unless the budget is spent. ``start``:
-        nodes that are likely to be enough. None where the whole model has not the property.
+        """A part from which no node and no output can be removed, unless the budget is exhausted. ``start``
+        are nodes that are likely to be enough. None if the whole model does not have the property.
         """
         nodes = self._enough(start or ())
         if nodes is None:
@@ -38,7 +38,7 @@ class Reducer:
         return self.model.part(needed, kept) if self._holds(needed, kept) else part
 
     def _enough(self, start: Iterable[int]) -> list[int] | None:
-        """``start`` with as many neighbours as it takes; the whole model where nothing less shows it."""
+        """``start`` with as many neighbors as needed; the whole model if no smaller part has the property."""
         nodes = list(start)
         while nodes and len(nodes) < len(self.model) and not self.budget.is_spent:
             if self._holds(nodes):
@@ -60,7 +60,7 @@ class Reducer:
 
 
 def _needed(part: Candidate) -> list[int]:
-    """The nodes of ``part`` that its outputs need."""
+    """The nodes of ``part`` that its outputs depend on."""
     wanted = {output.name for output in part.proto.graph.output}
     kept = []
     for number, node in zip(reversed(part.nodes), reversed(part.proto.graph.node), strict=True):

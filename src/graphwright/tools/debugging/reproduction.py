@@ -1,4 +1,4 @@
-"""The smallest model that still shows a fault, with feeds and a script, as a folder."""
+"""Writes a folder with the smallest model that still shows a fault, its feeds and a script."""
 
 from __future__ import annotations
 
@@ -63,29 +63,29 @@ sys.exit(worst > TOLERANCE)
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A part of a model that shows a fault, and what it should give."""
+    """A part of a model that shows a fault, and its expected outputs."""
 
     part: Candidate
     expected: Mapping[str, Array]
 
 
 def shows(part: Candidate, options: Options, limit: float) -> Reproduction | None:
-    """``part`` with what it should give, where graphwright gives something else; None where it does not, or
-    where the part cannot be compiled, fed or evaluated.
+    """``part`` with its expected outputs, if the outputs of graphwright differ from these; None otherwise, or
+    if the part cannot be compiled, fed or evaluated.
     """
     try:
         model = gw.compile(part.proto, options=options)
         feeds = {spec.name: part.feeds[spec.name] for spec in model.inputs}
         expected = reference_outputs(load_onnx(part.proto), feeds)
         results = outputs_of(model, feeds)
-    except Exception:  # a part that breaks the compiler is another fault
+    except Exception:  # a crash of the compiler is another fault
         return None
     apart = max(distance(results[name], expected[name]).most for name in results)
     return None if apart <= limit else Reproduction(part, expected)
 
 
 def write(folder: Path, found: Reproduction, title: str, options: Options, limit: float) -> None:
-    """Write ``found`` to the new ``folder``, whole or not at all. Raises OSError."""
+    """Writes ``found`` to the new ``folder`` atomically. Raises OSError."""
     names = [info.name for info in found.part.proto.graph.input]
     given = {name: found.part.feeds[name] for name in names}
     script = _TEXT.format(
@@ -107,7 +107,7 @@ def write(folder: Path, found: Reproduction, title: str, options: Options, limit
 
 
 def _changed(options: Options) -> dict[str, object]:
-    """The options that reach the code and are not the default, as a script can write them."""
+    """The options that affect the code and differ from the defaults, as source for a script."""
     values = {o.name: getattr(options, o.name) for o in fields(Options) if o.metadata["in_key"]}
     default = Options()
     return {
@@ -118,7 +118,7 @@ def _changed(options: Options) -> dict[str, object]:
 
 
 def _npz(arrays: Mapping[str, Array]) -> bytes:
-    """The bytes of a file with ``arrays`` in their order, called by their numbers."""
+    """The bytes of an .npz file with ``arrays``, named by their numbers."""
     data = io.BytesIO()
     np.savez(data, *arrays.values())
     return data.getvalue()

@@ -1,6 +1,6 @@
-"""Holds each step of a native run against the meaning of its nodes on the operands that it had.
+"""Compares each step of a native run with the references of its nodes on the same operands.
 
-What an earlier step did wrong is in the operands of both, so every step that is at fault shows alone.
+Errors of earlier steps are in the operands of both, so only steps that are at fault differ.
 """
 
 from __future__ import annotations
@@ -37,21 +37,23 @@ class Span:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step gave for one of its outputs, and what its nodes mean on its operands."""
+    """The result of a step for one of its outputs, and the expected result on the same operands."""
 
     span: Span
     node: Node
-    """Of the snapshot."""
+    """The node in the snapshot."""
     value: Value
-    """Of the snapshot."""
+    """The node in the snapshot."""
     got: Array
     expected: Array
     operands: tuple[tuple[Value, Array], ...]
-    """What it read, by values of the snapshot."""
+    """The operands that it read, by values of the snapshot."""
 
     @property
     def distance(self) -> Distance:
-        """Of integers, which quantization rounds, one step more or less is none."""
+        """The distance from the expected result. For integers, a difference of 1 is ignored, as quantization
+        rounds.
+        """
         if self.got.dtype.kind in "iu" and self.got.shape == self.expected.shape:
             apart = np.abs(self.got.astype(np.float64) - self.expected)
             if self.got.dtype.itemsize == 1 and apart.max(initial=0) <= 1:
@@ -61,19 +63,21 @@ class StepResult:
 
 @dataclass
 class StepWalk:
-    """Walks the steps of a native run in the order of the graph. ``known``: what values were, those of the
-    run where it has them.
+    """Walks the steps of a native run in the order of the graph. ``known`` has the values so far: those of
+    the run where available, else those of references.
     """
 
     program: DebuggedProgram
     known: dict[Value, Array] = field(default_factory=dict)
     outputs: list[Array] = field(default_factory=list)
-    """What the run gave."""
+    """The outputs of the run."""
     native: dict[Value, Reading] = field(default_factory=dict)
-    """Where values of the run were read."""
+    """The readings of values of the run."""
 
     def __iter__(self) -> Iterator[StepResult]:
-        """The outputs of all steps whose tasks leave them in memory; of branches, those that are taken."""
+        """The outputs of all steps that are in memory after their tasks; for branches, those of the taken
+        one.
+        """
         graph, run = self.program.graph, self.program.run
         module, wide = graph.module, [widened(array) for array in run.arrays]
         spans = {graph.nodes[node]: span for node, span in task_spans(graph, run.lowered.steps).items()}
@@ -93,8 +97,8 @@ class StepWalk:
     def _walk(
         self, graph: Graph, evaluator: Evaluator, ran: Collection[Graph]
     ) -> Iterator[tuple[Node, Sequence[Array]]]:
-        """The nodes of ``graph`` and of branches that are taken and ``ran``, which come before the node that
-        chooses, and what they give on what is known when they are reached.
+        """The nodes of ``graph`` and of the branches that ``ran``, with their results on the known values.
+        The nodes of a branch precede the node that selects it.
         """
         for node in graph:
             operands = [None if v is None else self.known[v] for v in node.inputs]
@@ -120,7 +124,7 @@ class StepWalk:
         return {graph for graph in found if graph is not None and graph is not main}
 
     def _read(self, spans: Mapping[Node, Span]) -> dict[Value, Array]:
-        """The values that the steps leave in memory, by the values of the snapshot."""
+        """The values in memory after the steps, by values of the snapshot."""
         graph, run = self.program.graph, self.program.run
         shapes, values = shapes_of(graph, run.arrays), graph.values
         self.native = {
@@ -133,7 +137,7 @@ class StepWalk:
         return dict(zip(self.native, arrays, strict=True))
 
     def _written(self) -> dict[Value, int]:
-        """The elements of the outputs that are written in part."""
+        """The written elements of outputs that are only partly written."""
         outputs = self.program.graph.module.main.outputs
         return {
             outputs[number]: abs(int(self.outputs[count]) ** shape.count(-1) * prod(shape))
@@ -142,7 +146,7 @@ class StepWalk:
 
 
 def _first_elements(got: Array, expected: Array, count: int | None) -> tuple[Array, Array]:
-    """As many elements of both as are written; all if that is None."""
+    """The first elements of both arrays, as many as are written; all if the number is None."""
     if count is None or count >= got.size:
         return got, expected
     return got.ravel()[:count], expected.ravel()[:count]
@@ -155,8 +159,8 @@ def _taken(node: Node, operands: Sequence[Array | None]) -> Graph | None:
 
 
 def shapes_of(graph: CompiledGraph, arrays: Sequence[Array]) -> dict[Value, tuple[int, ...]]:
-    """The shapes of the values of a snapshot that are arrays, for inputs ``arrays``: those of an evaluation
-    where types leave sizes open.
+    """The shapes of all arrays among the values of a snapshot for the inputs ``arrays``; if types have
+    unknown sizes, they are found by an evaluation.
     """
     module = graph.module
     values = list(graph.values.values())
@@ -185,7 +189,7 @@ def task_spans(graph: CompiledGraph, steps: Sequence[SelectedNode | None]) -> di
 def _operands(
     graph: CompiledGraph, step: SelectedNode, known: Mapping[Value, Array]
 ) -> tuple[tuple[Value, Array], ...]:
-    """What a step reads of the snapshot's values; constants as well."""
+    """The values of the snapshot that a step reads, including constants."""
     nodes = [graph.nodes[node] for node in (*step.before, step.node)]
     made = {value for node in nodes for value in node.outputs}
     read = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and v not in made)
@@ -197,14 +201,14 @@ class Overwritten:
     """An operand that changed between the task that made it and a task that read it."""
 
     value: Value
-    """Of the snapshot."""
+    """The node in the snapshot."""
     by: int | None
-    """The number of the task behind which it was another; None where it was so from the start."""
+    """The number of the task after which it had changed; None if it was wrong from the start."""
 
 
 def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
-    """The first operand of the step of ``found`` that was not what its own step gave, right before the step;
-    or that the step changed in memory which it does not write.
+    """The first operand of the step of ``found`` that differed from the result of its own step right before
+    this step, or that this step changed without declaring a write.
     """
     graph, run, span = walk.program.graph, walk.program.run, found.span
     wanted = [
@@ -232,7 +236,7 @@ def overwritten(found: StepResult, walk: StepWalk) -> Overwritten | None:
 
 
 def _written_buffers(run: ProgramRun, span: Span) -> set[int]:
-    """The buffers that the tasks of a step write, those of branches and loops too."""
+    """The buffers that the tasks of a step write, including those in branches and loops."""
     graph = run.lowered.tasks
     pending, written = list(graph.tasks[span.first : span.last + 1]), set()
     while pending:
@@ -245,7 +249,7 @@ def _written_buffers(run: ProgramRun, span: Span) -> set[int]:
 
 
 def who_changed(run: ProgramRun, reading: Reading, made: Array) -> int | None:
-    """The number of the task behind which a value that was ``made`` is another, of those before a reading."""
+    """The number of the first task before a reading after which a value differs from ``made``."""
     tasks = _tasks_before(run.lowered.tasks, reading.moment)
     arrays, _ = run.read([Reading(Moment(task), reading.value, reading.shape) for task in tasks])
     right = [same_elements(array, made) for array in arrays]
@@ -256,7 +260,7 @@ def who_changed(run: ProgramRun, reading: Reading, made: Array) -> int | None:
 
 
 def _tasks_before(graph: TaskGraph, moment: Moment) -> list[int]:
-    """The numbers of the tasks that run before a moment, without those of other blocks: first to last."""
+    """The numbers of the tasks of the same block that run before a moment, in order."""
     holders = {block: number for number, task in enumerate(graph.tasks) for block in task.blocks}
     tasks: list[int] = []
     task, is_in = moment.task, not moment.before
@@ -271,7 +275,7 @@ def _tasks_before(graph: TaskGraph, moment: Moment) -> list[int]:
 
 
 def same_elements(array: Array, made: Array) -> bool:
-    """Whether ``array`` is what was ``made``, in f64 where it is f32."""
+    """Whether ``array`` equals ``made``; f32 values are compared in f64."""
     return np.array_equal(widened(array), made, equal_nan=made.dtype.kind in "fc")
 
 

@@ -1,4 +1,4 @@
-"""The model that is debugged: compiled under observation, with the feeds of the run that shows the fault."""
+"""The model to debug: its observed compilation, and the feeds of a run that shows the fault."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from graphwright.tools.models import is_package
 
 @dataclass(frozen=True)
 class Subject:
-    """A compiled model, what its compilation made, and a run: the feeds, all ``arrays`` that it takes, states
-    among them, and the programs that it calls.
+    """A compiled model, the history of its compilation, and a run: the feeds, all its input ``arrays``
+    including states, and the programs that it calls.
     """
 
     model: Model
@@ -45,16 +45,16 @@ class Subject:
 
     @property
     def source(self) -> Module:
-        """What the frontend made."""
+        """The imported module."""
         return self.history.whole[0].module
 
     def outputs(self) -> list[Array]:
-        """Those of a run as users have it, on the threads of the options; states stay as they are."""
+        """The outputs of a normal run, on the threads of the options; states are not changed."""
         arrays = [array.copy() if hasattr(array, "copy") else array for array in self.arrays]
         return self.model.executor.run(arrays, None, self.model.threads)
 
     def poisoned_outputs(self) -> list[Array]:
-        """As :meth:`outputs`; in a model of one program memory that no task writes holds NaN."""
+        """As :meth:`outputs`, but for a model of one program, memory that no task writes contains NaN."""
         if isinstance(self.model.entry.executable, Program):
             return self.programs[0].run.outputs()
         return self.outputs()
@@ -86,7 +86,7 @@ def open_subject(
 
 
 def _arrays(model: Model, feeds: Mapping[str, Any]) -> list[Array]:
-    """The inputs of a run in their order, those that are states as well."""
+    """The inputs of a run in order, including states."""
     entry = model.entry
     fed = Bindings(entry.feeds, entry.outputs).named(feeds)
     named = dict(zip((spec.name for spec in entry.feeds), fed, strict=True))
@@ -94,7 +94,7 @@ def _arrays(model: Model, feeds: Mapping[str, Any]) -> list[Array]:
 
 
 def source_of(path: Path, options: Options) -> str | Module:
-    """What ``compile`` takes for a file: the graph of a package, else the file."""
+    """The source for ``compile``: the graph of a package, or the file of another model."""
     if not is_package(path):
         return str(path)
     ops.load()
@@ -102,8 +102,8 @@ def source_of(path: Path, options: Options) -> str | Module:
 
 
 def divisible(path: Path, subject: Subject, constants: Sequence[str] | None) -> Divisible:
-    """The model in a file as an ONNX model to take apart, with the values of the run. Raises ModelError where
-    a model of another kind cannot be written as one.
+    """The model in a file as an ONNX model to reduce, with the values of the run. Raises ModelError if
+    another kind of model cannot be written as ONNX.
     """
     values = values_of(subject.source, subject.arrays)
     if kind_of_file(path) is not ONNX:
@@ -116,14 +116,16 @@ def divisible(path: Path, subject: Subject, constants: Sequence[str] | None) -> 
 def random_feeds(
     proto: onnx.ModelProto, given: Sequence[str] | None, shapes: Sizes, seed: int
 ) -> dict[str, Any]:
-    """Feeds of an ONNX model, those of ``given`` above random ones. Raises ModelError, FeedError."""
+    """Feeds for an ONNX model: those of ``given``, and random ones for the rest. Raises ModelError,
+    FeedError.
+    """
     ops.load()
     return make_feeds(input_specs(load_onnx(proto)), given, shapes, seed)
 
 
 def evaluated(proto: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """The values of a run of an ONNX model in f64, by name. Raises ModelError, FeedError, and what references
-    raise.
+    """The values of a run of an ONNX model in f64, by name. Raises ModelError, FeedError, and the exceptions
+    of references.
     """
     ops.load()
     module = load_onnx(proto)

@@ -1,4 +1,6 @@
-"""Parts of an ONNX model as models of their own: edges that are cut become inputs, with their values."""
+"""Makes parts of an ONNX model models of their own: edges that are cut become inputs with the values of a
+run.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ from graphwright.ir.types import F32
 from graphwright.records import dataclass
 
 _MOST_SIZES: Final = 16
-"""Elements of an integer tensor that may say sizes or axes: where it is cut off it stays a constant."""
+"""An integer tensor of at most this number of elements may contain sizes or axes: if it is cut off, it
+becomes a constant.
+"""
 _IR_VERSION: Final = 4
-"""From here on initializers need not be inputs."""
+"""The IR version from which on initializers need not be inputs."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Candidate:
 
 
 class Divisible:
-    """A model that is taken apart. ``values`` are those of a run, by name."""
+    """A model that can be divided into parts. ``values`` are the values of a run, by name."""
 
     def __init__(self, proto: onnx.ModelProto, values: Mapping[str, Array]) -> None:
         self._proto, self._values = proto, values
@@ -52,12 +56,12 @@ class Divisible:
         return len(self._proto.graph.node)
 
     def named(self, sources: Iterable[str]) -> list[int]:
-        """The numbers of the nodes that diagnostics call so."""
+        """The numbers of the nodes that diagnostics name so."""
         wanted = set(sources)
         return [k for k, node in enumerate(self._proto.graph.node) if node_name(node) in wanted]
 
     def neighbours(self, nodes: Iterable[int]) -> list[int]:
-        """``nodes`` with those that make what they read, and those that read what they make."""
+        """``nodes`` with the producers of their operands and the readers of their results."""
         known = set(nodes)
         read = {name for number in known for name in self._reads[number]}
         made = {name for number in known for name in self._proto.graph.node[number].output}
@@ -66,8 +70,8 @@ class Divisible:
         return sorted(known)
 
     def part(self, nodes: Iterable[int], outputs: Sequence[str] | None = None) -> Candidate:
-        """The model of ``nodes``, with the makers of what can neither be fed nor typed. ``outputs``: those to
-        keep; None is all that other nodes read or that the model gives.
+        """The model of ``nodes``, and of the producers of values that cannot be inputs. ``outputs`` are the
+        outputs to keep; None keeps all values that other nodes read or that are outputs of the model.
         """
         kept = self._closed(nodes)
         made = {name for number in kept for name in self._proto.graph.node[number].output if name}
@@ -79,7 +83,7 @@ class Divisible:
         return self._model(sorted(kept), read, results)
 
     def _closed(self, nodes: Iterable[int]) -> set[int]:
-        """``nodes``, and makers of values that can be no inputs."""
+        """``nodes``, and the producers of values that cannot be inputs."""
         kept, pending = set(nodes), list(nodes)
         while pending:
             for name in self._reads[pending.pop()]:
@@ -94,10 +98,10 @@ class Divisible:
 
     @cached_property
     def _inferred(self) -> dict[str, onnx.ValueInfoProto]:
-        """Types of values that no run gave: what the model says, or ONNX infers."""
+        """The types of values that the run did not compute, as declared in the model or inferred by ONNX."""
         try:
             graph = shape_inference.infer_shapes(self._proto).graph
-        except Exception:  # it raises types of its own for models that are wrong
+        except Exception:  # it raises exceptions of its own types for invalid models
             graph = self._proto.graph
         infos = [*graph.value_info, *graph.output]
         return {i.name: i for i in infos if i.type.tensor_type.elem_type}
@@ -127,7 +131,7 @@ class Divisible:
 
     @cached_property
     def _frame(self) -> onnx.ModelProto:
-        """The model without its graph's nodes and values."""
+        """The model without the nodes and values of its graph."""
         frame = onnx.ModelProto()
         frame.CopyFrom(self._proto)
         for field in ("node", "initializer", "sparse_initializer", "input", "output", "value_info"):
@@ -143,7 +147,9 @@ class Divisible:
         return self._order.get(name, len(self._order))
 
     def _is_constant(self, name: str) -> bool:
-        """Whether a value that is cut off stays a constant: no input decides it, or it may say sizes."""
+        """Whether a value that is cut off becomes a constant: it depends on no input, or may contain
+        sizes.
+        """
         array = self._values[name]
         return name not in self._depending or (array.dtype.kind in "iu" and array.size <= _MOST_SIZES)
 
@@ -162,7 +168,7 @@ class Divisible:
         return self._inputs[name] if name in self._inputs else self._inferred[name]
 
     def _output(self, name: str) -> onnx.ValueInfoProto:
-        """With its shape, where that is known."""
+        """The output ``name``, with its shape if known."""
         outputs: dict[str, onnx.ValueInfoProto] = {info.name: info for info in self._proto.graph.output}
         known = outputs.get(name)
         if known is not None and known.type.tensor_type.HasField("shape"):
@@ -179,13 +185,13 @@ def _info(name: str, array: Array) -> onnx.ValueInfoProto:
 
 
 def read_onnx(path: Path) -> onnx.ModelProto:
-    """The model in a file, with the weights that lie beside it."""
+    """The model in a file, with external weights."""
     return onnx.load(str(path))
 
 
 def values_of(module: Module, arrays: Sequence[Array]) -> dict[str, Array]:
-    """The values of a run of the entry, by name, computed in f64 and given in their own types: those that an
-    ONNX file can hold.
+    """The values of a run of the entry, by name, computed in f64 and converted to their own types; only those
+    that an ONNX file can store.
     """
     found: dict[str, Array] = {}
 

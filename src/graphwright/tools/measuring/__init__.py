@@ -1,1 +1,1 @@
-"""Times and memory of models, alone and beside other engines."""
+"""Measures the time and memory of models, alone or compared with other engines."""

@@ -1,8 +1,8 @@
-"""Measuring models: alone, beside other engines, and task by task.
+"""Measures models: alone, compared with other engines, and task by task.
 
-Engines work in processes of their own, on as many cores as they have threads, and take turns, round by round;
-all but one are stopped meanwhile, so that no pool of threads spins while another engine is timed. A ratio is
-the median of the rounds' ratios: what else the machine does meets all of them alike.
+Each engine runs in a process of its own, on as many cores as it has threads. The engines take turns in
+rounds. All but one are stopped, so that no thread pool spins while another engine is timed. A ratio is the
+median of the ratios of the rounds, so that other load on the machine affects all engines alike.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from graphwright.tools.measuring.engines import ENGINES, OURS, EngineError
 
 Array = np.ndarray[Any, Any]
 ROUND_SECONDS = 0.1
-"""How long one engine runs in one round."""
+"""The seconds for which an engine runs in one round."""
 
 
 @dataclass
 class Measured:
-    """What one engine did: nanoseconds of every run, by round."""
+    """The measurements of one engine: the nanoseconds of every run, by round."""
 
     engine: str
     version: str
     load_s: float
     first_s: float
     peak_bytes: int = 0
-    """Most resident memory of its process, interpreter included."""
+    """The peak resident memory of its process, including the interpreter."""
     counters: dict[str, int] = field(default_factory=dict)
-    """What it counts of its runs (:meth:`graphwright.Model.stats`); nothing of other engines."""
+    """The counters of its runs (:meth:`graphwright.Model.stats`); empty for other engines."""
     rounds: list[list[int]] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
-    """Processor time of a run, of all threads, in ns: each round's mean."""
+    """The mean CPU time of a run in each round, summed over threads, in ns."""
 
     @cached_property
     def times(self) -> Array:
@@ -64,7 +64,7 @@ class Measured:
         return [statistics.median(taken) for taken in self.rounds]
 
     def summary(self) -> dict[str, float]:
-        """Least, median and 95th percentile in ns, and runs a second at the median."""
+        """The minimum, median and 95th percentile in ns, and the runs per second at the median."""
         median = float(np.median(self.times))
         return {
             "min_ns": float(self.times.min()),
@@ -76,7 +76,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Median and quartiles of the rounds' ratios."""
+    """The median and quartiles of the ratios of the rounds."""
 
     median: float
     low: float
@@ -84,13 +84,15 @@ class Ratio:
 
 
 def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
-    """Of two figures that were taken in the same rounds."""
+    """The ratio of two figures that were measured in the same rounds."""
     low, median, high = np.percentile([a / b for a, b in zip(above, below, strict=True)], (25, 50, 75))
     return Ratio(float(median), float(low), float(high))
 
 
 def ratio(peer: Measured, ours: Measured) -> Ratio:
-    """A peer's time over graphwright's, of each round's medians: above 1, graphwright is faster."""
+    """The time of a peer relative to that of graphwright, from the medians of each round: above 1,
+    graphwright is faster.
+    """
     return paired_ratio(peer.round_medians, ours.round_medians)
 
 
@@ -146,7 +148,7 @@ def _runs_per_round(worker: Worker, seconds: float) -> int:
 
 
 class Worker:
-    """A process of :mod:`graphwright.tools.worker`, stopped unless it is asked."""
+    """A process of :mod:`graphwright.tools.worker`, which is stopped except during a request."""
 
     def __init__(self, process: subprocess.Popen[str], engine: str) -> None:
         self._process, self._engine = process, engine
@@ -187,7 +189,7 @@ class Worker:
         return answer
 
     def round(self, runs: int) -> None:
-        """Run ``runs`` times and keep the times."""
+        """Runs the model ``runs`` times and records the times."""
         answer = self.times(runs)
         self.measured.rounds.append(answer["ns"])
         self.measured.processor.append(answer["processor_ns"] / runs)
@@ -195,7 +197,7 @@ class Worker:
     def _ask(self, order: Any) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.send_signal(signal.SIGCONT)
-        with contextlib.suppress(BrokenPipeError):  # the answer, or its lack, says more
+        with contextlib.suppress(BrokenPipeError):  # the missing answer is reported below
             print(json.dumps(order), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else f"its process ended with status {self._process.wait()}"
@@ -239,7 +241,7 @@ class TaskRow:
 
 
 def task_times(model: Model, feeds: Mapping[str, Array], runs: int = 20, threads: int = 0) -> list[TaskRow]:
-    """Every task that runs, slowest first: from the tasks' own time stamps."""
+    """The times of all tasks that run, slowest first, from the time stamps of tasks."""
     model.run(feeds)
     times: dict[tuple[int, str, str], list[int]] = {}
     predicted: dict[tuple[int, str, str], int] = {}
@@ -262,7 +264,9 @@ def record(
     feeds: Mapping[str, Array],
     results: Mapping[str, Measured],
 ) -> dict[str, Any]:
-    """What a JSON file keeps: all times of every round, and all that is needed to take them again."""
+    """The content of the JSON file: all times of every round, and everything needed to repeat the
+    measurement.
+    """
     ours = results[OURS]
     return {
         "command": list(command),

@@ -1,4 +1,4 @@
-"""The engines that are set side by side: each makes a file a function of feeds, all in f32."""
+"""The engines that are compared: each one loads a model file as a function of feeds, all in f32."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 OURS: Final = "graphwright"
 LIBRARY: Final = "onnxruntime-library"
-"""ONNX Runtime with the library that ``graph-autofusion --library`` writes beside its model."""
+"""ONNX Runtime with the library that ``graph-autofusion --library`` writes next to its model."""
 _ERRORS_ONLY = 3
 
 
@@ -61,11 +61,11 @@ def _openvino(model: Path, threads: int) -> Run:
 
 
 def _inductor(program: Path, threads: int) -> Run:
-    """torch.compile with freezing, of what torch.export saved; feeds are in the order of its inputs."""
+    """torch.compile with freezing, for a file of torch.export; feeds are in the order of its inputs."""
     torch = importlib.import_module("torch")
     config: Any = importlib.import_module("torch._inductor.config")
     config.freezing = True
-    config.compile_threads = 1  # no processes of its own, which would outlive a stopped one
+    config.compile_threads = 1  # without worker processes, which would survive a stopped process
     torch.set_num_threads(threads)
     compiled = torch.compile(torch.export.load(program).module())
 
@@ -112,14 +112,14 @@ def start(engine: str, model: Path, threads: int) -> Run:
         return ENGINES[engine].load(model, threads)
     except GraphwrightError:
         raise
-    except Exception as error:  # peers raise types of their own
+    except Exception as error:  # other engines raise exceptions of their own types
         raise EngineError(
             Diagnostic("engine", f"{engine} cannot load it: {first_line(error)}", str(model))
         ) from error
 
 
 def counters(run: Run) -> dict[str, int]:
-    """What graphwright counts of the runs that :func:`start` gave; nothing of other engines."""
+    """The counters of runs of graphwright; empty for other engines."""
     model = getattr(run, "__self__", None)
     return model.stats() if isinstance(model, Model) else {}
 

@@ -1,8 +1,8 @@
-"""The memory that loading a model and running it once takes, as the operating system counts it.
+"""Measures the memory of loading a model and running it once, as the operating system counts it.
 
-Anonymous memory alone is counted (``RssAnon`` of ``/proc/PID/status``: memory of no file, so neither the code
-of libraries nor weights that lie mapped in their file), in a process of its own, read from outside twice a
-millisecond: what comes and goes in between is missed, which is no more than a few MiB can be filled.
+Only anonymous memory is counted (``RssAnon`` of ``/proc/PID/status``), which excludes the code of libraries
+and memory-mapped weights. The model runs in a process of its own; this process reads its memory twice per
+millisecond, so it can miss a short peak of a few MiB.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FootprintError(GraphwrightError):
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of anonymous memory: before the model was loaded, at most, and after the run."""
+    """Bytes of anonymous memory: before the model was loaded, at the peak, and after the run."""
 
     before: int
     peak: int
@@ -41,7 +41,9 @@ class Footprint:
 
     @property
     def taken(self) -> int:
-        """What loading and the run took at most, and importing the engine if it was not before."""
+        """The peak of loading and running; includes the import of the engine if it was not imported
+        before.
+        """
         return self.peak - self.before
 
 
@@ -105,6 +107,6 @@ def _expect(line: bytes, wanted: bytes) -> None:
 
 
 def _anonymous(process: int) -> int:
-    """``RssAnon`` in bytes; 0 of a process that has ended. An OSError where there is no ``/proc``."""
+    """``RssAnon`` in bytes; 0 if the process has ended. Raises OSError if there is no ``/proc``."""
     text = Path(f"/proc/{process}/status").read_text()
     return 1024 * next((int(line.split()[1]) for line in text.splitlines() if line.startswith("RssAnon:")), 0)

@@ -1,7 +1,7 @@
-"""Measures which programs of a library for ONNX Runtime are faster than its own nodes.
+"""Measures which programs of a library for ONNX Runtime are faster than the nodes of ONNX Runtime.
 
-A program is measured in its place: the fused model with all programs, beside the same model in which ONNX
-Runtime runs the nodes of that program itself.
+A program is measured inside the model: the fused model with all programs is compared with the same model in
+which ONNX Runtime runs the nodes of this program itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphwright.tools.measuring.bench import ROUND_SECONDS, Ratio, Worker, rati
 from graphwright.tools.measuring.engines import LIBRARY
 
 _UNSERVED: Final = "_unserved"
-"""Behind the name of a function that the library has no operator for."""
+"""The suffix of the name of a function for which the library has no operator."""
 
 
 def measure_programs(
@@ -35,8 +35,9 @@ def measure_programs(
     rounds: int = 20,
     round_seconds: float = ROUND_SECONDS,
 ) -> dict[str, Ratio]:
-    """Of each program of ``library``, by name: the time of ``model`` with it over the time without it, where
-    ONNX Runtime runs its nodes. Raises EngineError where ONNX Runtime is not there or refuses the model.
+    """For each program of ``library``, by name, the time of ``model`` with it relative to the time without
+    it, when ONNX Runtime runs its nodes. Raises EngineError if ONNX Runtime is not installed or rejects the
+    model.
     """
     threads = threads or len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
@@ -56,7 +57,7 @@ def measure_programs(
 
 
 def slower_programs(ratios: Mapping[str, Ratio]) -> dict[str, str]:
-    """Those that were slower in three of four rounds, and what was measured."""
+    """The programs that were slower in three of four rounds, with the measured ratio."""
     return {
         name: f"ONNX Runtime is faster: the model takes {ratio_text(found)} of the time with the program"
         for name, found in ratios.items()
@@ -74,7 +75,9 @@ def _library_of(model: Path) -> Path:
 
 
 def _leave(function: str, served: Path, path: Path) -> Path:
-    """Write ``served`` to ``path`` with another name for ``function``, which its library does not know."""
+    """Writes ``served`` to ``path`` with another name for ``function``, for which its library has no
+    operator.
+    """
     proto = onnx.load(served, load_external_data=False)
     calls = [*all_nodes(proto.graph.node), *(n for each in proto.functions for n in all_nodes(each.node))]
     for call in calls:

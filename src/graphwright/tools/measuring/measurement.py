@@ -1,4 +1,4 @@
-"""What the cost model predicts beside what is measured: of each task, and of the largest merges."""
+"""Compares predictions of the cost model with measured times: of each task, and of the largest merges."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from graphwright.tools.feeds import make_feeds
 from graphwright.tools.measuring.bench import Ratio, TaskRow, paired_ratio, task_times
 
 RUNS: Final = 21
-"""Traced runs, at most: the median of each task counts."""
+"""The most traced runs; the time of a task is the median."""
 SECONDS: Final = 3.0
-"""Time for the runs of one measurement, about."""
+"""The approximate seconds for the runs of one measurement."""
 MERGES: Final = 3
-"""The merges that save the most bytes are measured."""
+"""The number of merges that are measured: those that save the most bytes."""
 ROUNDS: Final = 15
 
 
 @dataclass(frozen=True)
 class MergeTime:
-    """A kernel of several ops beside these ops one by one: medians in nanoseconds, and the paired ratio;
-    below 1, the merge gains.
+    """The time of a kernel of several ops compared with kernels for the single ops: medians in nanoseconds,
+    and the paired ratio; below 1, the merge is a gain.
     """
 
     nodes: tuple[str, ...]
@@ -50,23 +50,23 @@ class MergeTime:
 
 @dataclass(frozen=True)
 class Measurement:
-    """``tasks`` in the order of the time by which the prediction is off, largest first."""
+    """``tasks`` are ordered by the error of the prediction, largest first."""
 
     tasks: Sequence[TaskRow]
     merges: Sequence[MergeTime]
 
     @property
     def predicted_ns(self) -> float:
-        """Of all tasks that have a prediction."""
+        """The predicted time of all tasks that have a prediction."""
         return sum(task.predicted_ns for task in self.tasks)
 
     @property
     def measured_ns(self) -> float:
-        """Of the same tasks."""
+        """The measured time of the same tasks."""
         return sum(task.median_ns for task in self.tasks if task.predicted_ns)
 
     def facts(self) -> dict[str, Any]:
-        """All of it, under keys that stay."""
+        """All values, under stable keys."""
         return {
             "threads": 1,
             "predicted_ns": self.predicted_ns,
@@ -97,7 +97,9 @@ class Measurement:
 
 
 def measure(model: Model, feeds: Mapping[str, Array], options: Options) -> Measurement:
-    """Run ``model`` on one thread, and its largest merges fused and apart. Raises FeedError and RunError."""
+    """Runs ``model`` on one thread, and its largest merges fused and as single ops. Raises FeedError and
+    RunError.
+    """
     start = time.perf_counter()
     model.run(feeds)
     runs = int(SECONDS / (time.perf_counter() - start + 1e-9))
@@ -109,8 +111,8 @@ def measure(model: Model, feeds: Mapping[str, Array], options: Options) -> Measu
 
 
 def largest_merges(package: Package, shapes: Sequence[Sequence[int]], options: Options) -> list[MergeTime]:
-    """Times of the regions that save the most bytes on inputs of ``shapes``; of those alone whose sizes
-    follow from these.
+    """The times of the regions that save the most bytes on inputs of ``shapes``, if their sizes follow from
+    these.
     """
     module = unpacked_module(package)
     if any(value.type.shape is None for value in module.main.inputs):
@@ -130,7 +132,7 @@ def _is_static(node: Node) -> bool:
 
 
 def _timed(traffic: NodeTraffic, module: Module, node: Node, options: Options) -> MergeTime | None:
-    """None for a region that does not compile by itself."""
+    """The times of one region; None if it does not compile by itself."""
     try:
         together, apart = (
             region_model(module, node, replace(options, fusion_rules=rules, threads=1, targets=()))
@@ -145,7 +147,7 @@ def _timed(traffic: NodeTraffic, module: Module, node: Node, options: Options) -
 
 
 def region_model(module: Module, node: Node, options: Options) -> Model:
-    """The region of ``node`` as a model; operands that are constant are constants of it."""
+    """The region of ``node`` as a model, which contains its constant operands."""
     own = Module()
     region = clone_graph(region_of(node), "main")
     for position in reversed(range(len(node.inputs))):
@@ -169,7 +171,7 @@ def region_model(module: Module, node: Node, options: Options) -> Model:
 
 
 def _in_turns(runs: Sequence[Callable[[], object]]) -> list[list[float]]:
-    """Nanoseconds of each of ``runs`` in each round, in which each takes its turn."""
+    """The nanoseconds of each of ``runs`` in each round; they take turns."""
     times: list[list[float]] = [[] for _ in runs]
     calls = [_calls_of_a_turn(run) for run in runs]
     for _ in range(ROUNDS):
@@ -182,7 +184,7 @@ def _in_turns(runs: Sequence[Callable[[], object]]) -> list[list[float]]:
 
 
 def _calls_of_a_turn(run: Callable[[], object]) -> int:
-    """So many that all rounds take a share of :data:`SECONDS`."""
+    """The number of calls per turn such that all rounds take a share of :data:`SECONDS`."""
     run()
     start = time.perf_counter()
     run()

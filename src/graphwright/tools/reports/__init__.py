@@ -1,1 +1,1 @@
-"""What commands show of a model: tables, facts as JSON, pages."""
+"""Reports about models: tables, facts as JSON, HTML pages."""

@@ -1,4 +1,4 @@
-"""What ``explain --html`` writes: one page that loads nothing, every text in it escaped."""
+"""The self-contained page of ``explain --html``; all texts are escaped."""
 
 from __future__ import annotations
 

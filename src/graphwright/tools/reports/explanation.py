@@ -1,4 +1,4 @@
-"""What is explained of a model: the decisions about its fusion, and the bytes that its kernels move."""
+"""The explanation of a model: its fusion decisions, and the bytes that its kernels read and write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Of one entry: its decisions, and what each node of the fused graph reads and writes."""
+    """The fusion decisions of one entry, and the bytes that each node of the fused graph reads and writes."""
 
     decisions: Sequence[Decision]
     nodes: Sequence[NodeTraffic]
@@ -31,28 +31,29 @@ class Explanation:
 
     @classmethod
     def of(cls, package: Package) -> Explanation:
-        """That of the main entry of ``package``. Raises PackageError for one that is damaged."""
+        """The explanation of the main entry of ``package``. Raises PackageError if the package is damaged."""
         module = unpacked_module(package)
         return cls(decode_decisions(package.main.decisions), traffic_of(module), module)
 
     def bytes_of(self, decision: Decision) -> int:
-        """Bytes that the edit saves or would save in one run: open sizes are guessed."""
+        """The bytes that the edit saves or would save in one run; dynamic dimensions are estimated."""
         saved = decision.bytes_saved
         return 0 if saved is None else nominal(saved, self.module.symbols)
 
     @cached_property
     def total(self) -> tuple[Traffic, Traffic]:
-        """What all nodes read and write, and what their ops would, one by one."""
+        """The bytes that all nodes read and write, and the bytes if each op were a kernel."""
         return total_of(self.nodes)
 
     @property
     def ops(self) -> int:
-        """How many ops run."""
+        """The number of ops that run."""
         return sum(len(node.ops) for node in self.nodes)
 
     def groups(self, verdict: Verdict) -> list[tuple[str, list[Decision]]]:
-        """Decisions of ``verdict`` by the rule that took them or the code that refused them, those of most
-        bytes first; in each the largest first."""
+        """The decisions with ``verdict``, grouped by rule or by code of refusal; groups and decisions with
+        the most bytes come first.
+        """
         found: dict[str, list[Decision]] = {}
         for each in sorted(self.decisions, key=lambda d: -self.bytes_of(d)):
             if each.verdict is verdict:
@@ -62,7 +63,7 @@ class Explanation:
     # -- why not
 
     def names(self) -> set[str]:
-        """What a user may call the nodes: as reports do, or as the model does."""
+        """All names by which users can refer to nodes: those in reports, and those in the model."""
         known = {name for node in self.nodes for name in (node.name, *node.sources)}
         return known.union(*self._aliases.values())
 
@@ -71,12 +72,13 @@ class Explanation:
         return next((n for n in self.nodes if {first, second} <= {n.name, *n.sources}), None)
 
     def first_refusal(self, first: str, second: str) -> Decision | None:
-        """The first edge without a merge on the way from one node to the other; None where no value passes
-        from either to the other."""
+        """The first edge without a merge on a path between the two nodes; None if there is no such path."""
         return self._on_the_way(first, second) or self._on_the_way(second, first)
 
     def _on_the_way(self, start: str, end: str) -> Decision | None:
-        """Breadth first: an edge straight from ``start`` to ``end`` counts before longer ways."""
+        """The path found by breadth-first search, so that a direct edge from ``start`` to ``end`` is
+        preferred.
+        """
         pending = [node for node in self._readers if start in self._aliases[node]]
         refused: dict[str, Decision | None] = dict.fromkeys(pending)
         for node in pending:
@@ -93,7 +95,7 @@ class Explanation:
 
     @cached_property
     def _readers(self) -> Mapping[str, list[Decision]]:
-        """Decisions by the node whose results are read."""
+        """The decisions by producer."""
         found: dict[str, list[Decision]] = {}
         for decision in self.decisions:
             if len(decision.edit.nodes) > 1:
@@ -102,7 +104,7 @@ class Explanation:
 
     @cached_property
     def _aliases(self) -> Mapping[str, set[str]]:
-        """What each node of a decision is called: its own name, and those of what it comes from."""
+        """The names of each node of a decision: its own, and those of its source nodes."""
         found: dict[str, set[str]] = {}
         for decision in self.decisions:
             for name, sources in zip(decision.edit.nodes, decision.sources, strict=True):
@@ -110,7 +112,7 @@ class Explanation:
         return found
 
     def require_names(self, names: Sequence[str]) -> None:
-        """Raise FeedError for names that are none of a node that runs, all at once."""
+        """Raises FeedError with all names that do not refer to a node that runs."""
         known = self.names()
         faults = [
             Diagnostic(
@@ -161,8 +163,7 @@ class Explanation:
 
 
 def changes(old: Explanation, new: Explanation) -> list[tuple[Decision | None, Decision | None]]:
-    """Decisions that differ in verdict or code, each as it was and as it is; None where there was no such
-    candidate."""
+    """The decisions that differ in verdict or code, before and after; None if there was no such candidate."""
     before = {d.edit: d for d in old.decisions}
     after = {d.edit: d for d in new.decisions}
     pairs = [(before.get(edit), after.get(edit)) for edit in dict.fromkeys((*before, *after))]

@@ -1,7 +1,7 @@
-"""What ``inspect --json`` prints: the facts about a model under keys that stay.
+"""The facts about a model that ``inspect --json`` prints, under stable keys.
 
-Keys are only ever added; ``format`` counts up where one changes its meaning or goes. Sizes are bytes. A shape
-is a list of numbers and texts, or null where the rank is not known.
+Keys are only added; ``format`` is incremented if a key changes its meaning or is removed. Sizes are in bytes.
+A shape is a list of numbers and texts, or null if the rank is unknown.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _LEAST: Final = re.compile(
     r"(?P<low>-?\d+) <= (?P<size>.+?)(?: (?P<sign>[-+]) (?P<offset>\d+))? (?P<node>\(node .*)", re.DOTALL
 )
 Memory = Callable[[], tuple[Mapping[str, Sequence[int]], int, int] | None]
-"""Shapes of the inputs, bytes of the arena, and of what is live at once; None where sizes are open."""
+"""The shapes of the inputs, the bytes of the arena, and the peak of live bytes; None if sizes are dynamic."""
 
 
 def model_facts(path: Path, model: Model, module: Module | None, memory: Memory) -> dict[str, Any]:
-    """All facts. ``module`` is the graph of the model's entry, None where its plugins are not loaded."""
+    """All facts. ``module`` is the graph of the entry, None if its plugins are not loaded."""
     found, package, entry = memory(), model.package, model.entry
     return {
         "format": FORMAT,
@@ -80,7 +80,7 @@ def model_facts(path: Path, model: Model, module: Module | None, memory: Memory)
 
 
 def constraint_texts(entry: Entry) -> list[str]:
-    """What the sizes of the inputs must satisfy: ``W >= 33`` for ``0 <= W - 33``."""
+    """The constraints on the sizes of the inputs, such as ``W >= 33`` for ``0 <= W - 33``."""
     return [_bound_text(line) for line in entry.constraints]
 
 
@@ -93,13 +93,13 @@ def _bound_text(constraint: str) -> str:
 
 
 def size_spans(module: Module) -> dict[str, Dim]:
-    """Ranges of the inputs' open sizes, by the sizes' texts."""
+    """The ranges of the dynamic dimensions of the inputs, by text."""
     dims = [dim for value in module.main.inputs for dim in value.type.shape or () if isinstance(dim, Expr)]
     return {str(dim): span_of(dim, module.symbols) for dim in dims}
 
 
 def op_counts(module: Module) -> dict[str, Any]:
-    """How many ops there are, by name, and how many of them are in fused regions."""
+    """The number of ops by name, and the number of those in fused regions."""
     counts = Counter(n.op.name for n in module.walk() if not isinstance(n.op, Fused | Subgraph | Constant))
     regions = [node.regions[0] for node in module.walk() if isinstance(node.op, Fused)]
     inside = sum(not isinstance(node.op, Constant) for region in regions for node in region)
@@ -112,7 +112,7 @@ def op_counts(module: Module) -> dict[str, Any]:
 
 
 def _traffic(module: Module) -> dict[str, Any]:
-    """Bytes of values that kernels read and write in a run, in total and by node, and op by op."""
+    """The bytes that kernels read and write in a run, in total, by node, and if each op were a kernel."""
     nodes = traffic_of(module)
     fused, unfused = total_of(nodes)
     return {
@@ -122,7 +122,7 @@ def _traffic(module: Module) -> dict[str, Any]:
 
 
 def sides(fused: Traffic, unfused: Traffic) -> dict[str, int]:
-    """Bytes read and written, fused and op by op."""
+    """The bytes read and written, fused and if each op were a kernel."""
     return {
         "read": fused.read,
         "written": fused.written,
@@ -132,7 +132,9 @@ def sides(fused: Traffic, unfused: Traffic) -> dict[str, int]:
 
 
 def target_facts(target: TargetCode) -> dict[str, Any]:
-    """One program for one ISA: its tasks by kind, its kernels, and the ops that NumPy runs."""
+    """The facts about one program for one ISA: its tasks by kind, its kernels, and the ops that NumPy
+    runs.
+    """
     program = target.task_graph
     generated = sum(bool(kernel.module) for kernel in program.kernels)
     return {
@@ -145,19 +147,21 @@ def target_facts(target: TargetCode) -> dict[str, Any]:
 
 
 def has_all_plugins(package: Package) -> bool:
-    """Whether every op of the package is registered; what holds kernels runs without."""
+    """Whether all ops of the package are registered; a package with kernels can run without."""
     return package.plugins.keys() <= registered_ops().keys()
 
 
 def guard_texts(entry: Entry) -> list[str]:
-    """What programs that run the whole model assume of sizes; for other sizes it is compiled again."""
+    """The guards of programs that run the whole model; for sizes that violate them, the model is compiled
+    again.
+    """
     main = entry.executable
     cases = main.cases if isinstance(main, Dispatch) and main.otherwise == COMPILE else ()
     return [text for case in cases for text in case.guards]
 
 
 def _programs(entry: Entry) -> list[dict[str, Any]]:
-    """Each program with the shapes that it takes."""
+    """Each program with the shapes that it accepts."""
     return [
         {
             "inputs": list(map(_spec, program.inputs)),

@@ -11,7 +11,7 @@ from graphwright.onnxruntime.values import OrtValue, OrtValueVector, array_at, h
 
 
 class IOBinding:
-    """What a session reads and writes, by name; made by ``InferenceSession.io_binding``."""
+    """The memory of inputs and outputs of a session, by name; made by ``InferenceSession.io_binding``."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -75,7 +75,9 @@ class IOBinding:
         self._outputs[name] = ortvalue
 
     def run(self, serve: Callable[[list[str], Mapping[str, Any]], list[Any]]) -> None:
-        """Fill the outputs by ``serve(names, feed)``. Raises RuntimeError for memory that does not fit."""
+        """Runs ``serve(names, feed)`` and writes the outputs to the bound memory. Raises RuntimeError for
+        memory that does not fit.
+        """
         if not self._outputs:
             raise RuntimeError("At least one output should be requested: bind_output(name)")
         found = serve(list(self._outputs), self._inputs)

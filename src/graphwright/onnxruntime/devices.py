@@ -1,4 +1,4 @@
-"""OrtDevice and OrtMemoryInfo: names of devices, of which graphwright has the CPU."""
+"""OrtDevice and OrtMemoryInfo: names of devices. graphwright supports only the CPU."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
-        """The device of that name; raises Exception, as ONNX Runtime does, for a name that is none."""
+        """The device with this name. Raises Exception for other names, as ONNX Runtime does."""
         if ort_device_name not in _TYPES:
             raise Exception(f"Unsupported device type: {ort_device_name}")
         return OrtDevice(_TYPES[ort_device_name], vendor=max(0, vendor_id), number=device_id)
 
     def device_id(self) -> int:
-        """Its number among its kind."""
+        """Its number among the devices of its kind."""
         return self._number
 
     def device_type(self) -> int:
@@ -33,7 +33,7 @@ class OrtDevice:
         return self._kind
 
     def device_vendor_id(self) -> int:
-        """The PCI number of its maker, 0 where it has none."""
+        """The PCI number of its vendor; 0 if it has none."""
         return self._vendor
 
     def device_mem_type(self) -> int:
@@ -42,14 +42,14 @@ class OrtDevice:
 
 
 def require_cpu(name: str, number: int = 0, vendor: int = -1) -> None:
-    """Raise for a device that is not the CPU: Exception if there is none of the name, else RuntimeError."""
+    """Raises RuntimeError for a device other than the CPU, and Exception for an unknown name."""
     if OrtDevice.make(name, number, vendor).device_type():
         raise RuntimeError(f"graphwright cannot allocate memory on {name!r}: it runs on 'cpu'")
 
 
 @dataclass(frozen=True)
 class OrtMemoryInfo:
-    """Where an input or output lies."""
+    """The memory of an input or output."""
 
     name: str
     allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_DEVICE_ALLOCATOR
@@ -75,4 +75,4 @@ class OrtMemoryInfo:
 
 
 CPU: Final = OrtMemoryInfo("Cpu")
-"""Where all inputs and outputs lie."""
+"""The memory of all inputs and outputs."""

@@ -22,7 +22,7 @@ class GraphOptimizationLevel(_Named):
 
 
 class ExecutionMode(_Named):
-    """Whether nodes run beside each other. graphwright runs each node on all threads."""
+    """Whether nodes run concurrently. graphwright runs each node on all threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -37,7 +37,7 @@ class ExecutionOrder(_Named):
 
 
 class OrtAllocatorType(_Named):
-    """How memory is taken."""
+    """How memory is allocated."""
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
@@ -45,7 +45,7 @@ class OrtAllocatorType(_Named):
 
 
 class OrtMemType(_Named):
-    """Where memory lies, as a provider sees it."""
+    """Kinds of memory from the view of a provider."""
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
@@ -54,7 +54,7 @@ class OrtMemType(_Named):
 
 
 class OrtDeviceMemoryType(_Named):
-    """Where memory lies, as a device sees it."""
+    """Kinds of memory from the view of a device."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
@@ -87,7 +87,7 @@ class OrtSparseFormat(_Named):
 
 
 class OrtDeviceVendorId(IntEnum):
-    """PCI vendor numbers of makers of devices."""
+    """PCI numbers of device vendors."""
 
     NONE = 0x0000
     AMD = 0x1002
@@ -100,7 +100,7 @@ class OrtDeviceVendorId(IntEnum):
 
 
 class OrtExecutionProviderDevicePolicy(_Named):
-    """Which device to prefer. graphwright has the CPU."""
+    """Which device to prefer. graphwright supports only the CPU."""
 
     DEFAULT = 0
     PREFER_CPU = 1

@@ -16,12 +16,12 @@ _SEVERITIES: Final = range(5)
 
 
 def get_version_string() -> str:
-    """The version of ONNX Runtime that this module stands for."""
+    """The version of ONNX Runtime whose interface this module has."""
     return VERSION
 
 
 def get_build_info() -> str:
-    """Which engine this is."""
+    """The name and version of the engine."""
     return (
         f"graphwright {importlib.metadata.version('graphwright')}, with the names of ONNX Runtime {VERSION}"
     )

@@ -1,4 +1,4 @@
-"""ONNX Runtime's exception classes, and which of them stands for each of graphwright's errors."""
+"""The exception classes of ONNX Runtime, and the class for each error of graphwright."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Status(Exception):
             cls.code, cls.label = code, label
 
     def __init__(self, message: str = "") -> None:
-        if not message.startswith(_PREFIX):  # it has it where an error comes from another process
+        if not message.startswith(
+            _PREFIX
+        ):  # the message of an error from another process has the code already
             message = f"{_PREFIX} : {self.code} : {self.label} : {message}"
         super().__init__(message)
 

@@ -1,4 +1,4 @@
-"""Feeds as ONNX Runtime takes them: lists and Python's numbers become arrays of the input's type."""
+"""Converts feeds as ONNX Runtime does: lists and Python numbers become arrays of the input's type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = (list, tuple, bool, int, float, complex, str)
 
 
 def require(names: Sequence[str], inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> None:
-    """Raise ValueError where an input is missing that is not optional, TypeError for no mapping."""
+    """Raises ValueError if a required input is missing, and TypeError if the feeds are not a mapping."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"input_feed is a mapping from names to values, not {type(feed).__name__}")
     optional = {spec.name for spec in inputs if spec.dtype.kind == "optional"}
@@ -25,7 +25,9 @@ def require(names: Sequence[str], inputs: Sequence[TensorSpec], feed: Mapping[st
 
 
 def converted(inputs: Sequence[TensorSpec], feed: Mapping[str, Any]) -> dict[str, Any]:
-    """``feed`` as a model takes it. Raises RuntimeError for lists that are no array of the input's type."""
+    """``feed`` converted for a model. Raises RuntimeError for lists that cannot be converted to the type of
+    the input.
+    """
     known = {spec.name: spec for spec in inputs}
     made = {name: _value(known[name], given) if name in known else given for name, given in feed.items()}
     empty = {spec.name: None for spec in inputs if spec.dtype.kind == "optional"}

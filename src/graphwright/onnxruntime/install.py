@@ -1,4 +1,4 @@
-"""Putting this package in the place of ONNX Runtime, for all that is imported afterwards."""
+"""Makes later imports of ``onnxruntime`` import this package."""
 
 from __future__ import annotations
 

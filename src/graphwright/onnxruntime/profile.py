@@ -23,20 +23,22 @@ class Profile:
         self._lock = ForkLock()
 
     def add(self, begin: int, times: Sequence[TaskTime]) -> None:
-        """One run, which began at ``begin`` nanoseconds of the monotonic clock."""
+        """Adds one run, which began at ``begin`` nanoseconds of the monotonic clock."""
         run = self._event("model_run", "Session", begin, time.monotonic_ns(), 0, {})
         with self._lock:
             self._events += [run, *map(self._task, times)]
 
     def write(self) -> str:
-        """Write a new file; its path. Raises OSError."""
+        """Writes a new file and returns its path. Raises OSError."""
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")[:-3]
         with self._lock, _new_file(f"{self._prefix}_{stamp}") as file:
             json.dump(self._events, file)
         return file.name
 
     def _task(self, task: TaskTime) -> dict[str, Any]:
-        """With the keys of ONNX Runtime's that scripts sum up; ``kernel`` is graphwright's own."""
+        """The event of a task, with the keys of ONNX Runtime that scripts use; the key ``kernel`` is an
+        addition.
+        """
         details = {
             "op_name": task.ops or task.kernel,
             "provider": "CPUExecutionProvider",
@@ -47,7 +49,7 @@ class Profile:
     def _event(
         self, name: str, kind: str, begin: int, end: int, thread: int, details: dict[str, str]
     ) -> dict[str, Any]:
-        """Times in microseconds since the session began."""
+        """An event; times are in microseconds since the session began."""
         return {
             "cat": kind,
             "pid": os.getpid(),
@@ -61,7 +63,7 @@ class Profile:
 
 
 def _new_file(path: str, number: int = 0) -> TextIO:
-    """``path.json``, or with a number behind it where another session ended in the same millisecond."""
+    """``path.json``, or a name with a number if another session ended in the same millisecond."""
     try:
         return open(f"{path}{f'_{number}' * bool(number)}.json", "x", encoding="utf-8")
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Names of execution providers: ONNX Runtime's, of which graphwright has the CPU."""
+"""The names of ONNX Runtime's execution providers. graphwright supports only the CPU provider."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ALL: Final = (
     "DmlExecutionProvider", "RknpuExecutionProvider", "WebNNExecutionProvider", "WebGpuExecutionProvider",
     "XnnpackExecutionProvider", "CANNExecutionProvider", "AzureExecutionProvider", "CPUExecutionProvider",
 )  # fmt: skip
-"""Those that ONNX Runtime has in some build."""
+"""The providers of any build of ONNX Runtime."""
 
 
 def warn_of_others(providers: Sequence[Any] | None, options: Sequence[Mapping[Any, Any]] | None) -> None:
-    """Warn of each provider that is not here, and of malformed ones: the CPU runs the model.
+    """Warns about unsupported and malformed providers; the CPU runs the model.
 
     ONNX Runtime prints what is malformed and falls back to the CPU as well.
     """

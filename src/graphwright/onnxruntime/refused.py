@@ -1,4 +1,6 @@
-"""ONNX Runtime's names that graphwright has no meaning for: each may be imported, and says why when used."""
+"""Names of ONNX Runtime that graphwright does not support: they can be imported, and using them raises an
+error with the reason.
+"""
 
 from __future__ import annotations
 
@@ -64,13 +66,13 @@ REFUSED: Final[dict[str, str]] = {
     "quantize_qdq_matmul_2bits": _WEIGHTS,
     "quantize_qdq_matmul_4bits": _WEIGHTS,
 }
-"""Reasons by name."""
+"""The reason for each name."""
 PARTS: Final = ("datasets", "quantization", "tools", "training", "transformers")
 """Parts of ONNX Runtime that do more than run models."""
 
 
 class _Refused(type):
-    """A class of which nothing can be made, called or read."""
+    """A class that cannot be instantiated, called or read."""
 
     def __call__(cls, *_: Any, **__: Any) -> NoReturn:
         raise _error(cls.__name__)

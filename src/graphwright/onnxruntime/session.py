@@ -1,4 +1,4 @@
-"""InferenceSession as ONNX Runtime has it, over a compiled model."""
+"""InferenceSession with the interface of ONNX Runtime, for a compiled model."""
 
 from __future__ import annotations
 
@@ -186,27 +186,27 @@ class InferenceSession:
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type)
 
     def get_inputs(self) -> list[NodeArg]:
-        """What must be fed."""
+        """The required inputs."""
         return self._about.inputs
 
     def get_outputs(self) -> list[NodeArg]:
-        """What it gives."""
+        """The outputs."""
         return self._about.outputs
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """What may be fed in place of the model's own values."""
+        """The initializers that feeds can replace."""
         return self._about.overridable
 
     def get_modelmeta(self) -> ModelMetadata:
-        """The source model's own texts."""
+        """The metadata of the source model."""
         return self._about.metadata
 
     def get_session_options(self) -> SessionOptions:
-        """Those that it was made with."""
+        """The options of the session."""
         return self._sess_options
 
     def get_providers(self) -> list[str]:
-        """What runs it: the CPU."""
+        """The providers: always the CPU."""
         return list(AVAILABLE)
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
@@ -216,7 +216,7 @@ class InferenceSession:
     def set_providers(
         self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None
     ) -> None:
-        """Check the names; the CPU stays what runs it."""
+        """Checks the names; the CPU still runs the model."""
         warn_of_others(providers, provider_options)
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
@@ -255,7 +255,9 @@ class InferenceSession:
         """Does nothing: graphs are captured on GPUs."""
 
     def end_profiling(self) -> str:
-        """Write the profile; its path, or "" without ``enable_profiling`` and when called again."""
+        """Writes the profile and returns its path; returns "" without ``enable_profiling``, or if called
+        again.
+        """
         profile, self._profile = self._profile, None
         return "" if profile is None else profile.write()
 
@@ -323,7 +325,7 @@ def _compile_options(given: SessionOptions) -> Options:
 
 
 def _begin(given: RunOptions | None) -> None:
-    """Raise TypeError for what is no RunOptions, Fail for a run that is to end before it begins."""
+    """Raises TypeError if ``options`` are not RunOptions, and Fail if they terminate the run."""
     if given is None:
         return
     if not isinstance(given, RunOptions):

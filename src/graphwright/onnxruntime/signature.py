@@ -1,4 +1,4 @@
-"""What an ONNX file says about itself: inputs and outputs with the names of their sizes, and its texts."""
+"""The signature of an ONNX file: inputs and outputs with the names of their sizes, and metadata."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ModelMetadata:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a session says of its model."""
+    """The signature of the model of a session."""
 
     inputs: list[NodeArg]
     outputs: list[NodeArg]
@@ -59,7 +59,7 @@ class Signature:
 
 
 def of_package(model: Model) -> Signature:
-    """Of a model whose ONNX file is not there: an .om."""
+    """The signature of an .om, whose ONNX file is not available."""
     names: dict[str, Size] = {}
     for spec in model.inputs:
         unnamed = f"{identifier(spec.name)}_{{}}".format  # what sizes without a name are called
@@ -71,7 +71,7 @@ def of_package(model: Model) -> Signature:
 
 
 def of_file(model: Model, proto: onnx.ModelProto) -> Signature:
-    """Of a model that was compiled from ``proto``: sizes have the names that it gives them."""
+    """The signature of a model that was compiled from ``proto``, with the names that it has for sizes."""
     declared = {info.name: _declared(info) for info in (*proto.graph.input, *proto.graph.output)}
     inputs = [NodeArg(s.name, type_text(s.dtype), declared.get(s.name) or []) for s in model.inputs]
     names: dict[str, Size] = {}
@@ -82,7 +82,7 @@ def of_file(model: Model, proto: onnx.ModelProto) -> Signature:
 
 
 def shares_names(args: Sequence[NodeArg]) -> bool:
-    """Whether a name stands for several sizes, which ONNX Runtime does not hold to be equal."""
+    """Whether several sizes have one name; ONNX Runtime does not require them to be equal."""
     names = [size for arg in args for size in arg.shape if isinstance(size, str)]
     return len(names) > len(set(names))
 

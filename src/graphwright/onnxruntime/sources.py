@@ -1,4 +1,4 @@
-"""From what a script gives to a compiled model: files, bytes, and what its options change in them."""
+"""Compiles the model of a session from a file or bytes, with the changes that session options request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROTOBUF_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True)
 class _Form:
-    """What ONNX Runtime allows in a feed and the model does not say."""
+    """Properties of feeds that ONNX Runtime allows but that the model does not declare."""
 
     fed: frozenset[str] = frozenset()
     """Initializers that the feed replaces."""
@@ -42,7 +42,7 @@ class _Form:
 
 
 class Served:
-    """A model and what it says of itself; of an ONNX file also what other feeds may need."""
+    """A model and its signature; for an ONNX file, also what is needed to compile other forms."""
 
     def __init__(
         self, model: Model, about: Signature, options: Options, opened: Opened | None = None
@@ -100,7 +100,7 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
 
 
 def override(proto: onnx.ModelProto, given: Overrides) -> None:
-    """Set the sizes and initializers that options replace."""
+    """Sets the sizes and initializers that options replace."""
     graph = proto.graph
     for info in (*graph.input, *graph.output, *graph.value_info):
         for dim in info.type.tensor_type.shape.dim:
@@ -113,7 +113,7 @@ def override(proto: onnx.ModelProto, given: Overrides) -> None:
 
 
 def _read(tensor: onnx.TensorProto, files: Mapping[str, bytes]) -> None:
-    """Take the data of ``tensor`` from the file in memory that it lies in, if there is one."""
+    """Reads the data of ``tensor`` from the in-memory file that contains it, if there is one."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     numbers = [entries[key] for key in ("offset", "length") if key in entries]
     if entries.get("location") not in files or not all(number.isdecimal() for number in numbers):
@@ -133,7 +133,7 @@ def _fix(dim: onnx.TensorShapeProto.Dimension, given: Overrides) -> None:
 
 
 def _refuse_others(source: Source) -> None:
-    """Name a model in ONNX Runtime's own format."""
+    """Raises an error for a model in the ORT format."""
     named = isinstance(source, str) and source.endswith(".ort")
     if named or (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT):
         raise Unsupported("graphwright does not read the ORT format: give the ONNX file that it was made of")

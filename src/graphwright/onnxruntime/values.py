@@ -1,4 +1,4 @@
-"""OrtValue: an array, a list of arrays, a dict or nothing, with the type that ONNX has for it."""
+"""OrtValue: an array, a list of arrays, a dict or None, with its ONNX type."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class OrtValue:
         return self._value
 
     def held(self) -> Any:
-        """What it holds, as a model takes it."""
+        """The value in the form that models accept."""
         return self._value
 
     def dtype(self) -> DType:
@@ -183,7 +183,7 @@ class OrtValueVector(list[OrtValue]):
 
 
 def held(value: object, what: str) -> Any:
-    """What an OrtValue holds; raises TypeError, which names ``what``, for anything else."""
+    """The value of an OrtValue. Raises TypeError, which names ``what``, for other objects."""
     if not isinstance(value, OrtValue):
         kind = type(value).__name__
         raise TypeError(
@@ -206,7 +206,7 @@ class _Capsule:
 
 
 def value_type(value: Any) -> DType:
-    """The type of what a model takes or gives."""
+    """The ONNX type of an input or output value."""
     return optional_of(dtype_of(np.zeros(0, np.float32))) if value is None else dtype_of(value)
 
 
@@ -233,6 +233,6 @@ def array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: object = None) -> None:
-    """Copy the elements of each value of ``src`` to its partner in ``dst``."""
+    """Copies the elements of each value of ``src`` to the value at the same position of ``dst``."""
     for source, target in zip(src, dst, strict=True):
         target.update_inplace(source)

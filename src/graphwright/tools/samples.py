@@ -1,4 +1,6 @@
-"""Trying samples of ops: on their kernels, on one thread and several, against their NumPy reference."""
+"""Tests samples of ops: runs their kernels on one thread and on several, and compares with the NumPy
+references.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,14 @@ from graphwright.tools.check import distance
 Array = np.ndarray[Any, Any]
 THREADS: Final = (1, 2, 3)
 SIZES: Final = ((3, 5, 4, 7), (1, 1, 1, 1), (67, 130, 9, 33))
-"""What the symbols of a sample stand for, in order of their names, in one round and the next."""
+"""The values of the symbols of a sample, in order of their names, in each round."""
 TOLERANCE: Final = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-5, "f64": 1e-10}
-"""Error over the greatest magnitude that an output may have, by its dtype; others are exact."""
+"""The largest error relative to the largest magnitude of an output, by its dtype; others must be exact."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A sample, what ran it, and what is wrong; nothing if ``fault`` is empty."""
+    """A tested sample, the kernel that ran it, and its ``fault``, which is empty if it passed."""
 
     sample: Sample
     shapes: str
@@ -39,7 +41,7 @@ class Tried:
 
 
 def try_samples(op: type[Op], options: Options) -> Iterator[Tried]:
-    """Run every sample of ``op``, each for several sizes of its symbols."""
+    """Runs every sample of ``op``, each for several sizes of its symbols."""
     for sample in op.samples:
         names = sorted(symbols_in(given.type for given in sample.inputs if given))
         for sizes in SIZES if names else SIZES[:1]:
@@ -87,7 +89,7 @@ def _run(sample: Sample, shapes: str, module: Module, arrays: list[Array | None]
 
 
 def _module(sample: Sample) -> Module:
-    """The op alone, all its operands inputs."""
+    """A module with only the op; all its operands are inputs."""
     module = Module()
     builder, _ = new_graph(module, "main", ())
     graph = builder.graph
@@ -99,7 +101,7 @@ def _module(sample: Sample) -> Module:
 
 
 def sample_array(given: Arg, sizes: Mapping[str, int], random: np.random.Generator) -> Array:
-    """An array as ``given`` asks for, symbols standing for ``sizes``."""
+    """An array for the operand ``given``, with ``sizes`` in place of symbols."""
     shape = tuple(number_of(dim, sizes) for dim in given.type.dims)
     dtype = given.type.dtype
     if given.values is not None:

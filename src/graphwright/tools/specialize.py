@@ -20,11 +20,13 @@ from graphwright.package.write import write_package
 from graphwright.tools.machine import die_with_parent
 
 NICE = 10
-"""Runs go first."""
+"""The niceness of the process: runs have priority."""
 
 
 def main(source: str, target: str, shapes: str) -> None:
-    """From the package ``source`` write ``target``, for ``shapes`` (JSON, in the order of the inputs)."""
+    """Compiles the package ``source`` for ``shapes`` (JSON, in the order of the inputs) and writes
+    ``target``.
+    """
     die_with_parent()
     os.nice(NICE)
     options = Options.from_environment()
@@ -33,7 +35,7 @@ def main(source: str, target: str, shapes: str) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit status."""
+    """Runs the process and returns its exit status."""
     try:
         main(*arguments)
     except (GraphwrightError, OSError) as error:

@@ -22,9 +22,10 @@ def value_errors(
     constants: Mapping[str, Any],
     given: list[str] | None,
 ) -> dict[str, float]:
-    """The root mean square of differences over that of what is expected, for those of ``values``, by name,
-    that the ONNX model ``source`` has. They are outputs of a compilation of their own, run once on random
-    inputs or those ``given``. Raises EvaluationError where the model does not run in NumPy.
+    """The root mean square of the differences relative to that of the expected values, by name, for those of
+    ``values`` that the ONNX model ``source`` has. The model is compiled again with these values as outputs,
+    and run once on random inputs or those ``given``. Raises EvaluationError if the model does not run in
+    NumPy.
     """
     known = {value.name for node in load_onnx(str(source)).main for value in node.outputs}
     wanted = [name for name in dict.fromkeys(values) if name in known]

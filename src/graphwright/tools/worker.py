@@ -1,4 +1,4 @@
-"""One engine in a process of its own, one model after the other: ``python -m graphwright.tools.worker``.
+"""A process that runs one engine on one model after the other: ``python -m graphwright.tools.worker``.
 
 It reads lines of JSON. For a task (engine, model, feeds: an .npz, threads, cores, and outputs: an .npz to
 write, or nothing) it takes to those cores, loads the model, runs it once, and answers with the seconds of
@@ -25,19 +25,19 @@ from graphwright.tools.measuring.engines import Run, counters, first_line, start
 
 
 def serve(orders: TextIO, answers: TextIO) -> None:
-    """Follow ``orders`` until they end."""
+    """Executes ``orders`` until they end."""
     model: _Model | None = None
     for line in orders:
         order, answer = json.loads(line), None
         try:
             if isinstance(order, dict):
-                model = None  # its memory goes before the next one comes
+                model = None  # free the model before the next one is loaded
                 model, answer = _load(order)
             elif model is not None:
                 answer = _times(model, order)
         except GraphwrightError as error:
             answer = str(error)
-        except Exception as error:  # peers raise types of their own
+        except Exception as error:  # other engines raise exceptions of their own types
             answer = first_line(error)
         print(json.dumps(answer), file=answers, flush=True)
 
@@ -49,10 +49,10 @@ class _Model:
 
 
 def _load(task: Mapping[str, Any]) -> tuple[_Model, Any]:
-    """The model, and the seconds of loading and of the first run."""
+    """Loads a model; also returns the seconds of loading and of the first run."""
     arrays = read_npz(Path(task["feeds"]))
     feeds = {name: arrays[f"input_{i}"] for i, name in enumerate(task["names"])}
-    os.sched_setaffinity(0, task["cores"])  # before an engine starts threads
+    os.sched_setaffinity(0, task["cores"])  # before the engine starts threads
     begin = time.perf_counter()
     run = start(task["engine"], Path(task["model"]), task["threads"])
     loaded = time.perf_counter()
@@ -64,7 +64,7 @@ def _load(task: Mapping[str, Any]) -> tuple[_Model, Any]:
 
 
 def _times(model: _Model, count: int) -> Any:
-    """Nanoseconds of ``count`` runs."""
+    """The nanoseconds of ``count`` runs."""
     model.run(model.feeds)
     times, begun = [], time.process_time_ns()
     for _ in range(count):

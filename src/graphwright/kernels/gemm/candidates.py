@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
@@ -48,15 +50,8 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
     epilogue = call.epilogue
     if epilogue.bias is not None and len(b.type.dims) == 1:
         return "a bias per row"
-    a_shape, b_shape = a.type.dims, b.type.dims
-    if len(a_shape) == 1:
-        a_shape = (1, *a_shape)
-    if len(b_shape) == 1:
-        b_shape = (*b_shape, 1)
+    a_shape, b_shape = _matrices(a.type.dims, b.type.dims)
     m, k, n = a_shape[-2], a_shape[-1], b_shape[-1]
-    if product(b_shape[:-2]) == 1:  # B is shared by the batch, so the batch of A is treated as rows
-        a_shape, b_shape = (product(a_shape[:-2]) * m, k), b_shape[-2:]
-        m = a_shape[0]
     batch = two_batch_axes(a_shape[:-2], b_shape[:-2])
     if isinstance(batch, str):
         return batch
@@ -88,6 +83,17 @@ def matmul(call: Contraction[MatMul], context: Context) -> Launch | str:
         gemm.scratch_bytes(context.isa, args, packed=packed),
         gemm.work_ns(context.isa, args),
     )
+
+
+def _matrices(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
+    """The shapes of A and B as matrices with batch axes: a vector becomes a single row or column. If the
+    batch shares B, the batch axes of A are treated as rows.
+    """
+    rows = (1, *a) if len(a) == 1 else tuple(a)
+    columns = (*b, 1) if len(b) == 1 else tuple(b)
+    if product(columns[:-2]) == 1:
+        return (product(rows[:-2]) * rows[-2], rows[-1]), columns[-2:]
+    return rows, columns
 
 
 def _dual(call: Contraction[MatMul], second: Value, context: Context) -> Launch | str:

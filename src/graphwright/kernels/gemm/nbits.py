@@ -12,11 +12,13 @@ rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import Layout
 from graphwright.kernels.gemm import nbits_bytes, nbits_pairs
+from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.targets.cpu.isa import Isa
 
@@ -134,25 +136,20 @@ _AHEAD: Final = 1024
 
 def _stream(isa: Isa, shape: TileShape, bits: int, rows: int) -> str:
     """``rows`` rows of A times one panel. ``sums``: those of A over each block, used if there are zero
-    points."""
+    points.
+    """
     count, vectors = WORD // bits, range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
-
-    def products(number: str, weights: list[str]) -> str:
-        lines = [f"                const vf w{v} = {w};" for v, w in enumerate(weights)]
-        lines += [f"                const vf y{r} = vf_set1(a{r}[{number}]);" for r in range(rows)]
-        lines += [f"                ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r, v in cells]
-        return "\n".join(["            {", *lines, "            }"]) + "\n"
-
     loads = "".join(f"            const vi x{v} = vi_load(word + {v} * VL);\n" for v in vectors)
     fetches = "".join(
         f"            __builtin_prefetch(word + {_AHEAD + 16 * line}, 0, 3);\n"
         for line in range(shape.columns(isa) // 16)
     )
-    turn = "".join(products(str(j), [_number(isa, bits, f"x{v}", j) for v in vectors]) for j in range(count))
-    rest = (
-        products("j", [_shifted(bits, f"x{v}", "right") for v in vectors]).replace("\n", "\n    ").rstrip(" ")
+    turn = "".join(
+        _products(cells, str(j), [_number(isa, bits, f"x{v}", j) for v in vectors]) for j in range(count)
     )
+    shifted = _products(cells, "j", [_shifted(bits, f"x{v}", "right") for v in vectors])
+    rest = shifted.replace("\n", "\n    ").rstrip(" ")
     pointers = ", ".join(f"*a{r} = a + {r} * lda" for r in range(rows))
     advance = ", ".join(f"a{r} += {count}" for r in range(rows))
     newline = "\n"
@@ -165,10 +162,7 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
 {newline.join(start_sums(rows, shape.vectors, 1))}
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
         vf {", ".join(f"e{r}_{v} = {{0}}" for r, v in cells)};
-        if (q->zeros) {{
-{newline.join(f"            const vf d{v} = zeros_at(q, at + {v} * VL, {_middle(bits)});" for v in vectors)}
-{newline.join(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells)}
-        }}
+{newline.join(subtract_zeros(cells, vectors, str(_middle(bits))))}
         int64_t left_over = smaller(q->block, k - b * q->block);
         for (; left_over >= {count}; left_over -= {count}, word += NR, {advance}) {{
 {fetches}{loads}{turn}        }}
@@ -177,9 +171,16 @@ static void stream_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, co
                 const int right = (int)({bits} * j);
     {rest}            }}
         }}
-{newline.join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors)}
-{newline.join(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells)}
+{newline.join(add_scaled(cells, vectors))}
     }}
 {newline.join(store_sums(rows, shape.vectors))}
 }}
 """
+
+
+def _products(cells: Sequence[tuple[int, int]], number: str, weights: Sequence[str]) -> str:
+    """The products of element ``number`` of each row of A with ``weights``, one vector each."""
+    lines = [f"                const vf w{v} = {w};" for v, w in enumerate(weights)]
+    lines += [f"                const vf y{r} = vf_set1(a{r}[{number}]);" for r in dict(cells)]
+    lines += [f"                ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r, v in cells]
+    return "\n".join(["            {", *lines, "            }"]) + "\n"

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from graphwright.ir.types import Layout
+from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.layout.transform import pack_jobs, packed_shape
 from graphwright.targets.cpu.isa import Isa
@@ -61,27 +62,10 @@ def _unpack(shape: TileShape) -> str:
 
 def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
     """``rows`` rows of A times one panel. ``sums``: those of A over each block, used if there are zero
-    points."""
+    points.
+    """
     vectors = range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
-
-    def products(j: int) -> list[str]:
-        return [
-            *(f"        const vf w{v} = byte_numbers(code + {j} * NR + {v} * VL);" for v in vectors),
-            *(f"        const vf y{r} = vf_set1(a{r}[{j}]);" for r in range(rows)),
-            *(f"        ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r, v in cells),
-        ]
-
-    def loop(count: int) -> list[str]:
-        advance = ", ".join([f"code += {count} * NR", *(f"a{r} += {count}" for r in range(rows))])
-        fetched = range(0, count * shape.columns(isa), 64)
-        body = [
-            *(f"    __builtin_prefetch(code + {_AHEAD + at}, 0, 3);" for at in fetched),
-            *(line for j in range(count) for line in ["    {", *products(j), "    }"]),
-        ]
-        head = f"for (; left >= {count}; left -= {count}, {advance}) {{"
-        return [f"        {line}" for line in [head, *body, "}"]]
-
     lines = [
         "",
         f"static void stream_8_{rows}(const struct codes *q, int64_t p, int64_t k, const float *a,",
@@ -92,18 +76,36 @@ def _stream(isa: Isa, shape: TileShape, rows: int) -> str:
         *start_sums(rows, shape.vectors, 1),
         "    for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {",
         f"        vf {', '.join(f'e{r}_{v} = {{0}}' for r, v in cells)};",
-        "        if (q->zeros) {",
-        *(f"            const vf d{v} = zeros_at(q, at + {v} * VL, 128);" for v in vectors),
-        *(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells),
-        "        }",
+        *subtract_zeros(cells, vectors, "128"),
         "        int64_t left = smaller(q->block, k - b * q->block);",
-        *loop(_UNROLL),
-        *loop(1),
-        *(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors),
-        *(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells),
+        *_loop(isa, shape, rows, _UNROLL),
+        *_loop(isa, shape, rows, 1),
+        *add_scaled(cells, vectors),
         "    }",
         *store_sums(rows, shape.vectors),
         "}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _loop(isa: Isa, shape: TileShape, rows: int, count: int) -> list[str]:
+    """The loop over k in steps of ``count``."""
+    advance = ", ".join([f"code += {count} * NR", *(f"a{r} += {count}" for r in range(rows))])
+    fetched = range(0, count * shape.columns(isa), 64)
+    body = [
+        *(f"    __builtin_prefetch(code + {_AHEAD + at}, 0, 3);" for at in fetched),
+        *(line for j in range(count) for line in ["    {", *_products(shape, rows, j), "    }"]),
+    ]
+    head = f"for (; left >= {count}; left -= {count}, {advance}) {{"
+    return [f"        {line}" for line in [head, *body, "}"]]
+
+
+def _products(shape: TileShape, rows: int, j: int) -> list[str]:
+    """The products for one value of k."""
+    vectors = range(shape.vectors)
+    return [
+        *(f"        const vf w{v} = byte_numbers(code + {j} * NR + {v} * VL);" for v in vectors),
+        *(f"        const vf y{r} = vf_set1(a{r}[{j}]);" for r in range(rows)),
+        *(f"        ACCUMULATE(e{r}_{v}, y{r}, w{v});" for r in range(rows) for v in vectors),
+    ]

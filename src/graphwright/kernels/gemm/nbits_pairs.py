@@ -8,8 +8,10 @@ multiplied.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
+from graphwright.kernels.gemm.nbits_blocks import add_scaled, subtract_zeros
 from graphwright.kernels.library.tile import TileShape, start_sums, store_sums
 from graphwright.targets.cpu.isa import Isa
 
@@ -72,43 +74,15 @@ def _bf16(number: int) -> int:
 
 
 def _stream(isa: Isa, shape: TileShape, bits: int, ahead: int, rows: int) -> str:
-    """``rows`` split rows of A times one panel: a vector of A is multiplied by all
-    words that contain its k."""
-    count, vectors = 32 // bits, range(shape.vectors)
+    """``rows`` split rows of A times one panel: a vector of A is multiplied by all words that contain
+    its k.
+    """
+    vectors = range(shape.vectors)
     cells = [(r, v) for r in range(rows) for v in vectors]
     parts = ("e", "f") if len(cells) < _CHAINS else ("e", "e")
-
-    def products(w: int, j: int) -> str:
-        """The products of numbers j and j + half of word w with both parts of A."""
-        lines = [
-            f"const vf y{part}{r} = vf_set1(a{r}[{part * isa.lanes // 2 + w * count // 2 + j}]);"
-            for part in range(2)
-            for r in range(rows)
-        ]
-        lines += [f"const vf w{v} = pairs_chosen((vu)x{w}_{v} >> {bits * j}, table);" for v in vectors]
-        lines += [
-            f"ACCUMULATE_PAIRS({total}{r}_{v}, y{part}{r}, w{v});"
-            for part, total in enumerate(parts)
-            for r, v in cells
-        ]
-        return "".join(f"                {line}\n" for line in lines)
-
-    words = range(isa.lanes // count)
-    turn = "".join(
-        f"            {{\n{products(w, j)}            }}\n" for w in words for j in range(count // 2)
-    )
-    loads = "".join(
-        f"            const vi x{w}_{v} = vi_load(word + {w} * NR + {v} * VL);\n"
-        for w in words
-        for v in vectors
-    )
-    fetches = "".join(
-        f"            __builtin_prefetch(word + {ahead + 16 * line}, 0, 3);\n"
-        for line in range(len(words) * shape.columns(isa) // 16)
-    )
     totals = ", ".join(f"{part}{r}_{v} = {{0}}" for part in dict.fromkeys(parts) for r, v in cells)
     both = "".join(f"        e{r}_{v} += f{r}_{v};\n" for r, v in cells if "f" in parts)
-    middle = 1 << (bits - 1)
+    advance = "".join(f"            a{r} += VL;\n" for r in range(rows))
     newline = "\n"
     return f"""
 static void stream_pairs_{bits}_{rows}(const struct codes *q, int64_t p, int64_t k, const float *a,
@@ -119,17 +93,60 @@ static void stream_pairs_{bits}_{rows}(const struct codes *q, int64_t p, int64_t
 {newline.join(start_sums(rows, shape.vectors, 1))}
     for (int64_t b = 0, at = p * q->blocks * NR; b < q->blocks; b++, at += NR) {{
         vf {totals};
-        if (q->zeros) {{
-{newline.join(f"            const vf d{v} = zeros_at(q, at + {v} * VL, {middle});" for v in vectors)}
-{newline.join(f"            e{r}_{v} -= d{v} * vf_set1(sums[{r} * q->blocks + b]);" for r, v in cells)}
-        }}
+{newline.join(subtract_zeros(cells, vectors, str(1 << (bits - 1))))}
         const int64_t stop = smaller(q->block, k - b * q->block);
         for (int64_t j = 0; j < stop; j += VL) {{
-{fetches}{loads}{turn}            word += {len(words)} * NR;
-{"".join(f"            a{r} += VL;{newline}" for r in range(rows))}        }}
-{both}{newline.join(f"        const vf s{v} = vf_load(q->scales + at + {v} * VL);" for v in vectors)}
-{newline.join(f"        ACCUMULATE(c{r}_{v}_0, s{v}, e{r}_{v});" for r, v in cells)}
+{_step(isa, shape, bits, ahead, cells, parts)}{advance}        }}
+{both}{newline.join(add_scaled(cells, vectors))}
     }}
 {newline.join(store_sums(rows, shape.vectors))}
 }}
 """
+
+
+def _step(
+    isa: Isa,
+    shape: TileShape,
+    bits: int,
+    ahead: int,
+    cells: Sequence[tuple[int, int]],
+    parts: tuple[str, str],
+) -> str:
+    """The products of a vector of A, and the prefetches and loads of the words that they need."""
+    count, vectors = 32 // bits, range(shape.vectors)
+    words = range(isa.lanes // count)
+    fetches = "".join(
+        f"            __builtin_prefetch(word + {ahead + 16 * line}, 0, 3);\n"
+        for line in range(len(words) * shape.columns(isa) // 16)
+    )
+    loads = "".join(
+        f"            const vi x{w}_{v} = vi_load(word + {w} * NR + {v} * VL);\n"
+        for w in words
+        for v in vectors
+    )
+    products = "".join(
+        f"            {{\n{_products(isa, bits, w, j, cells, parts)}            }}\n"
+        for w in words
+        for j in range(count // 2)
+    )
+    return f"{fetches}{loads}{products}            word += {len(words)} * NR;\n"
+
+
+def _products(
+    isa: Isa, bits: int, word: int, j: int, cells: Sequence[tuple[int, int]], parts: tuple[str, str]
+) -> str:
+    """The products of numbers j and j + half of ``word`` with both parts of A."""
+    rows, vectors = dict.fromkeys(r for r, _ in cells), dict.fromkeys(v for _, v in cells)
+    first = word * (32 // bits) // 2 + j
+    lines = [
+        f"const vf y{part}{r} = vf_set1(a{r}[{part * isa.lanes // 2 + first}]);"
+        for part in range(2)
+        for r in rows
+    ]
+    lines += [f"const vf w{v} = pairs_chosen((vu)x{word}_{v} >> {bits * j}, table);" for v in vectors]
+    lines += [
+        f"ACCUMULATE_PAIRS({total}{r}_{v}, y{part}{r}, w{v});"
+        for part, total in enumerate(parts)
+        for r, v in cells
+    ]
+    return "".join(f"                {line}\n" for line in lines)

@@ -165,8 +165,28 @@ class _Tile:
 
     def text(self) -> str:
         """The function ``tile_RxV``."""
-        steps = _UNROLL
-        code = [
+        head = (
+            f"{PAIR_TARGET * self.pairs}static void {self.name}(int64_t k, const float *a, "
+            f"{'int64_t lda, ' * self.in_place}const float *b, int64_t ldb, const struct tile *t) {{"
+        )
+        lines = [
+            head,
+            *(f"    const float *{x} = a + {x[1:]} * lda;" for x in self.pointers[1:]),
+            "    const float *ahead = t->ahead ? t->ahead : a;",
+            f"    int64_t runs = k / {K_RUN}, rest = k % {K_RUN};",
+            "    const int64_t step = 4 * t->ahead_step, skip = 4 * t->ahead_skip;",
+            "    __asm__ volatile(",
+            *(f'        "{line}\\n"' for line in self.instructions()),
+            *self.operands(),
+            "}",
+            "",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def instructions(self) -> list[str]:
+        """The loops over k: runs of ``K_RUN`` steps, then single steps for the rest."""
+        return [
             *self.start(),
             "lea (%[ldb],%[ldb],2), %%rdx",
             "mov %c[to](%[t]), %%rax",
@@ -175,10 +195,10 @@ class _Tile:
             ".p2align 5",
             "2:",
             *self.fetch_target(),
-            f"8: mov ${K_RUN // steps}, %%ecx",
+            f"8: mov ${K_RUN // _UNROLL}, %%ecx",
             "3:",
-            *(line for number in range(steps) for line in self.step(number, number % self.splits)),
-            *self.advance(steps),
+            *(line for number in range(_UNROLL) for line in self.step(number, number % self.splits)),
+            *self.advance(_UNROLL),
             "dec %%ecx",
             "jnz 3b",
             "prefetcht1 (%[ahead])",
@@ -196,30 +216,19 @@ class _Tile:
             "6:",
             *self.finish(),
         ]
+
+    def operands(self) -> list[str]:
+        """The operands and clobbers of the assembly."""
         fields = ("from_kind", "from", "from_ld", "row", "to", "to_ld", "relu", "clip")
         offsets = ", ".join(f'[{field}] "i"(offsetof(struct tile, {field}))' for field in fields)
         rows = "".join(f', [{x}] "+r"({x})' for x in self.pointers[1:])
         operands = _OPERANDS.replace("@ROWS@", rows)
         operands = operands.replace("@LDA@", ', [lda] "r"(4 * lda)' if self.in_place else "")
-        return "\n".join(
-            [
-                f"{PAIR_TARGET * self.pairs}static void {self.name}(int64_t k, const float *a, "
-                f"{'int64_t lda, ' * self.in_place}"
-                "const float *b, int64_t ldb, const struct tile *t) {",
-                *(f"    const float *{x} = a + {x[1:]} * lda;" for x in self.pointers[1:]),
-                "    const float *ahead = t->ahead ? t->ahead : a;",
-                f"    int64_t runs = k / {K_RUN}, rest = k % {K_RUN};",
-                "    const int64_t step = 4 * t->ahead_step, skip = 4 * t->ahead_skip;",
-                "    __asm__ volatile(",
-                *(f'        "{line}\\n"' for line in code),
-                operands + ",",
-                f"          {offsets}",
-                f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbered(self.isa)});',
-                "}",
-                "",
-                "",
-            ]
-        )
+        return [
+            operands + ",",
+            f"          {offsets}",
+            f'        : "rax", "rcx", "rdx", "cc", "memory", {clobbered(self.isa)});',
+        ]
 
     def start(self) -> list[str]:
         """Initializes the accumulators."""

@@ -1,4 +1,4 @@
-"""As ``onnxruntime_pybind11_state``, from which ONNX Runtime takes all of it."""
+"""Exports the names of ``onnxruntime_pybind11_state``, as in ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Not here: says so when it is imported."""
+"""Not supported: importing it raises an error with the reason."""
 
 from graphwright.onnxruntime.refused import missing_part
 

@@ -1,4 +1,4 @@
-"""The gears of a model, with the memory that each needs and the time that each takes."""
+"""Shows the gears of a model, with the memory and the time that each needs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _OTHERS = {
     "dynamic": "run on a program for all shapes",
 }
 _SECONDS = 0.2
-"""Spent on the runs of one gear."""
+"""The seconds for the runs of one gear."""
 _FEWEST, _MOST = 3, 200
 
 
 def show_gears(model: Model, dispatch: Dispatch, *, timed: bool) -> None:
-    """A row for each gear: shapes, what it runs, bytes of its arena and, if ``timed``, milliseconds of its
-    fastest run on random inputs. They share one arena, which is as large as the largest needs.
+    """Shows a row for each gear: shapes, contents, bytes of its arena and, if ``timed``, milliseconds of its
+    fastest run on random inputs. The gears share one arena, which has the size of the largest one.
     """
     gears = [_Gear(model, case) for case in buckets_of(dispatch)]
     measured = [gear.measured(timed) for gear in gears]
@@ -70,7 +70,7 @@ class _Gear:
         self._model = made(model.alone().with_main(entry), None, Options(threads=model.threads))
 
     def counts(self) -> list[str]:
-        """How many subgraphs, tasks and nodes of Python there are."""
+        """The numbers of subgraphs, tasks and Python nodes."""
         programs = list(programs_of(self.executable))
         targets = [target for program in programs for target in program.targets.values()]
         hosts = self.executable.hosts() if isinstance(self.executable, HostProgram) else []
@@ -81,9 +81,7 @@ class _Gear:
         ]
 
     def measured(self, timed: bool) -> tuple[int | None, list[str]]:
-        """Bytes of the arena, None where a run decides them and there is none; and the cells that show it
-        all.
-        """
+        """The bytes of the arena, None if only a run determines them; and the cells of the row."""
         fastest = [_fastest(self._model)] if timed else []
         arena = self._arena(timed)
         return arena, ["depends on the run" if arena is None else bytes_text(arena), *fastest]
@@ -97,7 +95,7 @@ class _Gear:
 
 
 def _fastest(model: Model) -> str:
-    """Milliseconds of the fastest of some runs on random inputs, or why they do not run."""
+    """The milliseconds of the fastest of some runs on random inputs, or the reason why they fail."""
     feeds = make_feeds(model.inputs, None, {})
     try:
         model.run(feeds)

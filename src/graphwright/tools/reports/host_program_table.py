@@ -1,4 +1,4 @@
-"""How ``inspect`` shows host programs: what the host runs and why, and the subgraphs that it calls."""
+"""Shows host programs for ``inspect``: the Python nodes with reasons, and the subgraphs that are called."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from graphwright.support.spelling import counted
 from graphwright.tools.console import say, table
 
 MOST_NAMES = 4
-"""Names of values that are shown; the others are counted."""
+"""The most names of values that are shown; the others are counted."""
 
 
 def show_host_program(program: HostProgram) -> None:
-    """A row for each step, in the order in which they run."""
+    """Shows a row for each step, in execution order."""
     say(f"host program: {host_program_text(program)}")
     table([*_rows(program, 0)], ["step", "what", "reads", "writes"])
 

@@ -1,4 +1,4 @@
-"""``explain --kernels``: the candidates of each task, the choice, and why the others were not taken."""
+"""``explain --kernels``: the candidates of each task, the chosen one, and the reasons against the others."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from graphwright.records import dataclass
 from graphwright.tools.console import duration_text, note, paragraph, say
 
 MOST_TASKS: Final = 12
-"""Kinds of tasks that are shown: those that are predicted to take longest."""
+"""The most different tasks that are shown, which are those with the longest predicted time."""
 MOST_OTHERS: Final = 2
-"""Candidates that are shown of a task beside the one that was taken."""
+"""The most candidates of a task that are shown in addition to the chosen one."""
 MOST_NAMES: Final = 3
 _NAME: Final = 40
 
 
 @dataclass(frozen=True)
 class ExplainedTask:
-    """A task of program ``program`` for ``isa``, and the choices of the nodes that it does. ``number`` is -1
-    where the tasks are not known.
+    """A task of program ``program`` for ``isa``, and the choices for the nodes that it computes. ``number``
+    is -1 if the tasks are unknown.
     """
 
     program: int
@@ -40,14 +40,14 @@ class ExplainedTask:
 
     @property
     def others(self) -> list[NotTaken]:
-        """What was not taken: first what is legal."""
+        """The candidates that were not chosen, legal ones first."""
         found = dict.fromkeys(other for choice in self.choices for other in choice.others)
         return sorted(found, key=lambda other: (other.ns is None, other.ns or 0))
 
 
 def explained_tasks(package: Package) -> list[ExplainedTask]:
-    """The tasks of the main entry, in their order; open sizes count as a guess. Of a package that is not
-    trusted, the nodes that kernels were chosen for. Raises PackageError.
+    """The tasks of the main entry, in order; dynamic dimensions are estimated. For an untrusted package, the
+    nodes for which kernels were chosen. Raises PackageError.
     """
     known: dict[str, KernelChoice] = {}
     for choice in decode_remarks(package.main.remarks).kernels:
@@ -82,7 +82,7 @@ def _kernels(graph: TaskGraph, task: Task) -> tuple[str, ...]:
 
 
 def kernel_facts(package: Package) -> dict[str, Any]:
-    """Every task, and what the codes mean. Raises PackageError."""
+    """All tasks, and the meanings of the codes. Raises PackageError."""
     return {
         "codes": {code.value: code.means for code in WhyNot},
         "tasks": [
@@ -109,7 +109,9 @@ def kernel_facts(package: Package) -> dict[str, Any]:
 
 
 def show_kernels(package: Package) -> None:
-    """Tasks that are predicted to take longest, each with what else could do it; equal ones are one."""
+    """Shows the tasks with the longest predicted time, each with its candidates; equal tasks are shown
+    once.
+    """
     equal: dict[tuple[object, ...], list[ExplainedTask]] = {}
     for task in explained_tasks(package):
         key = task.isa, task.kernels, task.predicted_ns, tuple(task.others)
@@ -124,7 +126,7 @@ def show_kernels(package: Package) -> None:
 
 
 def _lines(tasks: Sequence[ExplainedTask]) -> Iterator[str]:
-    """Of tasks that are equal but for their nodes."""
+    """The lines for tasks that differ only in their nodes."""
     first, count = tasks[0], f"{len(tasks)} x " if len(tasks) > 1 else ""
     start = f"{_time(first.predicted_ns)}  {count}{' with '.join(first.kernels)}: "
     names = ", ".join(sources_text(task.name, _NAME) for task in tasks[:MOST_NAMES])

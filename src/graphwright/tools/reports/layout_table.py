@@ -1,4 +1,6 @@
-"""``explain --layouts``: which values lie in which layout, who asked for it, and the copies that are left."""
+"""``explain --layouts``: the layout of each value, the nodes that requested it, and the remaining
+conversions.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,24 @@ from graphwright.support.spelling import counted
 from graphwright.tools.console import bytes_text, duration_text, note, say, table
 
 MOST_ROWS: Final = 10
-"""Requests and copies that are shown: the largest."""
+"""The most requests and conversions that are shown, which are the largest ones."""
 MOST_NAMES: Final = 4
 _NAME: Final = 40
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """The values of a graph by layout, constants apart, and what the passes about layouts said."""
+    """The values of a graph by layout, with constants separate, and the remarks of the layout passes."""
 
     values: dict[str, list[str]]
     weights: dict[str, list[str]]
     requests: Sequence[LayoutRequest]
     copies: Sequence[tuple[LayoutCopy, int]]
-    """Each with the bytes that it moves in a run: open sizes are guessed."""
+    """Each conversion with the bytes that it moves in a run; dynamic dimensions are estimated."""
 
     @classmethod
     def of(cls, package: Package) -> Layouts:
-        """Those of the main entry. Raises PackageError."""
+        """The layouts of the main entry. Raises PackageError."""
         module, remarks = compiled_module(package), decode_remarks(package.main.remarks)
         values: dict[str, list[str]] = {}
         weights: dict[str, list[str]] = {}
@@ -59,7 +61,7 @@ def _values(module: Module) -> Iterator[Value]:
 
 
 def _values_of(graph: Graph) -> Iterator[Value]:
-    """Those that lie in memory: the values of a fused region do not."""
+    """The values in memory, which excludes the values inside fused regions."""
     yield from graph.inputs
     for node in graph:
         yield from node.outputs
@@ -79,7 +81,7 @@ def _name(value: Value) -> str:
 
 
 def _left(remarks: Remarks, module: Module) -> Iterator[LayoutCopy]:
-    """The copies that later passes left; most transposes become addresses of loads and stores."""
+    """The conversions that remain after later passes: most transposes become part of loads and stores."""
     nodes: Iterator[Node] = (node for graph in module.graphs.values() for node in graph)
     transposes = Counter(node.location for node in nodes if isinstance(node.op, Transpose))
     planes = {copy.value for copy in remarks.copies if copy.layout == CHANNELS_LAST}
@@ -93,7 +95,7 @@ def _left(remarks: Remarks, module: Module) -> Iterator[LayoutCopy]:
 
 
 def layout_facts(package: Package) -> dict[str, Any]:
-    """All of it. Raises PackageError."""
+    """All values as JSON. Raises PackageError."""
     found = Layouts.of(package)
     return {
         "values": found.values,
@@ -107,7 +109,7 @@ def layout_facts(package: Package) -> dict[str, Any]:
 
 
 def show_layouts(package: Package) -> None:
-    """Values by layout, then those who asked for it, and copies, the largest first."""
+    """Shows the values by layout, then requests and conversions, the largest first."""
     found = Layouts.of(package)
     for layout, names in sorted(found.values.items(), key=lambda item: -len(item[1])):
         say(f"{counted(len(names), 'value')} in {layout}: {_names(names)}")

@@ -1,4 +1,4 @@
-"""What would lower a peak: each proposal is planned or counted, and named with its effect."""
+"""Proposals that lower the peak of memory, each with its effect, which is planned or computed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from graphwright.support.spelling import counted
 from graphwright.tools.console import bytes_text
 
 _GAIN: Final = 20
-"""What a peak is lowered by is worth saying if it is one part in so many."""
+"""A proposal is shown if it lowers the peak by at least one part in this number."""
 ShapesByName = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do, and what comes of it."""
+    """A proposal and its effect."""
 
     text: str
     effect: str
 
 
 def advice_for(model: Model, used: Memory, shapes: ShapesByName | None) -> list[Advice]:
-    """What lowers the arena of ``model`` for inputs of ``shapes``, of which ``used`` is the memory."""
+    """Proposals to lower the arena of ``model`` for inputs of ``shapes``, whose memory is ``used``."""
     known = [program for program in used.programs if program.timeline is not None]
     if not known:
         return []
@@ -40,7 +40,7 @@ def advice_for(model: Model, used: Memory, shapes: ShapesByName | None) -> list[
 
 
 def peak_without(line: Timeline, buffer: PlacedBuffer) -> int:
-    """The most bytes that are live at once if ``buffer`` were not there."""
+    """The peak of live bytes without ``buffer``."""
     return max(
         live - buffer.bytes * (buffer.first <= position <= buffer.last)
         for position, live in enumerate(line.live)
@@ -48,13 +48,13 @@ def peak_without(line: Timeline, buffer: PlacedBuffer) -> int:
 
 
 def _fewer_threads(model: Model, used: Memory, shapes: ShapesByName) -> Iterator[Advice]:
-    """Scratch is there once for each thread."""
+    """A proposal to use fewer threads, as each has its own scratch memory."""
     if used.threads > 1 and used.scratch:
         yield from _if_lower("one thread: --threads 1", used, model.memory(shapes, threads=1))
 
 
 def _smaller_batch(model: Model, used: Memory, shapes: ShapesByName) -> Iterator[Advice]:
-    """Half of the open size that the first axis of inputs has, where the model takes it."""
+    """A proposal to halve the dynamic first axis of the inputs, if the model accepts that."""
     specs = [spec for spec in model.entry.feeds if spec.name in shapes]
     batches = dict.fromkeys(spec.shape[0] for spec in specs if spec.shape and isinstance(spec.shape[0], str))
     for batch in batches:
@@ -81,7 +81,9 @@ def _if_lower(text: str, used: Memory, other: Memory) -> Iterator[Advice]:
 
 
 def _in_place(line: Timeline) -> Iterator[Advice]:
-    """A value that ends where one of its size begins could give it its memory, if the kernel allowed it."""
+    """A proposal for a kernel that writes its result over an operand of the same size whose lifetime ends
+    there.
+    """
     ends = [b for b in line.at_peak if b.last == line.peak > b.first and not b.is_scratch]
     begins = [b for b in line.at_peak if b.first == line.peak < b.last and not b.is_scratch]
     for old in ends:
@@ -100,7 +102,7 @@ def _in_place(line: Timeline) -> Iterator[Advice]:
 
 
 def sources_text(tasks: Sequence[str]) -> str:
-    """The source nodes of ``tasks`` in few words: the first, and how many others."""
+    """The source nodes of ``tasks`` as a short text: the first one, and the number of others."""
     sources = dict.fromkeys(
         source for task in tasks for part in task.split(", ") for source in part.split(" + ")
     )

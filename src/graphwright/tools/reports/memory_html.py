@@ -1,4 +1,4 @@
-"""What ``memory --html`` writes: the arena as a picture, on one page that loads nothing and runs nothing."""
+"""The self-contained page of ``memory --html`` with a picture of the arena; it has no scripts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ rect.buffer:hover { stroke: var(--text); stroke-width: 2 }
 
 
 def page(title: str, used: Memory, advice: Sequence[Advice], measured: int | None = None) -> str:
-    """The page: totals, a picture of each program's arena, what is live at its peak, and what lowers it;
-    ``measured``: the bytes of the peak of a process, if it was measured.
+    """The page: totals, a picture of the arena of each program, the live buffers at its peak, and proposals
+    to lower it. ``measured`` is the peak of a process in bytes, if it was measured.
     """
     rows = [[title, bytes_text(size), what] for title, size, what in totals(used, measured)]
     parts = [
@@ -112,7 +112,7 @@ def _y(line: Timeline, offset: int) -> float:
 
 
 def _rectangle(line: Timeline, buffer: PlacedBuffer, colour: str) -> str:
-    """A buffer: from its first to its last task, at its offset. What it is shows where the mouse is."""
+    """The rectangle of a buffer: from its first to its last task, at its offset. A tooltip describes it."""
     left, top = _x(line, buffer.first), _y(line, buffer.offset + buffer.bytes)
     width = round(_x(line, buffer.last + 1) - left, 2)
     height = round(_y(line, buffer.offset) - top, 2)
@@ -166,8 +166,8 @@ def _axes(line: Timeline) -> Iterator[str]:
 
 
 def scopes_of(buffers: Sequence[PlacedBuffer]) -> dict[int, str]:
-    """By buffer, the scope of the source node that makes it: a part of its name's path, as long as there are
-    no more scopes than colours.
+    """For each buffer, the scope of the source node that computes it: a prefix of the path in its name,
+    chosen such that there are not more scopes than colors.
     """
     paths = {b.number: _path(b.nodes[0]) if b.nodes else ("",) for b in buffers if not b.is_scratch}
     deepest = max(map(len, paths.values()), default=1)

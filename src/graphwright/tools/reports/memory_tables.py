@@ -1,4 +1,6 @@
-"""What ``graphwright inspect`` shows of memory: what one run plans, and what the operating system counts."""
+"""The memory tables of ``graphwright inspect``: the plan of one run, and the memory that the operating system
+counts.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _UNSIZED = "memory: depends on dynamic dimensions; give --shape for each input"
 
 
 def is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
-    """Whether ``sizes`` say all that the inputs leave open."""
+    """Whether ``sizes`` have all dynamic dimensions of the inputs."""
     try:
         input_sizes(specs, sizes)
     except FeedError:
@@ -34,7 +36,9 @@ def is_sized(specs: Sequence[TensorSpec], sizes: Sizes) -> bool:
 
 
 def show_memory(model: Model, sizes: Sizes, spans: Mapping[str, Dim], threads: int) -> None:
-    """Show the arena and live bytes of one run: of ``sizes``, or of the least and the most in ``spans``."""
+    """Shows the arena and live bytes of a run with ``sizes``, or with the smallest and the largest sizes in
+    ``spans``.
+    """
     varies = not sizes or any(isinstance(size, Dim) for shape in sizes.values() for size in shape)
     if isinstance(model.executor, Cpu) and varies and spans:
         _show_extremes(model, spans, threads)
@@ -61,7 +65,9 @@ def _merit(used: Memory) -> list[list[str]]:
 
 
 def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, str]]:
-    """What there is of memory, its bytes, and what it is; ``measured``: the peak of a process, in bytes."""
+    """The kinds of memory, each with its bytes and a description. ``measured`` is the peak of a process in
+    bytes.
+    """
     merit = f", {used.arena / used.live:.3f} of the live bytes" if used.live else ""
     states = [("states", used.states, "kept from run to run")] if used.states else []
     rows = [
@@ -82,7 +88,7 @@ def totals(used: Memory, measured: int | None = None) -> list[tuple[str, int, st
 
 
 def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None:
-    """The memory of the smallest and of the largest run, where all sizes have bounds."""
+    """Shows the memory of the smallest and of the largest run, if all sizes have bounds."""
     bounded = all(span.high is not None for span in spans.values())
     least = {dim: span.smallest for dim, span in spans.items()}
     most = {dim: span.largest or 0 for dim, span in spans.items()}
@@ -94,7 +100,7 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
         try:
             used = model.memory(shapes, threads=threads)
         except FeedError:
-            continue  # sizes that do not go together
+            continue  # sizes that violate a constraint together
         rows.append([title, shapes_text(shapes), bytes_text(used.arena), bytes_text(used.live)])
     if not rows:
         say(_UNSIZED)
@@ -104,7 +110,7 @@ def _show_extremes(model: Model, spans: Mapping[str, Dim], threads: int) -> None
 
 
 def show_footprint(path: Path, package: Package | None, model: Model, sizes: Sizes, options: Options) -> None:
-    """What the operating system counts while the package is loaded and run once."""
+    """Shows the memory that the operating system counts while the package is loaded and run once."""
     if package is None or package.main.executable is None:
         raise typer.BadParameter(
             "--measure runs only packages with trusted kernels: compile the model, or use --trust"

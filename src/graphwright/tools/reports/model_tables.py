@@ -1,4 +1,6 @@
-"""What ``graphwright inspect`` shows of a model: its file, interface, graph, and the programs of a target."""
+"""The tables of ``graphwright inspect`` about a model: its file, interface, graph, and the programs of a
+target.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def graph_of(model: Model) -> Module:
 
 
 def show_file(path: Path, package: Package | None, verified: bool) -> None:
-    """Show the name and size of the file, and of a package its targets and whether it is trusted."""
+    """Shows the name and size of the file; for a package also its targets, and whether it is trusted."""
     rows = [["file", str(path)], ["size", bytes_text(path.stat().st_size)]]
     if package is not None:
         trusted = (
@@ -49,7 +51,7 @@ def show_file(path: Path, package: Package | None, verified: bool) -> None:
 
 
 def show_interface(model: Model) -> None:
-    """Show inputs, states, outputs, constraints, guards, options and the source's own texts."""
+    """Shows inputs, states, outputs, constraints, guards, options and the metadata of the source model."""
     entry = model.entry
     if len(model.entries) > 1:
         say("entries (--entry shows another)")
@@ -74,7 +76,7 @@ def show_interface(model: Model) -> None:
 
 
 def _show_sizes(module: Module) -> dict[str, Dim]:
-    """Ranges of the inputs' sizes, by the sizes' texts."""
+    """Shows the ranges of the sizes of inputs."""
     spans = size_spans(module)
     rows = [[dim, span.words] for dim, span in spans.items() if span != Dim()]
     if rows:
@@ -84,14 +86,14 @@ def _show_sizes(module: Module) -> dict[str, Dim]:
 
 
 def show_dynamic(entry: Entry) -> None:
-    """Sizes and ranks that only a run tells, each with what decides it."""
+    """Shows sizes and ranks that are known only in a run, each with the node that determines it."""
     if lines := dynamic_lines(entry.report):
         say("known only at run time")
         table([[line] for line in lines])
 
 
 def show_graph(model: Model) -> dict[str, Dim]:
-    """Shows what the graph holds; the ranges of the inputs' sizes."""
+    """Shows the contents of the graph; returns the ranges of the sizes of inputs."""
     spans: dict[str, Dim] = {}
     package = model.package
     if package.plugins:
@@ -111,7 +113,7 @@ def show_graph(model: Model) -> dict[str, Dim]:
 
 
 def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
-    """How many kernels run, and the bytes that they read and write, fused and op by op."""
+    """The number of kernels, and the bytes that they read and write, fused and if each op were a kernel."""
     fused, unfused = total_of(nodes)
     ops, kernels = counted(sum(len(node.ops) for node in nodes), "op"), counted(len(nodes), "kernel")
     saved = f", {100 - 100 * fused.total / unfused.total:.0f} % less" if unfused.total else ""
@@ -125,7 +127,7 @@ def traffic_line(nodes: Sequence[NodeTraffic], module: Module) -> str:
 
 
 def show_traffic(module: Module) -> None:
-    """Show what each kernel reads and writes, and what its ops would, one by one."""
+    """Shows the bytes that each kernel reads and writes, and those if each op were a kernel."""
     nodes = traffic_of(module)
     say("bytes read and written in a run, excluding weights")
     sizes = [(n.name, n.fused.read, n.fused.written, n.unfused.read, n.unfused.written) for n in nodes]

@@ -1,4 +1,4 @@
-"""``explain --passes``: what each pass did, and what stopped it."""
+"""``explain --passes``: the changes of each pass, and the reasons for which it declined."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from graphwright.support.spelling import counted
 from graphwright.tools.console import line_width, paragraph, say
 
 MOST_PASSES: Final = 9
-"""Passes that are shown with what they changed: those that changed most."""
+"""The most passes that are shown with their changes, which are those with the most changes."""
 MOST_REASONS: Final = 1
-"""Reasons of a pass that are shown: those of most nodes."""
+"""The most reasons that are shown for a pass, which are those for the most nodes."""
 MOST_STOPPED: Final = 5
-"""Passes without changes that are shown with what stopped them."""
+"""The most passes without changes that are shown with reasons."""
 _NAME: Final = 40
 
 
 def pass_facts(package: Package) -> list[dict[str, Any]]:
-    """All of it, in the order in which passes ran. Raises PackageError."""
+    """All values as JSON, in the order of the passes. Raises PackageError."""
     return [
         {
             "stage": each.stage,
@@ -46,7 +46,7 @@ def _nodes_facts(nodes: NodeCount) -> dict[str, Any]:
 
 
 def show_passes(package: Package) -> None:
-    """Those that changed most first, then those that were stopped, and the names of the others."""
+    """Shows the passes with the most changes, then those that declined, and the names of the others."""
     passes = decode_remarks(package.main.remarks).passes
     changed = sorted((p for p in passes if any(p.size)), key=lambda p: p.size, reverse=True)
     idle = [each for each in passes if not any(each.size)]
@@ -89,7 +89,7 @@ def _names(nodes: NodeCount) -> str:
 
 
 def _show_names(head: str, passes: Sequence[PassRemark]) -> None:
-    """The names of ``passes``, each once, on as many lines as they take."""
+    """Shows the names of ``passes``, each once."""
     names = ", ".join(dict.fromkeys(terminal(each.name, _NAME) for each in passes))
     if names:
         say("\n".join(textwrap.wrap(head + names, line_width(), subsequent_indent="    ")))

@@ -1,4 +1,4 @@
-"""How ``graphwright --stages`` shows the pipeline."""
+"""The text of ``graphwright --stages``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from graphwright.targets.cpu.target import TARGETS
 
 
 def pipeline_text() -> str:
-    """What each stage does, and the passes that it runs, whose names ``--print-after`` takes."""
+    """A description of each stage, and the names of its passes, which ``--print-after`` accepts."""
     width = max(len(stage.name) for stage in STAGES)
     lines = []
     for stage in STAGES:

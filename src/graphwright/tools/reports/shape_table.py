@@ -1,4 +1,6 @@
-"""``explain --shapes``: which sizes stayed open, who decides them, and what is bound at run time."""
+"""``explain --shapes``: the dynamic sizes, the inputs or nodes that determine them, and those bound at run
+time.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _GUARDS: Final = (Code.GUARD_EQ, Code.GUARD_LE, Code.GUARD_NE)
 
 @dataclass(frozen=True)
 class InputSize:
-    """A size that a feed's shapes tell: ``axes`` are inputs and axes that have it."""
+    """A size that follows from the shapes of feeds; ``axes`` are the inputs and axes that have it."""
 
     size: str
     axes: tuple[tuple[str, int], ...]
@@ -35,8 +37,8 @@ class InputSize:
 
 @dataclass(frozen=True)
 class ShapeProgram:
-    """What the shape program of one program computes when a plan for new sizes is made: ``instructions`` that
-    depend on sizes, and how many buffers, tasks and offsets get their numbers from them.
+    """The shape program of one program, which runs when a plan for new sizes is made: the number of
+    ``instructions`` that depend on sizes, and of the buffers, tasks and offsets that use their results.
     """
 
     program: int
@@ -51,22 +53,24 @@ class ShapeProgram:
 
 @dataclass(frozen=True)
 class Shapes:
-    """What stayed open in the main entry of a package."""
+    """The dynamic sizes and ranks in the main entry of a package."""
 
     sizes: tuple[InputSize, ...]
     ranks: tuple[str, ...]
-    """Inputs of open rank."""
+    """The inputs of unknown rank."""
     by_data: tuple[str, ...]
-    """Sizes and ranks that elements decide, each with the node that does."""
+    """The data-dependent sizes and ranks, each with the node that determines it."""
     bound: tuple[tuple[str, str], ...]
-    """Sizes that are bound between programs, and by which node or for which subgraph."""
+    """The sizes that are bound between programs, each with the node that binds it, or the subgraph that it is
+    for.
+    """
     programs: tuple[ShapeProgram, ...]
     constraints: tuple[str, ...]
     guards: tuple[str, ...]
 
     @classmethod
     def of(cls, package: Package) -> Shapes:
-        """Raises PackageError."""
+        """The shapes of a package. Raises PackageError."""
         module, entry = unpacked_module(package), package.main
         told = set(open_inputs(module.main))
         inputs = module.main.inputs
@@ -137,7 +141,7 @@ def _open_registers(graph: TaskGraph) -> set[int]:
 
 
 def shape_facts(package: Package) -> dict[str, Any]:
-    """All of it. Raises PackageError."""
+    """All of it. The shapes of a package. Raises PackageError."""
     found = Shapes.of(package)
     return {
         "sizes": [
@@ -172,7 +176,7 @@ def shape_facts(package: Package) -> dict[str, Any]:
 
 
 def show_shapes(package: Package) -> None:
-    """Sizes of inputs, then those that elements decide, and what is bound when a run begins."""
+    """Shows the sizes of inputs, then data-dependent sizes, and those bound at the start of a run."""
     found = Shapes.of(package)
     if not (found.sizes or found.ranks or found.by_data):
         say("all shapes are static: nothing is computed at run time")

@@ -63,82 +63,113 @@ static void fetch_b(const struct gemm *g, const float *next, int64_t i, int64_t 
 
 enum { FETCHED_DEPTH = 512 }; /* a load from memory takes as long as so many values of k */
 
+/* How the tiles of a block are computed, and where. */
+struct walk {
+    int64_t count;                   /* row tiles */
+    int64_t row_of[BLOCK_TILES + 1]; /* the first row of each row tile */
+    int64_t k_blocks;
+    int64_t held;    /* tiles that are delivered together */
+    int64_t pitch;   /* elements between rows of these tiles */
+    int64_t fetched; /* the residual is prefetched so many tiles ahead; 0 without one */
+    int in_place;
+    float *a_tiles, *b_panel, *sums, *room, *out;
+};
+
+/* Prefetches the residual of the tile that is w->fetched tiles after tile i of panel p. */
+static void fetch_later_residual(const struct gemm *g, const struct block *o, const struct walk *w, int64_t p,
+                                 int64_t i) {
+    const int64_t at = (p - o->panel0) * w->count + i + w->fetched; /* tile by tile */
+    const int64_t later = o->panel0 + at / w->count, j = at % w->count;
+    if (later < o->panel1)
+        fetch_residual(g, o, w->row_of[j], w->row_of[j + 1] - w->row_of[j], column(g, later));
+}
+
+/* Computes one block of K of panel p of a product, for all row tiles. Results are delivered after the last
+ * block of K of the last product. */
+static int32_t run_panel(const struct gemm *g, const struct block *o, const struct walk *w, int64_t kb,
+                         int64_t p, int result) {
+    const int64_t k0 = part_begin(g->s.k, kb, w->k_blocks),
+                  depth = part_begin(g->s.k, kb + 1, w->k_blocks) - k0;
+    const int64_t col = column(g, p), cols = column(g, p + 1) - col, count = w->count;
+    const int whole = cols % VL == 0, results = results_of(g);
+    const int is_first = p == o->panel0 && result == 0, is_last = result == results - 1;
+    const float *b, *next; /* next: the panel to prefetch */
+    int64_t ldb = NR;
+    if (g->packed) {
+        b = packed_panel(g, o, result, p, k0);
+        next = panel_after(g, o, result, p, k0, depth);
+    } else {
+        b = pack_panel(g, o, p, k0, depth, w->b_panel, &ldb);
+        next = next_panel(g, o, p, k0, b);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = w->row_of[i], rows = w->row_of[i + 1] - row, first = w->row_of[i - i % w->held];
+        float *a = w->a_tiles + i * MR * A_PITCH;
+        if (is_first && !w->in_place) /* right before the first use, so that it is in the cache */
+            pack_tile(g, o, row, rows, k0, depth, a);
+        float *sum = w->sums + (((p - o->panel0) * results + result) * count + i) * MR * NR;
+        struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR};
+        t.to = sum;
+        t.to_ld = NR;
+        t.wide = g->wide;
+        if (is_first && i + 1 < count)
+            fetch_a(g, o, row + rows, k0, &t);
+        else
+            fetch_b(g, next, i, count, depth, &t);
+        if (kb == 0)
+            start_tile(g, o, row, rows, col, cols, whole, w->room, NR, &t);
+        if (kb == 0 && w->fetched)
+            fetch_later_residual(g, o, w, p, i);
+        if (kb == w->k_blocks - 1)
+            set_destination(g, o, row, col, whole, w->out + (row - first) * w->pitch + result * NR, w->pitch,
+                            &t);
+        if (w->in_place)
+            run_tile_in_place(rows, ceildiv(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m, b, ldb, &t);
+        else
+            run_tile(rows, ceildiv(cols, VL), depth, a, b, ldb, &t);
+        const int is_held = (i + 1) % w->held && i + 1 < count;
+        if (kb < w->k_blocks - 1 || !is_last || is_held)
+            continue;
+        const int64_t now = row + rows - first;
+        const int32_t error = deliver_tile(g, o, first, now, col, cols, w->out, w->pitch, &t);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
 static int32_t run_block(const struct gemm *g, const struct block *o, float *scratch) {
     const int64_t m = g->s.m, k = g->s.k, tiles = ceildiv(m, MR);
     const int64_t block_rows = smaller(tiles, BLOCK_TILES) * MR;
-    const int64_t k_blocks = k > K_BLOCK ? ceildiv(k, K_BLOCK) : 1;
-    float *a_tiles = scratch;
-    float *b_panel = a_tiles + block_rows * A_PITCH;
-    float *sums = b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
+    const int results = results_of(g);
     float room[MR * NR] __attribute__((aligned(64)));
     float out[2 * BLOCK_TILES * MR * NR] __attribute__((aligned(64)));
-    const int results = results_of(g);
-    /* Tiles that are delivered together; with several products, all row tiles. */
-    const int64_t held = results > 1 ? BLOCK_TILES : g->hook ? HELD : 1, pitch = results * NR;
-    int64_t row_of[BLOCK_TILES + 1]; /* the first row of each row tile */
-    const int64_t count = o->tile1 - o->tile0;
-    const int in_place = reads_in_place(g);
-    /* The residual is prefetched so many tiles ahead. With a short sum, one tile ahead would be too late. */
-    const int64_t fetched = g->residual && g->s.r_n == 1 ? 1 + FETCHED_DEPTH / (k + 1) : 0;
-    for (int64_t i = 0; i <= count; i++)
-        row_of[i] = part_begin(m, o->tile0 + i, tiles);
-    for (int64_t kb = 0; kb < k_blocks; kb++) {
-        const int64_t k0 = part_begin(k, kb, k_blocks), depth = part_begin(k, kb + 1, k_blocks) - k0;
-        for (int64_t p = o->panel0; p < o->panel1; p++) {
-            const int64_t col = column(g, p), cols = column(g, p + 1) - col;
-            const int whole = cols % VL == 0;
+    struct walk w = {
+        .count = o->tile1 - o->tile0,
+        .k_blocks = k > K_BLOCK ? ceildiv(k, K_BLOCK) : 1,
+        /* With several products, all row tiles are delivered together. */
+        .held = results > 1 ? BLOCK_TILES
+                : g->hook   ? HELD
+                            : 1,
+        .pitch = results * NR,
+        /* With a short sum, one tile ahead would be too late. */
+        .fetched = g->residual && g->s.r_n == 1 ? 1 + FETCHED_DEPTH / (k + 1) : 0,
+        .in_place = reads_in_place(g),
+        .a_tiles = scratch,
+        .b_panel = scratch + block_rows * A_PITCH,
+        .room = room,
+        .out = out,
+    };
+    w.sums = w.b_panel + (g->packed ? 0 : smaller(k, K_BLOCK) * NR);
+    for (int64_t i = 0; i <= w.count; i++)
+        w.row_of[i] = part_begin(m, o->tile0 + i, tiles);
+    for (int64_t kb = 0; kb < w.k_blocks; kb++)
+        for (int64_t p = o->panel0; p < o->panel1; p++)
             for (int result = 0; result < results; result++) {
-                const int is_first = p == o->panel0 && result == 0, is_last = result == results - 1;
-                const float *b, *next; /* next: the panel to prefetch */
-                int64_t ldb = NR;
-                if (g->packed) {
-                    b = packed_panel(g, o, result, p, k0);
-                    next = panel_after(g, o, result, p, k0, depth);
-                } else {
-                    b = pack_panel(g, o, p, k0, depth, b_panel, &ldb);
-                    next = next_panel(g, o, p, k0, b);
-                }
-                for (int64_t i = 0; i < count; i++) {
-                    const int64_t row = row_of[i], rows = row_of[i + 1] - row, first = row_of[i - i % held];
-                    float *a = a_tiles + i * MR * A_PITCH;
-                    if (is_first && !in_place) /* right before the first use, so that it is in the cache */
-                        pack_tile(g, o, row, rows, k0, depth, a);
-                    float *sum = sums + (((p - o->panel0) * results + result) * count + i) * MR * NR;
-                    struct tile t = {.from_kind = FROM_TILE, .from = sum, .from_ld = NR};
-                    t.to = sum;
-                    t.to_ld = NR;
-                    t.wide = g->wide;
-                    if (is_first && i + 1 < count)
-                        fetch_a(g, o, row + rows, k0, &t);
-                    else
-                        fetch_b(g, next, i, count, depth, &t);
-                    if (kb == 0)
-                        start_tile(g, o, row, rows, col, cols, whole, room, NR, &t);
-                    if (kb == 0 && fetched) {
-                        const int64_t at = (p - o->panel0) * count + i + fetched; /* tile by tile */
-                        const int64_t later = o->panel0 + at / count, j = at % count;
-                        if (later < o->panel1)
-                            fetch_residual(g, o, row_of[j], row_of[j + 1] - row_of[j], column(g, later));
-                    }
-                    if (kb == k_blocks - 1)
-                        set_destination(g, o, row, col, whole, out + (row - first) * pitch + result * NR,
-                                        pitch, &t);
-                    if (in_place)
-                        run_tile_in_place(rows, ceildiv(cols, VL), depth, row_of_a(g, o, row, k0), g->s.a_m,
-                                          b, ldb, &t);
-                    else
-                        run_tile(rows, ceildiv(cols, VL), depth, a, b, ldb, &t);
-                    const int is_held = (i + 1) % held && i + 1 < count;
-                    if (kb < k_blocks - 1 || !is_last || is_held)
-                        continue;
-                    const int64_t now = row + rows - first;
-                    const int32_t error = deliver_tile(g, o, first, now, col, cols, out, pitch, &t);
-                    if (error)
-                        return error;
-                }
+                const int32_t error = run_panel(g, o, &w, kb, p, result);
+                if (error)
+                    return error;
             }
-        }
-    }
     return 0;
 }
 

@@ -1,4 +1,4 @@
-"""Attention beside ONNX Runtime: GFLOP/s of processor time on one thread, for shapes of known models.
+"""Compares attention with ONNX Runtime: GFLOP/s in CPU time on one thread, for shapes of known models.
 
 Run: ``python -m benchmarks.attention [NAME]...``. Each case is products around a Softmax, with heads inside
 ([batch, row, head, feature]), as exporters write them. The engines take turns; the figure is the least time.

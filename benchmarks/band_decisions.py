@@ -1,4 +1,4 @@
-"""How often the compiler decides rightly whether a chain of convolutions runs in bands of rows.
+"""Measures how often the compiler's decision to run a chain of convolutions in bands of rows is right.
 
     python -m benchmarks.band_decisions                # writes benchmarks/results/bands/decisions.json
     python -m benchmarks.band_decisions dw_pw --seconds 1

@@ -1,4 +1,4 @@
-"""Chains of convolutions in bands of rows, beside the same chains stage by stage.
+"""Compares chains of convolutions in bands of rows with the same chains stage by stage.
 
     python -m benchmarks.bands [names] [--rows 2 4 8 16] [--seconds 2] [--threads 1]
 

@@ -1,4 +1,5 @@
-"""Models that are compiled for measured rates beside the same for the rates of the table.
+"""Compares models compiled for the measured rates of this machine with models compiled for the built-in
+rates.
 
     python -m benchmarks.calibration            # light models of the onnx package, convolutions and products
     python -m benchmarks.calibration ppocr_rec  # models of the zoo, cases of single ops

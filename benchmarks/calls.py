@@ -1,4 +1,4 @@
-"""Kernels of the library called through their ABI, for benchmarks of kernels alone."""
+"""Calls kernels of the library through their ABI, for benchmarks of single kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of convolutions, as mobile models have them, with seeded weights."""
+"""Chains of convolutions as in mobile models, with seeded weights."""
 
 from __future__ import annotations
 

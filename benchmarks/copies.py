@@ -1,4 +1,5 @@
-"""Launches that only move data: how many a compiled model has, their bytes, and what each stands between.
+"""Counts the launches of a compiled model that only move data, their bytes, and the nodes before and after
+each.
 
     python -m benchmarks.copies [MODEL|FILE.onnx ...] [--sizes small|full] [--source onnx|module] [--table]
 

@@ -1,4 +1,4 @@
-"""Predicted beside measured time of each task, by kernel family: ``python -m benchmarks.cost MODEL...``.
+"""Compares predicted and measured times of tasks, by kernel family: ``python -m benchmarks.cost MODEL...``.
 
 The prediction is the ``work`` of a launch at the shapes of the run: nanoseconds of one core. The measured
 time is the least of some traced runs on one thread. An error is max(predicted, measured) /

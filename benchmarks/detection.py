@@ -1,4 +1,4 @@
-"""What finds sizes in elements, beside ONNX Runtime: suppression of boxes, masks, sizes among the inputs.
+"""Compares ops with data-dependent sizes with ONNX Runtime: box suppression, masks, sizes that are inputs.
 
     python -m benchmarks.detection [--threads 1] [--only WORD ...]
 

@@ -1,4 +1,4 @@
-"""The direct convolution's kernel beside the FMA limit: ``python -m benchmarks.direct [v3|v4]``.
+"""Compares the kernel of direct convolution with the FMA limit: ``python -m benchmarks.direct [v3|v4]``.
 
 Shapes are all those of resnet50, on images in channel blocks but for the first. A line gives GFLOP/s and the
 part of what an FMA loop reaches right before and after, in processor time: the median of the best quarter of

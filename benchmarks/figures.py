@@ -1,4 +1,6 @@
-"""What a compiled model needs besides time: bytes of its memory plan, beside the least, and arithmetic."""
+"""Figures of a compiled model other than times: bytes of its memory plan, their lower bound, and
+arithmetic.
+"""
 
 from __future__ import annotations
 

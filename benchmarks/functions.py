@@ -1,4 +1,4 @@
-"""What it costs that calls of a function are inlined, by how often it is called.
+"""Measures the cost of inlining the calls of a function, by the number of calls.
 
     python -m benchmarks.functions [--calls 1 8 24] [--width 256]
 

@@ -1,4 +1,4 @@
-"""Measures which merges of kernels pay, on generated patterns.
+"""Measures which merges of kernels are beneficial, on generated patterns.
 
     python -m benchmarks.fusion_experiments                   # writes benchmarks/results/fusion/edits.json
     python -m benchmarks.fusion_experiments gemm conv1x1_silu # patterns with one of these in their names

@@ -1,4 +1,4 @@
-"""Fits the model of edits, and prints how good decisions by it would be.
+"""Fits the edit model, and prints the quality of decisions by it.
 
     python -m benchmarks.fusion_model            # tables, from benchmarks/results/fusion/edits.json
     python -m benchmarks.fusion_model --write    # writes src/graphwright/fusion/edit_model.json as well

@@ -1,4 +1,4 @@
-"""Whole models with fusion, beside the same models without it and with each op as it is written.
+"""Compares whole models with fusion, without fusion, and with each op as it is written.
 
     python -m benchmarks.fusion_models                  # writes benchmarks/results/fusion/models.json
     python -m benchmarks.fusion_models ppocr --threads 2

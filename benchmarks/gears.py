@@ -1,4 +1,4 @@
-"""What gears cost: going from one to another, loading them, compiling them, and their bytes.
+"""Measures the cost of gears: switching between them, loading, compiling, and their bytes.
 
     python -m benchmarks.gears [--gears 2 10 100] [--size 64]
 

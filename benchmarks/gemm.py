@@ -1,4 +1,4 @@
-"""The library's GEMM beside the limits of this core: ``python -m benchmarks.gemm [v3|v4] [WORD...]``.
+"""Compares the library's GEMM with the limits of this core: ``python -m benchmarks.gemm [v3|v4] [WORD...]``.
 
 Shapes are M x N x K of bert_base (sequence 128), vit_b16 (197 tokens), a decoder layer (hidden 3584, 28 heads
 of 128, 4 of keys and values, MLP 18944), attention's products, and products of 1-16 rows. A line gives

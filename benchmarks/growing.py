@@ -1,4 +1,4 @@
-"""Models that grow: chains and blocks of any number of nodes, scopes of any depth, weights of any size."""
+"""Makes models of any size: chains and blocks of nodes, nested scopes, and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an expression costs as the epilogue of a contraction, beside the same expression in a loop of its own.
+"""Compares the cost of an expression as the epilogue of a contraction with its cost in a loop of its own.
 
     python -m benchmarks.hooks [--isa v3 v4] [--seconds 0.3] [--kernels]
 

@@ -1,4 +1,4 @@
-"""GFLOP/s of the library's convolution and depthwise kernels beside the FMA limit of this core.
+"""Compares the GFLOP/s of the library's convolution and depthwise kernels with the FMA limit of this core.
 
 Run: ``PYTHONPATH=src python benchmarks/kernels.py [v3|v4] [conv|depthwise]...`` (needs gcc). The
 shapes are those of resnet50 and mobilenet_v2. The limit is measured again beside

@@ -1,4 +1,4 @@
-"""Measures single convolutions and matrix products beside peers and the machine's limits.
+"""Compares single convolutions and matrix products with peers and the limits of the machine.
 
 Layers are those of models of the zoo, each shape once, and of one layer of a decoder with grouped queries;
 ``python -m benchmarks.layers resnet50 decoder`` writes a JSON file for each of the two.

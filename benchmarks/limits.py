@@ -1,4 +1,4 @@
-"""What one core can do at most: FMAs a second in registers, bytes read and copied a second.
+"""Measures the limits of one core: FMAs per second in registers, bytes read and copied per second.
 
 ``python -m benchmarks.limits`` prints it beside the table that costs are predicted with. Measure a limit in
 turns with what is compared to it: a busy machine slows both.

@@ -1,4 +1,5 @@
-"""One layer of a decoder of 7B size beside peers: a token behind a cache, and a prompt of 512.
+"""Compares one layer of a decoder of 7B size with peers: one token with a KV cache, and a prompt of 512
+tokens.
 
     python -m benchmarks.llm [--weights f32 bf16 int8 int4] [--tokens 1 512] [--threads 1 2] [--rounds 15]
 

@@ -1,4 +1,4 @@
-"""What a run of a loop's body costs, beside ONNX Runtime's loops: microseconds, on one thread.
+"""Compares the cost of one iteration of a loop with ONNX Runtime: microseconds on one thread.
 
     python -m benchmarks.loops [--runs 1000]
 

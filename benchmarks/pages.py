@@ -1,4 +1,4 @@
-"""Parts of Markdown pages that commands write, and tables in them."""
+"""Writes generated parts of Markdown pages, and tables in them."""
 
 from __future__ import annotations
 

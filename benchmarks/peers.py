@@ -1,4 +1,5 @@
-"""Measures graphwright beside its peers on models of the zoo: a JSON file per model and number of threads.
+"""Compares graphwright with its peers on models of the zoo; writes a JSON file per model and number of
+threads.
 
 The engines take turns, each in a process of its own on as many cores as threads; between rounds the machine's
 limits are measured. With ``--busy`` another process computes on the first of those cores meanwhile.

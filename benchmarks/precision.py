@@ -1,4 +1,5 @@
-"""Products in bf16 beside OpenVINO and Inductor: ``python -m benchmarks.precision [NAME]... [--inductor]``.
+"""Compares models in bf16 with OpenVINO and Inductor: ``python -m benchmarks.precision [NAME]...
+[--inductor]``.
 
 Each model of the zoo is compiled as f32, and with ``precision="bf16"``; OpenVINO computes it with
 ``INFERENCE_PRECISION_HINT=bf16``, Inductor (with freezing) as a bf16 module. The engines take turns on one

@@ -1,4 +1,5 @@
-"""Quantised models beside ONNX Runtime: milliseconds of processor time on one thread, and how results differ.
+"""Compares quantized models with ONNX Runtime: milliseconds of CPU time on one thread, and differences of
+results.
 
 Run: ``python -m benchmarks.quantized [NAME]...``. The models are made here and quantised by ONNX Runtime's
 own tools: chains of bottlenecks as ResNet-50 has them, and of BERT's feed-forward layers; with weights and

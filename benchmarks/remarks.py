@@ -1,4 +1,5 @@
-"""What remarks about a compilation cost: the bytes that a package keeps, and the share of compile time.
+"""Measures the cost of remarks about a compilation: their bytes in a package, and their share of the compile
+time.
 
     python -m benchmarks.remarks [MODEL ...] [--rounds 5]
 

@@ -1,4 +1,4 @@
-"""The time that a machine's limits allow at least, sampled in turns with what is compared to it.
+"""The roofline bound on a time, from limits that are sampled in turns with the measurement.
 
 Williams, Waterman, Patterson: "Roofline: an insightful visual performance model for multicore architectures",
 2009.

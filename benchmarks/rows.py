@@ -1,4 +1,5 @@
-"""GB/s of everything that is not a contraction, beside copying as many bytes and ONNX Runtime.
+"""Compares the GB/s of ops other than contractions with ONNX Runtime and with a copy of the same number of
+bytes.
 
 Run: ``python -m benchmarks.rows [NAME]... [--sizes l2 l3 dram]``. Each case is a small ONNX graph on one
 thread, fed so that its first input has as many f32 as the size says: 384 KiB, 1.5 MiB or 24 MiB. Bytes are

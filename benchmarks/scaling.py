@@ -1,4 +1,5 @@
-"""How compiling grows: time and memory over nodes, over the depth of scopes and over the bytes of weights.
+"""Measures how compile time and memory grow with the number of nodes, the depth of scopes and the bytes of
+weights.
 
     python -m benchmarks.scaling nodes [--sizes 100 1000 10000] [--only "residual blocks"] [--rounds 3]
     python -m benchmarks.scaling depth

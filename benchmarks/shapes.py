@@ -1,4 +1,4 @@
-"""What a new shape costs: planning, memory, correctness, and what specialize="hot" gives.
+"""Measures the cost of new shapes: planning, memory, correctness, and the gain of specialize="hot".
 
     python -m benchmarks.shapes [plan | memory | right | hot ...] [--models MODEL ...] [--shapes 200]
 

@@ -1,11 +1,11 @@
-"""What host programs cost: a run of a model that is partitioned, by the number of its borders.
+"""Measures the cost of host programs: a run of a partitioned model, by the number of its borders.
 
     python -m benchmarks.stages [--borders 0 1 2 4 8 16] [--rows 16]
 
 A chain of elementwise nodes on a small matrix; between two of them the host reshapes the matrix by a shape
 that is an input. A border is one node of the host and the way back into a program: the slope of a run's time
-over their number. BackgroundTask it stands what NumPy takes for the same reshapes, in the same process, in
-turn. CPU time of the thread, the least of many short runs.
+over their number. The time of NumPy for the same reshapes is measured in turns, in the same process. CPU time
+of the thread, the least of many short runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What stands before the first result, and around each: imports, compiling, loading, the call itself.
+"""Measures the time before the first result, and the overhead of each call: imports, compiling, loading, the
+call.
 
     python -m benchmarks.startup [--models resnet50 bert_base] [--rounds 5] [--only compile load ...]
 

@@ -1,4 +1,5 @@
-"""What several threads give and cost: quiet, and while another process computes on one of their cores.
+"""Measures the gain and the cost of several threads, on a quiet machine and while another process uses one of
+their cores.
 
 Programs of plain arithmetic, so that neither memory nor vector clocks matter: a chain of regions, each handed
 out in chunks. ``python -m benchmarks.threads --threads 2`` prints the gain over the median on one thread of a

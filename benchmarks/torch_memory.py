@@ -1,5 +1,5 @@
-"""Memory of compiled PyTorch models: the peak of compilation and runs beside that of eager mode and the
-packed parameters. Each measurement has a process of its own.
+"""Measures the memory of compiled PyTorch models: the peak of compilation and runs, compared with eager mode
+and the packed parameters. Each measurement has a process of its own.
 
     python benchmarks/torch_memory.py [--layers 12] [--width 768]
 """

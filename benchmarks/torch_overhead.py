@@ -1,5 +1,5 @@
-"""What a call costs besides its kernels: a graph of ten tensors, and whole calls of tiny modules beside
-eager mode, Inductor, and a graph that does nothing, which costs what dynamo does.
+"""Measures the overhead of a call besides its kernels: of a graph of ten tensors, and of tiny modules
+compared with eager mode, Inductor, and an empty graph, which has only the cost of dynamo.
 
 Prints microseconds, the least of interleaved rounds; run it with OMP_NUM_THREADS=1.
 

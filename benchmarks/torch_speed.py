@@ -1,4 +1,4 @@
-"""Models of the package transformers under torch.compile, beside eager mode and Inductor.
+"""Compares models of the package transformers under torch.compile with eager mode and Inductor.
 
     python -m benchmarks.torch_speed MODEL|all ... [--threads 1 2] [--rounds 10]
 

@@ -1,4 +1,4 @@
-"""The first call of compiled PyTorch models, cold and warm, beside Inductor's with freezing.
+"""Measures the first call of compiled PyTorch models, cold and warm, compared with Inductor with freezing.
 
     python benchmarks/torch_startup.py [MODEL ...]
 

@@ -1,4 +1,4 @@
-"""PyTorch's own database of operators, its modules, and small models of transformers, under the backend.
+"""Tests the backend with PyTorch's own database of operators, its modules, and small models of transformers.
 
     python -m benchmarks.torch_suite ops [--samples 3] [NAME ...]
     python -m benchmarks.torch_suite modules

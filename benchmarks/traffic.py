@@ -1,4 +1,4 @@
-"""Bytes that a run reads and writes beside weights: op by op, fused, and by the contractions alone.
+"""Counts the bytes that a run reads and writes, without weights: op by op, fused, and by contractions only.
 
     python -m benchmarks.traffic                      # writes benchmarks/results/fusion/traffic.json
     python -m benchmarks.traffic decoder_2048 bert    # those with one of these in their names

@@ -1,4 +1,4 @@
-"""Models that are compiled with ``--tune`` beside the same without it.
+"""Compares models compiled with ``--tune`` with the same models compiled without it.
 
     python -m benchmarks.tuning                     # models of the zoo that take seconds to compile
     python -m benchmarks.tuning mobilenet_v2 --seconds 60

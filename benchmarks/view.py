@@ -1,4 +1,4 @@
-"""How long a page of ``graphwright view`` takes to its first paint, and how many frames a second it paints:
+"""Measures the time to the first paint of a page of ``graphwright view``, and its frames per second:
 
     python -m benchmarks.view [--nodes 10000] [--output benchmarks/results/view/view.json]
 

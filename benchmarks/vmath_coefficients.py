@@ -1,4 +1,4 @@
-"""Where the polynomials of ``targets.cpu.vmath`` come from: prints each one's coefficients and its error.
+"""Computes the polynomials of ``targets.cpu.vmath``: prints the coefficients and the error of each one.
 
 Minimax fits by Lawson's iteration (C. L. Lawson, 1961: least squares whose weights grow where the error is
 large), in double precision on Chebyshev nodes. Coefficients are rounded to f32 from the lowest power up, the

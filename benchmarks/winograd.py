@@ -1,4 +1,5 @@
-"""Winograd's kernel beside the direct one: ``python -m benchmarks.winograd [v3|v4] [CHANNELSxSIZE...]``.
+"""Compares the Winograd kernel with direct convolution: ``python -m benchmarks.winograd [v3|v4]
+[CHANNELSxSIZE...]``.
 
 A shape is that of one image and a 3x3 convolution between as many channels, 256x14 for example. GFLOP/s are
 those of the direct algorithm for all kernels. "warm": the weights of the call before; "cold": one of as many

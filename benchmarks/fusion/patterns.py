@@ -1,4 +1,4 @@
-"""Graphs with merges that may or may not pay: small pieces of models, at sizes from L1 to memory."""
+"""Graphs with merges that may or may not be beneficial: small parts of models, at sizes from L1 to memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured of each edit, and the file that keeps it: one line for each."""
+"""The measurements of edits, and the file that stores them, with one line per edit."""
 
 from __future__ import annotations
 

@@ -175,81 +175,125 @@ static void store_rows(const struct depthwise_args *s, const float *from, int64_
             y[x * s->y_w] = *from++;
 }
 
+/* A convolution, with the layout of its scratch memory. */
+struct depthwise {
+    const struct depthwise_args *s;
+    const float *w, *bias;
+    band_fn compute;
+    fill_fn fill;
+    int64_t pitch, row_pitch;   /* of planes, and of rows of planes */
+    int64_t reach;              /* rows of the image that the taps of one output row cover */
+    int64_t width;              /* columns of the image that taps read */
+    int64_t start, next;        /* the first column of a row of planes; from it to that of plane 1 */
+    float *planes, *out, *part; /* input rows, the result, and the part of one plane of taps */
+};
+
+static struct depthwise depthwise_of(const struct depthwise_args *s, void *const *buf, float *scratch) {
+    struct depthwise g = {
+        .s = s,
+        .w = buf[DEPTHWISE_W],
+        .bias = buf[DEPTHWISE_BIAS],
+        .compute = choose_band(s),
+        .fill = choose_fill(s),
+        .reach = (s->kh - 1) * s->dilation_h + 1,
+        .planes = scratch,
+    };
+    const int64_t last_tap = quotient((s->kw - 1) * s->dilation_w, s->stride_w);
+    g.pitch = (ceildiv(s->ow, VL) + ceildiv(last_tap, VL) + 2) * VL;
+    g.row_pitch = s->stride_w * g.pitch;
+    g.out = g.planes + ((smaller(s->oh, BAND) - 1) * s->stride_h + g.reach) * g.row_pitch;
+    g.part = g.out + smaller(s->oh, BAND) * s->ow;
+    const int64_t read = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1 - s->pad_left;
+    g.width = read > 0 ? smaller(s->w, read) : 0;
+    g.start = origin(s, g.fill, 0, g.pitch);
+    g.next = s->stride_w > 1 ? origin(s, g.fill, 1, g.pitch) - g.start : 0;
+    return g;
+}
+
+/* A band of rows of one plane of the result. */
+struct unit {
+    const float *in; /* the channel of the image */
+    float *to;       /* the result, or scratch */
+    int64_t to_ld;
+    int64_t channel, oz, row, rows;
+};
+
+/* Computes a unit: the sum over all planes of taps. */
+static void compute_unit(const struct depthwise *g, const struct unit *u) {
+    const struct depthwise_args *s = g->s;
+    const int64_t z = u->oz * s->stride_d - s->pad_front;
+    struct taps planes_inside = taps_inside(z, s->d, s->kd, s->dilation_d);
+    const int outside = planes_inside.first == planes_inside.last;
+    if (outside) /* the whole plane is padding: zeros */
+        planes_inside = (struct taps){0, 1};
+    const int64_t first = planes_inside.first, last = planes_inside.last;
+    for (int64_t k = first; k < last; k++) {
+        const struct fill f = {
+            .in = outside ? u->in : u->in + (z + k * s->dilation_d) * s->x_d,
+            .outside = outside,
+            .top = u->row * s->stride_h - s->pad_top,
+            .rows = (u->rows - 1) * s->stride_h + g->reach,
+            .pitch = g->pitch,
+            .width = g->width,
+            .planes = g->planes,
+            .s = s,
+        };
+        g->fill(&f);
+        const struct band b = {
+            .planes = g->planes + g->start,
+            .w = g->w + (u->channel * s->kd + k) * s->kh * s->kw,
+            .bias = g->bias && k == first ? g->bias[u->channel] : 0,
+            .relu = s->act == 1 && last - first == 1,
+            .plane = g->next,
+            .row_pitch = g->row_pitch,
+            .rows = u->rows,
+            .ow = s->ow,
+            .to = k > first ? g->part : u->to,
+            .to_ld = k > first ? s->ow : u->to_ld,
+            .s = s,
+        };
+        g->compute(&b);
+        if (k > first)
+            add_rows(&b, u->to, u->to_ld, s->act == 1 && k + 1 == last);
+    }
+}
+
 GW_KERNEL(gw_depthwise_f32) {
-    const float *const x = buf[DEPTHWISE_X], *const w = buf[DEPTHWISE_W], *const bias = buf[DEPTHWISE_BIAS];
+    const float *const x = buf[DEPTHWISE_X];
     float *const y = buf[DEPTHWISE_Y];
     struct depthwise_args args;
     const struct depthwise_args *s = &args;
     gw_hook hook;
     memcpy(&args, arg, sizeof args);
     memcpy(&hook, &buf[DEPTHWISE_OPERANDS], sizeof hook);
-    const band_fn compute = choose_band(s);
-    const fill_fn fill = choose_fill(s);
+    const struct depthwise g = depthwise_of(s, buf, scratch);
+    fill_zeros(g.planes, g.out - g.planes);
     const int64_t bands = ceildiv(s->oh, BAND), channels = s->groups * s->cout;
-    const int64_t last_tap = quotient((s->kw - 1) * s->dilation_w, s->stride_w);
-    const int64_t pitch = (ceildiv(s->ow, VL) + ceildiv(last_tap, VL) + 2) * VL;
-    const int64_t row_pitch = s->stride_w * pitch, reach = (s->kh - 1) * s->dilation_h + 1;
-    float *planes = scratch;
-    float *out = planes + ((smaller(s->oh, BAND) - 1) * s->stride_h + reach) * row_pitch;
-    float *part = out + smaller(s->oh, BAND) * s->ow;
-    fill_zeros(planes, out - planes);
-    const int64_t read = (s->ow - 1) * s->stride_w + (s->kw - 1) * s->dilation_w + 1 - s->pad_left;
-    const int64_t width = read > 0 ? smaller(s->w, read) : 0;
-    const int64_t start = origin(s, fill, 0, pitch);
-    const int64_t next = s->stride_w > 1 ? origin(s, fill, 1, pitch) - start : 0;
     for (; begin < end; begin++) {
         const int64_t slice = quotient(begin, bands), band = begin - slice * bands;
         const int64_t plane = quotient(slice, s->od), oz = slice - plane * s->od;
         const int64_t image = quotient(plane, channels), channel = plane - image * channels;
         const int64_t row = part_begin(s->oh, band, bands), rows = part_begin(s->oh, band + 1, bands) - row;
-        const float *in = x + image * s->x_n + quotient(channel, s->cout) * s->x_c;
         float *to = hook ? NULL : y + image * s->y_n + channel * s->y_c + oz * s->y_d + row * s->y_h;
         const int direct = to && s->y_w == 1;
-        const int64_t z = oz * s->stride_d - s->pad_front;
-        struct taps planes_inside = taps_inside(z, s->d, s->kd, s->dilation_d);
-        const int outside = planes_inside.first == planes_inside.last;
-        if (outside) /* the whole plane is padding: zeros */
-            planes_inside = (struct taps){0, 1};
-        const int64_t first = planes_inside.first, last = planes_inside.last;
-        for (int64_t k = first; k < last; k++) {
-            const struct fill f = {
-                .in = outside ? in : in + (z + k * s->dilation_d) * s->x_d,
-                .outside = outside,
-                .top = row * s->stride_h - s->pad_top,
-                .rows = (rows - 1) * s->stride_h + reach,
-                .pitch = pitch,
-                .width = width,
-                .planes = planes,
-                .s = s,
-            };
-            fill(&f);
-            const struct band b = {
-                .planes = planes + start,
-                .w = w + (channel * s->kd + k) * s->kh * s->kw,
-                .bias = bias && k == first ? bias[channel] : 0,
-                .relu = s->act == 1 && last - first == 1,
-                .plane = next,
-                .row_pitch = row_pitch,
-                .rows = rows,
-                .ow = s->ow,
-                .to = k > first ? part
-                      : direct  ? to
-                                : out,
-                .to_ld = k == first && direct ? s->y_h : s->ow,
-                .s = s,
-            };
-            compute(&b);
-            if (k > first)
-                add_rows(&b, direct ? to : out, direct ? s->y_h : s->ow, s->act == 1 && k + 1 == last);
-        }
+        const struct unit u = {
+            .in = x + image * s->x_n + quotient(channel, s->cout) * s->x_c,
+            .to = direct ? to : g.out,
+            .to_ld = direct ? s->y_h : s->ow,
+            .channel = channel,
+            .oz = oz,
+            .row = row,
+            .rows = rows,
+        };
+        compute_unit(&g, &u);
         if (hook) {
             const int64_t cols = rows * s->ow, at = (oz * s->oh + row) * s->ow;
-            const int32_t error = hook(buf + DEPTHWISE_OPERANDS + 1, arg + DEPTHWISE_ARGS, out, cols, image,
+            const int32_t error = hook(buf + DEPTHWISE_OPERANDS + 1, arg + DEPTHWISE_ARGS, g.out, cols, image,
                                        channel, 1, at, cols);
             if (error)
                 return error;
         } else if (!direct) {
-            store_rows(s, out, rows, to);
+            store_rows(s, g.out, rows, to);
         }
     }
     return 0;

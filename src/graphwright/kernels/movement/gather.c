@@ -5,21 +5,8 @@
 #include "movement/refuse.h"
 #include "movement/rows.h"
 
-#define SIZE 1
-#include "movement/pick_of.h"
-#undef SIZE
-#define SIZE 2
-#include "movement/pick_of.h"
-#undef SIZE
-#define SIZE 4
-#include "movement/pick_of.h"
-#undef SIZE
-#define SIZE 8
-#include "movement/pick_of.h"
-#undef SIZE
-#define SIZE 16
-#include "movement/pick_of.h"
-#undef SIZE
+#define TEMPLATE "movement/pick_of.h"
+#include "movement/each_size.h"
 
 /* Prefetches the beginning of a row that is read soon: hardware prefetchers cannot predict rows in random
  * order. */

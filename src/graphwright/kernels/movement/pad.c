@@ -51,21 +51,8 @@ GW_INLINE void pad_elements(const row_pad *t, char *dst, const char *src, int64_
     }
 }
 
-#define SIZE 1
-#include "movement/frame_of.h"
-#undef SIZE
-#define SIZE 2
-#include "movement/frame_of.h"
-#undef SIZE
-#define SIZE 4
-#include "movement/frame_of.h"
-#undef SIZE
-#define SIZE 8
-#include "movement/frame_of.h"
-#undef SIZE
-#define SIZE 16
-#include "movement/frame_of.h"
-#undef SIZE
+#define TEMPLATE "movement/frame_of.h"
+#include "movement/each_size.h"
 
 /* Writes a run of the constant, as rows of a copy with source stride 0. */
 GW_INLINE void pad_fill(const row_pad *t, char *dst, int64_t from, int64_t to) {

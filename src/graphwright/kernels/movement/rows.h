@@ -31,21 +31,8 @@ GW_INLINE void share(int64_t count, int64_t grid, int64_t begin, int64_t end, in
 typedef void block_copy(char *dst, const int64_t *d, const char *src, const int64_t *s, int64_t rows,
                         int64_t cols);
 
-#define SIZE 1
-#include "movement/rows_of.h"
-#undef SIZE
-#define SIZE 2
-#include "movement/rows_of.h"
-#undef SIZE
-#define SIZE 4
-#include "movement/rows_of.h"
-#undef SIZE
-#define SIZE 8
-#include "movement/rows_of.h"
-#undef SIZE
-#define SIZE 16
-#include "movement/rows_of.h"
-#undef SIZE
+#define TEMPLATE "movement/rows_of.h"
+#include "movement/each_size.h"
 
 static int size_index(int64_t size) {
     return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4;

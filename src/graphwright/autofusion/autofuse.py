@@ -1,4 +1,4 @@
-"""Fuses a model of ONNX and gives a model of ONNX: ``autofuse(source) -> Fused model and what was done``."""
+"""Fuses an ONNX model and writes it as an ONNX model again: ``autofuse(source) -> Autofused``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from graphwright.support.gc_pause import gc_paused
 from graphwright.targets.registry import target_of
 
 METADATA: Final = "graphwright.fused"
-"""Key of the model's metadata that says it was fused here."""
+"""The metadata key of models that were fused by graphwright."""
 DUPLICATE: Final = "GW_ERROR_DUPLICATE_FUSION"
 
 
@@ -77,11 +77,13 @@ class Autofused:
     benefit_ms: float
     operator_library: Library | None
     read: frozenset[FileId]
-    """The files of the source model, those of its weights among them."""
+    """The files of the source model, including those of its weights."""
     likely_sizes: Sequence[str]
-    """What the sizes of inputs fulfil where one program runs the whole model, beside several for others."""
+    """The conditions on sizes under which one program runs the whole model; for other sizes, several programs
+    run it.
+    """
     outside: Mapping[str, str]
-    """By the op's name, why."""
+    """The reason for each op, by name."""
 
 
 @gc_paused()
@@ -161,7 +163,7 @@ def autofuse(
 
 @dataclass(frozen=True)
 class _Made:
-    """A model with its library; ``outside``: by the op's name, why no operator holds it."""
+    """A model with its library. ``outside`` has the reason why an op is in no operator, by name of the op."""
 
     model: OnnxModel
     built: Library
@@ -171,7 +173,7 @@ class _Made:
 def _with_library(
     module: Module, write: Callable[[Module], OnnxModel], options: Options, left: Mapping[str, str]
 ) -> _Made:
-    """``module`` with programs as functions. Raises ModelError, ToolchainError."""
+    """Makes programs of ``module`` functions, and compiles them. Raises ModelError, ToolchainError."""
     programs = outline_programs(module)
     model = write(module)
     built = build_library(module, model, programs.made, options, left)
@@ -179,16 +181,18 @@ def _with_library(
 
 
 def _is_quantized(node: Node) -> bool:
-    """Whether a node gives what integers stand for: engines look for it in front of the ops that read it."""
+    """Whether a node dequantizes integers: engines expect such nodes directly before the ops that read
+    them.
+    """
     return isinstance(node.op, DequantizeLinear)
 
 
 def _refuse_fused(opened: Opened) -> None:
-    """Raise ModelError for a model that was fused here."""
+    """Raises ModelError for a model that graphwright has fused already."""
     keys = {entry.key for entry in opened.model.metadata_props}
     domains = {function.domain for function in opened.model.functions}
     if METADATA in keys or FUNCTION_DOMAIN in domains:
-        hint = "give the model that it was made of, or --redo, which takes it apart and fuses it again"
+        hint = "give the original model, or --redo, which inlines its functions and fuses it again"
         raise ModelError(Diagnostic(DUPLICATE, "the model was fused by graphwright already", hint=hint))
 
 
@@ -198,7 +202,7 @@ def _benefit_ms(before: Traffic, after: Traffic, machine: Machine) -> float:
 
 
 def _symbols(module: Module) -> list[str]:
-    """Open sizes of inputs."""
+    """The symbolic sizes of inputs."""
     dims = [dim for value in module.main.inputs for dim in value.type.shape or ()]
     return list(dict.fromkeys(name for dim in dims for name in sorted(names_in(dim))))
 

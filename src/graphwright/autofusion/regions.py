@@ -1,4 +1,4 @@
-"""Which nodes of a simplified model fuse, found on a copy of it that is taken down to ops with kernels.
+"""Finds the nodes of a simplified model that can be fused, on a copy that is decomposed to ops with kernels.
 
 Fusion sees what ops decompose to: a softmax is a maximum, a difference, an exponential, a sum and a quotient.
 Another engine has a kernel for the softmax. So each node of the model marks what becomes of it in the copy,
@@ -53,7 +53,9 @@ def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
 
 
 def _groups(module: Module, target: Target, options: Options) -> tuple[list[list[Node]], list[Verdict]]:
-    """Nodes of ``module`` by the region of the copy that holds all that became of them; what was decided."""
+    """The nodes of ``module`` by the region of the copy that contains everything they were decomposed to, and
+    the decisions.
+    """
     copy, marked = _marked_copy(module)
     records = run_passes(copy, fusion_passes(target, options), options)
     verdicts = [decision.verdict for decision in decisions_of(records)]
@@ -69,7 +71,9 @@ def _groups(module: Module, target: Target, options: Options) -> tuple[list[list
 
 
 def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:
-    """A copy whose nodes have a mark each as their source, with the hints of their sources; nodes by mark."""
+    """A copy in which the source of each node is a mark, with the hints of the original sources; and the
+    nodes by mark.
+    """
     copy, names = clone_module(module), UniqueNames()
     copy.hints = {}
     marked: dict[str, Node] = {}
@@ -81,14 +85,16 @@ def _marked_copy(module: Module) -> tuple[Module, dict[str, Node]]:
         marked[mark], copied.sources = node, (mark,)
         if len(hints) == 1:
             (copy.hints[mark],) = hints
-        elif hints:  # they contradict each other, which fusion refuses
+        elif hints:  # the hints contradict each other, which fusion rejects
             copied.sources = (mark, *hints.values())
             copy.hints |= {source: hint for hint, source in hints.items()}
     return copy, marked
 
 
 def _regions_of_marks(copy: Module) -> dict[str, dict[Node | None, None]]:
-    """Where the nodes with each mark are: in Fused nodes, or None for outside of them."""
+    """For each mark, the Fused nodes that contain nodes with it; None represents nodes outside of Fused
+    nodes.
+    """
     inside = {region_of(node) for node in copy.walk() if isinstance(node.op, Fused)}
     found: dict[str, dict[Node | None, None]] = {}
     for graph in graphs(copy):
@@ -112,12 +118,12 @@ def _by_graph(nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 def _is_worth_a_call(nodes: Sequence[Node]) -> bool:
-    """Whether two nodes at least do more than to give memory another shape."""
+    """Whether at least two nodes are not views."""
     return sum(Trait.VIEW not in node.op.traits for node in nodes) > 1
 
 
 def _without_cycles(groups: Sequence[list[Node]]) -> Iterator[list[Node]]:
-    """Those of ``groups`` that can be nodes, one after the other: no value leaves one and comes back."""
+    """The ``groups`` that can become nodes without a cycle: no value leaves a group and returns to it."""
     group_of: dict[Node, int] = {}
     for number, group in enumerate(groups):
         for node in group:

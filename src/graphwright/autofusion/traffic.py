@@ -1,4 +1,4 @@
-"""Launches and bytes of a graph, as an engine counts them that runs node by node."""
+"""Counts the launches and bytes of a graph for an engine that runs node by node."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Traffic:
 
 
 def traffic(module: Module) -> Traffic:
-    """That of the entry of ``module``; regions of control flow count once."""
+    """The traffic of the entry of ``module``; regions of control flow count once."""
     nodes = [node for node in _outer_nodes(module) if not isinstance(node.op, Constant)]
     launches = [node for node in nodes if Trait.VIEW not in node.op.traits]
     return Traffic(len(nodes), len(launches), sum(_bytes(node, module) for node in launches))
 
 
 def _outer_nodes(module: Module) -> list[Node]:
-    """All nodes but those inside of Fused ones."""
+    """All nodes, without those inside of Fused nodes."""
     found, pending = list[Node](), list(module.graphs.values())
     while pending:
         for node in pending.pop():

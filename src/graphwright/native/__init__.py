@@ -1,4 +1,5 @@
-"""graphwright in C: where the header and the library are that programs without Python run packages with.
+"""The C interface of graphwright: the paths of its header and library, with which programs without Python run
+packages.
 
 The interface is ``include/graphwright.h``, which documents it; the C files beside it implement it on the
 runtime of ``runtime/native``.
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 INCLUDE_FOLDER: Final = Path(__file__).parent / "include"
-"""Holds ``graphwright.h``."""
+"""The folder of ``graphwright.h``."""
 LIBRARY_FOLDER: Final = Path(__file__).parents[1] / "runtime" / "native"
-"""Holds ``libgraphwright.so``, and the kernels that it loads."""
+"""The folder of ``libgraphwright.so`` and of the kernels that it loads."""
 
 
 def compiler_flags() -> list[str]:

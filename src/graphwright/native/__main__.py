@@ -1,4 +1,4 @@
-"""``python -m graphwright.native``: prints what compilers and linkers need to build programs in C and C++."""
+"""``python -m graphwright.native``: prints compiler and linker flags for programs in C and C++."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphwright.native import INCLUDE_FOLDER, LIBRARY_FOLDER, compiler_flags, l
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print on one line what is asked for, in this order."""
+    """Prints the requested flags on one line, in this order."""
     parser = argparse.ArgumentParser(
         prog="python -m graphwright.native",
         description="Flags for programs in C and C++ that run packages: "

@@ -1,1 +1,1 @@
-"""What every part may use, and what knows nothing of graphs: files, processes, words of messages."""
+"""Utilities that do not depend on graphs: files, processes, message texts."""

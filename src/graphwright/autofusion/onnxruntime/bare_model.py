@@ -1,4 +1,4 @@
-"""The model without the weights that its library holds: it runs with the library alone."""
+"""Removes weights that the library contains from a model, which then runs only with the library."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def without_weights(model: OnnxModel, library: Library) -> tuple[OnnxModel, Libr
 
 
 def _passed(operator: Operator) -> tuple[tuple[int, int], ...]:
-    """The inputs that its program takes."""
+    """The inputs that the program of an operator receives."""
     return tuple((type, port) for type, port in operator.inputs if port >= 0)

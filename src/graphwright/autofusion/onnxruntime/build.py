@@ -1,4 +1,4 @@
-"""Builds the library of a model: an operator for each of its Subgraph nodes that can have one."""
+"""Builds the library of a model: an operator for each Subgraph node that can have one."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from graphwright.targets.cpu.isa import ISAS
 
 MOST_PORTS: Final = 256
 MOST_DIMS: Final = 1024
-"""Of the inputs, or of the outputs, of a program, as ``operators.h`` has them."""
+"""The limit on the inputs, and on the outputs, of a program; as in ``operators.h``."""
 
 
 @dataclass(frozen=True)
 class _Draft:
-    """An operator before its program is compiled: for each ISA the module, and what passes did to it."""
+    """An operator before its program is compiled: for each ISA the module, and the records of passes."""
 
     operator: Operator
     prepared: Mapping[str, tuple[Module, list[Record]]]
@@ -78,9 +78,7 @@ def build_library(
 
 
 def _is_whole(graph: Graph, served: set[str], names: Mapping[Node, str]) -> bool:
-    """Whether operators run all of ``graph``; of one that chooses by sizes, all of its graph for likely
-    ones.
-    """
+    """Whether operators run all of ``graph``; if it chooses by sizes, all of its graph for likely sizes."""
     choice = chosen_by_sizes(graph)
     nodes = graph if choice is None else choice.regions[0]
     return all(
@@ -97,7 +95,9 @@ def _draft(
     options: Options,
     demands: Sequence[Constraint],
 ) -> _Draft:
-    """``demands``: what is known of sizes. Raises NotServed, ModelError."""
+    """The draft of an operator; ``demands`` are the known constraints on sizes. Raises NotServed,
+    ModelError.
+    """
     sources = {isa: program_module(module, node, demands) for isa in isas}
     operator = _operator(name, node, sources[isas[0]].inputs)
     modules = {isa: source.module for isa, source in sources.items()}
@@ -106,7 +106,9 @@ def _draft(
 
 
 def _operator(name: str, node: Node, taken: Sequence[int]) -> Operator:
-    """``taken``: the operands that the program takes. Raises NotServed for what an operator cannot have."""
+    """The operator; ``taken`` are the operands that the program receives. Raises NotServed if an operator
+    cannot have such inputs or outputs.
+    """
     inputs = [value for value in node.inputs if value is not None]
     for values in ([inputs[position] for position in taken], node.outputs):
         if len(values) > MOST_PORTS or sum(len(value.type.dims) for value in values) > MOST_DIMS:
@@ -128,7 +130,7 @@ def _compile(drafts: Sequence[_Draft], isa: str, options: Options) -> CompiledPr
 
 
 def _why_not(operator: Operator, number: int, compiled: Sequence[CompiledPrograms]) -> str:
-    """Why the library cannot run a program that was compiled; empty if it can."""
+    """The reason why the library cannot run a compiled program; empty if it can."""
     hosts = {host.op.partition("[")[0] for each in compiled for host in each.programs[number].stored.hosts}
     return f"Python would run {', '.join(sorted(hosts))}" if hosts else ""
 

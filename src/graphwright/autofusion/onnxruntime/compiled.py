@@ -1,4 +1,4 @@
-"""Programs compiled for one ISA: their tasks, the kernels that these call, and the weights of all of them."""
+"""Programs compiled for one ISA: their tasks, kernels and shared weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphwright.records import dataclass
 from graphwright.targets.cpu.target import TARGETS
 
 LIBRARY = "library"
-"""What the shared object of the kernels is called that graphwright comes with."""
+"""The name of the shared object with the precompiled kernels of graphwright."""
 
 
 class NotServed(Exception):
@@ -26,7 +26,7 @@ class NotServed(Exception):
 
 @dataclass(frozen=True)
 class CompiledPrograms:
-    """``programs``: the code of each, in order; all have the same shared objects."""
+    """Compiled programs. ``programs`` has the code of each, in order; all have the same shared objects."""
 
     isa: str
     programs: Sequence[TargetCode]
@@ -34,16 +34,16 @@ class CompiledPrograms:
 
     @property
     def objects(self) -> Mapping[str, bytes]:
-        """Shared objects of the kernels that were generated."""
+        """The shared objects of generated kernels."""
         return self.programs[0].objects if self.programs else {}
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Their C, by file name."""
+        """The C sources of generated kernels, by file name."""
         return self.programs[0].sources if self.programs else {}
 
     def kernels(self, number: int) -> list[tuple[str, str]]:
-        """The symbol of each kernel of a program, and the shared object that has it."""
+        """The symbol of each kernel of a program, and the shared object that exports it."""
         found = self.programs[number].stored.kernels
         return [(symbol, self._object(symbol, module)) for symbol, module in found]
 
@@ -56,12 +56,12 @@ class CompiledPrograms:
 
 
 def prepare(module: Module, isa: str, options: Options) -> list[Record]:
-    """Take ``module`` through all passes, for kernels of ``isa``. Raises NotServed, ModelError."""
+    """Runs all passes on ``module``, for kernels of ``isa``. Raises NotServed, ModelError."""
     run_passes(module, shape_passes(module, options), options)
     if module.symbols.undecided:
         raise NotServed("what its operators do depends on sizes that are open")
     module.symbols.assume_of(None)
-    module.symbols.demands_all = True  # only what a decomposition adds
+    module.symbols.demands_all = True  # only constraints that a decomposition adds
     passes = (*graph_passes(options), *kernel_passes(TARGETS[isa], options))
     records = run_passes(module, passes, options)
     refuse_unknown_ranks(module.main)

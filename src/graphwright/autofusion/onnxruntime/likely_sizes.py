@@ -1,4 +1,4 @@
-"""A form of the model for likely sizes beside the one for all sizes, and an If that chooses.
+"""Adds a form of the model for likely sizes to the one for all sizes, and an If that chooses between them.
 
 What an operator on values of two open sizes broadcasts depends on the sizes, and a program has one form.
 Where sizes that are compared agree, one program often runs the whole model. For all sizes it takes several
@@ -24,7 +24,7 @@ from graphwright.ops.core.identity import Identity
 from graphwright.passes.manager import PassManager, Scheduled
 
 CHOICE: Final = "graphwright.likely_sizes"
-"""Key of the metadata of the If."""
+"""The metadata key of the If."""
 
 
 def likely_form(module: Module, passes: Sequence[Scheduled], verify: bool) -> Module | None:
@@ -58,7 +58,7 @@ def joined_forms(general: Module, likely: Module) -> Module:
     choice = builder.node(If(len(source.outputs)), holds, *inputs, regions=regions)
     for value, wanted in zip(choice.outputs, source.outputs, strict=True):
         value.type = wanted.type
-    module.symbols.ranges = known  # without those made for what regions give
+    module.symbols.ranges = known  # without the symbols created for results of regions
     made.set_outputs(choice.outputs, source.output_names)
     module.graphs[source.name] = made
     return module
@@ -75,7 +75,7 @@ def mark_choice(model: onnx.ModelProto) -> None:
 
 
 def without_choice(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with the form for all sizes alone."""
+    """``model`` with only the form for all sizes."""
     marked = [n for n in model.graph.node if any(entry.key == CHOICE for entry in n.metadata_props)]
     if len(marked) != 1 or marked[0].op_type != If.name:
         return model
@@ -103,7 +103,7 @@ def chosen_by_sizes(graph: Graph) -> Node | None:
 
 
 def demands_by_graph(graph: Graph) -> Mapping[Graph | None, tuple[Constraint, ...]]:
-    """What is known of sizes in the graph that an If of ``graph`` chooses for likely ones."""
+    """The known constraints on sizes in the graph that an If of ``graph`` chooses for likely sizes."""
     choice = chosen_by_sizes(graph)
     if choice is None:
         return {}

@@ -23,7 +23,7 @@ PAGE: Final = 4096
 _ADAPTER: Final = LIBRARY_FOLDER / "libgraphwright_onnxruntime.so"
 Piece = bytes | memoryview
 Files = dict[str, str | bytes | memoryview]
-"""Contents by name."""
+"""The parts by name."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Operator:
     outputs: tuple[int, ...]
 
     def lines(self) -> Iterator[str]:
-        """As ``operators.c`` reads them."""
+        """The lines that ``operators.c`` reads."""
         yield f"operator {self.name}"
         yield from (f"input {type} {port}" for type, port in self.inputs)
         yield from (f"output {type}" for type in self.outputs)
@@ -57,7 +57,7 @@ class Library:
     whole: bool
 
     def parts(self) -> dict[str, Piece]:
-        """What lies behind the code, by name."""
+        """The parts after the code, by name."""
         lines = [line for operator in self.operators for line in operator.lines()]
         made: dict[str, Piece] = {"operators": _text(lines)}
         if self.whole:
@@ -67,7 +67,7 @@ class Library:
         return made
 
     def write(self, file: BinaryIO) -> None:
-        """The file."""
+        """The bytes of the file."""
         end = file.write(_ADAPTER.read_bytes())
         index = []
         for name, data in self.parts().items():

@@ -1,4 +1,4 @@
-"""Which parts of a model run as programs: the largest that need no host become Subgraph nodes."""
+"""Moves the largest parts of a model that programs can run without Python into Subgraph nodes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def outline_programs(module: Module) -> Outlined:
 
 
 def partition_programs(graph: Graph) -> Partition:
-    """Which nodes of ``graph`` programs can run, and why ONNX Runtime runs the others."""
+    """The nodes of ``graph`` that programs can run, and the reasons why ONNX Runtime runs the others."""
     return partition(graph, given={node: reason for node in graph if (reason := _why_kept(node))})
 
 
 def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> None:
-    """Adds to ``made`` the new nodes of ``graph``, and to ``outside`` those that stay in it."""
+    """Adds the new nodes of ``graph`` to ``made``, and the nodes that stay in it to ``outside``."""
     found = partition_programs(graph)
     outside |= {node: reason for node, reason in found.reasons.items() if not _chooses_by_sizes(node)}
     for group in found.groups:
@@ -77,14 +77,14 @@ def _why_kept(node: Node) -> str:
 
 
 def _chooses_by_sizes(node: Node) -> bool:
-    """Whether it is an If on sizes, or asks for it whether they fit."""
+    """Whether a node is an If on sizes, or computes its condition."""
     first = node.inputs[0] if node.inputs else None
     asked = None if first is None or first.producer is None else first.producer.op
     return isinstance(node.op, SizesHold) or isinstance(asked, SizesHold)
 
 
 def count_launches(nodes: Iterable[Node]) -> int:
-    """Nodes that do more than to give memory another shape, those of fused ones each."""
+    """The number of nodes that launch a kernel; nodes of fused regions are counted one by one."""
     inner = [n for node in nodes for n in (region_of(node) if isinstance(node.op, Fused) else (node,))]
     return sum(Trait.VIEW not in node.op.traits and not isinstance(node.op, Constant) for node in inner)
 

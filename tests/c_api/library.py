@@ -1,4 +1,6 @@
-"""libgraphwright.so from Python, for tests alone: each call goes through ``graphwright.h``'s functions."""
+"""libgraphwright.so and standalone libraries from Python, for tests alone: each call goes through
+``graphwright.h``'s functions.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ _RESULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def load() -> ctypes.CDLL:
-    """The library, with the types of what its functions return."""
-    library = ctypes.CDLL(str(LIBRARY_FOLDER / "libgraphwright.so"))
+def load(path: Path = LIBRARY_FOLDER / "libgraphwright.so", mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
+    """A library, with the types of what its functions return."""
+    library = ctypes.CDLL(str(path), mode)
     for name, kind in _RESULTS.items():
         getattr(library, name).restype = kind
     return library
@@ -46,45 +48,57 @@ C = load()
 class CError(Exception):
     """A call that failed: the name of its status, and its text."""
 
-    def __init__(self, status: int) -> None:
-        self.status, self.text = C.gw_status_name(status).decode(), C.gw_error_text().decode()
+    def __init__(self, status: int, library: ctypes.CDLL) -> None:
+        self.status = library.gw_status_name(status).decode()
+        self.text = library.gw_error_text().decode()
         super().__init__(f"{self.status}: {self.text}")
 
 
-def check(status: int) -> None:
+def check(status: int, library: ctypes.CDLL = C) -> None:
     if status:
-        raise CError(status)
+        raise CError(status, library)
 
 
 class Model:
-    """A model, or another entry of the package of ``owner``."""
+    """A model, or another entry of the package of ``owner``. Without ``source``: the model in ``library``."""
 
     def __init__(
-        self, source: Path | bytes | str, *, trust: bool = False, keys: Sequence[Path] = (), owner: Any = None
+        self,
+        source: Path | bytes | str | None,
+        *,
+        trust: bool = False,
+        keys: Sequence[Path] = (),
+        owner: Any = None,
+        library: ctypes.CDLL = C,
     ) -> None:
-        self._owner, self.handle = owner, c_void_p()
+        self._owner, self.handle, self.c = owner, c_void_p(), library
+        if source is None:
+            check(library.gw_open_embedded(None, byref(self.handle)), library)
+            return
         if owner is not None:
             assert isinstance(source, str)
-            check(C.gw_entry(owner.handle, source.encode(), byref(self.handle)))
+            check(self.c.gw_entry(owner.handle, source.encode(), byref(self.handle)), self.c)
             return
         options = c_void_p()
-        check(C.gw_options_create(byref(options)))
+        check(self.c.gw_options_create(byref(options)), self.c)
         try:
-            check(C.gw_options_set_trust(options, int(trust)))
+            check(self.c.gw_options_set_trust(options, int(trust)), self.c)
             for key in keys:
-                check(C.gw_options_add_key_file(options, bytes(key)))
+                check(self.c.gw_options_add_key_file(options, bytes(key)), self.c)
             if isinstance(source, bytes):
-                check(C.gw_open_memory(source, c_size_t(len(source)), options, byref(self.handle)))
+                check(
+                    self.c.gw_open_memory(source, c_size_t(len(source)), options, byref(self.handle)), self.c
+                )
             else:
-                check(C.gw_open(str(source).encode(), options, byref(self.handle)))
+                check(self.c.gw_open(str(source).encode(), options, byref(self.handle)), self.c)
         finally:
-            C.gw_options_destroy(options)
+            self.c.gw_options_destroy(options)
 
     def __enter__(self) -> Model:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        C.gw_close(self.handle)
+        self.c.gw_close(self.handle)
 
     @property
     def inputs(self) -> list[str]:
@@ -100,33 +114,34 @@ class Model:
 
     def _texts(self, kind: str) -> list[str]:
         """As ``TensorSpec`` prints them."""
-        count = getattr(C, f"gw_{kind}_count")(self.handle)
-        at = getattr(C, f"gw_{kind}")
-        return [_text(at(self.handle, c_size_t(index))) for index in range(count)]
+        count = getattr(self.c, f"gw_{kind}_count")(self.handle)
+        at = getattr(self.c, f"gw_{kind}")
+        return [_text(self.c, at(self.handle, c_size_t(index))) for index in range(count)]
 
     def dtype(self, index: int) -> Any:
         """Of an output."""
-        return NUMPY[
-            C.gw_dtype_name(C.gw_tensor_dtype(c_void_p(C.gw_output(self.handle, c_size_t(index))))).decode()
-        ]
+        info = c_void_p(self.c.gw_output(self.handle, c_size_t(index)))
+        return NUMPY[self.c.gw_dtype_name(self.c.gw_tensor_dtype(info)).decode()]
 
     def run(self, *arrays: Array, out: Sequence[Array | None] = ()) -> list[Array]:
         """One run of a new request."""
         with Request(self) as request:
             request.feed(*arrays)
             request.give(*out)
-            check(C.gw_request_run(request.handle))
+            check(self.c.gw_request_run(request.handle), self.c)
             return request.results()
 
 
-def _text(info: int) -> str:
+def _text(library: ctypes.CDLL, info: int) -> str:
     where = c_void_p(info)
-    rank = C.gw_tensor_rank(where)
-    dims = [C.gw_tensor_symbol(where, k) or str(C.gw_tensor_size(where, k)).encode() for k in range(rank)]
+    rank = library.gw_tensor_rank(where)
+    dims = [
+        library.gw_tensor_symbol(where, k) or str(library.gw_tensor_size(where, k)).encode()
+        for k in range(rank)
+    ]
     shape = "*" if rank < 0 else ", ".join(each.decode() for each in dims)
-    return (
-        f"{C.gw_tensor_name(where).decode()}: {C.gw_dtype_name(C.gw_tensor_dtype(where)).decode()}[{shape}]"
-    )
+    dtype = library.gw_dtype_name(library.gw_tensor_dtype(where)).decode()
+    return f"{library.gw_tensor_name(where).decode()}: {dtype}[{shape}]"
 
 
 def sizes_of(array: Array) -> Any:
@@ -137,41 +152,42 @@ class Request:
     """A request, and the arrays that it reads."""
 
     def __init__(self, model: Model) -> None:
-        self.model, self.handle = model, c_void_p()
+        self.model, self.handle, self.c = model, c_void_p(), model.c
         self._held: dict[int, Array] = {}
         self._given: dict[int, Array] = {}
-        check(C.gw_request_create(model.handle, byref(self.handle)))
+        check(self.c.gw_request_create(model.handle, byref(self.handle)), self.c)
 
     def __enter__(self) -> Request:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        C.gw_request_destroy(self.handle)
+        self.c.gw_request_destroy(self.handle)
 
     def feed(self, *arrays: Array) -> None:
         for index, array in enumerate(arrays):
             array = self._held[index] = np.ascontiguousarray(array)
-            check(C.gw_request_set_input(self.handle, c_size_t(index), c_void_p(array.ctypes.data),
-                                         c_size_t(array.nbytes), sizes_of(array), array.ndim))  # fmt: skip
+            data, size = c_void_p(array.ctypes.data), c_size_t(array.nbytes)
+            given = (self.handle, c_size_t(index), data, size, sizes_of(array), array.ndim)
+            check(self.c.gw_request_set_input(*given), self.c)
 
     def give(self, *arrays: Array | None) -> None:
         for index, array in enumerate(arrays):
             if array is not None:
                 self._given[index] = array
-                check(C.gw_request_set_output(self.handle, c_size_t(index), c_void_p(array.ctypes.data),
-                                              c_size_t(array.nbytes)))  # fmt: skip
+                data, size = c_void_p(array.ctypes.data), c_size_t(array.nbytes)
+                check(self.c.gw_request_set_output(self.handle, c_size_t(index), data, size), self.c)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Of an output, once a plan is made."""
-        rank = C.gw_request_output_rank(self.handle, c_size_t(index))
-        return tuple(C.gw_request_output_size(self.handle, c_size_t(index), k) for k in range(rank))
+        rank = self.c.gw_request_output_rank(self.handle, c_size_t(index))
+        return tuple(self.c.gw_request_output_size(self.handle, c_size_t(index), k) for k in range(rank))
 
     def results(self) -> list[Array]:
         """Copies of the outputs."""
         made = []
         for index in range(len(self.model.outputs)):
-            data = C.gw_request_output_data(self.handle, c_size_t(index))
-            size = C.gw_request_output_bytes(self.handle, c_size_t(index))
+            data = self.c.gw_request_output_data(self.handle, c_size_t(index))
+            size = self.c.gw_request_output_bytes(self.handle, c_size_t(index))
             raw = ctypes.string_at(data, size) if size else b""
             made.append(np.frombuffer(raw, self.model.dtype(index)).reshape(self.shape(index)))
         return made

@@ -11,6 +11,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.executable.python_needs import python_needs
 from graphwright.package.archive import END, END_64, LARGE, LOCATOR_64
 from tests.c_api.library import CError, Model
 from tests.c_api.models import classifier, rows
@@ -105,6 +106,26 @@ def test_nodes_that_need_python_are_named(name: str, tmp_path: Path) -> None:
     status, text = refused(tmp_path / "model.om")
     assert status == "unsupported"
     assert [host for host in known.hosts if f"{host}[" not in text and f"{host} (" not in text] == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_python_knows_what_needs_python(name: str, tmp_path: Path) -> None:
+    """As ``graph-autofusion --standalone`` asks for it before it writes a library."""
+    known = MODELS[name]()
+    compiled = gw.compile(known.model)
+    compiled.save(tmp_path / "model.om")
+    assert compiled.package.main.executable is not None
+    needs = python_needs(compiled.package.main.executable)
+    texts = " ".join(f"{each.what} {each.where}" for each in needs)
+    assert [host for host in known.hosts if host not in texts] == []
+    try:
+        with Model(tmp_path / "model.om") as model:
+            for feed in known.feeds:
+                model.run(*(feed[text.partition(":")[0]] for text in model.inputs))
+    except CError as error:
+        assert error.status == "unsupported" and needs, error.text
+    else:
+        assert not needs
 
 
 def test_a_package_for_another_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

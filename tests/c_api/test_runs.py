@@ -46,7 +46,7 @@ def test_a_model_says_what_it_takes_and_gives(package: Path) -> None:
         assert C.gw_tensor_size(c_void_p(C.gw_input(model.handle, c_size_t(0))), 0) == -1
         assert C.gw_tensor_size(c_void_p(C.gw_input(model.handle, c_size_t(0))), 7) == -1
     assert C.gw_version().decode() == gw.__version__
-    assert C.gw_api_version() == 1000
+    assert C.gw_api_version() == 1001
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,4 +1,6 @@
-"""The C interface under sanitizers: from eight threads, in both examples, and on damaged packages."""
+"""The C interface under sanitizers: from eight threads, in both examples, on damaged packages, and in a
+standalone library.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,21 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from graphwright.autofusion.parts import write_library
+from graphwright.autofusion.standalone import Standalone
 from tests.c_api.build import EXAMPLES, SANITIZERS, program, sanitized_library, sanitizer_flags
 from tests.c_api.hostile import Hostile
 from tests.c_api.library import Model
-from tests.c_api.models import CLASSES, FEATURES, classified, rows
+from tests.c_api.models import CLASSES, FEATURES, classified, classifier, rows
 from tests.fuzz.packages import KINDS, SEEDS
 
 HERE = Path(__file__).parent
+PROGRAMS = HERE.parent / "autofusion"
 COUNT = 50
 MUTANTS = 8 * len(SEEDS) * len(KINDS)
 OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
@@ -63,6 +69,42 @@ def test_examples(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:
     out = sanitized.run(EXAMPLES / "batches.cpp", [package, tmp_path / "x.bin", COUNT, 7])
     scores = np.frombuffer(out, np.float32).reshape(COUNT, CLASSES)
     np.testing.assert_allclose(scores, classified(x)[0], rtol=1e-5, atol=1e-7)
+
+
+def standalone_output(content: bytes) -> np.ndarray[Any, Any]:
+    """The scores of the programs, whose input is of the sines that the files in C name."""
+    return np.frombuffer(content, np.float32).reshape(-1, CLASSES)
+
+
+def test_standalone_libraries(sanitized: Sanitized, tmp_path: Path) -> None:
+    """They begin with the library of the interface, which has no SONAME here."""
+    parts = Standalone(classifier().compile().package).parts()
+    for name in ("libone.so", "libtwo.so"):
+        with open(sanitized.folder / name, "wb") as file:
+            write_library(file, (sanitized.folder / "libgraphwright.so").read_bytes(), parts)
+    x = np.sin(0.1 * np.arange(COUNT * FEATURES)).reshape(COUNT, FEATURES).astype(np.float32)
+    sanitized.libraries = [f"-L{sanitized.folder}", f"-Wl,-rpath,{sanitized.folder}", "-lone", "-lm"]
+    scores = standalone_output(sanitized.run(PROGRAMS / "standalone.c", [COUNT]))
+    np.testing.assert_allclose(scores, classified(x)[0], rtol=1e-5, atol=1e-7)
+    given = ["local", COUNT, sanitized.folder / "libone.so", sanitized.folder / "libtwo.so"]
+    scores = standalone_output(sanitized.run(PROGRAMS / "several.c", given))
+    np.testing.assert_allclose(scores, np.tile(classified(x)[0], (2, 1)), rtol=1e-5, atol=1e-7)
+    check_damage(sanitized)
+
+
+def check_damage(sanitized: Sanitized) -> None:
+    """Bytes of the index and of the package of the first library are changed."""
+    whole = (sanitized.folder / "libone.so").read_bytes()
+    start, rng = int(whole[-20:]), np.random.default_rng(0)
+    package = whole.rindex(b"PK\x05\x06")
+    for first, last in [(start, len(whole)), (package - 2000, start)] * 20:
+        content = bytearray(whole)
+        for at in rng.integers(first, last, 3):
+            content[at] = rng.integers(0, 256)
+        (sanitized.folder / "libone.so").write_bytes(content)
+        command = [str(sanitized.folder / "standalone"), "1"]
+        done = subprocess.run(command, capture_output=True, timeout=240, env={**os.environ, **OPTIONS})
+        assert done.returncode in (0, 1) and b"Sanitizer" not in done.stderr, done.stderr.decode()
 
 
 def test_damaged_packages(sanitized: Sanitized, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def test_what_is_in_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     libraries = {name.rpartition("/")[2] for name in names if name.endswith(".so")}
     assert {"libgraphwright.so", "libgraphwright_kernels_v3.so", "libgraphwright_kernels_v4.so"} <= libraries
+    assert {"libgraphwright_onnxruntime.so", "libgraphwright_standalone.so"} <= libraries
     assert "graphwright/native/include/graphwright.h" in names
     own = [name for name in names if "/native/" in name and name.endswith((".c", ".h", ".cpp", ".hpp"))]
     assert own == ["graphwright/native/include/graphwright.h"]

@@ -19,6 +19,7 @@ from graphwright.autofusion.onnxruntime.likely_sizes import (
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
+from graphwright.autofusion.standalone import Standalone, build_standalone
 from graphwright.autofusion.traffic import Traffic, traffic
 from graphwright.compiler.modules import Observer, run_passes
 from graphwright.compiler.pipeline import source_passes
@@ -84,6 +85,8 @@ class Autofused:
     """
     outside: Mapping[str, str]
     """The reason for each op, by name."""
+    standalone: Standalone | None
+    """The library that runs the whole model by itself, where it was asked for."""
 
 
 @gc_paused()
@@ -94,6 +97,7 @@ def autofuse(
     inline: bool = False,
     redo: bool = False,
     library: bool = False,
+    standalone: bool = False,
     left: Mapping[str, str] | None = None,
     version: str = "",
     observe: Observer = lambda name, product: None,
@@ -104,7 +108,8 @@ def autofuse(
     model that was fused here apart and fuses it again. With ``library``, the largest parts that one program
     computes are functions as well, and compiled to operators for ONNX Runtime
     (:class:`~graphwright.autofusion.onnxruntime.operator_library.Library`), but for the
-    functions ``left``, which says why. Raises ModelError, with the code
+    functions ``left``, which says why. With ``standalone``, the model is also compiled to a library that
+    runs all of it (:class:`~graphwright.autofusion.standalone.Standalone`). Raises ModelError, with the code
     ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError, ToolchainError.
     """
     wanted = options or Options()
@@ -117,6 +122,7 @@ def autofuse(
         opened = replace(opened, model=without_choice(opened.model))
     else:
         _refuse_fused(opened)
+    alone = build_standalone(opened, wanted) if standalone else None
     module = load(opened, keep_foreign=True)
     module.metadata.pop(METADATA, None)
     module.symbols.assume_nothing()
@@ -158,6 +164,7 @@ def autofuse(
         read=frozenset(opened.folder.files),
         likely_sizes=[] if likely is None else list(map(str, likely.symbols.guards)),
         outside={} if made is None else made.outside,
+        standalone=alone,
     )
 
 

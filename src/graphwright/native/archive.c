@@ -270,8 +270,8 @@ gw_status archive_open_file(archive *a, const char *path) {
     return read_directory(a);
 }
 
-gw_status archive_open_memory(archive *a, const void *data, size_t size) {
-    *a = (archive){.where = "the package's bytes", .file = -1, .memory = data, .size = size};
+gw_status archive_open_memory(archive *a, const char *where, const void *data, size_t size) {
+    *a = (archive){.where = where, .file = -1, .memory = data, .size = size};
     return read_directory(a);
 }
 

@@ -24,8 +24,8 @@ typedef struct {
 
 /* Opens an archive. The caller closes it also when this fails. */
 gw_status archive_open_file(archive *a, const char *path);
-/* `data` must stay valid until the archive is closed. */
-gw_status archive_open_memory(archive *a, const void *data, size_t size);
+/* `data` must stay valid until the archive is closed; `where` is its name in errors. */
+gw_status archive_open_memory(archive *a, const char *where, const void *data, size_t size);
 void archive_close(archive *a);
 
 /* The member of that name, or NULL. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "embedded.h"
 #include "loader.h"
 #include "sha256.h"
 #include "tasks.h"
@@ -38,11 +39,13 @@ gw_status link_member(package *p, const char *name, block *content) {
 
 /* ---- the choice of an ISA ---- */
 
-/* Loads the library of kernels, which is in the folder of this library. NULL if it cannot be loaded. */
+/* Loads the library of kernels, which is in this library or in its folder. NULL if it cannot be loaded. */
 static void *open_kernels(const char *isa, gw_error *error) {
     Dl_info here;
     char path[PATH_MAX];
-    if (!dladdr((void *)(uintptr_t)gw_open, &here) || !here.dli_fname) {
+    if (embedded_is_present())
+        return embedded_kernels(isa, error);
+    if (!dladdr((void *)(uintptr_t)open_kernels, &here) || !here.dli_fname) {
         gw_fail(error, GW_E_LOAD, "the folder of libgraphwright.so cannot be found");
         return NULL;
     }

@@ -2,10 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embedded.h"
 #include "package.h"
 #include "pool.h"
 #include "states.h"
 #include "steps.h"
+#include "trust.h"
 
 #ifndef GW_VERSION_TEXT
 #define GW_VERSION_TEXT "0"
@@ -47,7 +49,22 @@ gw_status gw_open_memory(const void *data, size_t size, const gw_options *option
     if (!data || !model)
         return fail(GW_STATUS_ARGUMENT, "data or model: NULL");
     *model = NULL;
-    return open_package(archive_open_memory(&source, data, size), &source, options, model);
+    return open_package(archive_open_memory(&source, "the package's bytes", data, size), &source, options,
+                        model);
+}
+
+gw_status gw_open_embedded(const gw_options *options, gw_model **model) {
+    archive source;
+    gw_part package;
+    (void)options; /* they are about trust, which the library has */
+    if (!model)
+        return fail(GW_STATUS_ARGUMENT, "model: NULL");
+    *model = NULL;
+    TRY(embedded_package(&package));
+    gw_status opened = archive_open_memory(&source, gw_contents_path(), package.data, package.size);
+    gw_status status = open_package(opened, &source, trust_all, model);
+    gw_contents_release(); /* it was copied */
+    return status;
 }
 
 void gw_close(gw_model *model) {

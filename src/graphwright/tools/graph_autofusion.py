@@ -17,10 +17,12 @@ from typer.core import TyperCommand
 from graphwright.autofusion.autofuse import Autofused, autofuse
 from graphwright.autofusion.onnxruntime.bare_model import without_weights
 from graphwright.autofusion.onnxruntime.operator_library import Library
+from graphwright.autofusion.standalone import Standalone, library_name
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.export.onnx import FusedFunction, fused_functions
 from graphwright.export.onnx.save import stage_model
+from graphwright.records import replace
 from graphwright.support.file_kinds import file_id
 from graphwright.support.spelling import listed
 from graphwright.support.whole_file import whole_file
@@ -107,6 +109,14 @@ def fuse(
             help="Also write OUTPUT.so: operators for ONNX Runtime's register_custom_ops_library.",
         ),
     ] = False,
+    standalone: Annotated[
+        bool,
+        typer.Option(
+            "--standalone",
+            help="Also write libOUTPUT.so next to OUTPUT: a library that runs the whole model by itself, for "
+            "programs in C and C++.",
+        ),
+    ] = False,
     measure: Annotated[
         bool,
         typer.Option(
@@ -163,6 +173,7 @@ def fuse(
       graph-autofusion -i model.onnx -o for_openvino.onnx --inline
       graph-autofusion -i model.onnx -o fused.onnx --library
       graph-autofusion -i model.onnx -o fused.onnx --library --measure --shape x:1,3,224,224
+      graph-autofusion -i model.onnx -o fused.onnx --standalone && gcc main.c -L. -lfused
 
     Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """
@@ -200,24 +211,27 @@ def fuse(
         version=versions(["graphwright"])["graphwright"],
     )
     with progress(f"fusing {model}") as update:
-        fused = fuse_leaving()
+        fused = fuse_leaving(standalone=standalone)
         ratios = _measure(fused, parse_shapes(shape), seed, options, update) if measure else {}
         if slower := slower_programs(ratios):
-            fused = fuse_leaving(left=slower)
+            fused = replace(fuse_leaving(left=slower), standalone=fused.standalone)
         serves = fused.operator_library is not None and bool(fused.operator_library.operators)
         model_, operators = fused.model, fused.operator_library
         if weights is Weights.PACKED and operators is not None:
             model_, operators = without_weights(model_, operators)
-        _refuse_sources(fused, target)
+        alone = target.with_name(library_name(target.stem))
+        _refuse_sources(fused, target, alone)
         beside = external_weights or (serves and weights is Weights.ORIGINAL)
         with ExitStack() as stack:  # all files or none
             files = stage_model(stack, model_, target, external=beside)
             if serves and operators is not None:
-                files.append(_stage_library(stack, operators, target))
+                files.append(_stage_library(stack, operators, target.with_name(f"{target.name}.so")))
                 if emit_sources is not None:
                     sources = operators.sources(options)
                     stack.enter_context(whole_folder(emit_sources, sources))
                     files += [emit_sources / name for name in sources]
+            if fused.standalone is not None:
+                files.append(_stage_library(stack, fused.standalone, alone))
     _report(fused, ratios)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
@@ -233,18 +247,17 @@ def _measure(
     return measure_programs(fused.model, fused.operator_library, feeds, options.threads, progress)
 
 
-def _refuse_sources(fused: Autofused, model: Path) -> None:
+def _refuse_sources(fused: Autofused, model: Path, alone: Path) -> None:
     """Raises an error if the output would replace a file with weights of the source model."""
-    for path in (model, *(model.with_name(f"{model.name}.{suffix}") for suffix in ("data", "so"))):
+    for path in (model, *(model.with_name(f"{model.name}.{suffix}") for suffix in ("data", "so")), alone):
         with suppress(OSError):
             if file_id(os.stat(path)) in fused.read:
                 message = "the model was read from this file, which the output would replace"
                 raise OptionError(Diagnostic("source-file", message, str(path), "name another --output"))
 
 
-def _stage_library(stack: ExitStack, library: Library, model: Path) -> Path:
-    """Writes ``library`` next to ``model``; the file is moved to its path when ``stack`` ends."""
-    path = model.with_name(f"{model.name}.so")
+def _stage_library(stack: ExitStack, library: Library | Standalone, path: Path) -> Path:
+    """Writes ``library``; the file is moved to ``path`` when ``stack`` ends."""
     file = stack.enter_context(whole_file(path))
     library.write(file)
     file.flush()
@@ -276,6 +289,8 @@ def _report(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
         table(rows_of, ("function", "nodes", "calls"), "")
     if fused.likely_sizes:
         say(f"One program runs the whole model where sizes fit: {listed(fused.likely_sizes)}.")
+    if fused.standalone is not None and fused.standalone.assumed:
+        say(f"The standalone library runs inputs with {listed(fused.standalone.assumed)}, and no others.")
     if fused.operator_library is not None:
         _report_library(fused.operator_library, fused.outside, functions, ratios)
 

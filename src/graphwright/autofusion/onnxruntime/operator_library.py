@@ -1,8 +1,7 @@
 """The library: the operators of a model for ONNX Runtime, in one file.
 
-The file begins with a shared object that is the same for all models (``adapter.c``). Behind it, each at a
-multiple of 4096 bytes, are parts with names: programs and lists of their kernels, shared objects of kernels,
-packed weights, all for each ISA. The index of the parts and a line that says where it begins are the end.
+The file begins with ``adapter.c`` as a shared object. Its parts (:mod:`graphwright.autofusion.parts`) are
+programs and lists of their kernels, shared objects of kernels, packed weights, all for each ISA.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
 from graphwright.autofusion.onnxruntime.compiled import LIBRARY, CompiledPrograms
+from graphwright.autofusion.parts import Piece, text_part, write_library
 from graphwright.config import Options
 from graphwright.kernel_sources import standalone_files
 from graphwright.records import dataclass
@@ -19,9 +19,7 @@ from graphwright.runtime.devices.target import LIBRARY_FOLDER
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import BUILD_SCRIPT, build_script, find_toolchain
 
-PAGE: Final = 4096
 _ADAPTER: Final = LIBRARY_FOLDER / "libgraphwright_onnxruntime.so"
-Piece = bytes | memoryview
 Files = dict[str, str | bytes | memoryview]
 """The parts by name."""
 
@@ -59,7 +57,7 @@ class Library:
     def parts(self) -> dict[str, Piece]:
         """The parts after the code, by name."""
         lines = [line for operator in self.operators for line in operator.lines()]
-        made: dict[str, Piece] = {"operators": _text(lines)}
+        made: dict[str, Piece] = {"operators": text_part(lines)}
         if self.whole:
             made["whole"] = b"\n"
         for each in self.compiled:
@@ -68,15 +66,7 @@ class Library:
 
     def write(self, file: BinaryIO) -> None:
         """The bytes of the file."""
-        end = file.write(_ADAPTER.read_bytes())
-        index = []
-        for name, data in self.parts().items():
-            start = -(-end // PAGE) * PAGE
-            file.write(bytes(start - end))
-            file.write(data)
-            end = start + len(data)
-            index.append(f"{start} {len(data)} {name}")
-        file.write(_text(index) + b"graphwright %019d\n" % end)
+        write_library(file, _ADAPTER.read_bytes(), self.parts())
 
     def sources(self, options: Options) -> Files:
         """The C of the generated kernels, the other parts of the library, and ``build.sh``, which makes it of
@@ -104,7 +94,7 @@ class Library:
             made["bf16"] = b"\n"
         for number, operator in enumerate(self.operators):
             made[f"{operator.name}.program"] = compiled.programs[number].stored.words
-            made[f"{operator.name}.kernels"] = _text(" ".join(pair) for pair in compiled.kernels(number))
+            made[f"{operator.name}.kernels"] = text_part(" ".join(pair) for pair in compiled.kernels(number))
         made |= {f"{name}.so": data for name, data in compiled.objects.items()}
         made[f"{LIBRARY}.so"] = (LIBRARY_FOLDER / f"libgraphwright_kernels_{compiled.isa}.so").read_bytes()
         return made
@@ -121,7 +111,3 @@ start=$(stat -c %s library.so)
 cat index >> library.so
 printf 'graphwright %019d\\n' "$start" >> library.so
 """
-
-
-def _text(lines: Iterator[str] | Sequence[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()

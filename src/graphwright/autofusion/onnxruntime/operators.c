@@ -29,7 +29,7 @@ typedef struct {
     const char *at, *end;
 } reader;
 
-static reader read_part(part p) { return (reader){p.data, p.data ? p.data + p.size : NULL}; }
+static reader read_part(gw_part p) { return (reader){p.data, p.data ? p.data + p.size : NULL}; }
 
 /* The next line, without its end; false where there is none. */
 static bool next_line(reader *r, char line[LINE]) {
@@ -44,7 +44,7 @@ static bool next_line(reader *r, char line[LINE]) {
     return true;
 }
 
-static size_t count_lines(part p) {
+static size_t count_lines(gw_part p) {
     char line[LINE];
     size_t count = 0;
     for (reader r = read_part(p); next_line(&r, line);)
@@ -56,9 +56,9 @@ static size_t count_lines(part p) {
 
 /* Whether the library has kernels for `level`, and all instructions that these need are here. */
 static bool serves(const char *level) {
-    if (!contents_part(level, "weights", "").data)
+    if (!gw_contents_part(level, "weights", "").data)
         return false;
-    return !contents_part(level, "bf16", "").data || gw_cpu_has_bf16();
+    return !gw_contents_part(level, "bf16", "").data || gw_cpu_has_bf16();
 }
 
 static const char *level_of_this_cpu(void) {
@@ -97,7 +97,7 @@ static bool read_line(const char *line, operation **op, size_t most) {
 }
 
 static bool read_operators(gw_error *error) {
-    part list = contents_part("", "operators", "");
+    gw_part list = gw_contents_part("", "operators", "");
     size_t lines = count_lines(list);
     char line[LINE];
     operation *last = NULL;
@@ -113,7 +113,7 @@ static bool read_operators(gw_error *error) {
 static bool open_once(gw_error *error) {
     if (isa)
         return true;
-    if (!contents_open((const void *)(uintptr_t)operators_open, error))
+    if (!gw_contents_open((const void *)(uintptr_t)operators_open, error))
         return false;
     const char *level = level_of_this_cpu();
     if (level && !operations && !read_operators(error))
@@ -131,7 +131,7 @@ bool operators_open(operation **first, size_t *count, gw_error *error) {
     return done;
 }
 
-bool operators_are_all(void) { return contents_part("", "whole", "").data; }
+bool operators_are_all(void) { return gw_contents_part("", "whole", "").data; }
 
 /* ---- programs and their kernels ---- */
 
@@ -140,7 +140,7 @@ static void *load_object(const char *name, gw_error *error) {
     for (int i = 0; i < object_count; i++)
         if (strcmp(objects[i].name, name) == 0)
             return objects[i].handle;
-    part code = contents_part(isa, name, ".so");
+    gw_part code = gw_contents_part(isa, name, ".so");
     if (!code.data || object_count == MOST_OBJECTS) {
         gw_fail(error, GW_E_LOAD, "the kernels %s are not there", name);
         return NULL;
@@ -165,7 +165,7 @@ static bool link_kernel(operation *op, int64_t number, const char *line, gw_erro
 static bool link_kernels(operation *op, gw_error *error) {
     char line[LINE];
     int64_t count = 0, wanted = op->linked.program->kernel_count;
-    for (reader r = read_part(contents_part(isa, op->name, ".kernels")); next_line(&r, line); count++)
+    for (reader r = read_part(gw_contents_part(isa, op->name, ".kernels")); next_line(&r, line); count++)
         if (count >= wanted || !link_kernel(op, count, line, error))
             return error->kind != GW_OK || gw_fail(error, GW_E_LOAD, "%s has too many kernels", op->name);
     return count == wanted || gw_fail(error, GW_E_LOAD, "%s lacks kernels", op->name);
@@ -174,7 +174,8 @@ static bool link_kernels(operation *op, gw_error *error) {
 static bool load_once(operation *op, gw_error *error) {
     if (op->linked.program)
         return true;
-    part words = contents_part(isa, op->name, ".program"), weights = contents_part(isa, "weights", "");
+    gw_part words = gw_contents_part(isa, op->name, ".program"),
+            weights = gw_contents_part(isa, "weights", "");
     if (!gw_linked_decode(&op->linked, words.data, words.size, PLANS, &arenas, error))
         return false;
     const gw_program *p = op->linked.program;
@@ -208,4 +209,5 @@ __attribute__((destructor)) static void close_all(void) {
     for (int i = 0; i < object_count; i++)
         gw_unload(objects[i].handle);
     free(operations);
+    gw_contents_close();
 }

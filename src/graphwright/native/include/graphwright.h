@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define GW_API_MAJOR 1
-#define GW_API_MINOR 0
+#define GW_API_MINOR 1
 #define GW_API __attribute__((visibility("default")))
 
 /* ---- versions ---- */
@@ -112,6 +112,10 @@ GW_API gw_status gw_options_add_key_file(gw_options *options, const char *path);
  * returns. */
 GW_API gw_status gw_open(const char *path, const gw_options *options, gw_model **model);
 GW_API gw_status gw_open_memory(const void *data, size_t size, const gw_options *options, gw_model **model);
+/* Opens the package that this library contains, and returns the model of its first entry. Only libraries that
+   graph-autofusion --standalone wrote contain one; other libraries return GW_STATUS_PACKAGE. Its kernels run
+   without a key: they are part of the library. Since version 1.1. */
+GW_API gw_status gw_open_embedded(const gw_options *options, gw_model **model);
 /* Closes a package with the models of all its entries. All their requests must have been destroyed. */
 GW_API void gw_close(gw_model *model);
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,12 +11,13 @@
 
 /* The file ends with where its index begins: "graphwright", the number, a line feed. The index has a line for
    each part: where it begins, its bytes, its name. */
-enum { ENDING = 32, NAME = 256 };
+enum { ENDING = 32, NAME = 256, LINE = 320 };
 
 static struct {
     const char *data;
     size_t size;
-    char *index; /* ends with 0 */
+    const char *path; /* of the dynamic linker */
+    size_t index;     /* where it begins; 0: the file has none */
 } file;
 
 static bool map_file(const char *path, gw_error *error) {
@@ -39,35 +39,55 @@ static bool read_index(const char *path, gw_error *error) {
     size_t start = 0;
     if (file.size > ENDING)
         memcpy(ending, file.data + file.size - ENDING, ENDING);
-    if (sscanf(ending, "graphwright %zu", &start) != 1 || start > file.size - ENDING)
-        return gw_fail(error, GW_E_LOAD, "%s has no operators behind its code: it is damaged", path);
-    file.index = strndup(file.data + start, file.size - ENDING - start);
-    return file.index || gw_fail_memory(error);
+    if (sscanf(ending, "graphwright %zu", &start) != 1 || start == 0 || start > file.size - ENDING)
+        return gw_fail(error, GW_E_LOAD, "%s has no parts behind its code, or they are damaged", path);
+    file.index = start;
+    return true;
 }
 
-bool contents_open(const void *address, gw_error *error) {
+bool gw_contents_open(const void *address, gw_error *error) {
     Dl_info found;
     if (file.index)
         return true;
     if (!dladdr(address, &found) || !found.dli_fname)
         return gw_fail(error, GW_E_LOAD, "the library's own file cannot be found");
-    return (file.data || map_file(found.dli_fname, error)) && read_index(found.dli_fname, error);
+    file.path = found.dli_fname;
+    if (map_file(file.path, error) && read_index(file.path, error))
+        return true;
+    gw_contents_close();
+    return false;
 }
 
-part contents_part(const char *folder, const char *name, const char *ending) {
-    char wanted[NAME], held[NAME];
+const char *gw_contents_path(void) { return file.path; }
+
+/* Copies the line at `at` in the index; returns where the next one begins, or NULL at the end. */
+static const char *read_line(const char *at, char line[LINE]) {
+    const char *end = file.data + file.size - ENDING;
+    size_t size = (size_t)(end - at), kept = size < LINE - 1 ? size : LINE - 1;
+    if (size == 0)
+        return NULL;
+    const char *feed = memchr(at, '\n', size);
+    kept = feed && (size_t)(feed - at) < kept ? (size_t)(feed - at) : kept;
+    memcpy(line, at, kept);
+    line[kept] = 0;
+    return feed ? feed + 1 : end;
+}
+
+gw_part gw_contents_part(const char *folder, const char *name, const char *ending) {
+    char wanted[NAME], held[NAME], line[LINE];
     size_t start, size;
     snprintf(wanted, sizeof wanted, "%s%s%s%s", folder, *folder ? "/" : "", name, ending);
-    for (const char *line = file.index; line && *line;
-         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+    for (const char *at = file.data + file.index; file.index && (at = read_line(at, line));)
         if (sscanf(line, "%zu %zu %255s", &start, &size, held) == 3 && strcmp(held, wanted) == 0 &&
             start <= file.size && size <= file.size - start)
-            return (part){file.data + start, size};
-    return (part){NULL, 0};
+            return (gw_part){file.data + start, size};
+    return (gw_part){NULL, 0};
 }
 
-__attribute__((destructor)) static void close_file(void) {
-    free(file.index);
+void gw_contents_release(void) { madvise((void *)(uintptr_t)file.data, file.size, MADV_DONTNEED); }
+
+void gw_contents_close(void) {
     if (file.data)
         munmap((void *)(uintptr_t)file.data, file.size);
+    memset(&file, 0, sizeof file);
 }

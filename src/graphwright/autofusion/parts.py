@@ -1,0 +1,42 @@
+"""Libraries with parts: a shared object that is the same for all models, and what it reads of one model.
+
+The file begins with the shared object. Behind it, each at a multiple of 4096 bytes, are parts with names. The
+index of the parts and a line that says where it begins are the end. ``runtime/native/contents.c`` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import BinaryIO, Final
+
+PAGE: Final = 4096
+Piece = bytes | memoryview
+Part = Piece | Callable[[BinaryIO], None]
+"""Its bytes, or what writes them to a file, from its current position."""
+
+
+def write_library(file: BinaryIO, code: bytes, parts: Mapping[str, Part]) -> None:
+    """Write the shared object ``code`` and the parts, by name, to a new file."""
+    end = file.write(code)
+    index = []
+    for name, part in parts.items():
+        start = -(-end // PAGE) * PAGE
+        file.write(bytes(start - end))
+        end = start + _write_part(file, part)
+        index.append(f"{start} {end - start} {name}")
+    file.write(text_part(index) + b"graphwright %019d\n" % end)
+
+
+def text_part(lines: Iterable[str]) -> bytes:
+    """A part that is a text."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _write_part(file: BinaryIO, part: Part) -> int:
+    """The number of bytes written."""
+    if not callable(part):
+        file.write(part)
+        return len(part)
+    start = file.tell()
+    part(file)
+    return file.tell() - start

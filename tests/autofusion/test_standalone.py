@@ -228,6 +228,23 @@ def test_images_and_weights_of_several_layouts(tmp_path: Path) -> None:
             np.testing.assert_allclose(opened.run(x)[0], wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["detector", "positives", "resized", "two_in_a_row", "counted"])
+def test_sizes_that_elements_decide(name: str, tmp_path: Path) -> None:
+    """Several programs, with data-dependent dimensions between them."""
+    known = MODELS[name]()
+    made = autofuse(known.model, standalone=True).standalone
+    assert made is not None
+    with open(tmp_path / "libm.so", "wb") as file:
+        made.write(file)
+    evaluator = ReferenceEvaluator(onnx.load_from_string(known.model))
+    with Model(None, library=load(tmp_path / "libm.so")) as model:
+        for feed in known.feeds:
+            outputs = model.run(*(feed[text.partition(":")[0]] for text in model.inputs))
+            for ours, theirs in zip(outputs, evaluator.run(None, feed), strict=True):
+                assert ours.shape == theirs.shape
+                np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 def test_states_are_kept_by_each_opened_model(tmp_path: Path) -> None:
     with open(tmp_path / "libcounter.so", "wb") as file:
         Standalone(counter().package).write(file)
@@ -379,6 +396,7 @@ def test_models_that_need_python_are_refused(name: str, tmp_path: Path) -> None:
                 tmp_path / "c")  # fmt: skip
     text = " ".join(done.output.split())
     assert done.exit_code == 1 and "[standalone]" in text and NEED_PYTHON[name] in text, done.output
+    assert text.count("leave out --standalone") == 1
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -59,7 +59,7 @@ class Standalone:
     def parts(self) -> dict[str, Part]:
         """The parts after the code, by name."""
         parts: dict[str, Part] = {}
-        for isa in self.package.isas():
+        for isa in self.package.isas() or ISAS:
             code = (LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so").read_bytes()
             parts[f"{isa}/kernels.so"] = code
             parts[f"{isa}/kernels.sha256"] = hashlib.sha256(code).hexdigest().encode()
@@ -96,10 +96,10 @@ def _require_native(package: Package) -> None:
     """Raises ModelError for each part of the model that needs Python."""
     executable = package.main.executable
     needs = [] if executable is None else python_needs(executable)
-    if needs or not package.isas():
+    if needs:
+        faults = [Diagnostic("standalone", terminal(each.what), terminal(each.where)) for each in needs]
         hint = "leave out --standalone: graphwright compile writes a package that Python runs"
-        faults = [Diagnostic("standalone", terminal(each.what), terminal(each.where), hint) for each in needs]
-        raise ModelError(*faults)
+        raise ModelError(*faults[:-1], replace(faults[-1], hint=hint))
 
 
 def _for_running(package: Package) -> Package:

@@ -42,7 +42,7 @@ def python_needs(executable: Executable) -> list[PythonNeed]:
 def _values(executable: Executable) -> Iterator[PythonNeed]:
     held = (value for program in host_programs_of(executable) for value in program.values)
     for spec in (*executable.inputs, *executable.outputs, *held):
-        if spec.dtype.bits == 0:  # strings and containers
+        if spec.dtype.bits == 0 and spec.name:  # strings and containers
             yield PythonNeed(f"values of type {spec.dtype} need Python", spec.name)
 
 

@@ -173,7 +173,7 @@ def fuse(
       graph-autofusion -i model.onnx -o for_openvino.onnx --inline
       graph-autofusion -i model.onnx -o fused.onnx --library
       graph-autofusion -i model.onnx -o fused.onnx --library --measure --shape x:1,3,224,224
-      graph-autofusion -i model.onnx -o fused.onnx --standalone && gcc main.c -L. -lfused
+      graph-autofusion -i model.onnx -o fused.onnx --standalone
 
     Fused operators are functions in the model, of the domain graphwright.fused, named after their operators.
     """

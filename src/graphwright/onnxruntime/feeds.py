@@ -60,4 +60,7 @@ def _texts(given: Any) -> Any:
     if not isinstance(given, _PLAIN) and dtype != np.dtype(object):
         return given
     array = np.asarray(given, object)
-    return np.array([*map(str, array.flat), None], object)[:-1].reshape(array.shape)
+    elements = array.ravel().tolist()
+    if set(map(type, elements)) <= {str}:
+        return array
+    return np.array([*map(str, elements), None], object)[:-1].reshape(array.shape)

@@ -279,7 +279,7 @@ class InferenceSession:
         feeds.require(self._required, self._model.inputs, feed)
         known = feeds.converted(self._model.inputs, feed)
         model = self._served.form(feed, {name: getattr(value, "shape", ()) for name, value in known.items()})
-        return model, feeds.converted(model.inputs, known)
+        return model, known if model is self._model else feeds.converted(model.inputs, known)
 
     def _profiled(self, profile: Profile, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         model, known = self._fitting(feed)

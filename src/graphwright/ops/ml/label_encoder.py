@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,8 @@ class LabelEncoder(Op):
         return TensorType(values.dtype, x.type.shape)
 
     def reference(self, x: Array, keys: Array, values: Array, default: Array) -> Array:
-        table = _table(keys)
-        positions = [table.get(_key(element), keys.size) for element in x.ravel().tolist()]
+        table = _table(_keys(keys))
+        positions = [table.get(key, keys.size) for key in _keys(x)]
         mapped = np.concatenate([values, default.reshape(1)])[np.array(positions, dtype=np.intp)]
         return np.asarray(mapped, dtype=values.dtype).reshape(x.shape)
 
@@ -59,7 +60,7 @@ class LabelEncoder(Op):
         fact, rank = b.fact(keys), rank_of(x)
         if STRING in (x.type.dtype, values.type.dtype) or fact is None or fact.data is None:
             return None
-        table = _table(fact.data)
+        table = dict(_table(_keys(fact.data)))
         nan = table.pop(_NAN, None)
         y: Value = b(Expand(x.type.dims), default)
         if table:
@@ -74,15 +75,20 @@ class LabelEncoder(Op):
         return y if nan is None else b(Where(), b(IsNaN(), x), b(Gather(), values, b.const(nan, I64)), y)
 
 
-def _key(element: Any) -> Any:
-    return element if element == element else _NAN
+def _keys(elements: Array) -> tuple[Any, ...]:
+    """The elements as keys of a table."""
+    listed = elements.ravel().tolist()
+    if elements.dtype.kind != "f":
+        return tuple(listed)
+    return tuple(element if element == element else _NAN for element in listed)
 
 
-def _table(keys: Array) -> dict[Any, int]:
+@lru_cache(maxsize=16)  # a run on the host looks elements up in the table of the run before
+def _table(keys: tuple[Any, ...]) -> Mapping[Any, int]:
     """The position of each key, of equal keys that of the first one."""
     table: dict[Any, int] = {}
-    for position, key in enumerate(keys.tolist()):
-        table.setdefault(_key(key), position)
+    for position, key in enumerate(keys):
+        table.setdefault(key, position)
     return table
 
 

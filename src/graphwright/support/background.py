@@ -25,7 +25,11 @@ class BackgroundTask(Generic[T]):
         self._made: list[T] = []
         self._fault: BaseException | None = None
         self._thread = Thread(target=self._run)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # an interrupt while the start is awaited: nobody else could end the call
+            self._stop()
+            raise
 
     def _run(self) -> None:
         try:

@@ -84,6 +84,15 @@ def test_the_script_builds_and_runs_all(folder: Path, tmp_path: Path) -> None:
     )
 
 
+def test_kernels_of_all_translation_units_are_written(tmp_path: Path) -> None:
+    count = 24
+    b = gw.GraphBuilder()
+    for k in range(count):
+        b.output(f"y{k}", b.softmax(b.mul(b.input(f"x{k}", np.float32, (f"N{k}", 7 + k)), 1.5 + k)))
+    gw.emit_sources(b.compile(options=gw.CompileOptions(isa="v3")), tmp_path / "kernels")
+    assert len(list((tmp_path / "kernels").glob("*.c"))) == count
+
+
 @pytest.mark.parametrize("part", ["sigmoid", "hook", "softmax"])
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 40), (33, 24)])
 def test_a_program_finds_a_kernel_that_is_wrong(

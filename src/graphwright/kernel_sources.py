@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from graphwright.errors import Diagnostic, OptionError
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.loops.nodes import Kernel
 from graphwright.ir.loops.text import parse_kernels
 from graphwright.ir.names import UniqueNames
+from graphwright.kernels.candidates.generated import GENERATED
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.tasks import FunctionOperand, TaskGraph, TaskKind
 from graphwright.package.package import Package
@@ -64,18 +65,17 @@ def _launched(targets: Sequence[tuple[str, TargetCode]]) -> dict[tuple[str, Kern
         if isa not in ISAS:
             continue
         nodes = _nodes(target.task_graph)
-        for module, kernel in _kernels(target):
-            at = nodes.get(KernelRef(kernel.name, module), {})
+        for kernel in _kernels(target):
+            at = nodes.get(KernelRef(kernel.name, GENERATED), {})
             found.setdefault((isa, kernel), {}).update(at)
     return {key: nodes for key, nodes in found.items() if nodes}
 
 
-def _kernels(target: TargetCode) -> Iterator[tuple[str, Kernel]]:
-    """The kernels of a target, each with its module."""
+def _kernels(target: TargetCode) -> Iterator[Kernel]:
+    """The generated kernels of a target, from all translation units."""
     for name, text in target.sources.items():
         if name.endswith(".loops"):
-            for kernel in parse_kernels(text):
-                yield PurePath(name).stem, kernel
+            yield from parse_kernels(text)
 
 
 def _nodes(tasks: TaskGraph) -> Mapping[KernelRef, dict[str, None]]:

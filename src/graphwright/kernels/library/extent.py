@@ -13,16 +13,8 @@ from typing import Final, NamedTuple
 
 from graphwright.ir.symbols import Atom, Dim, Symbol, product, symbol
 from graphwright.records import dataclass
-from graphwright.targets.cpu.c.extent import (
-    ARGS,
-    FIRST,
-    HELPERS,
-    HOOK,
-    SIGNATURE,
-    SUFFIX,
-    TILE,
-    combined_text,
-)
+from graphwright.targets.cpu.c.extent import ARGS, FIRST, HOOK, SIGNATURE, SUFFIX, TILE
+from graphwright.targets.cpu.c.ranges import HELPERS, combined_text
 
 Axis = tuple[Dim, Dim]
 """The number of elements along an axis, and its stride in elements."""

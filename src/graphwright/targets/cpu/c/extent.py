@@ -15,7 +15,7 @@ rows and columns that the epilogue is called for. The function of the epilogue g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import (
@@ -36,20 +36,30 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Atom, Dim, Expr, Symbol, atoms, product, symbol
 from graphwright.records import dataclass
 from graphwright.targets.cpu.c.analysis import children, parts
+from graphwright.targets.cpu.c.ranges import (
+    ONE,
+    ZERO,
+    Double,
+    Names,
+    Range,
+    atom_value,
+    combined,
+    least,
+    literal,
+    most,
+    number,
+    plus,
+    scaled,
+    times,
+)
 
 SUFFIX = "_extent"
-HELPERS = """
-static inline __attribute__((unused)) double gw_most(double a, double b) { return a > b || a != a ? a : b; }
-static inline __attribute__((unused)) double gw_least(double a, double b) { return a < b || a != a ? a : b; }
-static inline __attribute__((unused)) double gw_floor(double a, double b) { return __builtin_floor(a / b); }
-"""
-"""Helpers of extent functions, which propagate NaN."""
 TILE, HOOK, ARGS, FIRST = 2, 5, 6, 7
 """Indices in ``out``."""
 SIGNATURE = "const int64_t *arg, int64_t args, int64_t operands, double *out"
 
-_Range = tuple[str, str]
-"""C expressions of the least and the greatest value."""
+_Ranges = Mapping[str, Range | None]
+"""The ranges of axes; None where they do not follow from sizes."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,10 @@ def extent_text(kernel: Kernel, grid: Dim, scratch: Dim) -> str:
     names = _names(kernel.sizes)
     lines = [
         *_head(kernel.sizes, kernel.parameters),
-        f"out[0] = {number_text(grid, names)};",
-        f"out[1] = {number_text(scratch, names)};",
+        f"out[0] = {number(grid, names).text};",
+        f"out[1] = {number(scratch, names).text};",
     ]
-    return _function(kernel.name, [*lines, *_reaches(kernel.body, (), kernel.parameters, names)])
+    return _function(kernel.name, [*lines, *_reaches(kernel.body, kernel.parameters, names)])
 
 
 def hook_extent_text(kernel: Kernel) -> str:
@@ -80,26 +90,25 @@ def hook_extent_text(kernel: Kernel) -> str:
     columns].
     """
     sizes = tuple(size for size in kernel.sizes if size not in HOOK_SIZES)
-    own = {"row0": "0.0", "col0": "0.0", "batches": "batches", "rows": "rows", "cols": "cols"}
     tile = [f"const double {name} = out[{TILE + k}];" for k, name in enumerate(("batches", "rows", "cols"))]
     lines = [*_head(sizes, kernel.parameters[1:]), *tile, "(void)batches, (void)rows, (void)cols;"]
+    own = {"row0": ZERO, "col0": ZERO} | {name: Double(name) for name in ("batches", "rows", "cols")}
     images = Loop("batch", Kind.SERIAL, symbol("batches"), kernel.body)
-    reaches = _reaches((images,), (), kernel.parameters[1:], _names(sizes) | own)
-    return _function(kernel.name, [*lines, *reaches])
+    return _function(kernel.name, [*lines, *_reaches((images,), kernel.parameters[1:], _names(sizes) | own)])
 
 
-def _names(sizes: Sequence[str]) -> dict[str, str]:
+def _names(sizes: Sequence[str]) -> dict[str, Double]:
     """The C variables of sizes."""
-    return {size: f"n{position}" for position, size in enumerate(sizes)}
+    return {size: Double(f"n{position}") for position, size in enumerate(sizes)}
 
 
 def _head(sizes: Sequence[str], parameters: Sequence[Buffer]) -> list[str]:
-    names = _names(sizes).values()
+    variables = [each.text for each in _names(sizes).values()]
     return [
         f"if (args < {len(sizes)} || operands < {len(parameters)})",
         "    return 1;",
-        *(f"const double {name} = (double)arg[{k}];" for k, name in enumerate(names)),
-        *(f"(void){name};" for name in names),
+        *(f"const double {name} = (double)arg[{k}];" for k, name in enumerate(variables)),
+        *(f"(void){name};" for name in variables),
         *([] if sizes else ["(void)arg;"]),
     ]
 
@@ -110,22 +119,22 @@ def _function(name: str, lines: Sequence[str]) -> str:
     return f"{head};\n{head} {{\n{body}\n}}\n"
 
 
-def _reaches(
-    body: Sequence[Statement],
-    loops: tuple[Loop, ...],
-    parameters: Sequence[Buffer],
-    names: Mapping[str, str],
-) -> Iterator[str]:
-    """C statements for all accesses to ``parameters``."""
+def _reaches(body: Sequence[Statement], parameters: Sequence[Buffer], names: Names) -> Iterator[str]:
+    """C statements for all accesses to ``parameters``, one block for each condition."""
     positions = {buffer.name: position for position, buffer in enumerate(parameters)}
-    seen: set[str] = set()
-    for access in _accesses(body, loops):
+    blocks: dict[str, dict[str, None]] = {}
+    for access in _accesses(body, ()):
         if access.buffer.level is not Level.GLOBAL or access.buffer.name not in positions:
             continue
-        made = "\n    ".join(_reach(access, positions[access.buffer.name], names))
-        if made not in seen:
-            yield made
-        seen.add(made)
+        positive = _positive(access, names)
+        condition = " && ".join(f"{number(dim, names).text} > 0" for dim in positive) or "1"
+        target = f"out[{FIRST + positions[access.buffer.name]}]"
+        statements = _reach(access, target, _known(positive, names))
+        blocks.setdefault(condition, {}).update(dict.fromkeys(statements))
+    for condition, block in blocks.items():
+        yield f"if ({condition}) {{"
+        yield from (f"    {statement}" for statement in block)
+        yield "}"
 
 
 def _accesses(body: Sequence[Statement], loops: tuple[Loop, ...]) -> Iterator[_Access]:
@@ -156,89 +165,101 @@ def _tile(tile: Tile, loops: tuple[Loop, ...]) -> _Access:
     return _Access(tile.buffer, tile.offsets, tile.sizes, False, loops)
 
 
-def _reach(access: _Access, position: int, names: Mapping[str, str]) -> Iterator[str]:
-    """C statements that extend the end of an operand to include one access.
+def _positive(access: _Access, names: Names) -> tuple[Dim, ...]:
+    """The sizes that must be positive, or there is no access: of loops, of a tile, and of an axis of the
+    buffer whose index the loops do not bound.
+    """
+    extents = _extents(access.loops)
+    sizes = [extent for extent in extents.values() if extent is not None]
+    for index, size, length in zip(_indices(access, names), access.sizes, access.buffer.shape, strict=True):
+        if size != 1 and not _axes_in(size, extents):
+            sizes.append(size)
+        if index is None:
+            sizes.append(length)
+    return tuple(size for size in dict.fromkeys(sizes) if isinstance(size, Expr) or size <= 0)
+
+
+def _known(positive: Sequence[Dim], names: Names) -> dict[str, Double]:
+    """``names``, where the variables of ``positive`` symbols are known to be so."""
+    signs = {name: text.at_least_0 or symbol(name) in positive for name, text in names.items()}
+    return {name: text._replace(at_least_0=signs[name]) for name, text in names.items()}
+
+
+def _reach(access: _Access, target: str, names: Names) -> Iterator[str]:
+    """C statements that extend the end of an operand to include one access."""
+    low, high = [ZERO], [ZERO]
+    for index, length, stride in zip(
+        _indices(access, names), access.buffer.shape, _strides(access.buffer), strict=True
+    ):
+        along = scaled(index or Range(ZERO, _last(length, names)), number(stride, names))
+        low.append(along.low)
+        high.append(along.high)
+    first = plus(*low)
+    if not first.at_least_0:
+        yield f"if ({first.text} < 0)\n            return 1;"
+    end = times(plus(*high, ONE), literal(access.buffer.dtype.bytes))
+    yield f"{target} = gw_most({target}, {end.text});"
+
+
+def _indices(access: _Access, names: Names) -> list[Range | None]:
+    """The range of the index along each axis.
 
     An index in which each axis occurs once is bounded by the loops. Any other index, and one that depends on
-    a mask or on data, is assumed to be within the shape of the buffer, which masks and checks ensure.
+    a mask or on data, is None: assumed to be within the shape of the buffer, which masks and checks ensure.
     """
-    ranges, conditions = _axes(access.loops, names)
-    low, high = ["0"], ["0"]
-    for place, size, length, stride in zip(
-        access.index, access.sizes, access.buffer.shape, _strides(access.buffer), strict=True
-    ):
-        found = None
-        if not access.is_masked and not isinstance(place, Scalar):
-            found = _affine(place, ranges, names)
-        last = number_text(size - 1, names) if not _axes_in(size, ranges) else None
-        if size != 1 and last is not None:
-            conditions.append(f"{number_text(size, names)} > 0")
-        if found is None or last is None:
-            whole = number_text(length, names)
-            conditions.append(f"{whole} > 0")
-            found, last = ("0", f"({whole} - 1)"), "0"
-        step = number_text(stride, names)
-        low.append(f"gw_least({found[0]} * {step}, {found[1]} * {step})")
-        high.append(f"gw_most({found[0]} * {step}, ({found[1]} + {last}) * {step})")
-    condition = " && ".join(dict.fromkeys(conditions)) or "1"
-    yield f"if ({condition}) {{"
-    yield f"    if ({' + '.join(low)} < 0)"
-    yield "        return 1;"
-    target = f"out[{FIRST + position}]"
-    yield f"    {target} = gw_most({target}, ({' + '.join(high)} + 1) * {access.buffer.dtype.bytes});"
-    yield "}"
-
-
-def _axes(loops: Sequence[Loop], names: Mapping[str, str]) -> tuple[dict[str, _Range | None], list[str]]:
-    """The range of each axis, None if it does not follow from sizes; and the conditions under which all loops
-    run.
-    """
-    ranges: dict[str, _Range | None] = {}
-    conditions: list[str] = []
-    for loop in loops:
-        if _axes_in(loop.extent, ranges):
-            ranges[loop.axis] = None
+    extents = _extents(access.loops)
+    ranges = {
+        axis: None if extent is None else Range(ZERO, _last(extent, names))
+        for axis, extent in extents.items()
+    }
+    found: list[Range | None] = []
+    for place, size in zip(access.index, access.sizes, strict=True):
+        if access.is_masked or isinstance(place, Scalar) or _axes_in(size, extents):
+            found.append(None)
             continue
-        extent = number_text(loop.extent, names)
-        conditions.append(f"{extent} > 0")
-        ranges[loop.axis] = ("0", f"({extent} - 1)")
-    return ranges, conditions
+        first = _affine(place, ranges, names, set())
+        found.append(first and Range(first.low, plus(first.high, _last(size, names))))
+    return found
 
 
-def _axes_in(dim: Dim, ranges: Mapping[str, object]) -> bool:
-    return any(atom.name in ranges for atom in atoms(dim))
+def _last(size: Dim, names: Names) -> Double:
+    """The last index of an axis that is not empty."""
+    return number(size - 1, names)._replace(at_least_0=True)
 
 
-def _affine(
-    place: Dim, ranges: Mapping[str, _Range | None], names: Mapping[str, str], used: set[str] | None = None
-) -> _Range | None:
+def _extents(loops: Sequence[Loop]) -> dict[str, Dim | None]:
+    """The number of iterations along each axis; None if it does not follow from sizes."""
+    extents: dict[str, Dim | None] = {}
+    for loop in loops:
+        extents[loop.axis] = None if _axes_in(loop.extent, extents) else loop.extent
+    return extents
+
+
+def _axes_in(dim: Dim, axes: Container[str]) -> bool:
+    return any(atom.name in axes for atom in atoms(dim))
+
+
+def _affine(place: Dim, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:
     """The range of the index ``place``; None unless each axis occurs in one term, to the first power."""
     if not isinstance(place, Expr):
-        return str(place), str(place)
-    used = set() if used is None else used
-    low, high = ["0"], ["0"]
+        return Range(literal(place), literal(place))
+    low, high = [ZERO], [ZERO]
     for monomial, coefficient in place.terms:
         factors: list[Atom] = [atom for atom, power in monomial for _ in range(power)]
         moving = [atom for atom in factors if _moves(atom, ranges)]
-        others = [atom for atom in factors if not _moves(atom, ranges)]
-        text = " * ".join([_float(coefficient), *(_atom(atom, names) for atom in others)])
         if len(moving) > 1:
             return None
-        if not moving:
-            low.append(text)
-            high.append(text)
-            continue
-        known = _moving(moving[0], ranges, names, used)
+        known = _moving(moving[0], ranges, names, used) if moving else Range(ONE, ONE)
         if known is None:
             return None
-        low.append(f"gw_least({text} * {known[0]}, {text} * {known[1]})")
-        high.append(f"gw_most({text} * {known[0]}, {text} * {known[1]})")
-    return f"({' + '.join(low)})", f"({' + '.join(high)})"
+        others = (atom_value(atom, names) for atom in factors if atom not in moving)
+        term = scaled(known, times(literal(coefficient), *others))
+        low.append(term.low)
+        high.append(term.high)
+    return Range(plus(*low), plus(*high))
 
 
-def _moving(
-    atom: Atom, ranges: Mapping[str, _Range | None], names: Mapping[str, str], used: set[str]
-) -> _Range | None:
+def _moving(atom: Atom, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:
     """The range of an axis, or of a function of axes."""
     if isinstance(atom, Symbol):
         known = None if atom.name in used else ranges[atom.name]
@@ -247,17 +268,20 @@ def _moving(
     inner, *rest = atom.operands
     if any(_axes_in(operand, ranges) for operand in rest):
         return None
-    range_ = _affine(inner, ranges, names, used)
-    if range_ is None or atom.name != "mod":
-        ends = [
-            combined_text(atom.name, [end, *(number_text(d, names) for d in rest)]) for end in range_ or ()
-        ]
-        return (f"gw_least({', '.join(ends)})", f"gw_most({', '.join(ends)})") if ends else None
-    last = f"({number_text(rest[0], names)} - 1)"
-    return "0.0", f"({range_[0]} >= 0 ? gw_least({range_[1]}, {last}) : {last})"
+    found = _affine(inner, ranges, names, used)
+    if found is None:
+        return None
+    if atom.name == "mod":
+        last = _last(rest[0], names)
+        high = least(found.high, last).text
+        text = high if found.low.at_least_0 else f"({found.low.text} >= 0 ? {high} : {last.text})"
+        return Range(ZERO, Double(text, at_least_0=True))
+    operands = [number(operand, names) for operand in rest]
+    ends = [combined(atom.name, [end, *operands]) for end in found]
+    return Range(least(*ends), most(*ends))
 
 
-def _moves(atom: Atom, ranges: Mapping[str, object]) -> bool:
+def _moves(atom: Atom, ranges: _Ranges) -> bool:
     if isinstance(atom, Symbol):
         return atom.name in ranges
     return any(_axes_in(operand, ranges) for operand in atom.operands)
@@ -267,42 +291,3 @@ def _strides(buffer: Buffer) -> Sequence[Dim]:
     if buffer.strides is not None:
         return buffer.strides
     return [product(buffer.shape[axis + 1 :]) for axis in range(len(buffer.shape))]
-
-
-def _float(number: int) -> str:
-    return f"{number}.0" if number >= 0 else f"({number}.0)"
-
-
-def number_text(dim: Dim, names: Mapping[str, str]) -> str:
-    """``dim`` as a C expression of type double."""
-    if isinstance(dim, int):
-        return _float(dim)
-    terms = [
-        " * ".join(
-            [_float(coefficient), *(_atom(atom, names) for atom, power in monomial for _ in range(power))]
-        )
-        for monomial, coefficient in dim.terms
-    ]
-    return f"({' + '.join(terms)})"
-
-
-def _atom(atom: Atom, names: Mapping[str, str]) -> str:
-    if isinstance(atom, Symbol):
-        return names[atom.name]
-    return combined_text(atom.name, [number_text(operand, names) for operand in atom.operands])
-
-
-def combined_text(function: str, operands: Sequence[str]) -> str:
-    """A function of C expressions, as a C expression: floordiv, mod, min or max."""
-    first, *rest = operands
-    for operand in rest:
-        match function:
-            case "min":
-                first = f"gw_least({first}, {operand})"
-            case "max":
-                first = f"gw_most({first}, {operand})"
-            case "floordiv":
-                first = f"gw_floor({first}, {operand})"
-            case _:
-                first = f"({first} - {operand} * gw_floor({first}, {operand}))"
-    return first

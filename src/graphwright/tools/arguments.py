@@ -1,32 +1,20 @@
-"""Parses arguments of the command line: shapes, constants, feeds, and the options of the compiler as
-flags.
-"""
+"""Declares the flags that several commands have, and parses their texts: shapes, constants, states, names."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
 import json
 import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, TextIO
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
 
-import graphwright as gw
-from graphwright.config import Options, variable
-from graphwright.errors import Collector, Diagnostic, FeedError, OptionError
+from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.sizes import Dim, parse_size
-from graphwright.records import fields
 from graphwright.support.whole_folder import new_folder_fault
 from graphwright.tools.arrays import read_npy, read_npz
-from graphwright.tools.console import set_verbosity
 
 Sizes = dict[str, list[int | str | Dim | None]]
 
@@ -95,6 +83,11 @@ Feeds = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)]
+NewModel = Annotated[
+    Path | None,
+    typer.Argument(help="With --diff: the model to compare with.", metavar="[NEW]", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON with stable keys.")]
 
 
 def parse_states(texts: Sequence[str] | None) -> dict[str, str]:
@@ -225,131 +218,3 @@ def parse_names(text: str | None) -> list[str] | None:
     if not all(names):
         raise typer.BadParameter(f"{text!r} has an empty name", param_hint="--outputs")
     return names
-
-
-_PANEL: Final = "Options of the compiler (also GRAPHWRIGHT_NAME in the environment)"
-
-
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds a flag to ``command`` for every compiler option that is not one of its own parameters. The
-    parameter ``options`` of ``command`` receives the checked options.
-    """
-    return _with_flags(command, fields(Options))
-
-
-def with_options_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As :func:`with_options`, for the existing options among ``names``."""
-    return lambda command: _with_flags(command, [each for each in fields(Options) if each.name in names])
-
-
-def _with_flags(command: Callable[..., None], options: Sequence[Any]) -> Callable[..., None]:
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
-    taken = {parameter.name for parameter in own}
-    flags = [
-        *_verbosity(),
-        *(_flag(option) for option in options if option.name not in taken),
-    ]
-
-    @functools.wraps(command)
-    def wrapped(**arguments: Any) -> None:
-        given = {flag.name: arguments.pop(flag.name) for flag in flags}
-        set_verbosity(given.pop("verbose"), given.pop("quiet"))
-        options = read_options(given)
-        if options.plugins:
-            gw.plugins.load(*options.plugins)
-        with _given_model(arguments) as read:
-            command(**read, options=options)
-
-    parameters = [*own, *flags]
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
-
-
-STANDARD_INPUT: Final = "standard-input"
-"""The name of the temporary file for a model that was read from a stream."""
-
-
-@contextlib.contextmanager
-def _given_model(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """``arguments``, in which a file replaces a model that can be read only once: ``-``, or a named pipe."""
-    model = arguments.get("model")
-    if not isinstance(model, Path) or not (model == Path("-") or model.is_fifo()):
-        yield arguments
-        return
-    with tempfile.TemporaryDirectory(prefix="graphwright-") as folder, _stream(model) as given:
-        path = Path(folder) / STANDARD_INPUT
-        with open(path, "wb") as file:
-            shutil.copyfileobj(given, file, 1 << 20)
-        yield {**arguments, "model": path}
-
-
-def _stream(model: Path) -> contextlib.AbstractContextManager[BinaryIO]:
-    """Opens a named pipe, or standard input, which is not closed."""
-    if model.is_fifo():
-        return open(model, "rb")
-    given: TextIO | None = sys.stdin
-    if given is None or given.isatty():
-        what = "closed" if given is None else "a terminal"
-        message = f"standard input is {what}: redirect a model into it, or give its path"
-        raise typer.BadParameter(message, param_hint="MODEL")
-    return contextlib.nullcontext(given.buffer)
-
-
-def _verbosity() -> list[inspect.Parameter]:
-    """The flags ``-v`` and ``-q``."""
-    more = typer.Option(
-        "--verbose",
-        "-v",
-        count=True,
-        show_default=False,
-        help="Log progress to stderr; -vv logs each stage and compiler command.",
-    )
-    less = typer.Option("--quiet", "-q", show_default=False, help="Print only results and errors.")
-    return [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag]
-        )
-        for name, default, kind, flag in (("verbose", 0, int, more), ("quiet", False, bool, less))
-    ]
-
-
-def _flag(of: Any) -> inspect.Parameter:
-    """The flag of a compiler option."""
-    name, default, help_text = of.name, of.default, of.metadata["help"]
-    switch = isinstance(default, bool)
-    several = isinstance(default, tuple) and not of.metadata["one_text"]
-    option = typer.Option(
-        f"--{(name.removesuffix('s') if several else name).replace('_', '-')}",
-        help=f"{help_text[0].upper()}{help_text[1:]}.{' Repeatable.' * several}",
-        metavar=None if switch else "NAME" if several else "VALUE",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    )
-    kind: Any = bool if switch else (list[str] | None) if several else (str | None)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if switch else None,
-        annotation=Annotated[kind, option],
-    )
-
-
-def read_options(given: Mapping[str, str | bool | list[str] | None]) -> Options:
-    """Options from texts, which override those of the environment. An OptionError lists all invalid ones."""
-    faults = Collector(OptionError)
-    values: dict[str, Any] = {}
-    for option in fields(Options):
-        value = given.get(option.name)
-        if isinstance(value, bool):
-            values |= {option.name: True} if value else {}
-        elif isinstance(value, list):
-            values |= {option.name: tuple(value)} if value else {}
-        elif value is not None:
-            try:
-                values[option.name] = option.metadata["read"](value)
-            except ValueError as error:
-                hint = f"{option.metadata['help']}; also {variable(option.name)}"
-                faults.add("option", f"--{option.name.replace('_', '-')} {value!r}: {error}", hint=hint)
-    faults.raise_if_any()
-    return Options.from_environment(**values)

@@ -28,18 +28,17 @@ from graphwright.support.spelling import listed
 from graphwright.support.whole_file import whole_file
 from graphwright.support.whole_folder import whole_folder
 from graphwright.tools.arguments import (
-    STANDARD_INPUT,
     Seed,
     Shapes,
     Sizes,
     parse_shapes,
     require_folder,
     require_new_folder,
-    with_options_of,
 )
 from graphwright.tools.console import bytes_text, note, progress, say, table
 from graphwright.tools.ending import end_with
 from graphwright.tools.feeds import make_feeds
+from graphwright.tools.flags import STANDARD_INPUT, with_options_of
 from graphwright.tools.machine import versions
 from graphwright.tools.measuring.bench import Ratio
 from graphwright.tools.measuring.engines import LIBRARY, is_installed

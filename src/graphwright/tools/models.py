@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,26 @@ import typer
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.gears import Gears
+from graphwright.package.package import Package
+from graphwright.package.read import read_package
+from graphwright.package.sign import known_keys
+from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import PACKAGE, ZIP, kind_of_file
 from graphwright.support.spelling import did_you_mean, listed
-from graphwright.tools.arguments import Sizes, parse_constants, parse_names, parse_states
+from graphwright.tools.arguments import (
+    Constants,
+    EntryName,
+    Outputs,
+    Shapes,
+    Sizes,
+    parse_constants,
+    parse_names,
+    parse_shapes,
+    parse_states,
+)
+from graphwright.tools.flags import FlagGroup
+from graphwright.tools.progress import Watch, stages
 
 if TYPE_CHECKING:
     from graphwright.compiler.modules import Observer
@@ -23,6 +40,69 @@ if TYPE_CHECKING:
 def is_package(path: Path) -> bool:
     """Whether the file is an ``.om``, or another archive that is not a model."""
     return kind_of_file(path) in (PACKAGE, ZIP)
+
+
+@dataclass(frozen=True)
+class CompileFlags(FlagGroup):
+    """The flags that say which outputs of a model are compiled, and for which sizes and constants."""
+
+    shape: Shapes = None
+    const: Constants = None
+    outputs: Outputs = None
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of --shape."""
+        return parse_shapes(self.shape)
+
+    def open(
+        self,
+        path: Path,
+        options: Options,
+        *,
+        gears: Gears | None = None,
+        states: list[str] | None = None,
+        observe: Observer | None = None,
+    ) -> Model:
+        """The model in a file, ready to run. Compilation calls ``observe``, or shows its progress."""
+        with contextlib.nullcontext(observe) if observe else stages(Watch()) as observer:
+            return open_model(
+                path,
+                options,
+                shapes=self.sizes,
+                constants=self.const,
+                outputs=self.outputs,
+                gears=gears,
+                states=states,
+                observe=observer,
+            )
+
+
+@dataclass(frozen=True)
+class ModelFlags(CompileFlags):
+    """As :class:`CompileFlags`, for commands that also take an entry of a package."""
+
+    entry: EntryName = None
+
+    def open_entry(
+        self,
+        path: Path,
+        options: Options,
+        *,
+        gears: Gears | None = None,
+        observe: Observer | None = None,
+    ) -> Model:
+        """As :meth:`open`, the entry of --entry."""
+        return entry_of(self.open(path, options, gears=gears, observe=observe), self.entry)
+
+    def read_package(self, path: Path, options: Options) -> Package | None:
+        """The package in a file, without loading its kernels; None if the flags or the file require a
+        compilation.
+        """
+        if not is_package(path) or self.shape or self.const or self.outputs:
+            return None
+        package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
+        return package if self.entry is None else package.only(entry_named(self.entry, package.entries))
 
 
 def open_model(
@@ -34,14 +114,13 @@ def open_model(
     outputs: str | None = None,
     gears: Gears | None = None,
     states: list[str] | None = None,
-    entry: str | None = None,
     observe: Observer = lambda name, product: None,
 ) -> Model:
     """Loads a package, or compiles another model for ``shapes``. Raises the errors of ``load`` and
     ``compile``.
     """
     if not is_package(path):
-        opened = gw.compile(
+        return gw.compile(
             str(path),
             shapes=shapes,
             constants=parse_constants(constants),
@@ -51,13 +130,16 @@ def open_model(
             options=options,
             observe=observe,
         )
-    else:
-        if constants or outputs or gears or states:
-            raise typer.BadParameter(
-                "a package is compiled already: --const, --outputs, --gears and --state are for .onnx models"
-            )
-        opened = gw.load(path, options=options)
-    return opened if entry is None else opened.entries[entry_named(entry, opened.entries)]
+    if constants or outputs or gears or states:
+        raise typer.BadParameter(
+            "a package is compiled already: --const, --outputs, --gears and --state are for .onnx models"
+        )
+    return gw.load(path, options=options)
+
+
+def entry_of(model: Model, name: str | None) -> Model:
+    """The entry ``name`` of a model; ``model`` itself for None."""
+    return model if name is None else model.entries[entry_named(name, model.entries)]
 
 
 def entry_named(name: str, entries: Collection[str]) -> str:

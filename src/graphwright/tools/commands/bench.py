@@ -19,25 +19,19 @@ from graphwright.ir.arrays import Array
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
-from graphwright.tools.arguments import (
-    Constants,
-    Feeds,
-    Seed,
-    Shapes,
-    parse_constants,
-    parse_shapes,
-    require_folder,
-    with_options,
-)
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arguments import (
+    parse_constants,
+    require_folder,
+)
 from graphwright.tools.check import all_feeds
 from graphwright.tools.console import bytes_text, duration_text, note, progress, say, table
-from graphwright.tools.feeds import make_feeds
+from graphwright.tools.flags import with_options
 from graphwright.tools.machine import machine, versions
 from graphwright.tools.measuring.bench import Measured, TaskRow, measure, ratio, record, task_times
 from graphwright.tools.measuring.engines import ENGINES, ONNX_PEERS, OURS, is_installed
-from graphwright.tools.models import is_package, open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.models import is_package
+from graphwright.tools.run_flags import RunFlags
 
 app = typer.Typer(add_completion=False)
 
@@ -45,6 +39,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def bench(
+    *,
     model: ModelPath,
     against: Annotated[
         str | None,
@@ -54,9 +49,7 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    input: Feeds = None,
-    shape: Shapes = None,
-    const: Constants = None,
+    flags: RunFlags,
     symbolic: Annotated[
         bool,
         typer.Option(
@@ -80,8 +73,6 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    seed: Seed = 0,
-    *,
     options: Options,
 ) -> None:
     """Measure the speed of a model, alone or compared with other engines in the same run.
@@ -100,14 +91,10 @@ def bench(
     """
     peers = _peers(against, model)
     require_folder(json_file, "--json")
-    sizes = parse_shapes(shape)
-    with stages(Watch()) as observe:
-        compiled = open_model(
-            model, options, shapes=None if symbolic else sizes, constants=const, observe=observe
-        )
+    compiled = (replace(flags, shape=None) if symbolic else flags).open(model, options)
     _refuse_containers(compiled)
-    feeds = make_feeds(compiled.inputs, input, sizes, seed)
-    theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(const)) if peers else {}
+    feeds = flags.feeds(compiled.inputs)
+    theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(flags.const)) if peers else {}
     options = replace(options, threads=options.threads or _native.cpu_count())
     compiled.run(feeds)  # invalid feeds are reported here, not in another process
     results = _measure(

@@ -10,10 +10,10 @@ from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.targets.cpu.cache import KernelCache, key_of
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.toolchain import find_toolchain
-from graphwright.tools.arguments import Constants, Outputs, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, say, table
-from graphwright.tools.models import is_package, open_model
+from graphwright.tools.flags import with_options
+from graphwright.tools.models import CompileFlags, is_package
 from graphwright.tuning.store import forget, record_file, users_record
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -81,14 +81,7 @@ def list_programs(*, options: Options) -> None:
 
 @app.command()
 @with_options
-def explain(
-    model: ModelPath,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
-    *,
-    options: Options,
-) -> None:
+def explain(model: ModelPath, flags: CompileFlags, *, options: Options) -> None:
     """Show whether the kernels of a model are cached and, if not, what changed. Compiles the model.
 
     \b
@@ -101,18 +94,18 @@ def explain(
         raise typer.BadParameter("a package holds its kernels and needs no cache: give the .onnx model")
     if len(options.targets) > 1:
         raise typer.BadParameter("kernels are explained for one target at a time: give --isa, not --targets")
-    asked = 0
+    kernels = 0
 
     def observe(stage: str, product: object) -> None:
-        nonlocal asked
+        nonlocal kernels
         if stage == "emit" and isinstance(product, dict):
             for name, text in product.items():
                 if name.endswith(".c"):
-                    asked += 1
+                    kernels += 1
                     say(f"  {name}: {_why(text, options)}")
 
-    open_model(model, options, shapes=parse_shapes(shape), constants=const, outputs=outputs, observe=observe)
-    if not asked:
+    flags.open(model, options, observe=observe)
+    if not kernels:
         say("  it needs no kernels of its own at these sizes")
 
 

@@ -16,25 +16,18 @@ from graphwright.errors import Collector, Diagnostic
 from graphwright.frontends.onnx import load as load_onnx
 from graphwright.ir.arrays import Array
 from graphwright.ir.graph import Module
+from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import EXPORTED, kind_of_file
-from graphwright.tools.arguments import (
-    Constants,
-    Feeds,
-    Seed,
-    Shapes,
-    parse_constants,
-    parse_shapes,
-    with_options,
-)
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arguments import parse_constants
 from graphwright.tools.arrays import described
 from graphwright.tools.check import EvaluationError, all_feeds, distance, reference_outputs
 from graphwright.tools.console import note, say, table
-from graphwright.tools.feeds import make_feeds
+from graphwright.tools.flags import with_options
 from graphwright.tools.measuring.engines import EngineError, is_installed, start
-from graphwright.tools.models import is_package, open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.models import is_package
+from graphwright.tools.run_flags import RunFlags
 
 PEER = "onnxruntime"
 app = typer.Typer(add_completion=False)
@@ -43,6 +36,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def check(
+    *,
     model: ModelPath,
     onnx: Annotated[
         Path | None,
@@ -51,9 +45,7 @@ def check(
             show_default=False,
         ),
     ] = None,
-    input: Feeds = None,
-    shape: Shapes = None,
-    const: Constants = None,
+    flags: RunFlags,
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -65,8 +57,6 @@ def check(
             show_default=False,
         ),
     ] = None,
-    seed: Seed = 0,
-    *,
     options: Options,
 ) -> None:
     """Compare a model's results with an evaluation of the original in f64; those of a .pt2 with PyTorch.
@@ -84,17 +74,10 @@ def check(
       graphwright check model.om --onnx model.onnx -i inputs.npz
       graphwright check model.pt2
     """
-    sizes, constants = parse_shapes(shape), parse_constants(const)
+    constants = parse_constants(flags.const)
     source = onnx if onnx is not None else None if is_package(model) else model
-    with stages(Watch()) as observe:
-        compiled = open_model(
-            model,
-            options,
-            shapes=sizes,
-            constants=None if is_package(model) else const,
-            observe=observe,
-        )
-    feeds = make_feeds(compiled.inputs, input, sizes, seed)
+    compiled = (replace(flags, const=None) if is_package(model) else flags).open(model, options)
+    feeds = flags.feeds(compiled.inputs)
     results = compiled.run(feeds)
     expected = _expected(compiled, source, feeds, constants)
     peer = _peer_results(source, feeds, constants)

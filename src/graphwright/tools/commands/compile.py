@@ -12,30 +12,12 @@ import graphwright as gw
 from graphwright.config import Options
 from graphwright.executable.nodes import Dispatch, HostProgram, buckets_of
 from graphwright.package.package import Entry
-from graphwright.tools.arguments import (
-    STANDARD_INPUT,
-    Constants,
-    Outputs,
-    Shapes,
-    States,
-    parse_shapes,
-    require_folder,
-    require_new_folder,
-    with_options,
-)
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arguments import States, require_folder, require_new_folder
 from graphwright.tools.console import bytes_text, note
-from graphwright.tools.gear_arguments import (
-    Batches,
-    Between,
-    Combine,
-    Combined,
-    GearShapes,
-    Images,
-    Others,
-    parse_gears,
-)
-from graphwright.tools.models import is_package, open_model
+from graphwright.tools.flags import STANDARD_INPUT, with_options
+from graphwright.tools.gear_flags import GearFlags
+from graphwright.tools.models import CompileFlags, is_package
 from graphwright.tools.progress import Watch, stages
 from graphwright.tools.reports.host_program_table import host_program_text
 
@@ -46,6 +28,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def compile(
+    *,
     model: ModelPath,
     output: Annotated[
         Path | None,
@@ -56,15 +39,9 @@ def compile(
             show_default=False,
         ),
     ] = None,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
+    flags: CompileFlags,
     state: States = None,
-    gears: GearShapes = None,
-    dynamic_batch: Batches = None,
-    dynamic_image: Images = None,
-    combine: Combined = Combine.ZIP,
-    between: Others = Between.ERROR,
+    gears: GearFlags,
     emit_sources: Annotated[
         Path | None,
         typer.Option(
@@ -83,7 +60,6 @@ def compile(
         bool, typer.Option("--print-after-all", help="Print the graph after every pass.")
     ] = False,
     time_passes: Annotated[bool, typer.Option("--time-passes", help="Print the time of each stage.")] = False,
-    *,
     options: Options,
 ) -> None:
     """Compile a model to a package, which runs without a compiler.
@@ -116,22 +92,13 @@ def compile(
         require_folder(target, "--output")
         _refuse_same_file(target, model)
     require_new_folder(emit_sources, "--emit-sources")
-    if shape and is_package(model):
+    if flags.shape and is_package(model):
         message = "a package keeps the sizes that it was compiled for: give the .onnx model"
         raise typer.BadParameter(message, param_hint="--shape")
-    wanted = parse_gears(gears, dynamic_batch, dynamic_image, combine, between)
+    wanted = gears.requested()
     watch = Watch(["*"] if print_after_all else print_after or [])
     with stages(watch) as observe:
-        compiled = open_model(
-            model,
-            options,
-            shapes=parse_shapes(shape),
-            constants=const,
-            outputs=outputs,
-            gears=wanted,
-            states=state,
-            observe=observe,
-        )
+        compiled = flags.open(model, options, gears=wanted, states=state, observe=observe)
     watch.warn_unknown()
     if time_passes:
         watch.report_times()

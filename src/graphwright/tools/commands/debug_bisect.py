@@ -9,16 +9,8 @@ import typer
 
 from graphwright.config import Options
 from graphwright.support.spelling import counted
-from graphwright.tools.arguments import (
-    Constants,
-    Feeds,
-    Seed,
-    Shapes,
-    parse_shapes,
-    require_new_folder,
-    with_options,
-)
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arguments import require_new_folder
 from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.debugging.bisection import Finding, Unlocated, WrongOutput, WrongStep
 from graphwright.tools.debugging.bisection import bisect as find
@@ -28,8 +20,10 @@ from graphwright.tools.debugging.passes import WrongPass
 from graphwright.tools.debugging.reduction import Reducer
 from graphwright.tools.debugging.reproduction import Reproduction, shows, write
 from graphwright.tools.debugging.steps import kernel_names
-from graphwright.tools.debugging.subject import Subject, divisible, open_subject
+from graphwright.tools.debugging.subject import Subject, divisible, requested_subject
 from graphwright.tools.debugging.submodel import Candidate, Divisible
+from graphwright.tools.flags import with_options
+from graphwright.tools.run_flags import RunFlags
 
 TOLERANCE: Final = 1e-4
 SECONDS: Final = 300.0
@@ -37,8 +31,9 @@ SECONDS: Final = 300.0
 
 @with_options
 def bisect(
+    *,
     model: ModelPath,
-    input: Feeds = None,
+    flags: RunFlags,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -57,10 +52,6 @@ def bisect(
     budget: Annotated[
         float, typer.Option(help="Time limit for reducing the model, in seconds.", min=0)
     ] = SECONDS,
-    shape: Shapes = None,
-    const: Constants = None,
-    seed: Seed = 0,
-    *,
     options: Options,
 ) -> None:
     """Find the pass or kernel that makes the results differ from an evaluation of the model in fp64.
@@ -79,7 +70,7 @@ def bisect(
     """
     require_new_folder(output, "--output")
     with progress("compiling") as tell:
-        subject = open_subject(model, options, input, parse_shapes(shape), const, seed)
+        subject = requested_subject(model, options, flags)
         finding = find(subject, tolerance, tell)
     say(f"  outputs differ by {finding.distance.most:.2e} of their greatest magnitude")
     if finding.cause is None:
@@ -88,7 +79,7 @@ def bisect(
     _show(subject, finding)
     if output is not None:
         with progress("reducing the model"):
-            whole = divisible(model, subject, const)
+            whole = divisible(model, subject, flags.const)
             made = reduced(whole, finding, options, tolerance, Budget(budget))
         _write(output, made, options, tolerance)
     raise typer.Exit(1)

@@ -10,7 +10,6 @@ import typer
 
 from graphwright.config import Options
 from graphwright.support.spelling import counted, listed
-from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described
 from graphwright.tools.console import progress, say, table
@@ -25,8 +24,10 @@ from graphwright.tools.debugging.comparison import (
     values_of_peer,
     values_of_subject,
 )
-from graphwright.tools.debugging.subject import open_subject
+from graphwright.tools.debugging.subject import open_subject, requested_subject
+from graphwright.tools.flags import with_options
 from graphwright.tools.models import is_package
+from graphwright.tools.run_flags import RunFlags
 
 ENGINES: Final = (OURS, ONNXRUNTIME, REFERENCE)
 TOLERANCE: Final = 1e-4
@@ -36,6 +37,7 @@ HEAD: Final = ["value", "type", "absolute error", "relative error"]
 
 @with_options
 def compare(
+    *,
     model: ModelPath,
     other: Annotated[
         Path,
@@ -44,15 +46,11 @@ def compare(
     engine: Annotated[
         str, typer.Option("--with", metavar="ENGINE", help=f"The engine that runs OTHER: {listed(ENGINES)}.")
     ] = OURS,
-    input: Feeds = None,
+    flags: RunFlags,
     tolerance: Annotated[
         float, typer.Option(help="Maximum error relative to the maximum magnitude of a value.", min=0)
     ] = TOLERANCE,
-    shape: Shapes = None,
-    const: Constants = None,
-    seed: Seed = 0,
     all: Annotated[bool, typer.Option("--all", help="Show every value that both runs have.")] = False,
-    *,
     options: Options,
 ) -> None:
     """Compare two runs on the same inputs, value by value, and name the first that exceeds the tolerance.
@@ -70,7 +68,7 @@ def compare(
     """
     _require_engine(engine, other)
     with progress("running both"):
-        subject = open_subject(model, options, input, parse_shapes(shape), const, seed)
+        subject = requested_subject(model, options, flags)
         ours = values_of_subject(subject)
         theirs = _other(other, engine, options, subject.feeds, [*ours.arrays])
     found = differences(ours, theirs)

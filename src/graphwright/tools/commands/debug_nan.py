@@ -7,23 +7,21 @@ import typer
 from graphwright.config import Options
 from graphwright.runtime.first_nan import NAN, first_nan
 from graphwright.support.spelling import counted
-from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, parse_shapes, with_options
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described
 from graphwright.tools.console import note, progress, say, table
 from graphwright.tools.debugging.nan import FirstNan, find_nan, has, ranges
 from graphwright.tools.debugging.steps import kernel_names
-from graphwright.tools.debugging.subject import open_subject
+from graphwright.tools.debugging.subject import requested_subject
+from graphwright.tools.flags import with_options
+from graphwright.tools.run_flags import RunFlags
 
 
 @with_options
 def nan(
-    model: ModelPath,
-    input: Feeds = None,
-    shape: Shapes = None,
-    const: Constants = None,
-    seed: Seed = 0,
     *,
+    model: ModelPath,
+    flags: RunFlags,
     options: Options,
 ) -> None:
     """Find the first task that produces NaN or infinity from finite operands.
@@ -39,7 +37,7 @@ def nan(
       graphwright debug nan model.om --shape x:1,3,224,224
     """
     with progress("running the model"):
-        subject = open_subject(model, options, input, parse_shapes(shape), const, seed)
+        subject = requested_subject(model, options, flags)
         found = find_nan(subject)
     for name, array in subject.feeds.items():
         if has(NAN, array):

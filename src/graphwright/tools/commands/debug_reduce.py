@@ -23,7 +23,6 @@ from graphwright.tools.arguments import (
     Shapes,
     parse_shapes,
     require_folder,
-    with_options_of,
 )
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import write_npz
@@ -32,6 +31,7 @@ from graphwright.tools.debugging.ddmin import Budget
 from graphwright.tools.debugging.reduction import Reducer
 from graphwright.tools.debugging.subject import evaluated, random_feeds
 from graphwright.tools.debugging.submodel import Candidate, Divisible, read_onnx
+from graphwright.tools.flags import with_options_of
 from graphwright.tools.measuring.engines import first_line
 from graphwright.tools.models import is_package
 

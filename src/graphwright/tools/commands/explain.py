@@ -15,26 +15,15 @@ from graphwright.config import Options
 from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.ir.names import sources_text
 from graphwright.package.package import Package
-from graphwright.package.read import read_package
-from graphwright.package.sign import known_keys
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
-from graphwright.tools.arguments import (
-    Constants,
-    EntryName,
-    Feeds,
-    Outputs,
-    Shapes,
-    parse_shapes,
-    require_folder,
-    with_options,
-)
+from graphwright.tools.arguments import AsJson, Feeds, NewModel, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, duration_text, note, say, table
 from graphwright.tools.feeds import make_feeds
+from graphwright.tools.flags import with_options
 from graphwright.tools.measuring.measurement import Measurement, MergeTime, measure
-from graphwright.tools.models import entry_named, is_package, open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.models import ModelFlags
 from graphwright.tools.reports.explain_html import page
 from graphwright.tools.reports.explanation import FORMAT, Explanation, changes
 from graphwright.tools.reports.kernel_table import kernel_facts, show_kernels
@@ -55,15 +44,10 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def explain(
+    *,
     model: ModelPath,
-    new: Annotated[
-        Path | None,
-        typer.Argument(help="With --diff: the model to compare with.", metavar="[NEW]", show_default=False),
-    ] = None,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
-    entry: EntryName = None,
+    new: NewModel = None,
+    flags: ModelFlags,
     why_not: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -105,16 +89,13 @@ def explain(
             help="Show the candidate kernels of each task, their predicted times, and why one was chosen.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON with stable keys.")
-    ] = False,
+    as_json: AsJson = False,
     html: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Write everything to one self-contained HTML file.", show_default=False
         ),
     ] = None,
-    *,
     options: Options,
 ) -> None:
     """Explain what the compiler did, and why: which nodes are fused, and which are not.
@@ -148,8 +129,8 @@ def explain(
         raise typer.BadParameter(
             "it needs --measure, because nothing else runs the model", param_hint="--input"
         )
-    flags = {"passes": passes, "layouts": layouts, "shapes": shapes, "kernels": kernels}
-    chosen = [name for name, is_asked in flags.items() if is_asked]
+    sections = {"passes": passes, "layouts": layouts, "shapes": shapes, "kernels": kernels}
+    chosen = [name for name, is_requested in sections.items() if is_requested]
     if len(chosen) + (why_not is not None) + diff + (html is not None) + measured > 1:
         raise typer.BadParameter(
             "use only one of --passes, --layouts, --shapes and --kernels, alone or with --json"
@@ -158,27 +139,18 @@ def explain(
     graphwright.ops.load()
 
     if measured:
-        _show_measured(_opened(model, shape, const, outputs, entry, options), shape, input, as_json, options)
+        _show_measured(flags.open_entry(model, options), flags, input, as_json, options)
         return
-
-    def opened(path: Path) -> Package:
-        return _package(path, shape, const, outputs, entry, options)
-
+    package = _package(model, flags, options)
     if chosen:
-        _show_section(opened(model), chosen[0], as_json=as_json)
+        _show_section(package, chosen[0], as_json=as_json)
         return
-
-    def read(path: Path) -> Explanation:
-        return Explanation.of(opened(path))
-
+    explained = Explanation.of(package)
     if as_json:
-        package = opened(model)
-        sections = {name: facts(package) for name, (facts, _) in _SECTIONS.items()}
-        say(json.dumps({**Explanation.of(package).facts(), **sections}, indent=2))
-        return
-    explained = read(model)
-    if new is not None:
-        _show_changes(explained, read(new))
+        facts = {name: facts_of(package) for name, (facts_of, _) in _SECTIONS.items()}
+        say(json.dumps({**explained.facts(), **facts}, indent=2))
+    elif new is not None:
+        _show_changes(explained, Explanation.of(_package(new, flags, options)))
     elif why_not is not None:
         _show_why_not(explained, *why_not)
     elif html is not None:
@@ -212,50 +184,15 @@ def _show_section(package: Package, name: str, *, as_json: bool) -> None:
         note("the package keeps no remarks of its compilation: compile the model again")
 
 
-def _package(
-    path: Path,
-    shape: list[str] | None,
-    const: list[str] | None,
-    outputs: str | None,
-    entry: str | None,
-    options: Options,
-) -> Package:
+def _package(path: Path, flags: ModelFlags, options: Options) -> Package:
     """The package in a file, without loading its kernels; another model is compiled."""
-    if is_package(path) and not (shape or const or outputs):
-        package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
-        return package if entry is None else package.only(entry_named(entry, package.entries))
-    return _opened(path, shape, const, outputs, entry, options).alone()
-
-
-def _opened(
-    path: Path,
-    shape: list[str] | None,
-    const: list[str] | None,
-    outputs: str | None,
-    entry: str | None,
-    options: Options,
-) -> Model:
-    """The model in a file, ready to run; a package keeps the sizes that it was compiled for."""
-    with stages(Watch()) as observe:
-        return open_model(
-            path,
-            options,
-            shapes=None if is_package(path) else parse_shapes(shape),
-            constants=const,
-            outputs=outputs,
-            entry=entry,
-            observe=observe,
-        )
+    return flags.read_package(path, options) or flags.open_entry(path, options).alone()
 
 
 def _show_measured(
-    model: Model,
-    shape: list[str] | None,
-    given: list[str] | None,
-    as_json: bool,
-    options: Options,
+    model: Model, flags: ModelFlags, given: list[str] | None, as_json: bool, options: Options
 ) -> None:
-    feeds = make_feeds(model.inputs, given, parse_shapes(shape))
+    feeds = make_feeds(model.inputs, given, flags.sizes)
     found = measure(model, feeds, options)
     if as_json:
         facts = {**Explanation.of(model.alone()).facts(), "measured": found.facts()}

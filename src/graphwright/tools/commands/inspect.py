@@ -35,30 +35,13 @@ from graphwright.passes.manager import run_passes
 from graphwright.passes.unfuse import Unfuse
 from graphwright.records import replace
 from graphwright.runtime.model import Model
-from graphwright.tools.arguments import (
-    Constants,
-    EntryName,
-    Outputs,
-    Shapes,
-    Sizes,
-    parse_shapes,
-    with_options,
-)
 from graphwright.tools.arguments import Model as ModelPath
+from graphwright.tools.arguments import Sizes
 from graphwright.tools.console import say
 from graphwright.tools.feeds import input_sizes
-from graphwright.tools.gear_arguments import (
-    Batches,
-    Between,
-    Combine,
-    Combined,
-    GearShapes,
-    Images,
-    Others,
-    parse_gears,
-)
-from graphwright.tools.models import is_package, open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.flags import with_options
+from graphwright.tools.gear_flags import GearFlags
+from graphwright.tools.models import ModelFlags, is_package
 from graphwright.tools.reports.facts import (
     has_all_plugins,
     model_facts,
@@ -90,16 +73,10 @@ class Level(enum.StrEnum):
 @app.command()
 @with_options
 def inspect(
+    *,
     model: ModelPath,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
-    entry: EntryName = None,
-    gears: GearShapes = None,
-    dynamic_batch: Batches = None,
-    dynamic_image: Images = None,
-    combine: Combined = Combine.ZIP,
-    between: Others = Between.ERROR,
+    flags: ModelFlags,
+    gears: GearFlags,
     ir: Annotated[
         Level | None,
         typer.Option(
@@ -128,7 +105,6 @@ def inspect(
         bool,
         typer.Option("--json", help="Print the facts as JSON; keys are stable between versions."),
     ] = False,
-    *,
     options: Options,
 ) -> None:
     """Show a model's inputs, outputs, constraints, ops, weights, tasks and memory.
@@ -150,19 +126,9 @@ def inspect(
     if as_json and (ir is not None or report or measured):
         raise typer.BadParameter("--json cannot be combined with --ir, --report or --measure")
     graphwright.ops.load()
-    sizes = parse_shapes(shape)
+    sizes = flags.sizes
     origin = _read(model, verify, options) if is_package(model) else None
-    with stages(Watch()) as observe:
-        opened = open_model(
-            model,
-            options,
-            shapes=sizes,
-            constants=const,
-            outputs=outputs,
-            entry=entry,
-            gears=parse_gears(gears, dynamic_batch, dynamic_image, combine, between),
-            observe=observe,
-        )
+    opened = flags.open_entry(model, options, gears=gears.requested())
     executable = opened.entry.executable
     if isinstance(executable, Dispatch) and is_sized(opened.entry.inputs, sizes):
         opened = _for_sizes(opened, executable, sizes, options)

@@ -18,22 +18,13 @@ from graphwright.package.write import write_package
 from graphwright.runtime.memory_use import Memory, ProgramMemory
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
-from graphwright.tools.arguments import (
-    Constants,
-    EntryName,
-    Outputs,
-    Shapes,
-    Sizes,
-    parse_shapes,
-    require_folder,
-    with_options,
-)
+from graphwright.tools.arguments import AsJson, Sizes, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note, paragraph, say, table
 from graphwright.tools.feeds import input_sizes, make_feeds
+from graphwright.tools.flags import with_options
 from graphwright.tools.measuring.footprint import Footprint, measure
-from graphwright.tools.models import is_package, open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.models import ModelFlags
 from graphwright.tools.reports.memory_advice import Advice, advice_for, sources_text
 from graphwright.tools.reports.memory_html import page
 from graphwright.tools.reports.memory_tables import is_sized, shapes_text, totals
@@ -46,11 +37,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def memory(
+    *,
     model: ModelPath,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
-    entry: EntryName = None,
+    flags: ModelFlags,
     measured: Annotated[
         bool,
         typer.Option(
@@ -61,9 +50,7 @@ def memory(
             ),
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON with stable keys.")
-    ] = False,
+    as_json: AsJson = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -72,7 +59,6 @@ def memory(
             show_default=False,
         ),
     ] = None,
-    *,
     options: Options,
 ) -> None:
     """Show the memory used by a model and a run: weights, arena, scratch, plans, and the peak.
@@ -93,18 +79,8 @@ def memory(
         raise typer.BadParameter("use only one of --json and --html")
     require_folder(html, "--html")
     graphwright.ops.load()
-    given = parse_shapes(shape)
-    with stages(Watch()) as observe:
-        opened = open_model(
-            model,
-            options,
-            shapes=None if is_package(model) else given,
-            constants=const,
-            outputs=outputs,
-            entry=entry,
-            observe=observe,
-        )
-    sizes = _largest(given)
+    opened = flags.open_entry(model, options)
+    sizes = _largest(flags.sizes)
     shapes = _known_shapes(opened, sizes)
     used = opened.memory(shapes, threads=options.threads)
     found = _measured(opened, sizes, options) if measured else None

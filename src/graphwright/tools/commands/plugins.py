@@ -17,8 +17,8 @@ from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_op
 from graphwright.kernels.candidates.registry import Candidate, registered_candidates
 from graphwright.passes.plugin_passes import PluginPass, Point, registered_passes
-from graphwright.tools.arguments import with_options
 from graphwright.tools.console import note, say, table
+from graphwright.tools.flags import with_options
 from graphwright.tools.samples import Tried, try_samples
 
 app = typer.Typer(add_completion=False)

@@ -11,21 +11,12 @@ import typer
 
 from graphwright.config import Options
 from graphwright.profiling.profile import Profile
-from graphwright.tools.arguments import (
-    Constants,
-    EntryName,
-    Feeds,
-    Seed,
-    Shapes,
-    parse_shapes,
-    require_folder,
-    with_options,
-)
+from graphwright.tools.arguments import EntryName, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import note, progress, say
-from graphwright.tools.feeds import make_feeds
-from graphwright.tools.models import open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.flags import with_options
+from graphwright.tools.models import entry_of
+from graphwright.tools.run_flags import RunFlags
 
 app = typer.Typer(add_completion=False)
 
@@ -53,10 +44,9 @@ class Sort(enum.StrEnum):
 @app.command()
 @with_options
 def profile(
+    *,
     model: ModelPath,
-    input: Feeds = None,
-    shape: Shapes = None,
-    const: Constants = None,
+    flags: RunFlags,
     entry: EntryName = None,
     runs: Annotated[int, typer.Option(help="Number of runs, after one warm-up run.", min=1)] = 10,
     group: Annotated[Group, typer.Option(help="What a row stands for.")] = Group.KERNEL,
@@ -81,8 +71,6 @@ def profile(
         bool,
         typer.Option("--json", help="Print all rows as JSON with stable keys."),
     ] = False,
-    seed: Seed = 0,
-    *,
     options: Options,
 ) -> None:
     """Show where the time of a run goes: kernels, nodes of the model, or ops.
@@ -101,10 +89,8 @@ def profile(
     """
     require_folder(trace, "--trace")
     require_folder(html, "--html")
-    sizes = parse_shapes(shape)
-    with stages(Watch()) as observe:
-        opened = open_model(model, options, shapes=sizes, constants=const, entry=entry, observe=observe)
-    feeds = make_feeds(opened.inputs, input, sizes, seed)
+    opened = entry_of(flags.open(model, options), entry)
+    feeds = flags.feeds(opened.inputs)
     opened.run(feeds)  # the first run makes plans and allocates memory
     with progress("running"), Profile(counters=counters) as recorded:
         for _ in range(runs):

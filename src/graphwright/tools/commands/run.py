@@ -10,23 +10,13 @@ import typer
 
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, FeedError
-from graphwright.tools.arguments import (
-    Constants,
-    EntryName,
-    Feeds,
-    Outputs,
-    Seed,
-    Shapes,
-    parse_shapes,
-    require_folder,
-    with_options,
-)
+from graphwright.tools.arguments import Feeds, Seed, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.arrays import described, write_json, write_npy, write_npz
 from graphwright.tools.console import note, table
 from graphwright.tools.feeds import make_feeds
-from graphwright.tools.models import open_model
-from graphwright.tools.progress import Watch, stages
+from graphwright.tools.flags import with_options
+from graphwright.tools.models import ModelFlags
 
 app = typer.Typer(add_completion=False)
 
@@ -34,6 +24,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def run(
+    *,
     model: ModelPath,
     input: Feeds = None,
     output: Annotated[
@@ -45,12 +36,8 @@ def run(
             show_default=False,
         ),
     ] = None,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
-    entry: EntryName = None,
+    flags: ModelFlags,
     seed: Seed = 0,
-    *,
     options: Options,
 ) -> None:
     """Run a model once and show its results.
@@ -70,17 +57,8 @@ def run(
     if output is not None and output.suffix not in (".npy", ".npz", ".json"):
         raise typer.BadParameter(f"{output} does not end in .npy, .npz or .json", param_hint="--output")
     require_folder(output, "--output")
-    with stages(Watch()) as observe:
-        compiled = open_model(
-            model,
-            options,
-            shapes=parse_shapes(shape),
-            constants=const,
-            outputs=outputs,
-            entry=entry,
-            observe=observe,
-        )
-    results = compiled.run(make_feeds(compiled.inputs, input, parse_shapes(shape), seed))
+    compiled = flags.open_entry(model, options)
+    results = compiled.run(make_feeds(compiled.inputs, input, flags.sizes, seed))
     table([_summary(n, a) for n, a in results.items()], ["output", "type", "min", "mean", "max"])
     if output is not None:
         _write(output, results)

@@ -12,31 +12,18 @@ import graphwright.ops
 from graphwright.config import Options
 from graphwright.errors import FeedError
 from graphwright.package.package import Package
-from graphwright.package.read import read_package
-from graphwright.package.sign import known_keys
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.file_kinds import EXPORTED, TORCHSCRIPT, kind_of_file
 from graphwright.support.spelling import did_you_mean
 from graphwright.support.whole_file import whole_file
-from graphwright.tools.arguments import (
-    STANDARD_INPUT,
-    Constants,
-    EntryName,
-    Feeds,
-    Outputs,
-    Shapes,
-    Sizes,
-    parse_constants,
-    parse_shapes,
-    require_folder,
-    with_options,
-)
+from graphwright.tools.arguments import Feeds, NewModel, Sizes, parse_constants, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note
 from graphwright.tools.feeds import input_sizes, make_feeds
+from graphwright.tools.flags import STANDARD_INPUT, with_options
 from graphwright.tools.measuring.bench import task_times
-from graphwright.tools.models import entry_named, is_package, open_model
+from graphwright.tools.models import ModelFlags, is_package
 from graphwright.tools.progress import Watch, stages
 from graphwright.tools.value_errors import value_errors
 from graphwright.view.document import Compilation, document_of
@@ -58,11 +45,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @with_options
 def view(
+    *,
     model: ModelPath,
-    new: Annotated[
-        Path | None,
-        typer.Argument(help="With --diff: the model to compare with.", metavar="[NEW]", show_default=False),
-    ] = None,
+    new: NewModel = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -101,10 +86,7 @@ def view(
             show_default=False,
         ),
     ] = None,
-    shape: Shapes = None,
-    const: Constants = None,
-    outputs: Outputs = None,
-    entry: EntryName = None,
+    flags: ModelFlags,
     measured: Annotated[
         bool,
         typer.Option("--measure", help="Run the model on one thread, and show the time of each task."),
@@ -120,7 +102,6 @@ def view(
         ),
     ] = False,
     input: Feeds = None,
-    *,
     options: Options,
 ) -> None:
     """Draw a model as an HTML page: its graph at each stage, fused regions, kernels and tasks.
@@ -157,7 +138,7 @@ def view(
     _require_target(target, models, "--output" if onnx is None else "--onnx")
     graphwright.ops.load()
 
-    request = _Request(shape, const, outputs, entry, options, measured, checked, input, around, stage)
+    request = _Request(flags, options, measured, checked, input, around, stage)
     shown = [_compilation(each, request) for each in models]
     if onnx is None:
         written = page_of(model.name, document_of(shown, _starts(shown, around))).encode()
@@ -173,21 +154,13 @@ def view(
 class _Request:
     """The request for each model."""
 
-    shape: list[str] | None
-    const: list[str] | None
-    outputs: str | None
-    entry: str | None
+    flags: ModelFlags
     options: Options
     measured: bool
     checked: bool
     input: list[str] | None
     around: str | None
     stage: list[str] | None
-
-    @property
-    def compiles(self) -> bool:
-        """Whether a package must be loaded for running."""
-        return bool(self.measured or self.shape or self.const or self.outputs)
 
 
 def _default_output(model: Path) -> Path:
@@ -224,7 +197,7 @@ def _compilation(path: Path, request: _Request) -> Compilation:
             watched(name, product)
 
         package, model = _opened(path, request, both)
-    sizes = _sizes(package, parse_shapes(request.shape))
+    sizes = _sizes(package, request.flags.sizes)
     times = _times(model, request) if request.measured and model is not None else {}
     pictures = watched.pictures(sizes, times) or pictures_of_package(package, sizes, times)
     if request.checked:
@@ -249,8 +222,8 @@ def _errors(path: Path, pictures: Sequence[GraphPicture], request: _Request) -> 
         path,
         [name for node in (*regions, *alone) for name in node.results],
         request.options,
-        shapes=parse_shapes(request.shape),
-        constants=parse_constants(request.const),
+        shapes=request.flags.sizes,
+        constants=parse_constants(request.flags.const),
         given=request.input,
     )
 
@@ -276,19 +249,11 @@ def _starts(shown: Sequence[Compilation], around: str | None) -> list[int]:
 
 def _opened(path: Path, request: _Request, observe: Observer) -> tuple[Package, Model | None]:
     """The package of a model; also the model if it was compiled here or will run."""
-    options, entry = request.options, request.entry
-    if is_package(path) and not request.compiles:
-        package = read_package(path, trust=options.trust, keys=known_keys(options), use_mmap=True)
-        return package if entry is None else package.only(entry_named(entry, package.entries)), None
-    opened = open_model(
-        path,
-        options,
-        shapes=None if is_package(path) else parse_shapes(request.shape),
-        constants=request.const,
-        outputs=request.outputs,
-        entry=entry,
-        observe=observe,
-    )
+    flags, options = request.flags, request.options
+    package = None if request.measured else flags.read_package(path, options)
+    if package is not None:
+        return package, None
+    opened = flags.open_entry(path, options, observe=observe)
     return opened.alone(), opened
 
 
@@ -302,5 +267,5 @@ def _sizes(package: Package, given: Sizes) -> Mapping[str, Sequence[int]]:
 
 def _times(model: Model, request: _Request) -> dict[int, float]:
     """Nanoseconds of each task by number."""
-    feeds = make_feeds(model.inputs, request.input, parse_shapes(request.shape))
+    feeds = make_feeds(model.inputs, request.input, request.flags.sizes)
     return {row.task: row.median_ns for row in task_times(model, feeds, RUNS, threads=1)}

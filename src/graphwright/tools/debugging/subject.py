@@ -29,6 +29,7 @@ from graphwright.tools.debugging.programs import DebuggedProgram, programs_in_ru
 from graphwright.tools.debugging.submodel import Divisible, read_onnx, values_of
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.models import is_package
+from graphwright.tools.run_flags import RunFlags
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,13 @@ def open_subject(
         model, history = _compiled(source, options, sizes, fixed)
     arrays = _arrays(model, feeds)
     return Subject(model, history, feeds, arrays, programs_in_run(model.package, history, arrays))
+
+
+def requested_subject(path: Path, options: Options, flags: RunFlags) -> Subject:
+    """The model in a file, compiled and run as the flags of a command say. Raises the exceptions of
+    :func:`open_subject`.
+    """
+    return open_subject(path, options, flags.input, flags.sizes, flags.const, flags.seed)
 
 
 def _arrays(model: Model, feeds: Mapping[str, Any]) -> list[Array]:

@@ -1,17 +1,16 @@
-"""Parses the flags about gears: shapes by input, batch sizes, image sizes, and the treatment of other
-shapes.
-"""
+"""The flags about gears: shapes by input, batch sizes, image sizes, and the treatment of other shapes."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from graphwright.gears import Gears
+from graphwright.records import dataclass
 from graphwright.tools.arguments import flag, named_sizes
+from graphwright.tools.flags import FlagGroup
 
 
 class Between(enum.StrEnum):
@@ -74,27 +73,34 @@ Others = Annotated[
 ]
 
 
-def parse_gears(
-    shapes: Sequence[str] | None,
-    batch: str | None,
-    image: str | None,
-    combine: Combine = Combine.ZIP,
-    between: Between = Between.ERROR,
-) -> Gears | None:
-    """The gears that the flags request; None if they request none."""
-    if not (shapes or batch or image):
-        if combine is not Combine.ZIP or between is not Between.ERROR:
+@dataclass(frozen=True)
+class GearFlags(FlagGroup):
+    """The flags about gears."""
+
+    gears: GearShapes = None
+    dynamic_batch: Batches = None
+    dynamic_image: Images = None
+    combine: Combined = Combine.ZIP
+    between: Others = Between.ERROR
+
+    def requested(self) -> Gears | None:
+        """The gears that the flags request; None if they request none."""
+        if not (self.gears or self.dynamic_batch or self.dynamic_image):
+            if self.combine is not Combine.ZIP or self.between is not Between.ERROR:
+                raise typer.BadParameter(
+                    "--between and --combine need gears: give --gears, --dynamic-batch or --dynamic-image"
+                )
+            return None
+        named = [_parse_shapes(text) for text in self.gears or ()]
+        given = dict(named)
+        if len(given) < len(named):
             raise typer.BadParameter(
-                "--between and --combine need gears: give --gears, --dynamic-batch or --dynamic-image"
+                "an input is named twice: separate its shapes by ;", param_hint="--gears"
             )
-        return None
-    named = [_parse_shapes(text) for text in shapes or ()]
-    given = dict(named)
-    if len(given) < len(named):
-        raise typer.BadParameter("an input is named twice: separate its shapes by ;", param_hint="--gears")
-    batches = _numbers(batch, ",", "--dynamic-batch", "1,2,4,8") if batch else []
-    images = [_image(text) for text in image.split(",")] if image else []
-    return Gears(given, batches, images, combine.value, between.value)
+        batch = self.dynamic_batch
+        batches = _numbers(batch, ",", "--dynamic-batch", "1,2,4,8") if batch else []
+        images = [_image(text) for text in self.dynamic_image.split(",")] if self.dynamic_image else []
+        return Gears(given, batches, images, self.combine.value, self.between.value)
 
 
 def _parse_shapes(text: str) -> tuple[str, list[list[int | None]]]:

@@ -1,0 +1,41 @@
+"""The flags of commands that compile a model and run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from graphwright.config import Options
+from graphwright.executable.specs import TensorSpec
+from graphwright.records import dataclass
+from graphwright.runtime.model import Model
+from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, Sizes, parse_shapes
+from graphwright.tools.feeds import make_feeds
+from graphwright.tools.flags import FlagGroup
+from graphwright.tools.models import open_model
+from graphwright.tools.progress import Watch, stages
+
+
+@dataclass(frozen=True)
+class RunFlags(FlagGroup):
+    """The inputs of a run, and the sizes and constants for which the model is compiled."""
+
+    input: Feeds = None
+    shape: Shapes = None
+    const: Constants = None
+    seed: Seed = 0
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of --shape."""
+        return parse_shapes(self.shape)
+
+    def open(self, path: Path, options: Options) -> Model:
+        """The model in a file, ready to run; compilation shows its progress."""
+        with stages(Watch()) as observe:
+            return open_model(path, options, shapes=self.sizes, constants=self.const, observe=observe)
+
+    def feeds(self, specs: Sequence[TensorSpec]) -> dict[str, Any]:
+        """The given inputs, and random ones for the rest."""
+        return make_feeds(specs, self.input, self.sizes, self.seed)

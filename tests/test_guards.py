@@ -85,6 +85,11 @@ MODELS = {
         two=np.array([2]),
         first=np.array([0]),
     ),
+    "a size of a weight that follows for both operands of a broadcast": model(
+        [node("Add", "a b", "sum"), node("MatMul", "sum w")],
+        {"a": [2, "N"], "b": [2, "M"]},
+        w=np.arange(12, dtype=np.float32).reshape(4, 3),
+    ),
     "pool": model(
         [node("MaxPool", "a", kernel_shape=[2], strides=[2])],
         {"a": [1, 3, "M"]},

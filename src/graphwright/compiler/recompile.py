@@ -21,7 +21,7 @@ from graphwright.errors import (
     PackageError,
     UnknownOpError,
 )
-from graphwright.executable.nodes import Dispatch, accepts
+from graphwright.executable.nodes import Dispatch, Executable, accepts
 from graphwright.ir.clone import clone_module
 from graphwright.ir.constant import Constant
 from graphwright.ir.constant_pool import ConstantPool
@@ -178,9 +178,28 @@ def _unpacked(module: Module, ref: ConstRef, value: Value) -> ConstRef:
 
 
 def _guards(dispatch: Dispatch, shapes: Shapes) -> list[Constraint]:
-    """The guards of the cases that would accept ``shapes`` otherwise."""
-    texts = [text for case in dispatch.cases if accepts(case, shapes) for text in case.guards]
-    return list(map(parse_constraint, texts))
+    """The guards of the cases that would accept ``shapes`` otherwise, and what follows from guards: sizes of
+    inputs that only their case needs.
+    """
+    found: list[Constraint] = []
+    for case in dispatch.cases:
+        followed = _sizes_that_follow(dispatch, case) if case.guards else []
+        if followed or accepts(case, shapes):
+            found += [*map(parse_constraint, case.guards), *followed]
+    return found
+
+
+def _sizes_that_follow(dispatch: Dispatch, case: Executable) -> list[Constraint]:
+    """The numbers that ``case`` has in place of dynamic dimensions of the inputs of ``dispatch``: its guards
+    and the graph determine them, as ``b == 4`` follows from the guard ``a == b`` where the graph needs
+    ``a == 4``.
+    """
+    return [
+        parse_constraint(f"{general} == {known}")
+        for spec, own in zip(dispatch.inputs, case.inputs, strict=True)
+        for general, known in zip(spec.shape or (), own.shape or (), strict=False)
+        if isinstance(known, int) and not isinstance(general, int)
+    ]
 
 
 def sizes_that_break(guards: Sequence[Constraint], sizes: Mapping[str, int]) -> dict[str, Dim]:

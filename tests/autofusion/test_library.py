@@ -406,7 +406,7 @@ def test_the_command_leaves_what_is_slower_and_says_so(
     monkeypatch.setattr(graph_autofusion, "measure_programs", measured)
     path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(model_of_three_programs(), path)
-    done = CliRunner().invoke(app, ["-i", str(path), "-o", str(target), "--library", "--measure"])
+    done = CliRunner().invoke(app, ["-i", str(path), "-o", str(target), "--measure"])
     assert done.exit_code == 0, done.output
     assert "serves 2 of 3 programs" in done.stdout
     assert "takes 1.30 (1.10 to 1.50) of the time with the program" in " ".join(done.stdout.split())
@@ -438,15 +438,24 @@ def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) 
     assert (tmp_path / "out.onnx.data").is_file()
     feed = feeds(3, 5)
     check(with_library(target, tmp_path / "out.onnx.so").run(None, feed), feed)
-    assert CliRunner().invoke(app, ["-i", str(path), "--library", "--inline"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "library", [["--library"], ["--emit-sources", "c"], ["--weights", "packed"], ["--measure"]]
+)
+def test_a_library_does_not_go_with_inlined_functions(library: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(MODEL, path)
+    done = CliRunner().invoke(app, ["-i", str(path), "-o", str(tmp_path / "out.onnx"), "--inline", *library])
+    assert done.exit_code == 2 and "--inline" in done.output
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_packed_weights_are_in_the_library_alone(tmp_path: Path) -> None:
     path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(MODEL, path)
     arguments = ["-i", str(path), "-o", str(target), "--isa", "v3", "--weights", "packed"]
-    assert CliRunner().invoke(app, arguments).exit_code == 2
-    done = CliRunner().invoke(app, [*arguments, "--library"])
+    done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "out.onnx", "out.onnx.so"]
     model = onnx.load(target)
@@ -499,7 +508,7 @@ def test_a_fused_model_with_programs_is_fused_again(fused: Autofused) -> None:
 def test_the_sources_of_the_library_build_it(tmp_path: Path) -> None:
     path, target, folder = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "c"
     onnx.save(MODEL, path)
-    arguments = ["-i", str(path), "-o", str(target), "--library", "--emit-sources", str(folder)]
+    arguments = ["-i", str(path), "-o", str(target), "--emit-sources", str(folder)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert not list(folder.glob("*/generated*.so"))
     names = {each.stem for each in (folder / "kernels").glob("*.c")}

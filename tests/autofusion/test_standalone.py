@@ -447,14 +447,6 @@ def test_it_goes_with_other_options(others: tuple[str, ...], folder: Path, tmp_p
     assert (tmp_path / "m_relu.onnx").exists()
 
 
-@pytest.mark.parametrize("others", [("--emit-sources", "c"), ("--weights", "packed"), ("--measure",)])
-def test_options_of_the_other_library_need_it(others: tuple[str, ...], tmp_path: Path) -> None:
-    path = write_model(tmp_path / "m.onnx")
-    done = fuse("-i", path, "-o", tmp_path / "out.onnx", "--standalone", *others)
-    assert done.exit_code == 2 and "--library" in done.output
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_fused_model_is_compiled_again(folder: Path, tmp_path: Path) -> None:
     assert fuse("-i", folder / "m_relu.onnx", "-o", tmp_path / "m_relu.onnx", "--standalone").exit_code == 1
     assert list(tmp_path.iterdir()) == []

@@ -121,8 +121,8 @@ def fuse(
         typer.Option(
             "--measure",
             help=(
-                "With --library: run the model in ONNX Runtime with and without each program, and leave "
-                "the slower ones to ONNX Runtime."
+                "Run the model in ONNX Runtime with and without each program of the library, and leave "
+                "the slower ones to ONNX Runtime. Implies --library."
             ),
         ),
     ] = False,
@@ -133,7 +133,8 @@ def fuse(
         typer.Option(
             "--emit-sources",
             metavar="DIR",
-            help="With --library: write its C to this folder, and build.sh, which compiles it.",
+            help="Write the C sources of the library to this folder, and build.sh, which compiles them. "
+            "Implies --library.",
             show_default=False,
         ),
     ] = None,
@@ -141,8 +142,8 @@ def fuse(
         Weights,
         typer.Option(
             "--weights",
-            help="original: the model has its weights, in OUTPUT.data with --library. packed: the library "
-            "alone has them, and the model does not run without it.",
+            help="original: the model has its weights, in OUTPUT.data with --library. packed: only the "
+            "library has them, and the model does not run without it; implies --library.",
         ),
     ] = Weights.ORIGINAL,
     redo: Annotated[
@@ -179,20 +180,15 @@ def fuse(
     if output is None and model.name == STANDARD_INPUT:
         raise typer.BadParameter("is required if the model comes from standard input", param_hint="--output")
     target = output or Path(f"{model.stem}_fused.onnx")
+    library = library or measure or emit_sources is not None or weights is Weights.PACKED
     if library and inline:
-        raise typer.BadParameter("it serves functions, which --inline does not write", param_hint="--library")
-    if emit_sources is not None and not library:
         raise typer.BadParameter(
-            "is the C of the library: give --library as well", param_hint="--emit-sources"
+            "the library implements the functions of the model, and with --inline there are none",
+            param_hint="--inline",
         )
-    if weights is Weights.PACKED and (not library or external_weights):
+    if weights is Weights.PACKED and external_weights:
         raise typer.BadParameter(
-            "packed weights are in the library: give --library, and not --external-weights",
-            param_hint="--weights",
-        )
-    if measure and not library:
-        raise typer.BadParameter(
-            "is for programs of the library: give --library as well", param_hint="--measure"
+            "packed weights are in the library, and not in OUTPUT.data", param_hint="--external-weights"
         )
     if measure and not is_installed(LIBRARY):
         raise typer.BadParameter("needs ONNX Runtime: pip install onnxruntime", param_hint="--measure")

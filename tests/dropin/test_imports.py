@@ -51,8 +51,8 @@ try:
     InferenceSession("/nowhere.onnx")
 except NoSuchFile as error:
     print("caught", error)
-parts = ("quantization", "transformers", "tools", "training", "datasets")
-for part in (*parts, "quantization.calibrate"):
+parts = ("quantization", "tools", "training", "datasets")
+for part in (*parts, "quantization.calibrate", "transformers.optimizer"):
     try:
         __import__(f"onnxruntime.{part}")
     except ImportError as error:

@@ -126,7 +126,7 @@ def test_exceptions_may_be_made_subclassed_and_sent_elsewhere() -> None:
 
 
 def test_parts_that_are_not_here_say_so_as_attributes() -> None:
-    for name in ("quantization", "transformers", "tools"):
+    for name in ("quantization", "tools", "datasets"):
         with pytest.raises(AttributeError, match=f"has no {name}: it runs models"):
             getattr(ours, name)
 

@@ -55,6 +55,16 @@ def dtype_from(dtype: torch.dtype) -> DType:
         raise Unsupported(f"tensors of {dtype} are not supported") from None
 
 
+def torch_dtype(dtype: DType) -> torch.dtype:
+    """The dtype of PyTorch for ``dtype``: they have the names of NumPy's and ml_dtypes' types. Raises
+    Unsupported.
+    """
+    found = getattr(torch, str(dtype.numpy), None)
+    if not isinstance(found, torch.dtype):
+        raise Unsupported(f"PyTorch has no dtype for {dtype}")
+    return found
+
+
 def type_from(tensor: torch.Tensor) -> TensorType:
     """The type of a tensor, with symbols for dynamic sizes. Raises Unsupported unless it is a strided CPU
     tensor.

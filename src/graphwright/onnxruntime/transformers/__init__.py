@@ -1,5 +1,16 @@
-"""Not here: says so when it is imported."""
+"""The part of ``onnxruntime.transformers`` that runs models: :mod:`io_binding_helper`, which optimum imports.
+
+The rest optimizes and converts models; importing it says so.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
 
 from graphwright.onnxruntime.refused import missing_part
 
-raise missing_part("transformers")
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise missing_part(f"transformers.{name}")

@@ -340,6 +340,16 @@ def test_tree_regressors(
     )
 
 
+def test_the_first_vote_of_a_leaf_counts_if_there_is_one_target() -> None:
+    """The leaves of decision paths that skl2onnx writes: each vote is the leaf's number, once per class."""
+    attributes = forest(3, 2, 3, 3, MODES[:1], "target", 3)
+    leaves = np.array(attributes["target_nodeids"]) + np.tile(
+        [0.0, 100, 200], len(attributes["target_ids"]) // 3
+    )
+    attributes |= {"target_ids": [0] * leaves.size, "target_weights": leaves.tolist()}
+    compare("TreeEnsembleRegressor", spots(21, 3, 3, np.float32), n_targets=1, **attributes)
+
+
 @settings(deadline=None, max_examples=6)
 @given(
     seed=st.integers(0, 99),

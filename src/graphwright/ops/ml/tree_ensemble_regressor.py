@@ -21,6 +21,7 @@ from graphwright.ops.ml.post_transforms import (
     transformed_alone,
 )
 from graphwright.ops.ml.tree_ensemble import AGGREGATES, EQUAL, TreeEnsemble, Trees
+from graphwright.records import replace
 
 _MODES = {
     "BRANCH_LEQ": 0,
@@ -103,12 +104,24 @@ def _integers(i: Importer, name: str) -> list[int]:
     return list(i.attr(name, ()))
 
 
+def _first_votes(trees: Trees) -> Trees:
+    """The trees with the first vote of each leaf, as ONNX Runtime reads those with one target: skl2onnx
+    repeats the vote of a leaf for each class in the trees of decision paths.
+    """
+    counts = np.diff(trees.ends, prepend=0)
+    first = (trees.ends - counts)[counts > 0]
+    ends = np.cumsum(np.minimum(counts, 1))
+    return replace(trees, ends=ends, targets=trees.targets[first], weights=trees.weights[first])
+
+
 def _import(i: Importer) -> Any:
     size, transform = int(i.attr("n_targets", 1)), post_transform(i)
     aggregate = str(i.attr("aggregate_function", "SUM"))
     if aggregate not in AGGREGATES:
         raise i.fail(f"aggregate_function {aggregate!r} is not one of {', '.join(AGGREGATES)}")
-    y = read_trees(i, "target", "target_ids").emit(i, typed_rows(i), size, aggregate)
+    trees = read_trees(i, "target", "target_ids")
+    trees = _first_votes(trees) if size == 1 else trees
+    y = trees.emit(i, typed_rows(i), size, aggregate)
     base = numbers(i, "base_values")
     if base.size not in (0, size):
         raise i.fail(f"{base.size} base_values for {size} targets", "export the model again")

@@ -167,22 +167,13 @@ def infer_outputs(
     try:
         op.verify()
         if regions:
-            result: object = region_op(op).infer_regions(
-                Inference(symbols, location, inputs, received), regions
-            )
+            inference = Inference(symbols, location, inputs, received)
+            result: object = region_op(op).infer_regions(inference, regions)
         else:
             op, inputs = folded(op, inputs)
             result = op.infer(Inference(symbols, location), *inputs)
     except UnknownRank:
-        if not known:
-            message, hint = (
-                "the rank of an operand is not known",
-                "give the shapes of the inputs with shapes=",
-            )
-            raise ModelError(
-                Diagnostic("unknown-rank", f"{op.source_name}: {message}", location, hint)
-            ) from None
-        return tuple(Fact(TensorType(t.dtype, None)) for t in known)
+        return _of_unknown_rank(op, location, known)
     except GraphwrightError:
         raise
     except Exception as error:
@@ -190,6 +181,20 @@ def infer_outputs(
         if diagnostic is None:
             raise
         raise ModelError(diagnostic) from error
+    return _checked_facts(result, op, location)
+
+
+def _of_unknown_rank(op: Op, location: str, known: Sequence[TensorType]) -> tuple[Fact, ...]:
+    """Facts with the dtypes of ``known``, without shapes. Raises ModelError if no types are known."""
+    if not known:
+        message = f"{op.source_name}: the rank of an operand is not known"
+        hint = "give the shapes of the inputs with shapes="
+        raise ModelError(Diagnostic("unknown-rank", message, location, hint)) from None
+    return tuple(Fact(TensorType(t.dtype, None)) for t in known)
+
+
+def _checked_facts(result: object, op: Op, location: str) -> tuple[Fact, ...]:
+    """The result of ``infer`` as facts. Raises ModelError if they are invalid."""
     outputs = result if isinstance(result, tuple) else (result,)
     if is_plugin_op(type(op)):
         _check_facts(op, outputs, location)

@@ -54,6 +54,13 @@ static void nest_normalise(nest *t) {
     t->rank = kept ? last + 1 : 0;
 }
 
+static int64_t nest_bytes(const nest *t, int64_t size) {
+    int64_t total = size;
+    for (int i = 0; i < t->rank; i++)
+        total *= t->n[i];
+    return total;
+}
+
 static void nest_swap(nest *t, int a, int b) {
     int64_t n = t->n[a], d = t->d[a], s = t->s[a];
     t->n[a] = t->n[b];
@@ -100,10 +107,8 @@ static int nest_find_transposition(nest *t, int64_t size) {
 /* Large results: moves the axis with the smallest source stride next to the contiguous runs, so that src is
  * read in order. */
 static void nest_follow_source(nest *t, int64_t size) {
-    int64_t total = size, near = t->rank - 2;
-    for (int i = 0; i < t->rank; i++)
-        total *= t->n[i];
-    if (total < STREAMED_BYTES)
+    int64_t near = t->rank - 2;
+    if (nest_bytes(t, size) < STREAMED_BYTES)
         return;
     for (int i = t->rank - 3; i >= 0; i--)
         if (t->s[i] > 0 && t->s[i] < t->s[near])
@@ -159,17 +164,21 @@ static blocking transposed_blocks(const nest *t, int64_t size, int stream) {
     return b;
 }
 
-/* Copies shares [begin, end) of `grid`. */
-static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_t end) {
-    for (int i = 0; i < t->rank; i++)
-        if (t->n[i] == 0)
-            return;
+/* How the two innermost axes of a nest are copied. */
+typedef struct {
+    blocking blocks;
+    block_copy *copy;
+    int streams; /* whether the results bypass the caches */
+} copy_plan;
+
+/* Orders the axes of a nest, which then has at least two, and chooses its blocks. */
+static copy_plan nest_plan(nest *t, int64_t size) {
     nest_normalise(t);
     while (t->rank < 2)
         nest_prepend(t);
-    int r = t->rank - 2;
-    int transposed = nest_find_transposition(t, size);
-    int contiguous = t->d[r + 1] == size && t->s[r + 1] == size;
+    const int r = t->rank - 2;
+    const int transposed = nest_find_transposition(t, size);
+    const int contiguous = t->d[r + 1] == size && t->s[r + 1] == size;
     const int strided = t->d[r + 1] == size && t->n[r + 1] > FEW;
     if (!transposed && !strided && t->n[r] > t->n[r + 1])
         nest_swap(t, r, r + 1); /* the longer loop inside */
@@ -177,46 +186,76 @@ static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_
         nest_lengthen_rows(t);
         nest_follow_source(t, size);
     }
-    int64_t total = size;
-    for (int i = 0; i < t->rank; i++)
-        total *= t->n[i];
-    int stream = transposed && total >= STREAMED_BYTES;
-    block_copy *copy = (!transposed ? ROWS : stream ? STREAMED : TRANSPOSE)[size_index(size)];
-    blocking b = transposed ? transposed_blocks(t, size, stream) : plain_blocks(t->n + r, size, contiguous);
+    const int k = size_index(size), streams = transposed && nest_bytes(t, size) >= STREAMED_BYTES;
+    if (!transposed)
+        return (copy_plan){plain_blocks(t->n + r, size, contiguous), ROWS[k], 0};
+    return (copy_plan){transposed_blocks(t, size, streams), (streams ? STREAMED : TRANSPOSE)[k], streams};
+}
 
-    int axis[RANK]; /* axes in the order of the blocks, the fastest last */
-    for (int i = 0; i < r; i++)
-        axis[i] = i;
-    axis[r] = r + 1 - b.fastest;
-    axis[r + 1] = r + b.fastest;
-    int64_t counts[RANK], index[RANK], items = 1, first, last;
-    for (int i = 0; i < r + 2; i++) {
-        counts[i] = i < r ? t->n[i] : b.count[i - r];
-        items *= counts[i];
+/* A position in the sequence of blocks: the index on each outer axis of the nest, and of the block on each of
+ * the two innermost axes. */
+typedef struct {
+    int rank, axis[RANK]; /* the axes in the order of the sequence, the fastest last */
+    int64_t count[RANK], index[RANK];
+} position;
+
+/* The first position of the sequence; `items` is its length. */
+static position first_position(const nest *t, const blocking *b, int64_t *items) {
+    const int r = t->rank - 2;
+    position p = {.rank = t->rank};
+    *items = 1;
+    for (int i = 0; i < p.rank; i++) {
+        p.axis[i] = i < r ? i : r + (i > r ? b->fastest : 1 - b->fastest);
+        p.count[i] = i < r ? t->n[i] : b->count[i - r];
+        *items *= p.count[i];
     }
+    return p;
+}
+
+static void move_to(position *p, int64_t item) {
+    for (int i = p->rank - 1; i >= 0; i--) {
+        p->index[p->axis[i]] = item % p->count[p->axis[i]];
+        item /= p->count[p->axis[i]];
+    }
+}
+
+static void move_on(position *p) {
+    for (int i = p->rank - 1; i >= 0 && ++p->index[p->axis[i]] == p->count[p->axis[i]]; i--)
+        p->index[p->axis[i]] = 0;
+}
+
+/* Copies the block at a position. */
+static void copy_block_at(const nest *t, const copy_plan *plan, const int64_t *index) {
+    const blocking *b = &plan->blocks;
+    const int r = t->rank - 2;
+    char *dst = t->dst;
+    const char *src = t->src;
+    for (int i = 0; i < r; i++) {
+        dst += index[i] * t->d[i];
+        src += index[i] * t->s[i];
+    }
+    int64_t row = index[r] * b->size[0], col = index[r + 1] * b->size[1] - b->shift;
+    int64_t rows = (index[r] + 1 == b->count[0] ? t->n[r] : row + b->size[0]) - row;
+    int64_t stop = index[r + 1] + 1 == b->count[1] ? t->n[r + 1] : col + b->size[1];
+    col = col < 0 ? 0 : col;
+    plan->copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
+               t->s + r, rows, stop - col);
+}
+
+/* Copies shares [begin, end) of `grid`. */
+static void nest_copy(nest *t, int64_t size, int64_t grid, int64_t begin, int64_t end) {
+    if (nest_bytes(t, size) == 0)
+        return;
+    const copy_plan plan = nest_plan(t, size);
+    int64_t items, first, last;
+    position p = first_position(t, &plan.blocks, &items);
     share(items, grid, begin, end, &first, &last);
-    int64_t rest = first;
-    for (int i = r + 1; i >= 0; i--) {
-        index[axis[i]] = rest % counts[axis[i]];
-        rest /= counts[axis[i]];
-    }
+    move_to(&p, first);
     for (int64_t item = first; item < last; item++) {
-        char *dst = t->dst;
-        const char *src = t->src;
-        for (int i = 0; i < r; i++) {
-            dst += index[i] * t->d[i];
-            src += index[i] * t->s[i];
-        }
-        int64_t row = index[r] * b.size[0], col = index[r + 1] * b.size[1] - b.shift;
-        int64_t rows = (index[r] + 1 == b.count[0] ? t->n[r] : row + b.size[0]) - row;
-        int64_t stop = index[r + 1] + 1 == b.count[1] ? t->n[r + 1] : col + b.size[1];
-        col = col < 0 ? 0 : col;
-        copy(dst + row * t->d[r] + col * t->d[r + 1], t->d + r, src + row * t->s[r] + col * t->s[r + 1],
-             t->s + r, rows, stop - col);
-        for (int i = r + 1; i >= 0 && ++index[axis[i]] == counts[axis[i]]; i--)
-            index[axis[i]] = 0;
+        copy_block_at(t, &plan, p.index);
+        move_on(&p);
     }
-    if (stream)
+    if (plan.streams)
         end_stream();
 }
 

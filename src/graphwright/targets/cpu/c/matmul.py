@@ -7,6 +7,8 @@ first packed into a panel on the stack, padded with zeros.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphwright.ir.types import DType
 from graphwright.targets.cpu.c.support import C_TYPES, Support
 
@@ -22,11 +24,15 @@ def matmul_helper(support: Support, dtype: DType) -> str:
         return name
     for helper in ("load", "store", "splat"):
         support.function(helper, dtype, lanes)
-    tall = 12 if support.isa.vector_bytes == 64 else 4
-    heights = [h for h in (tall, 4, 1) if h <= tall]
-    heights = list(dict.fromkeys(heights))
+    heights = (12, 4, 1) if support.isa.vector_bytes == 64 else (4, 1)
     vector, element = support.vector(dtype, lanes), C_TYPES[dtype.name]
     blocks = "\n".join(_block(vector, element, f"{dtype}x{lanes}", height, lanes) for height in heights)
+    return support.define(name, f"{blocks.replace('MATMUL', name)}\n{_loops(name, element, lanes, heights)}")
+
+
+def _loops(name: str, element: str, lanes: int, heights: Sequence[int]) -> str:
+    """The function that packs panels of ``b`` if necessary, and runs the microkernels on blocks of rows."""
+    columns = 2 * lanes
     rows = "\n".join(
         f"""\
             for (; m + {height} <= rows; m += {height})
@@ -34,34 +40,31 @@ def matmul_helper(support: Support, dtype: DType) -> str:
                     depth, width);"""
         for height in heights
     )
-    return support.define(
-        name,
-        f"""{blocks.replace("MATMUL", name)}
+    return f"""\
 static inline void {name}({element} *out, int64_t os, int64_t oc, const {element} *a, int64_t as, int64_t ac,
         const {element} *b, int64_t bs, int64_t bc, int64_t rows, int64_t columns, int64_t total) {{
-    {element} copy[{_DEPTH} * {2 * lanes}];
-    for (int64_t n = 0; n < columns; n += {2 * lanes}) {{
-        const int64_t width = columns - n < {2 * lanes} ? columns - n : {2 * lanes};
+    {element} copy[{_DEPTH} * {columns}];
+    for (int64_t n = 0; n < columns; n += {columns}) {{
+        const int64_t width = columns - n < {columns} ? columns - n : {columns};
         for (int64_t k = 0; k < total; k += {_DEPTH}) {{
             const int64_t depth = total - k < {_DEPTH} ? total - k : {_DEPTH};
             const {element} *panel = b + k * bs + n;
             int64_t step = bs, m = 0;
-            if (bc != 1 || width < {2 * lanes}) {{
-                for (int64_t i = 0; width < {2 * lanes} && i < depth * {2 * lanes}; ++i)
+            if (bc != 1 || width < {columns}) {{
+                for (int64_t i = 0; width < {columns} && i < depth * {columns}; ++i)
                     copy[i] = 0;
                 for (int64_t j = 0; j < width; ++j) {{
                     const {element} *column = b + k * bs + (n + j) * bc;
                     for (int64_t i = 0; i < depth; ++i)
-                        copy[i * {2 * lanes} + j] = column[i * bs];
+                        copy[i * {columns} + j] = column[i * bs];
                 }}
                 panel = copy;
-                step = {2 * lanes};
+                step = {columns};
             }}
 {rows}
         }}
     }}
-}}""",
-    )
+}}"""
 
 
 def _block(vector: str, element: str, suffix: str, height: int, lanes: int) -> str:

@@ -263,14 +263,14 @@ class TensorEntry:
         type: type,
         inputs: list[tuple[int, int, int, tuple[int, ...] | None]],
         outputs: list[tuple[int, int]],
-        watched: list[tuple[int, int]],
+        frozen: list[tuple[int, int]],
         arguments: tuple[object, ...],
         threads: int = 0,
     ) -> None:
         """``type``: the type of the tensors. ``inputs``: for each one its position among the arguments of a
         call, the DLPack code and the bits of its elements, and its axes from the outermost in memory; None
         for an integer argument, passed as the first size of an empty input. ``outputs``: code and bits of
-        each one. ``watched``: (position, bytes of elements) of arguments that must be the objects in
+        each one. ``frozen``: (position, bytes of elements) of arguments that must be the objects in
         ``arguments``, with the same version and the same sample of their content.
 
         Raises ValueError if they do not fit the program.

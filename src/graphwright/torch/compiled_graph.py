@@ -238,9 +238,9 @@ class CompiledGraph:
             for each, spec in zip(self._fed(), model.entry.inputs, strict=True)
         ]
         outputs = [dlpack_type(spec.dtype) for spec in model.outputs]
-        watched = [(position, sampled_bytes(arguments[position])) for position in self._frozen]
+        frozen = [(position, sampled_bytes(arguments[position])) for position in self._frozen]
         threads = self._options.threads
-        return executor.tensor_path(torch.Tensor, inputs, outputs, watched, arguments, threads)
+        return executor.tensor_path(torch.Tensor, inputs, outputs, frozen, arguments, threads)
 
 
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()

@@ -1,4 +1,4 @@
-/* What ONNX Runtime calls: the registration of the operators, their kernels, and a run. */
+/* The functions that ONNX Runtime calls: they register the operators, create their kernels, and run them. */
 #include "operators.h"
 #include "threads.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOMAIN "graphwright.fused" /* as graphwright.export.onnx.functions has it */
+#define DOMAIN "graphwright.fused" /* the same as in graphwright.export.onnx.functions */
 #define SPINNING "session.intra_op.allow_spinning"
 
 enum { MESSAGE = 512 };
@@ -35,7 +35,7 @@ static OrtStatus *described(const operation *op, const gw_error *error) {
 
 /* ---- operands ---- */
 
-/* Kernels take an operand without an address for one that is absent. */
+/* The address of the elements; never NULL, which kernels take for an absent operand. */
 static void *elements(call *c, const OrtValue *value) {
     static _Alignas(64) char none[64];
     void *data = NULL;
@@ -44,7 +44,7 @@ static void *elements(call *c, const OrtValue *value) {
     return data ? data : none;
 }
 
-/* The elements of an input of the node, and its sizes, of which there are to be `rank`. */
+/* The elements of an input of the node; writes its sizes to `dims`. Fails if its rank is not `rank`. */
 static void *input(call *c, const operation *op, size_t index, size_t rank, int64_t *dims) {
     const OrtValue *value = NULL;
     OrtTensorTypeAndShapeInfo *info = NULL;
@@ -67,7 +67,7 @@ static void *input(call *c, const operation *op, size_t index, size_t rank, int6
     return elements(c, value);
 }
 
-/* Memory of ONNX Runtime's for an output. */
+/* The memory that ONNX Runtime allocates for an output. */
 static void *output(call *c, size_t index, gw_list dims, const int64_t *registers) {
     OrtValue *value = NULL;
     int64_t sizes[GW_MAX_RANK];
@@ -126,7 +126,7 @@ static OrtStatus *create(const OrtCustomOp *op, table own, const OrtKernelInfo *
 
 static void destroy(void *kernel) { free(kernel); }
 
-/* ---- what an operator says of itself ---- */
+/* ---- properties of an operator ---- */
 
 static const operation *of(const OrtCustomOp *op) { return (const operation *)op; }
 static const char *get_name(const OrtCustomOp *op) { return of(op)->name; }
@@ -140,7 +140,7 @@ static size_t get_input_count(const OrtCustomOp *op) { return of(op)->input_coun
 static size_t get_output_count(const OrtCustomOp *op) { return of(op)->output_count; }
 static int get_required(const OrtCustomOp *op, size_t index) {
     (void)op, (void)index;
-    return 0; /* required, in default memory */
+    return 0; /* an input or output is required; it is in default memory */
 }
 static int get_one(const OrtCustomOp *op) {
     (void)op;
@@ -178,8 +178,9 @@ static const OrtCustomOp CALLBACKS = {
 __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *options,
                                                                     const OrtApiBase *base);
 
-/* Threads of a session that has no nodes but ours wait asleep, unless the user has said how. One that spins
-   between runs uses up its time where other processes want its core, and is late for the next run. */
+/* Turns off spinning between runs, for a session that has only nodes of this library, unless the user has set
+   the option. A thread that spins uses up its time slice when other processes need its core, and then starts
+   the next run late. */
 static OrtStatus *let_threads_sleep(OrtSessionOptions *options) {
     int said = 0;
     OrtStatus *status = ((OrtStatus * (*)(const OrtSessionOptions *, const char *, int *))
@@ -203,7 +204,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
     if (!operators_open(&operations, &count, &error))
         return failure(FAIL, error.text);
     if (count == 0)
-        return NULL; /* the functions of the model serve */
+        return NULL; /* ONNX Runtime runs the function bodies in the model instead */
     OrtStatus *status =
         ((OrtStatus * (*)(const char *, OrtCustomOpDomain **)) api[CREATE_CUSTOM_OP_DOMAIN])(DOMAIN, &domain);
     for (size_t k = 0; !status && k < count; ++k) {

@@ -1,4 +1,4 @@
-/* What operators of our own need of ONNX Runtime's C interface.
+/* The part of ONNX Runtime's C interface that custom operators need.
 
    ONNX Runtime ships no header with its wheels. Its table of functions only grows at the end, and its
    documentation gives their order; the few entries that are called are numbered here. RegisterCustomOps asks

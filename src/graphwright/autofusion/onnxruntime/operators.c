@@ -20,7 +20,7 @@ static operation *operations;
 static size_t operation_count;
 static object objects[MOST_OBJECTS];
 static int object_count;
-static const char *isa; /* folder of the parts for this CPU */
+static const char *isa; /* the folder of the parts for this CPU */
 static gw_arena_pool arenas = {.bound = CONTEXTS};
 
 /* ---- texts, line by line ---- */
@@ -31,7 +31,7 @@ typedef struct {
 
 static reader read_part(gw_part p) { return (reader){p.data, p.data ? p.data + p.size : NULL}; }
 
-/* The next line, without its end; false where there is none. */
+/* Copies the next line without its line feed; false at the end. */
 static bool next_line(reader *r, char line[LINE]) {
     if (r->at >= r->end)
         return false;
@@ -52,9 +52,9 @@ static size_t count_lines(gw_part p) {
     return count;
 }
 
-/* ---- which operators there are ---- */
+/* ---- the list of operators ---- */
 
-/* Whether the library has kernels for `level`, and all instructions that these need are here. */
+/* Whether the library has kernels for the ISA `level`, and the CPU has all the instructions that they use. */
 static bool serves(const char *level) {
     if (!gw_contents_part(level, "weights", "").data)
         return false;
@@ -68,8 +68,8 @@ static const char *level_of_this_cpu(void) {
     return strcmp(here, "baseline") != 0 && serves("v3") ? "v3" : NULL;
 }
 
-/* A line: what an operator is called, or the type of a port of its node; behind that of an input, which input
-   of the program it is, -1 for none. */
+/* Parses a line: the name of an operator, or the type of an input or output of its node. The type of an input
+   is followed by the index of the program's input that it feeds; -1 for none. */
 static bool read_line(const char *line, operation **op, size_t most) {
     char name[NAME];
     int type;
@@ -153,11 +153,12 @@ static void *load_object(const char *name, gw_error *error) {
     return handle;
 }
 
-/* A line: the symbol of a kernel and the shared object that holds it. */
+/* Parses a line: the symbol of a kernel and the shared object that contains it. */
 static bool link_kernel(operation *op, int64_t number, const char *line, gw_error *error) {
     char symbol[NAME], name[NAME];
     if (sscanf(line, "%255s %255s", symbol, name) != 2)
-        return gw_fail(error, GW_E_LOAD, "a kernel is called %s", line);
+        return gw_fail(error, GW_E_LOAD, "the list of kernels is damaged at '%s': write the library again",
+                       line);
     void *handle = load_object(name, error);
     return handle && gw_linked_kernel(&op->linked, number, handle, name, symbol, error);
 }

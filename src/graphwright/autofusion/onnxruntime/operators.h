@@ -10,14 +10,14 @@ typedef struct {
     OrtCustomOp base;
     char *name;
     size_t input_count, output_count;
-    int *input_types, *output_types; /* as ONNX Runtime numbers them */
-    size_t *ports;                   /* of each input of the program, its number among those of the node */
-    gw_linked linked;                /* from the first kernel on; its weights are those of all operators */
+    int *input_types, *output_types; /* element types of ONNX Runtime */
+    size_t *ports;                   /* for each input of the program: the index of the input of the node */
+    gw_linked linked; /* empty until the first kernel is created; all operators share the weights */
 } operation;
 
-/* Read which operators the library has: those for this CPU, none where it has none. Once. */
+/* Reads the list of operators for this CPU, once; it is empty if the library has no kernels for this CPU. */
 bool operators_open(operation **first, size_t *count, gw_error *error);
-/* Whether the model has no other nodes. */
+/* Whether all nodes of the model are operators of this library. */
 bool operators_are_all(void);
-/* Load the program of an operator and its kernels. Once. */
+/* Loads the program of an operator and its kernels, once. */
 bool operators_load(operation *op, gw_error *error);

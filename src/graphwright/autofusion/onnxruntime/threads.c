@@ -2,8 +2,8 @@
 
 #include "pool.h"
 
-/* The first runs are planned for all cores, and later one in so many: on a busy machine a thread may come
-   late to run after run. */
+/* The first FIRST_RUNS runs are planned for all cores, and later one run in ONE_IN, which detects threads
+   that joined no run before, because other processes kept their cores busy. */
 enum { FIRST_RUNS = 32, ONE_IN = 32 };
 
 typedef OrtStatus *parallel_for(const OrtKernelContext *, void (*)(void *, size_t), size_t, size_t, void *);
@@ -34,7 +34,7 @@ static void run_body(void *user, size_t index) {
         atomic_fetch_add(&b->took_part, 1);
 }
 
-/* Calls function(user, 0 .. count - 1) on as many threads as are free. */
+/* Calls function(user, 0 .. count - 1) on all free threads. */
 static void in_parallel(call *c, void (*function)(void *user, size_t index), int count, void *user) {
     OrtStatus *status =
         ((parallel_for *)c->api[PARALLEL_FOR])(c->context, function, (size_t)count, (size_t)count, user);

@@ -1,12 +1,12 @@
-/* Runs in ONNX Runtime's threads: a session's intra-op threads. */
+/* Runs programs on the intra-op threads of an ONNX Runtime session. */
 #pragma once
 #include "custom_ops.h"
 #include "error.h"
 #include <stdatomic.h>
 
-/* What is known of the threads of a session. No function says how many it has: runs show it. */
+/* The number of threads of a session, as observed: ONNX Runtime has no function that returns it. */
 typedef struct {
-    atomic_int seen; /* the most that have taken part in a run */
+    atomic_int seen; /* the most threads that have taken part in one run */
     atomic_uint runs;
 } thread_pool;
 
@@ -14,16 +14,16 @@ typedef struct {
 typedef struct {
     table api;
     OrtKernelContext *context;
-    OrtStatus *status; /* of the first function that failed, or NULL */
+    OrtStatus *status; /* the error of the first function that failed, or NULL */
 } call;
 
-/* How many threads the next run is to be planned for. */
+/* The number of threads that the next run is planned for. */
 int threads_to_plan(thread_pool *pool);
-/* A gw_spread; `host` is a spreading. */
+/* The gw_spread of a run; `host` points to a `spreading`. */
 void threads_spread(void *host, bool (*body)(void *data), void *data);
 
 typedef struct {
     call *call;
     thread_pool *pool;
-    int threads; /* at most */
+    int threads; /* the most threads of the run */
 } spreading;

@@ -67,12 +67,12 @@ class Cpu(Executor):
         type: type,
         inputs: list[tuple[int, int, int, tuple[int, ...] | None]],
         outputs: list[tuple[int, int]],
-        watched: list[tuple[int, int]],
+        frozen: list[tuple[int, int]],
         arguments: tuple[object, ...],
         threads: int,
     ) -> _native.TensorEntry:
         """As :meth:`fast_path`, for tensors of ``type``: see :class:`graphwright._native.TensorEntry`."""
-        return _native.TensorEntry(self._native, type, inputs, outputs, watched, arguments, threads)
+        return _native.TensorEntry(self._native, type, inputs, outputs, frozen, arguments, threads)
 
     def run(
         self,

@@ -53,7 +53,7 @@ void watch_interpreter();
 /* Imports NumPy; must be called before its API is used. Loading a program does not need it. */
 void need_numpy();
 
-/* A new array of so many bytes; takes the reference to `dtype`. Large ones lie in memory that is used again.
+/* A new array of so many bytes; takes ownership of `dtype`. Large arrays reuse the memory of freed ones.
  */
 PyObject *new_array(PyArray_Descr *dtype, int rank, npy_intp *shape, int64_t bytes);
 /* Frees the memory that is kept for large arrays; returns its bytes. */
@@ -67,7 +67,7 @@ nb::list list_of(const int64_t *values, int64_t count);
 /* The shape with these registers as dims. */
 nb::tuple shape_of(gw_list dims, const int64_t *registers);
 
-/* 0 stands for the process's number of threads. */
+/* 0: the number of threads of the process. */
 int thread_count(int threads);
 
 /* The arenas of one program, or of several that mostly run one at a time. */
@@ -92,7 +92,7 @@ struct Program {
     nb::object output_dtypes;        /* a function, or None */
     std::vector<nb::object> dtypes;  /* of outputs; made by `prepare` */
     bool prepared = false;
-    nb::object about; /* what readers of events get with its plans; or None */
+    nb::object about; /* passed to readers of events together with its plans; or None */
     gw_plan_cache plans = {};
     gw_context_pool contexts = {};
     Arenas own_arenas;

@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The file ends with where its index begins: "graphwright", the number, a line feed. The index has a line for
-   each part: where it begins, its bytes, its name. */
+/* The file ends with a trailer: "graphwright", the offset of the index, a line feed. The index has a line for
+   each part: its offset, its size in bytes, its name. */
 enum { ENDING = 32, NAME = 256, LINE = 320 };
 
 static struct {
     const char *data;
     size_t size;
-    const char *path; /* of the dynamic linker */
-    size_t index;     /* where it begins; 0: the file has none */
+    const char *path; /* as the dynamic linker reports it */
+    size_t index;     /* its offset; 0 if the file has none */
 } file;
 
 static bool map_file(const char *path, gw_error *error) {
@@ -60,7 +60,7 @@ bool gw_contents_open(const void *address, gw_error *error) {
 
 const char *gw_contents_path(void) { return file.path; }
 
-/* Copies the line at `at` in the index; returns where the next one begins, or NULL at the end. */
+/* Copies the line at `at` in the index; returns the address of the next line, or NULL at the end. */
 static const char *read_line(const char *at, char line[LINE]) {
     const char *end = file.data + file.size - ENDING;
     size_t size = (size_t)(end - at), kept = size < LINE - 1 ? size : LINE - 1;

@@ -297,7 +297,9 @@ PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     if (PyTuple_GET_SIZE(inputs) != program->program->input_count || !all_texts(inputs) ||
         PyTuple_GET_SIZE(dtypes) != program->program->input_count ||
         PyTuple_GET_SIZE(outputs) != program->program->output_count || !all_texts(outputs)) {
-        PyErr_SetString(PyExc_ValueError, "names and dtypes must be those of the program's ports");
+        PyErr_SetString(
+            PyExc_ValueError,
+            "there must be a name and a dtype for each input, and a name for each output, of the program");
         return nullptr;
     }
     if (threads < 0) {

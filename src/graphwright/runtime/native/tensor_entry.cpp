@@ -1,7 +1,7 @@
-/* An entry for the tensors of another library, PyTorch's above all, which are read and made by the functions
-   that DLPack defines for C: no copy, and no Python call for each tensor.
+/* The fast path of a run on tensors of another library, such as PyTorch. It reads and creates tensors with
+   DLPack's C functions: without a copy, and without a Python call for each tensor.
 
-   As `Entry`, it serves the plain case, and returns None for all others. */
+   Like `Entry`, it handles only arguments that need no conversion, and returns None for all others. */
 #include <tuple>
 #include <vector>
 
@@ -15,26 +15,28 @@ namespace {
 
 constexpr int MOST_AXES = 32;
 
-/* A tensor of a call. `order`: its axes from the outermost in memory, as the program has them. */
-struct Port {
+/* How an input of the program is read from the arguments. `order`: the axes of the tensor in the order of the
+   program, from the outermost in memory. */
+struct InputSource {
     int64_t position;
     int code, bits;
     std::vector<int> order;
-    bool is_size; /* a number, for an input of no elements whose first size it is */
+    bool is_size; /* the argument is an integer: the first size of an input without elements */
 };
 
-/* An argument that must be the same object, lie where it did, and be of the version that it was. */
-struct Watched {
+/* An argument whose value the program contains as a constant: it must stay the same object, at the same
+   address, with the same PyTorch version counter and the same sample of its elements. */
+struct FrozenArgument {
     int64_t position;
-    PyObject *object; /* only compared: it may have ended */
+    PyObject *object; /* a borrowed reference that is only compared: the object may be freed */
     void *data;
     int64_t version;
     size_t bytes;
     uint64_t sample;
 };
 
-/* Tells most contents of memory from each other, by four words of it: what writes past the version of a
-   tensor mostly writes all of its elements. */
+/* A hash of four words of a tensor. It detects most writes that do not change the version counter, since such
+   writes mostly change all elements. */
 uint64_t sample_of(const void *data, size_t bytes) {
     uint64_t words[4] = {};
     const size_t step = bytes / 3 / 8 * 8, last = bytes < 8 ? 0 : bytes - 8;
@@ -56,78 +58,81 @@ struct TensorEntry {
     nb::object owner, type;
     Program &program;
     const dlpack_exchange *api;
-    std::vector<Port> inputs;
+    std::vector<InputSource> inputs;
     std::vector<std::pair<int, int>> outputs; /* DLPack's code and bits */
-    std::vector<Watched> watched;
+    std::vector<FrozenArgument> frozen;
     int threads;
 
     TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
-                std::vector<std::pair<int, int>> outputs_, std::vector<std::pair<int64_t, size_t>> watched_,
+                std::vector<std::pair<int, int>> outputs_, std::vector<std::pair<int64_t, size_t>> frozen_,
                 nb::tuple arguments, int threads_);
 
-    /* The outputs as a list; None for arguments that are not plain, have changed, or where the run fails. */
+    /* The outputs as a list. None if an argument needs conversion, a frozen argument has changed, or the run
+     * fails.
+     */
     nb::object call(PyObject *const *arguments, size_t count);
 
   private:
     bool see(PyObject *object, dlpack_tensor *seen) const;
     bool fits(PyObject *const *arguments, size_t count) const;
-    bool take(const Port &port, gw_list expected, PyObject *object, int64_t *dims, void **data) const;
+    bool take(const InputSource &source, gw_list expected, PyObject *object, int64_t *dims,
+              void **data) const;
     bool make(size_t output, const gw_plan *plan, PyObject *results, void **data) const;
 };
 
-std::vector<Port> ports(nb::list given) {
-    std::vector<Port> made;
+std::vector<InputSource> input_sources(nb::list given) {
+    std::vector<InputSource> made;
     for (nb::handle each : given) {
         auto [position, code, bits, order] = nb::cast<std::tuple<int64_t, int, int, nb::object>>(each);
-        Port port{position, code, bits, {}, order.is_none()};
-        if (!port.is_size)
-            port.order = nb::cast<std::vector<int>>(order);
-        if (port.order.size() > MOST_AXES)
+        InputSource source{position, code, bits, {}, order.is_none()};
+        if (!source.is_size)
+            source.order = nb::cast<std::vector<int>>(order);
+        if (source.order.size() > MOST_AXES)
             throw nb::value_error("a tensor has too many axes");
-        made.push_back(std::move(port));
+        made.push_back(std::move(source));
     }
     return made;
 }
 
 TensorEntry::TensorEntry(nb::object program_, nb::object type_, nb::list inputs_,
                          std::vector<std::pair<int, int>> outputs_,
-                         std::vector<std::pair<int64_t, size_t>> watched_, nb::tuple arguments, int threads_)
-    : owner(program_), type(type_), program(nb::cast<Program &>(program_)), inputs(ports(inputs_)),
+                         std::vector<std::pair<int64_t, size_t>> frozen_, nb::tuple arguments, int threads_)
+    : owner(program_), type(type_), program(nb::cast<Program &>(program_)), inputs(input_sources(inputs_)),
       outputs(std::move(outputs_)), threads(threads_) {
     nb::object capsule = type.attr("__dlpack_c_exchange_api__");
     api = (const dlpack_exchange *)PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
     if (!api)
         throw nb::python_error();
     if (api->major != DLPACK_MAJOR || !api->tensor_from_object)
-        throw nb::value_error("this version of DLPack's functions is not known");
+        throw nb::value_error("unsupported version of DLPack's exchange functions");
     if ((int64_t)inputs.size() != program.program->input_count ||
         (int64_t)outputs.size() != program.program->output_count)
-        throw nb::value_error("the ports must be those of the program");
+        throw nb::value_error("the number of inputs or outputs differs from that of the program");
     for (size_t i = 0; i < inputs.size(); i++) {
         const size_t rank = inputs[i].is_size ? 2 : inputs[i].order.size();
         if ((int64_t)rank != program.program->inputs[i].dims.count ||
             (inputs[i].bits + 7) / 8 != program.program->inputs[i].item ||
             (size_t)inputs[i].position >= arguments.size())
-            throw nb::value_error("an input differs from that of the program");
+            throw nb::value_error("the rank, element type or position of an input does not fit the program");
     }
     for (size_t i = 0; i < outputs.size(); i++)
         if ((outputs[i].second + 7) / 8 != program.program->outputs[i].item ||
             program.program->outputs[i].dims.count > MOST_AXES)
-            throw nb::value_error("an output differs from that of the program");
-    for (auto [position, bytes] : watched_) {
+            throw nb::value_error("the element type or rank of an output does not fit the program");
+    for (auto [position, bytes] : frozen_) {
         if ((size_t)position >= arguments.size())
-            throw nb::value_error("a watched argument is none");
+            throw nb::value_error("the position of a frozen argument is out of range");
         dlpack_tensor seen;
         nb::handle tensor = arguments[position];
         if (!see(tensor.ptr(), &seen))
-            throw nb::value_error("a watched argument is no tensor");
-        watched.push_back({position, tensor.ptr(), seen.data, nb::cast<int64_t>(tensor.attr("_version")),
-                           bytes, sample_of(elements(seen), bytes)});
+            throw nb::value_error("a frozen argument is not a CPU tensor of the type");
+        frozen.push_back({position, tensor.ptr(), seen.data, nb::cast<int64_t>(tensor.attr("_version")),
+                          bytes, sample_of(elements(seen), bytes)});
     }
     program.prepare();
 }
 
-/* Where an object's elements lie; false for what is not of the type, or not on the CPU. */
+/* Reads the address, type and shape of a tensor; false if the object is of another type or not on the CPU. */
 bool TensorEntry::see(PyObject *object, dlpack_tensor *seen) const {
     if (!PyObject_TypeCheck(object, (PyTypeObject *)type.ptr()))
         return false;
@@ -138,13 +143,13 @@ bool TensorEntry::see(PyObject *object, dlpack_tensor *seen) const {
     return seen->device_type == DLPACK_CPU && seen->lanes == 1;
 }
 
-/* Whether there is an argument for each input, and the watched ones are as they were. */
+/* Whether there is an argument for each input, and no frozen argument has changed. */
 bool TensorEntry::fits(PyObject *const *arguments, size_t count) const {
     static PyObject *name = PyUnicode_InternFromString("_version");
-    for (const Port &port : inputs)
-        if ((size_t)port.position >= count)
+    for (const InputSource &source : inputs)
+        if ((size_t)source.position >= count)
             return false;
-    for (const Watched &each : watched) {
+    for (const FrozenArgument &each : frozen) {
         dlpack_tensor seen;
         PyObject *object = (size_t)each.position < count ? arguments[each.position] : nullptr;
         if (object != each.object || !see(object, &seen) || seen.data != each.data)
@@ -160,11 +165,12 @@ bool TensorEntry::fits(PyObject *const *arguments, size_t count) const {
     return true;
 }
 
-/* The sizes of an input in the program's order, and its elements; false where they lie otherwise. */
-bool TensorEntry::take(const Port &port, gw_list expected, PyObject *object, int64_t *dims,
+/* The sizes of an input in the program's order of axes, and its elements; false if the tensor has another
+   type, rank or strides. */
+bool TensorEntry::take(const InputSource &source, gw_list expected, PyObject *object, int64_t *dims,
                        void **data) const {
     static char nothing;
-    if (port.is_size) {
+    if (source.is_size) {
         dims[0] = PyLong_AsLongLong(object), dims[1] = 0;
         *data = &nothing;
         if (!PyErr_Occurred())
@@ -173,12 +179,12 @@ bool TensorEntry::take(const Port &port, gw_list expected, PyObject *object, int
         return false;
     }
     dlpack_tensor seen;
-    if (!see(object, &seen) || seen.code != port.code || seen.bits != port.bits ||
+    if (!see(object, &seen) || seen.code != source.code || seen.bits != source.bits ||
         seen.ndim != expected.count)
         return false;
     int64_t stride = 1;
     for (int k = seen.ndim; k-- > 0;) {
-        const int axis = port.order[(size_t)k];
+        const int axis = source.order[(size_t)k];
         dims[k] = seen.shape[axis];
         if (dims[k] > 1 && seen.strides[axis] != stride)
             return false;
@@ -188,7 +194,7 @@ bool TensorEntry::take(const Port &port, gw_list expected, PyObject *object, int
     return true;
 }
 
-/* A new tensor for an output, as an item of `results`, and where its elements lie. */
+/* Creates the tensor of an output as an item of `results`; `*data` is the address of its elements. */
 bool TensorEntry::make(size_t output, const gw_plan *plan, PyObject *results, void **data) const {
     static char nothing;
     const gw_list dims = program.program->outputs[output].dims;
@@ -245,11 +251,12 @@ nb::object TensorEntry::call(PyObject *const *arguments, size_t argument_count) 
     return is_done ? results : nb::none();
 }
 
-/* What PyTorch calls: the first entry that serves the arguments, or else `otherwise`, in Python. */
+/* The callable that PyTorch gets: runs the first entry that accepts the arguments, or else calls `otherwise`
+   in Python. */
 struct TensorDispatch {
     nb::object otherwise;
     std::vector<nb::object> entries;
-    size_t latest = 0; /* served the last call */
+    size_t latest = 0; /* the entry that accepted the last call */
     nb::object names, flag, frame;
 
     explicit TensorDispatch(nb::object otherwise_) : otherwise(std::move(otherwise_)) {}
@@ -260,10 +267,11 @@ struct TensorDispatch {
             nb::cast<TensorEntry &>(each); /* raises TypeError */
             made.push_back(nb::borrow(each));
         }
-        entries.swap(made); /* entries end after this: what ends with them may come back here */
+        entries.swap(made); /* the old entries are freed last, since their destructors may call this object */
     }
 
-    /* While `flag` is true in the dict `names`, calls go to `frame`, which comes back with `run`. */
+    /* While the dict `names` maps `flag` to True, calls go to the Python function `frame`, which calls `run`.
+     */
     void watch(nb::dict names_, nb::str flag_, nb::object frame_) {
         names = std::move(names_);
         flag = std::move(flag_);
@@ -294,7 +302,7 @@ struct TensorDispatch {
     nb::object serve(PyObject *const *arguments, size_t count) {
         for (size_t k = 0, from = latest; k < entries.size(); k++) {
             const size_t at = (from + k) % entries.size();
-            nb::object entry = entries[at]; /* kept while other threads set others */
+            nb::object entry = entries[at]; /* a reference, since another thread may replace the entries */
             nb::object made = nb::cast<TensorEntry &>(entry).call(arguments, count);
             if (!made.is_none()) {
                 latest = at;
@@ -305,7 +313,7 @@ struct TensorDispatch {
     }
 };
 
-/* With the arguments, or with one list of them, which is empty afterwards. */
+/* Takes the arguments, or one list with all of them, which is emptied. */
 PyObject *call_dispatch(PyObject *self, PyObject *arguments, PyObject *) {
     try {
         TensorDispatch &dispatch = *nb::inst_ptr<TensorDispatch>(self);
@@ -313,7 +321,7 @@ PyObject *call_dispatch(PyObject *self, PyObject *arguments, PyObject *) {
         PyObject *list = count == 1 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
         if (!list || !PyList_CheckExact(list))
             return dispatch.call(PySequence_Fast_ITEMS(arguments), (size_t)count).release().ptr();
-        nb::object boxed = nb::steal(PyList_AsTuple(list)); /* which no other thread changes */
+        nb::object boxed = nb::steal(PyList_AsTuple(list)); /* a copy that no other thread can change */
         if (!boxed.is_valid() || PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr))
             throw nb::python_error();
         return dispatch.call(PySequence_Fast_ITEMS(boxed.ptr()), (size_t)PyTuple_GET_SIZE(boxed.ptr()))
@@ -361,7 +369,7 @@ void define_tensor_entry(nb::module_ &m) {
     nb::class_<TensorEntry>(m, "TensorEntry")
         .def(nb::init<nb::object, nb::object, nb::list, std::vector<std::pair<int, int>>,
                       std::vector<std::pair<int64_t, size_t>>, nb::tuple, int>(),
-             nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("watched"),
+             nb::arg("program"), nb::arg("type"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("frozen"),
              nb::arg("arguments"), nb::arg("threads") = 0);
     m.def(
         "sample_memory", [](size_t data, size_t bytes) { return sample_of((const void *)data, bytes); },

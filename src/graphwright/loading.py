@@ -125,7 +125,7 @@ def made(
     """
     executors = _executors(package, options, where)
     if executors is None:
-        message = f"none of the targets {', '.join(package.isas())} runs on this CPU, or as isa={options.isa}"
+        message = f"none of the targets {', '.join(package.isas())} runs on this CPU with isa={options.isa}"
         raise ToolchainError(Diagnostic("cpu", message, hint="add one that does, as in targets=v4,v3"))
     return _model(package, executors, key, options, sources)
 
@@ -188,14 +188,13 @@ def _recompiled(package: Package, options: Options, where: str) -> Package:
 def _why_not(package: Package, options: Options) -> str:
     """The reason why a package must be compiled again."""
     if not package.trusted:
-        runs = "trust=True (--trust, GRAPHWRIGHT_TRUST=1) runs them, and so do keys=[...] of who built it"
+        runs = "trust=True (--trust, GRAPHWRIGHT_TRUST=1) or keys=[...] with the key of the builder runs them"
         return f"no trusted key signed its kernels, which are not run: {runs}"
     held = package.isas()
     if options.device not in DEVICES:
-        return (
-            f"it holds kernels for {' and '.join(held) or 'no target'}, and none for device {options.device}"
-        )
+        targets = " and ".join(held) or "no target"
+        return f"it contains kernels for {targets}, but not for device {options.device}"
     wanted = target_isa(options)
     if wanted not in held:
-        return f"it holds kernels for {' and '.join(held) or 'no CPU'}, and this one is to run {wanted}"
+        return f"it contains kernels for {' and '.join(held) or 'no CPU'}, but not for {wanted}"
     return "its kernels are for another version of graphwright"

@@ -236,7 +236,7 @@ def test_faults_of_rules_name_them() -> None:
         register_fusion_rules(1)  # type: ignore[arg-type]
     with pytest.raises(PluginError, match="has the name of one of graphwright"):
         register_fusion_rules(FusionRule("row", "", reads_neg))
-    with pytest.raises(PluginError, match="is no name of a fusion rule"):
+    with pytest.raises(PluginError, match="is not a valid name of a fusion rule"):
         register_fusion_rules(FusionRule("a b", "", reads_neg))
     with pytest.raises(PluginError, match="needs functions"):
         register_fusion_rules(FusionRule("mine", "", 1))  # type: ignore[arg-type]

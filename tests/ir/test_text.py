@@ -125,7 +125,7 @@ def test_large_constants_are_elided_in_short_text() -> None:
     assert "bf16[2] = [1.5, -0.0]" in short
     with pytest.raises(ModelError, match="left out"):
         parse_module(short)
-    with pytest.raises(ModelError, match="0 of the constants given"):
+    with pytest.raises(ModelError, match="0 of the passed constants"):
         parse_module(short, constants=ConstantPool())
 
 
@@ -178,7 +178,7 @@ GRAPH = "module {{ graph main(%x: f32[2]) {{ {} return %x }} }}"
         (GRAPH.format("%y = ToyScale(%z): f32[2]"), "%z is used before it is defined"),
         (GRAPH.format("%x = ToyScale(%x): f32[2]"), "defined twice"),
         (GRAPH.format("%y = ToyBag[e=Mode.NONE](%x): f32[]"), "no enum with a member NONE"),
-        (GRAPH.format("%y = ToyBag[a=Path()](%x): f32[]"), "knows no class Path"),
+        (GRAPH.format("%y = ToyBag[a=Path()](%x): f32[]"), "has no class Path"),
         (GRAPH.format("%y = ToyBag[a=ToyAdd()](%x): f32[]"), "not a dataclass of attributes"),
         (GRAPH.format("%y = ToyBag[a=#w](%x): f32[]"), "no constant is called #w"),
         (GRAPH.format("%y = ToyBag[a=" + "(" * 5000 + "](%x): f32[]"), "nested too deeply"),

@@ -88,7 +88,7 @@ CASES: dict[str, tuple[onnx.ModelProto, list[str]]] = {
             [_node("If", "c", "y", then_branch=_branch("Relu", "x"), else_branch=_branch("Concat", "x x"))],
             [X, ("c", BOOL, [])],
         ),
-        ["branch: axis 0 of if (If): determined by which branch runs, or how often, from input c"],
+        ["branch: axis 0 of if (If): determined by the branch or the number of iterations, from input c"],
     ),
 }
 

@@ -80,7 +80,7 @@ def test_chunks_that_change_the_result_are_found() -> None:
     body = PLUS_ONE.replace("+ 1;", "+ 1 + (float)(begin != 0) * 1e-6f;")
     text = kernel(body).replace("x.type.elements)", "x.type.elements, work=10**9)")
     status, shown = run(HEAD, INFER, REFERENCE, SAMPLE.format(rest=""), text)
-    assert status == 1 and "threads give other bits than 1" in shown, shown
+    assert status == 1 and "threads compute other bits than 1 thread" in shown, shown
 
 
 REFUSING = "    def infer(self, at, x):\n        raise at.fail('not today')\n"

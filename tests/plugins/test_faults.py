@@ -178,7 +178,7 @@ def test_c_in_a_file_of_its_own_is_shown_by_its_own_lines() -> None:
 
 
 LAUNCHES = {
-    "gives NoneType instead of a Launch": "None",
+    "returned NoneType instead of a Launch": "None",
     "raised ZeroDivisionError": "1 / 0",
     "no launch writes output 0": "Launch(context.c_function(SOURCE, 'k'), (x,), (), (), 1)",
     "operand 1 is an output, but its position is not in writes": LAUNCH.replace("(1,)", "()"),

@@ -100,7 +100,7 @@ def test_an_op_that_promises_blocks_needs_a_kernel_for_them() -> None:
     Path("promise.py").write_text(text[: text.index("@gp.candidate")].replace("def decompose", "def _unused"))
     Path("flip_rows.c").write_text((EXAMPLES / "flip_rows.c").read_text())
     gw.plugins.load("promise.py")
-    with pytest.raises(gw.GraphwrightError, match="FlipRows has a form on channel blocks, and no kernel"):
+    with pytest.raises(gw.GraphwrightError, match="FlipRows accepts channel-blocked layouts, but no kernel"):
         gw.compile(between_convolutions(16, [flip("p", "q")])[0])
 
 

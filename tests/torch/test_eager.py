@@ -86,7 +86,7 @@ def test_changed_arguments_and_open_sizes() -> None:
     [
         ({"hook": print}, "hook look at single operators"),
         ({"check_nan": True, "hook": print}, "hook and check_nan look at single operators"),
-        ({"mode": "eager", "hook": 3}, "hook=3 is no function"),
+        ({"mode": "eager", "hook": 3}, "hook=3 is not a function"),
         ({"mode": "eager", "check_nan": 1}, "neither True nor False"),
         (
             {"mode": "slow"},

@@ -183,10 +183,10 @@ class _Parser(AttributeParser):
             self.fail(f"the tensor of {label} is left out: print with constants='full', or pass constants=")
         found = [ref for ref in self.elided if ref.digest.startswith(label[1:])]
         if len(found) != 1:
-            self.fail(f"{len(found)} of the constants given are called {label}")
+            self.fail(f"{len(found)} of the passed constants are called {label}")
         array = self.elided[found[0]]
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
-            self.fail(f"{label} is {array.dtype}{list(array.shape)} in the constants given")
+            self.fail(f"{label} is {array.dtype}{list(array.shape)} in the passed constants")
         self.at += 1
         return array
 

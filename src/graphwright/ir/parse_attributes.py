@@ -152,7 +152,7 @@ class AttributeParser(TokenStream):
     def known_class(self, scope: type, name: str) -> type[Any]:
         known = vars(sys.modules[scope.__module__]).get(name)
         if not isinstance(known, type):
-            self.fail(f"{scope.__module__} knows no class {name}")
+            self.fail(f"{scope.__module__} has no class {name}")
         return known
 
     def enum_member(self, scope: type[Any]) -> enum.Enum:

@@ -312,5 +312,5 @@ def _type_faults(
         if compatible(value.type, fact.type, module.symbols):
             facts[value] = fact.with_type(value.type)
         else:
-            found.append(_Fault(f"{node.op.name} gives {fact.type} here", node, ("type", i)))
+            found.append(_Fault(f"{node.op.name} infers {fact.type} here", node, ("type", i)))
     return found

@@ -36,7 +36,8 @@ def checked_candidate(
         return found
     run = Run((found,)) if isinstance(found, Launch) else found
     if not isinstance(run, Run):
-        fault = f"gives {type(found).__name__} instead of a Launch, or a text that says why it does not apply"
+        returned = type(found).__name__
+        fault = f"returned {returned} instead of a Launch, or of the reason why it does not apply, as text"
     else:
         fault = next(_faults(run, node, {*temporaries, *run.temporaries}), "")
     if fault:

@@ -29,11 +29,11 @@ def why_not_native(node: Node, known: Set[str]) -> str:
             return f"runs change carried value {index}: {' becomes '.join(map(str, types))}"
     counted = loop.trips is not None or (loop.counted and node.operand(0).type.rank == 1)
     if loop.scans and (loop.conditional or not counted):
-        return "how many rows its scan outputs have is known only when it has ended"
+        return "the number of rows of its scan outputs is known only after the last iteration"
     types = [v.type for v in (*region.inputs, *(v for inner in region.walk() for v in inner.outputs))]
     without = sorted({t.dtype.name for t in types if not t.dtype.bits})
     if without:
-        return f"its body works on values without bytes of their own: {', '.join(without)}"
+        return f"its body has values whose elements have no fixed size: {', '.join(without)}"
     if any(type.shape is None for type in types):
         return "its body has a value of unknown rank"
     sizes = sorted(symbols_in([*types, *(v.type for v in node.outputs)]) - known)

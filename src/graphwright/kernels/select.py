@@ -102,8 +102,8 @@ def _no_kernel_on_blocks(node: Node, reasons: Sequence[str]) -> PluginError:
     """The error for an op whose ``blocked_form`` promises a kernel that does not exist; references need
     row-major operands."""
     op = type(node.op)
-    message = f"{op.name} has a form on channel blocks, and no kernel for it: {'; '.join(reasons) or 'none'}"
-    hint = "register a candidate that takes them, or refuse in blocked_form"
+    message = f"{op.name} accepts channel-blocked layouts, but no kernel does: {'; '.join(reasons) or 'none'}"
+    hint = "register a candidate that accepts these layouts, or return a reason from blocked_form"
     return PluginError(Diagnostic("plugin-layout", f"{message} (node {node.location})", defined_at(op), hint))
 
 

@@ -66,7 +66,7 @@ class IOBinding:
             self._outputs[name] = None
             return
         if element_type is None or shape is None:
-            raise ValueError("element_type and shape are to be given with buffer_ptr")
+            raise ValueError("buffer_ptr requires element_type and shape")
         self._outputs[name] = OrtValue(array_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
@@ -135,7 +135,7 @@ def _placed(name: str, value: Any, target: OrtValue | None) -> OrtValue:
 
 
 def _misfit(name: str, what: str) -> NoReturn:
-    raise RuntimeError(f"output {name!r} {what}: bind memory of its own type and shape")
+    raise RuntimeError(f"output {name!r} {what}: bind memory of the type and shape of the output")
 
 
 def _copied(value: Any) -> Any:

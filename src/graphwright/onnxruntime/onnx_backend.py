@@ -106,7 +106,7 @@ def _feed(names: Sequence[str], inputs: Any) -> dict[str, Any]:
         return dict(inputs)
     given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     if len(given) != len(names):
-        raise RuntimeError(f"Model expect {len(names)} inputs, {len(given)} are given: {', '.join(names)}")
+        raise RuntimeError(f"The model has {len(names)} inputs, {len(given)} are given: {', '.join(names)}")
     return dict(zip(names, given, strict=True))
 
 

@@ -15,7 +15,7 @@ _PACKAGE = "graphwright reads ONNX and .om files, no model packages"
 _PLUGIN = "graphwright runs on the CPU and loads no execution providers"
 _DEVICES = "graphwright describes no devices: it runs on the CPU"
 _NATIVE = "this is an inner class of ONNX Runtime: use onnxruntime.InferenceSession"
-_SCHEMAS = "ask the onnx package: onnx.defs.get_all_schemas()"
+_SCHEMAS = "use the onnx package: onnx.defs.get_all_schemas()"
 _WEIGHTS = "this prepares weights for ONNX Runtime's kernels: use its tools in another process"
 
 REFUSED: Final[dict[str, str]] = {

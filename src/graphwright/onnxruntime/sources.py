@@ -136,7 +136,7 @@ def _refuse_others(source: Source) -> None:
     """Raises an error for a model in the ORT format."""
     named = isinstance(source, str) and source.endswith(".ort")
     if named or (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT):
-        raise Unsupported("graphwright does not read the ORT format: give the ONNX file that it was made of")
+        raise Unsupported("graphwright does not read the ORT format: give the original ONNX file")
 
 
 def _write(source: Source, given: SessionOptions) -> None:

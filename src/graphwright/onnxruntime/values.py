@@ -215,7 +215,7 @@ def element_dtype(given: Any) -> DType:
     try:
         dtype = dtype_from_onnx(given) if isinstance(given, int) else dtype_of(np.empty(0, given))
     except Exception as error:
-        raise RuntimeError(f"{given!r} is no element type: {error}") from error
+        raise RuntimeError(f"{given!r} is not an element type: {error}") from error
     if dtype is STRING:
         raise RuntimeError("memory of texts cannot be taken by its address or shape")
     return dtype

@@ -10,7 +10,7 @@ from graphwright.support.spelling import did_you_mean
 
 KEYS: Final = ("rules", "off")
 """The keys of a file: ``rules``, which is "all", "none" or a list of names, and ``off``, a list of names."""
-TAKES: Final = "takes all, none, names with commas between them (-NAME is off), or a .toml file"
+TAKES: Final = "takes all, none, a comma-separated list of names (-NAME turns a rule off), or a .toml file"
 
 
 def read_rules(text: str) -> str:

@@ -149,10 +149,10 @@ class _Search:
         if node.regions:
             decider = node.inputs[0] if node.inputs else None
             where = "" if decider is None else f", {self.origin(decider, 0)}"
-            return f"determined by which branch runs, or how often{where}"
+            return f"determined by the branch or the number of iterations{where}"
         first = next((value for value in node.inputs if value is not None), None)
         return (
-            "determined by its own values"
+            "determined by the values of the node itself"
             if first is None
             else f"determined by the values of a tensor, {self.origin(first, None)}"
         )
@@ -169,7 +169,7 @@ class _Search:
             value, element = step
             node = value.producer
         which = "" if element is None or not value.type.rank else f"element {element} of "
-        whose = "input" if value.owner is self.main else "what a region receives as"
+        whose = "input" if value.owner is self.main else "region input"
         return f"from {which}{whose} {value.name}"
 
     def moved_from(self, node: Node, element: int | None) -> tuple[Value, int | None] | None:

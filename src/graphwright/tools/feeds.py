@@ -133,9 +133,7 @@ def _fed(value: Any, dtype: DType, name: str) -> Any:
     if dtype.key is not None and isinstance(value, dict):
         return {_key(key, dtype.key, name): item for key, item in value.items()}
     form = 'an object, as in {"a": 1.5}' if dtype.key is not None else "a list"
-    raise FeedError(
-        Diagnostic("feed-dtype", f"input {name!r} is {dtype}: {form} is wanted, not {value!r:.60}")
-    )
+    raise FeedError(Diagnostic("feed-dtype", f"input {name!r} is {dtype}: give {form}, not {value!r:.60}"))
 
 
 def _key(key: str | int, dtype: DType, name: str) -> str | int:

@@ -130,6 +130,6 @@ def _numbers(text: str, separator: str, flag: str, example: str) -> list[int]:
     parts = [part.strip() for part in text.split(separator)]
     if not all(part.isascii() and part.isdecimal() for part in parts):
         raise typer.BadParameter(
-            f"{text!r} has something else than numbers; give them as in {example}", param_hint=flag
+            f"{text!r} is not a list of numbers; an example is {example}", param_hint=flag
         )
     return list(map(int, parts))

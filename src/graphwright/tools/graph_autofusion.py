@@ -271,8 +271,8 @@ def _report(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
         ("candidates", f"{fused.candidates} merges of two neighbours, {fused.merges} made"),
         ("fused", f"{fused.fused_nodes} nodes into {fused.regions}"),
         ("launches", f"{before.launches} -> {after.launches}"),
-        ("bytes moved", f"{moved}, {percent} less, beside weights"),
-        ("benefit", f"up to {fused.benefit_ms:.2f} ms a run, where memory and launches decide"),
+        ("bytes moved", f"{moved}, {percent} less, excluding weights"),
+        ("benefit", f"up to {fused.benefit_ms:.2f} ms a run, if memory traffic and launches limit its speed"),
     ]
     table(rows, indent="")
     if fused.open_sizes:

@@ -78,7 +78,7 @@ def _run(sample: Sample, shapes: str, module: Module, arrays: list[Array | None]
     ran = "NumPy" if model.executor.stats()["host_calls"] else "a kernel"
     for threads, other in zip(THREADS[1:], results[1:], strict=True):
         if any(a.tobytes() != b.tobytes() for a, b in zip(results[0], other, strict=True)):
-            return Tried(sample, shapes, ran, f"{threads} threads give other bits than 1")
+            return Tried(sample, shapes, ran, f"{threads} threads compute other bits than 1 thread")
     with np.errstate(all="ignore"):
         expected = evaluate(sample.op, arrays)
     for number, (array, wanted) in enumerate(zip(results[0], expected, strict=True)):

@@ -59,7 +59,7 @@ def _wrapper(compiled: Any) -> Callable[..., Any]:
         getattr(compiled, "_compiled_call_impl", None) if isinstance(compiled, torch.nn.Module) else compiled
     )
     if not hasattr(wrapper, "_torchdynamo_orig_callable"):
-        raise TypeError(f"report takes what torch.compile gave, not {type(compiled).__name__}")
+        raise TypeError(f"report takes the result of torch.compile, not {type(compiled).__name__}")
     made: Callable[..., Any] = wrapper
     return made
 

@@ -201,7 +201,7 @@ def record(graph: GraphReport, name: str, captured_for: Any, strict: bool) -> No
     known = None if captured_for is None else weakref.ref(captured_for)
     _CAPTURED.append(_Captured(graph, name, known))
     if graph.missing and strict:
-        hint = "leave out strict=True, and they run in PyTorch"
+        hint = "without strict=True, PyTorch runs them"
         raise ModelError(*(Diagnostic("unsupported-op", str(each), hint=hint) for each in graph.missing))
     for each in graph.missing:
         warn_once(f"PyTorch runs {each.operator}", "PyTorch runs %s", each)

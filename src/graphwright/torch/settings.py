@@ -80,7 +80,7 @@ def _check(own: Mapping[str, Any], eager: bool) -> None:
         if isinstance(default, bool) and not isinstance(own[name], bool):
             raise OptionError(Diagnostic("option", f"{name}={own[name]!r} is neither True nor False"))
     if own["hook"] is not None and not callable(own["hook"]):
-        raise OptionError(Diagnostic("option", f"hook={own['hook']!r} is no function"))
+        raise OptionError(Diagnostic("option", f"hook={own['hook']!r} is not a function"))
     alone = [name for name in ("hook", "check_nan") if own[name]]
     if alone and not eager:
         message = f"{' and '.join(alone)} look at single operators"

@@ -59,7 +59,7 @@ def prepare(module: Module, isa: str, options: Options) -> list[Record]:
     """Runs all passes on ``module``, for kernels of ``isa``. Raises NotServed, ModelError."""
     run_passes(module, shape_passes(module, options), options)
     if module.symbols.undecided:
-        raise NotServed("what its operators do depends on sizes that are open")
+        raise NotServed("its operators choose what they compute by dynamic sizes")
     module.symbols.assume_of(None)
     module.symbols.demands_all = True  # only constraints that a decomposition adds
     passes = (*graph_passes(options), *kernel_passes(TARGETS[isa], options))

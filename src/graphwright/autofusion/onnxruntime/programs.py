@@ -59,7 +59,7 @@ def _outline_graph(graph: Graph, made: list[Node], outside: dict[Node, str]) -> 
         if group.kind is not Kind.PROGRAM:
             continue
         if count_launches(group.nodes) < LEAST_LAUNCHES:
-            outside |= dict.fromkeys(group.nodes, "a program of its own would not pay")
+            outside |= dict.fromkeys(group.nodes, "the program would be too small to save time")
             continue
         number = len(made)
         node = outline(graph, group.nodes, lambda results, number=number: Subgraph(results, number))  # type: ignore[misc]
@@ -72,7 +72,7 @@ def _why_kept(node: Node) -> str:
     if isinstance(node.op, Foreign):
         return "graphwright does not know the operator"
     if Trait.EFFECT in node.op.traits:
-        return "it has an effect beside its results"
+        return "it has side effects"
     return "it chooses between forms of the model" if _chooses_by_sizes(node) else ""
 
 

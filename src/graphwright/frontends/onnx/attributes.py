@@ -46,7 +46,7 @@ def value_of(attribute: onnx.AttributeProto, folder: ModelFiles) -> Any:
     if kind == A.TYPE_PROTO:
         return dtype_of_proto(attribute.tp)
     name = text(attribute.name)
-    raise Fault("attribute", f"attribute {name!r} has type {type_name(kind)}, which is not supported here")
+    raise Fault("attribute", f"attribute {name!r} has type {type_name(kind)}, which is not supported")
 
 
 def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSchema) -> None:

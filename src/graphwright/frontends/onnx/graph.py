@@ -202,7 +202,7 @@ class GraphReader:
     def _import(self, node: onnx.NodeProto, scope: Scope, location: str) -> list[Value | None]:
         self._inlined += bool(scope.frame.calls)
         if self._inlined > MAX_INLINED:
-            message = f"inlining the functions of the model gives more than {MAX_INLINED} nodes"
+            message = f"inlining the functions of the model results in more than {MAX_INLINED} nodes"
             raise OutOfBudget(Fault("budget", message).at(location))
         try:
             translation = self._catalogue.translation(node, scope.frame.opsets)

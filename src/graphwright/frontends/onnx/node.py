@@ -134,7 +134,7 @@ class OnnxNode:
         if attribute is None or not attribute.proto.HasField("g"):
             raise self.fail(f"attribute {name!r} is not a graph", "export the model again")
         if attribute.scope.builder is not self._scope.builder:
-            raise self.fail(f"graph {name!r} comes from outside this branch", "inline the model's functions")
+            raise self.fail(f"graph {name!r} is defined outside this branch", "inline the model's functions")
         return attribute
 
 

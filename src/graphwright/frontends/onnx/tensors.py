@@ -221,7 +221,7 @@ def _decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        hint = "encode the texts as UTF-8, as ONNX demands"
+        hint = "encode the strings as UTF-8, which ONNX requires"
         raise Fault("text", f"an element of a string tensor is not UTF-8: {error}", hint) from error
 
 

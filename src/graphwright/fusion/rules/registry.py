@@ -54,8 +54,8 @@ def _require_sound(rule: object) -> None:
         message = f"fusion rule {rule.name!r} needs functions as pattern, check and constraints"
         raise PluginError(Diagnostic("plugin-class", message))
     if not rule.name.isidentifier() or rule.name in ("all", "none"):
-        message = f"{rule.name!r} is no name of a fusion rule"
-        hint = "take letters, digits and _, and neither all nor none"
+        message = f"{rule.name!r} is not a valid name of a fusion rule"
+        hint = "use letters, digits and _; the names all and none are reserved"
         raise PluginError(Diagnostic("plugin-class", message, defined_at(rule.pattern), hint))
 
 

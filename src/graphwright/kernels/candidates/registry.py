@@ -380,8 +380,8 @@ def _check_registration(function: Candidate, ops: tuple[type[Op], ...]) -> None:
         if not (isinstance(op, type) and issubclass(op, Op) and hasattr(op, "name")):
             raise PluginError(Diagnostic("plugin-class", f"{doing}: {op!r} is not a registered op", where))
         if op.expression is not Op.expression:
-            hint = "its expression goes into kernels with what stands around it: drop one of the two"
-            message = f"{doing}: {op.name} has an expression, so that no kernel of its own is asked for"
+            hint = "remove one of the two: kernels are generated from the expression"
+            message = f"{doing}: {op.name} has an expression, so this kernel would never be used"
             raise PluginError(Diagnostic("plugin-class", message, where, hint))
     if not ops:
         raise PluginError(Diagnostic("plugin-class", f"{doing} is registered for no op", where))

@@ -41,7 +41,7 @@ def through_rounded_f32(node: Node[MatMul | Conv], context: Context) -> Run | st
     """Rounds the factors to the precision of the product, and uses the f32 kernel."""
     precision = node.op.precision
     if precision is None:
-        return "no precision is asked for"
+        return "no lower precision is requested"
     factors = [_rounded(node.operand(p), precision, node, context) for p in (0, 1)]
     inputs = [*factors, *node.inputs[2:]]
     wide = Node(replace(node.op, precision=None), inputs, [node.output.type], name=node.name)

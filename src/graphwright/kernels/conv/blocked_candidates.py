@@ -135,7 +135,7 @@ class BlockedConvolution:
         elif not all(isinstance(pad, int) and pad <= 2 for pad in window.pads):
             why = "it takes pads of at most 2 pixels"
         elif context.numerics == "strict":
-            return NotTaken("winograd", WhyNot.NUMERICS, "numerics=strict keeps it out")
+            return NotTaken("winograd", WhyNot.NUMERICS, "excluded by numerics=strict")
         else:
             return None
         return NotTaken("winograd", WhyNot.ILLEGAL, why)

@@ -43,7 +43,7 @@ def source_modules() -> list[str]:
     found = sorted((path.relative_to(root), path) for root in _roots() for path in root.rglob("*.c"))
     alone = [str(path) for _, path in found if not path.with_suffix(".py").exists()]
     if alone:
-        raise ValueError(f"C files without a module of their name beside them: {', '.join(alone)}")
+        raise ValueError(f"C files without a Python module of the same name: {', '.join(alone)}")
     return [".".join((kernels.__name__, *name.with_suffix("").parts)) for name, _ in found]
 
 

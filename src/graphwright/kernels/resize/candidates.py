@@ -57,7 +57,7 @@ def _planes_refusal(node: Node[Resize]) -> str | None:
     """The reason why the library cannot resize the last two axes."""
     op, x = node.op, node.operand(0)
     if x.type.dtype != F32 or len(x.type.dims) < 2 or len(node.inputs) > 1:
-        return f"no resize kernel for {x.type}, or for a region or sizes that come at run time"
+        return f"no resize kernel for {x.type}, or for a region or sizes that are known only at run time"
     if op.crops or op.antialias:
         return "no resize kernel that crops or filters against aliasing"
     if op.coordinates.upper() not in Coordinates.__members__:
@@ -104,12 +104,12 @@ def resize_by_taps(node: Node[Resize], context: Context) -> Run | Alias | str:
     if not x.type.is_static or not y.type.is_static or not context.target.has_code(x.type.dtype):
         return f"no resize kernel from {x.type} to {y.type}"
     if len(node.inputs) > 1:
-        return "its region or sizes come at run time"
+        return "its region or sizes are known only at run time"
     if 0 in y.type.dims:
         return Run(())
     sizes = list(zip(map(number, x.type.dims), map(number, y.type.dims), strict=True))
     if any(max(pair) > LONGEST for pair in sizes):
-        return f"tables of taps are made for axes of up to {LONGEST} elements"
+        return f"tables of taps are limited to axes of {LONGEST} elements"
     found = [(axis, op.taps(axis, *pair)) for axis, pair in enumerate(sizes)]
     passes = [(axis, taps) for axis, taps in found if taps is not None]
     if 0 in x.type.dims:

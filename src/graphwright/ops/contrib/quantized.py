@@ -218,7 +218,7 @@ def _packed(i: Importer) -> Array:
     """The packed codes, which must be constant."""
     packed = i.constant(1)
     if packed is None:
-        raise i.fail("the packed weights are not constant", hint="make them an initializer")
+        raise i.fail("the packed weights are not constant", hint="store them as an initializer")
     return packed
 
 
@@ -231,7 +231,7 @@ def _packed_zeros(i: Importer, n: int, blocks: int, bits: int) -> Value | None:
         zeros: Value = i.emit(Reshape((n, blocks)), given)
         return zeros
     if known is None:
-        raise i.fail("the packed zero points are not constant", hint="make them an initializer")
+        raise i.fail("the packed zero points are not constant", hint="store them as an initializer")
     return i.const(np.ascontiguousarray(unpacked(known.reshape(n, -1), bits)[:, :blocks]))
 
 

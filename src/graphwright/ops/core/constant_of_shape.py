@@ -88,7 +88,7 @@ def _import(i: Importer) -> Any:
     if value is None:
         return i.emit(ConstantOfShape(), i.input(0))
     if value.size != 1:
-        raise i.fail(f"the attribute value has {value.size} elements", hint="it must have exactly one")
+        raise i.fail(f"attribute 'value' has {value.size} elements", hint="it must have exactly one")
     return i.emit(ConstantOfShape(value.reshape(-1)[0].item(), dtype_of(value)), i.input(0))
 
 

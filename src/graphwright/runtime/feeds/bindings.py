@@ -92,7 +92,7 @@ class Bindings:
             if any(np.may_share_memory(array, other) for other in others):
                 message = f"out[{name!r}] overlaps an input or another output"
                 raise FeedError(
-                    Diagnostic("out", message, hint="use memory that nothing else of this call uses")
+                    Diagnostic("out", message, hint="use memory that overlaps no other array of the call")
                 )
         return [made.get(name) for name in self.names]
 

@@ -124,7 +124,7 @@ def explain(
     if sum((why_not is not None, diff, as_json, html is not None)) > 1:
         raise typer.BadParameter("use only one of --why-not, --diff, --json and --html")
     if measured and (why_not is not None or diff or html is not None):
-        raise typer.BadParameter("it goes with --json, or alone", param_hint="--measure")
+        raise typer.BadParameter("it can only be combined with --json", param_hint="--measure")
     if input and not measured:
         raise typer.BadParameter(
             "it needs --measure, because nothing else runs the model", param_hint="--input"

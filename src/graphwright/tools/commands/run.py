@@ -78,7 +78,7 @@ def _write(path: Path, results: dict[str, Any]) -> None:
         return
     for name, value in results.items():
         if not isinstance(value, np.ndarray):
-            message = f"output {name!r} is {described(value)}, which only a .json file holds"
+            message = f"output {name!r} is {described(value)}, which only a .json file can contain"
             raise FeedError(Diagnostic("array-file", message, str(path)))
     plain = {
         name: array.astype(np.str_) if array.dtype == object else array for name, array in results.items()
@@ -91,6 +91,6 @@ def _write(path: Path, results: dict[str, Any]) -> None:
     if len(plain) != 1:
         hint = "write an .npz, or choose one with --outputs"
         raise FeedError(
-            Diagnostic("array-file", f"{len(plain)} outputs do not go into one .npy", str(path), hint)
+            Diagnostic("array-file", f"{len(plain)} outputs do not fit into one .npy file", str(path), hint)
         )
     write_npy(path, *plain.values())

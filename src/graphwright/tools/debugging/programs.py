@@ -70,8 +70,8 @@ def _partial(program: HostProgram, call: CallProgram) -> dict[int, tuple[int, tu
 
 
 def _not_programs() -> EvaluationError:
-    message = "parts of it are compiled for each rank or shape that comes up: its tasks are not known before"
-    hint = "give the sizes of its inputs, with --shape, and what decides others, with --const"
+    message = "some parts are compiled when a rank or shape first occurs: their tasks are not known before"
+    hint = "give the sizes of the inputs with --shape, and inputs that determine other sizes with --const"
     return EvaluationError(Diagnostic("debug", message, hint=hint))
 
 

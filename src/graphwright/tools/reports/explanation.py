@@ -118,7 +118,7 @@ class Explanation:
             Diagnostic(
                 "node",
                 f"no node that runs is called {name!r}, or comes from one of that name",
-                hint=f"{did_you_mean([name], known)}what was folded or simplified away is not fused; "
+                hint=f"{did_you_mean([name], known)}folded and removed nodes are not in the list; "
                 f"nodes: {listed(sorted(known))}",
             )
             for name in names

@@ -509,7 +509,9 @@ def test_the_sources_of_the_library_build_it(tmp_path: Path) -> None:
     path, target, folder = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "c"
     onnx.save(MODEL, path)
     arguments = ["-i", str(path), "-o", str(target), "--emit-sources", str(folder)]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert f"sh {folder}/build.sh builds the library" in done.output.replace("\n", "")
     assert not list(folder.glob("*/generated*.so"))
     names = {each.stem for each in (folder / "kernels").glob("*.c")}
     assert {name.rpartition("_")[2] for name in names} == set(ISAS)

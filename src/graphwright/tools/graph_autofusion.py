@@ -218,18 +218,19 @@ def fuse(
         _refuse_sources(fused, target, alone)
         beside = external_weights or (serves and weights is Weights.ORIGINAL)
         with ExitStack() as stack:  # all files or none
-            files = stage_model(stack, model_, target, external=beside)
+            files, sources = stage_model(stack, model_, target, external=beside), {}
             if serves and operators is not None:
                 files.append(_stage_library(stack, operators, target.with_name(f"{target.name}.so")))
                 if emit_sources is not None:
                     sources = operators.sources(options)
                     stack.enter_context(whole_folder(emit_sources, sources))
-                    files += [emit_sources / name for name in sources]
             if fused.standalone is not None:
                 files.append(_stage_library(stack, fused.standalone, alone))
     _report(fused, ratios)
     for file in files:
         note(f"wrote {file} ({bytes_text(file.stat().st_size)})")
+    if sources:
+        note(f"wrote {emit_sources} (files: {len(sources)}); sh {emit_sources}/build.sh builds the library")
 
 
 def _measure(

@@ -127,6 +127,8 @@ def operands(
 @example(Window((3, 4), (2, 2), (1, 2, 1, 2)), 1, 20, 70, 9, 29, True, 1, True, False, 0, 1, True)
 @example(Window((3, 3), (2, 2), (1, 1, 1, 1)), 1, 16, 49, 5, 2, True, 0, False, False, 0, 1, True)
 @example(Window((1, 3), (1, 1), (0, 2, 0, 2), (1, 2)), 1, 37, 64, 3, 4, False, 0, False, False, 0, 1, True)
+@example(Window((1, 1), (1, 1), (0, 0, 0, 3)), 1, 16, 16, 4, 9, False, 0, False, False, 0, 1, True)
+@example(Window((1, 1), (2, 2), (0, 0, 0, 3)), 1, 16, 16, 4, 9, False, 0, False, False, 0, 1, True)
 @example(Window((1, 1), (1, 1), (0, 1, 0, 0)), 1, 16, 16, 4, 9, False, 0, False, False, 0, 1, True)
 def test_matches_float64(
     isa: Isa, window: Window, n: int, cin: int, cout: int, h: int, w: int, bias: bool, act: int,
@@ -275,6 +277,26 @@ def test_nan_and_inf_follow_numpy(isa: Isa, planar: bool) -> None:
             expected = np.clip(reference(x, weights, bias, 1, window, 0), *limits)
         case = Direct(isa, x, weights, bias, 1, window, act=act, lo=-1, hi=1, planar=planar)
         assert_near(case.run(), expected, 36)
+
+
+@each_isa
+@pytest.mark.parametrize(
+    ("window", "copied"),
+    [
+        (Window((1, 1)), False),
+        (Window((3, 1), (1, 2), (1, 0, 1, 0)), False),
+        (Window((1, 1), (1, 1), (0, 1, 0, 1)), True),
+        (Window((1, 1), (1, 1), (0, 0, 0, 1)), True),
+        (Window((1, 1), (1, 5)), True),
+        (Window((3, 3), (1, 1), (1, 1, 1, 1)), True),
+    ],
+)
+def test_scratch_without_a_copy(isa: Isa, window: Window, copied: bool) -> None:
+    """Windows of one column read the image in place: scratch holds the 16 bytes of each tap."""
+    x, w, bias = operands(np.random.default_rng(0), 1, 1, 32, 16, 8, 40, window)
+    taps = window.kernel[0] * window.kernel[1]
+    scratch = Direct(isa, x, w, bias, 1, window).scratch
+    assert scratch > 4 * 32 * 40 if copied else scratch == -(-16 * taps // 64) * 64
 
 
 def test_sizes_may_be_symbols() -> None:

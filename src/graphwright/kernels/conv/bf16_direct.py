@@ -43,7 +43,7 @@ def grid(isa: Isa, args: DirectArgs) -> Dim:
 
 def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     """The bytes of tap offsets, of the copied band, and of partial sums."""
-    return direct.scratch_bytes(isa, in_pairs(args))
+    return direct.pairs_scratch_bytes(isa, in_pairs(args))
 
 
 def work_ns(isa: Isa, args: DirectArgs) -> Dim:

@@ -169,35 +169,48 @@ def grid(isa: Isa, args: DirectArgs) -> Dim:
 
 def scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     """The bytes of tap offsets, of the copied band, and of partial sums."""
-    return _scratch_bytes(isa, args, isa.lanes)
+    return _scratch_bytes(isa, args, isa.lanes, _copies(args, isa.lanes))
 
 
 def planar_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     """:func:`scratch_bytes` of :data:`PLANAR_SYMBOL`."""
-    return _scratch_bytes(isa, args, 1)
+    return _scratch_bytes(isa, args, 1, _copies(args, 1))
+
+
+def pairs_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
+    """:func:`scratch_bytes` where each band is copied, since its channels become pairs."""
+    return _scratch_bytes(isa, args, isa.lanes, 1)
 
 
 def most_scratch_bytes(isa: Isa, args: DirectArgs) -> Dim:
     """The scratch bytes that suffice for any number of images and of rows up to ``oh``."""
-    return _scratch_of(isa, args, isa.lanes, args.oh, args.ow)
+    return _scratch_of(isa, args, isa.lanes, _copies(args, isa.lanes), args.oh, args.ow)
+
+
+def _copies(args: DirectArgs, lanes: int) -> Dim:
+    """0 if windows have one column and read the image in place; 1 if bands may be copied."""
+    before, behind = args.pad_left, (args.ow - 1) * args.stride_w - args.pad_left - args.w + 1
+    padding = maximum(0, before) + maximum(0, behind)
+    strides = maximum(args.x_w - lanes, lanes - args.x_w) + maximum(0, args.stride_w - STEPS[-1])
+    return minimum(1, args.kw - 1 + padding + strides)
 
 
 @lru_cache(maxsize=KEPT)
-def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int) -> Dim:
+def _scratch_bytes(isa: Isa, args: DirectArgs, lanes: int, copies: Dim) -> Dim:
     row_bands, column_bands = _bands(isa, args)
     rows = ceildiv(args.oh, maximum(1, row_bands))
     columns = ceildiv(args.ow, maximum(1, column_bands))
-    return _scratch_of(isa, args, lanes, rows, columns)
+    return _scratch_of(isa, args, lanes, copies, rows, columns)
 
 
-def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, rows: Dim, columns: Dim) -> Dim:
+def _scratch_of(isa: Isa, args: DirectArgs, lanes: int, copies: Dim, rows: Dim, columns: Dim) -> Dim:
     """The scratch bytes for bands of ``rows`` and ``columns``."""
     taps = args.kh * args.kw
     step = _read(args.kh, args.stride_h)
     copied_rows = (rows - 1) * step + (args.kh - 1) * args.dilation_h + 1
     plane = columns + floordiv((args.kw - 1) * args.dilation_w, args.stride_w)
     planes = _read(args.kw, args.stride_w)
-    copied = ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
+    copied = copies * ceildiv(args.cin, lanes) * lanes * copied_rows * planes * plane
     part = lanes * maximum(1, floordiv(_PART, maximum(1, taps * lanes)))
     waits = minimum(1, floordiv(maximum(1, args.cin) - 1, part))  # 1 if there are several channel blocks
     return 64 * ceildiv(2 * taps, 8) + 4 * (copied + len(widest(isa)) * isa.lanes * waits * rows * columns)

@@ -32,6 +32,8 @@ import numpy as np
 import graphwright as gw
 from benchmarks.models import MODELS
 from graphwright.native import LIBRARY_FOLDER, compiler_flags, linker_flags
+from graphwright.tools.machine import machine, versions
+from graphwright.tools.measuring.engines import OURS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "native" / "classify.c"
 DEFAULT = ("ppocr_cls", "mobilenet_v2", "ppocr_rec", "light_squeezenet", "light_resnet50")
@@ -191,6 +193,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    several = [name for name in given.models if len(MODELS[name].feeds("default", seed=0)) > 1]
+    if several:
+        parser.error(f"models with one input are measured: {', '.join(several)} has more")
     print("| model | threads | Python | C / Python, processes | runs |")
     print("| --- | ---: | ---: | ---: | ---: |")
     found = []
@@ -201,7 +206,15 @@ def main() -> None:
             print(found[-1].row(), flush=True)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+        about = {
+            "machine": machine(),
+            "versions": versions([OURS, "numpy"]),
+            "day": time.strftime("%Y-%m-%d"),
+        }
+        rows = [asdict(each) for each in found]
+        given.json.write_text(
+            json.dumps({**about, "day": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from graphwright.ir.loops.nodes import (
     Statement,
     Store,
 )
-from graphwright.ir.symbols import Dim, atoms, product, symbol
+from graphwright.ir.symbols import Dim, names_in, product, symbol
 from graphwright.loop_nests.axes import Axis, join_axes
 from graphwright.loop_nests.builder import NestBuilder, RegionKernel
 from graphwright.records import replace
@@ -156,4 +156,4 @@ class _Hook(NestBuilder):
 
 def _varies(index: Index) -> bool:
     """Whether ``index`` varies along the rows of a tile."""
-    return isinstance(index, Scalar) or any(atom.name == "r" for atom in atoms(index))
+    return isinstance(index, Scalar) or "r" in names_in(index)

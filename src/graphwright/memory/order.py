@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Trait
-from graphwright.ir.symbols import Dim, atoms, evaluate
+from graphwright.ir.symbols import Dim, evaluate, names_in
 from graphwright.kernels.launch import Alias, Launch, NativeLoop, Run, SelectedNode
 from graphwright.lower.tasks import Storage
 from graphwright.memory.places import Memory
@@ -52,7 +52,7 @@ BytesOf = Callable[[Dim], int]
 
 def _sample(sample: int) -> BytesOf:
     """Evaluates sizes with ``sample`` for each symbol."""
-    return lambda size: max(0, evaluate(size, {symbol.name: sample for symbol in atoms(size)}))
+    return lambda size: max(0, evaluate(size, dict.fromkeys(names_in(size), sample)))
 
 
 class StepItems:

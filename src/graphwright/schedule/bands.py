@@ -15,7 +15,7 @@ from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.loops.hook import HOOK_SIZES
 from graphwright.ir.loops.nodes import Buffer, Kernel
 from graphwright.ir.refusal import Code, Refusal
-from graphwright.ir.symbols import Dim, SymbolTable, atoms, maximum, minimum
+from graphwright.ir.symbols import Dim, SymbolTable, maximum, minimum, names_in
 from graphwright.ir.types import F32
 from graphwright.kernels.bands import bands
 from graphwright.kernels.bands.benefit import Costed, rows_of_band, saved_ns, worth_banding
@@ -231,7 +231,7 @@ def _pixel_size(buffer: Buffer) -> str:
 
 
 def _names(buffer: Buffer) -> set[str]:
-    return {atom.name for dim in buffer.shape for atom in atoms(dim)}
+    return names_in(*buffer.shape)
 
 
 def _is_image(buffer: Buffer, sizes: dict[str, Dim], pixels: Dim) -> bool:

@@ -32,7 +32,7 @@ from graphwright.ir.loops.nodes import (
     walk,
 )
 from graphwright.ir.loops.text import RESERVED, print_statement
-from graphwright.ir.symbols import Dim, atoms
+from graphwright.ir.symbols import Dim, names_in
 from graphwright.ir.types import BOOL, DType
 
 MICROKERNELS = {"matmul": 2}
@@ -167,7 +167,7 @@ class _Checker:
 
     def dims(self, dims: Iterable[Dim], bound: set[str]) -> None:
         for dim in dims:
-            for name in sorted({atom.name for atom in atoms(dim)} - bound):
+            for name in sorted(names_in(dim) - bound):
                 self.add(f"{name} in {dim} is not bound")
 
     def same(self, found: DType, wanted: DType, what: str) -> None:

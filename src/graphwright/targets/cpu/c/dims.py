@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphwright.ir.loops.nodes import Buffer
-from graphwright.ir.symbols import Dim, Function, Symbol, atoms, substitute, symbol
+from graphwright.ir.symbols import Dim, Function, Symbol, names_in, substitute, symbol
 from graphwright.records import dataclass
 
 
@@ -81,4 +81,4 @@ def along(dim: Dim, axis: str) -> Affine | None:
 
 def depends(dim: Dim, axis: str) -> bool:
     """Whether the symbol ``axis`` occurs in ``dim``."""
-    return any(atom.name == axis for atom in atoms(dim))
+    return axis in names_in(dim)

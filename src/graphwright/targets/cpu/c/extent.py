@@ -33,7 +33,7 @@ from graphwright.ir.loops.nodes import (
     Store,
     Tile,
 )
-from graphwright.ir.symbols import Atom, Dim, Expr, Symbol, atoms, product, symbol
+from graphwright.ir.symbols import Atom, Dim, Expr, Symbol, names_in, product, symbol
 from graphwright.records import dataclass
 from graphwright.targets.cpu.c.analysis import children, parts
 from graphwright.targets.cpu.c.ranges import (
@@ -236,7 +236,7 @@ def _extents(loops: Sequence[Loop]) -> dict[str, Dim | None]:
 
 
 def _axes_in(dim: Dim, axes: Container[str]) -> bool:
-    return any(atom.name in axes for atom in atoms(dim))
+    return any(name in axes for name in names_in(dim))
 
 
 def _affine(place: Dim, ranges: _Ranges, names: Names, used: set[str]) -> Range | None:

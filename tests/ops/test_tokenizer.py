@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import graphwright as gw
+from graphwright.ops.text.patterns import compiled
 from graphwright.ops.text.tokenizer import Tokenizer
 
 TEXTS = np.array(
@@ -57,3 +59,26 @@ def test_matches_are_those_of_python(pattern: str, text: str) -> None:
     wanted = [m.group() for m in re.finditer(pattern, text) if m.group()]
     (row,) = Tokenizer("#", pattern).reference(np.array([text], object)).tolist()
     assert [token for token in row if token != "#"] == wanted
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    pattern=st.sampled_from(
+        ["[a-zA-Z0-9_]+", ".", ".+", "[a-c]", " ", "a+", "[A-z]", "[,.;/ ]+", "[a-a'é]+"]
+    ),
+    text=st.text("abzA_ 09,.;/'\n\té漢^[", max_size=12),
+)
+def test_patterns_of_one_class_are_those_of_re2(pattern: str, text: str) -> None:
+    """Python compiles most of them."""
+    options = re2.Options()
+    options.longest_match = True
+    wanted = [m.span() for m in re2.compile(pattern, options).finditer(text)]
+    assert [m.span() for m in compiled(pattern, longest=True).finditer(text)] == wanted
+    assert bool(compiled(pattern).fullmatch(text)) == bool(re2.fullmatch(pattern, text))
+
+
+def test_python_compiles_patterns_of_one_class() -> None:
+    for pattern in ("[a-zA-Z0-9_]+", ".", " ", "[,.;/ ]+"):
+        assert isinstance(compiled(pattern, longest=True), re.Pattern)
+    for pattern in (r"\w+", "[^a]", "[a-c-e]", "[[]", "a|b", "[a&&b]", "é"):
+        assert not isinstance(compiled(pattern, longest=True), re.Pattern)

@@ -6,6 +6,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,18 @@ class TfIdfVectorizer(Op):
 
     def reference(self, x: Array, pool: Array, positions: Array, weights: Array) -> Array:
         grams = self._grams(pool)
-        rows = x if x.ndim == 2 else x[np.newaxis]
+        rows = (x if x.ndim == 2 else x[np.newaxis]).tolist()
+        found = [
+            (row, k, count)
+            for row, tokens in enumerate(rows)
+            for gram, count in Counter(filter(grams.__contains__, self._windows(tokens))).items()
+            for k in grams[gram]
+        ]
+        row, gram, counts = np.array(found, np.int64).reshape(-1, 3).T
+        occurrences = counts.astype(weights.dtype)
+        scores = {"TF": occurrences, "IDF": weights[gram], "TFIDF": occurrences * weights[gram]}
         y = np.zeros((len(rows), self.size), dtype=weights.dtype)
-        for row, tokens in zip(y, rows, strict=True):
-            for gram, count in Counter(self._windows(tokens.tolist())).items():
-                for k in grams.get(gram, ()):
-                    scores = {"TF": count, "IDF": weights[k], "TFIDF": count * weights[k]}
-                    row[positions[k]] += scores[self.mode]
+        np.add.at(y, (row, positions[gram]), scores[self.mode])
         return y if x.ndim == 2 else y[0]
 
     def _grams(self, pool: Array) -> _Grams:
@@ -117,13 +123,11 @@ class TfIdfVectorizer(Op):
 
     def _windows(self, tokens: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """All n-grams of ``tokens``, with every spacing."""
-        for length in range(self.shortest, self.longest + 1):
-            for step in range(1, 2 + (self.skips if length > 1 else 0)):
-                span = (length - 1) * step
-                if span >= len(tokens):
-                    break
-                for start in range(len(tokens) - span):
-                    yield tuple(tokens[start : start + span + 1 : step])
+        return chain.from_iterable(
+            zip(*(tokens[k:] for k in range(0, length * step, step)), strict=False)
+            for length in range(self.shortest, min(self.longest, len(tokens)) + 1)
+            for step in range(1, 2 + (min(self.skips, len(tokens)) if length > 1 else 0))
+        )
 
 
 _GRAMS_OF_TEXTS: dict[tuple[TfIdfVectorizer, int], tuple[weakref.ref[Array], _Grams]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
 
 import graphwright as gw
@@ -338,3 +339,40 @@ def test_errors_of_a_run() -> None:
     with pytest.raises(Exception, match="out of range: 7, which must be from -3 to 2"):
         run(torch.ones(3), torch.tensor([7]))
     assert run(torch.ones(3), torch.tensor([-3])).tolist() == [1]
+
+
+INDEXED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "embedding": lambda x, i: functional.embedding(i, x),
+    "embedding_bag": lambda x, i: functional.embedding_bag(i.reshape(1, -1), x),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "gather": lambda x, i: x.gather(0, i.unsqueeze(1)),
+    "scatter": lambda x, i: x.scatter(0, i.unsqueeze(1), 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i.unsqueeze(1), torch.ones(3, 1)),
+    "index_copy": lambda x, i: x.index_copy(0, i, torch.ones(3, 4)),
+    "nll_loss": lambda x, i: functional.nll_loss(x[:3], i),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_negative_indices_are_errors_where_they_are_in_pytorch(name: str) -> None:
+    function = INDEXED[name]
+    made = torch.compile(function, backend="graphwright")
+    x = torch.arange(20.0).reshape(5, 4)
+    valid, negative = torch.tensor([2, 0, 3]), torch.tensor([2, -2, 3])
+    torch.testing.assert_close(made(x, valid), function(x, valid))
+    with pytest.raises((IndexError, RuntimeError)):
+        function(x, negative)
+    with pytest.raises(gw.GraphwrightError, match="an index is out of range: -2, which must be from 0 to"):
+        made(x, negative)
+
+
+def test_negative_indices_count_from_the_end_where_they_do_in_pytorch() -> None:
+    x, at = torch.arange(20.0).reshape(5, 4), torch.tensor([1, -2])
+    for function in (
+        lambda x, i: x[i],
+        lambda x, i: x.take(i),
+        lambda x, i: x.index_fill(0, i, 7.0),
+        lambda x, i: x.index_fill(1, i[1], torch.tensor(3)),
+        lambda x, i: torch.take_along_dim(x, i.unsqueeze(1), 0),
+    ):
+        torch.testing.assert_close(torch.compile(function, backend="graphwright")(x, at), function(x, at))

@@ -10,6 +10,7 @@ from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.movement.copy import CopyNd
 from graphwright.kernels.movement.gather import ABI as GATHER
 from graphwright.kernels.movement.gather import Gather as GatherKernel
+from graphwright.kernels.movement.indexing_candidates import check
 from graphwright.kernels.movement.pad import ABI as PAD
 from graphwright.kernels.movement.pad import PadMode, PadNd
 from graphwright.kernels.movement.rows import MAX_RANK
@@ -250,6 +251,7 @@ def gather(node: Node[Gather], context: Context) -> Run | str:
     operands = GATHER.ordered(src=x, indices=indices, dst=y)
     return Run(
         (
+            *(() if op.from_end else check(indices, (shape[axis],), y, context, from_end=False)),
             Launch(
                 KernelRef(GatherKernel.SYMBOL),
                 operands,

@@ -43,16 +43,20 @@ def check_lengths(lengths: Value, most: Dim, guarded: Value, context: Context) -
     return Launch(ref, (lengths, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa))
 
 
-def _check(indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context) -> tuple[Launch, ...]:
-    """The launch that checks rows of ``indices`` against ``sizes``, before ``guarded`` is written. Empty for
-    constants that are in range for all sizes."""
+def check(
+    indices: Value, sizes: tuple[Dim, ...], guarded: Value, context: Context, from_end: bool = True
+) -> tuple[Launch, ...]:
+    """The launch that checks rows of ``indices`` against ``sizes``, before ``guarded`` is written; without
+    ``from_end``, negative indices are errors. Empty for constants that are in range for all sizes."""
     known = context.constant(indices)
     if known is not None and all(isinstance(s, int) for s in sizes):
-        bounds = np.array(sizes, dtype=np.int64)
+        ends = np.array(sizes, dtype=np.int64)
         rows = known.reshape(-1, len(sizes))
-        if np.all((rows >= -bounds) & (rows < bounds)):
+        if np.all((rows >= -ends * from_end) & (rows < ends)):
             return ()
-    made = CheckIndices(indices.type.dtype.bytes, product(indices.type.dims) // len(sizes), sizes)
+    bounds = sizes if from_end else tuple(size - 1 for size in sizes)
+    count = product(indices.type.dims) // len(sizes)
+    made = CheckIndices(indices.type.dtype.bytes, count, bounds, lengths=not from_end)
     ref = KernelRef(CheckIndices.SYMBOL)
     return (Launch(ref, (indices, guarded), (1,), made.args, made.grid, work=made.work_ns(context.isa)),)
 
@@ -100,7 +104,7 @@ def gather_nd(node: Node[GatherND], context: Context) -> Run | str:
         axes = (("b", draft.size(batches)), ("r", draft.size(rows)))
         body = nest(axes, *lets, columns, innermost=Kind.PARALLEL)
     launch = draft.launch(body)
-    return Run((*_check(indices, sizes, y, context), launch))
+    return Run((*check(indices, sizes, y, context), launch))
 
 
 def _places(indices: list[Load], sizes: list[Dim]) -> tuple[list[Statement], list[Scalar]]:
@@ -126,7 +130,7 @@ def gather_elements(node: Node[GatherElements], context: Context) -> Run | str:
     store = Store(draft.output(y, y.type.dims, dtype), place, Load(source, _at(place, axis, found)))
     body = nest(tuple(zip(names, map(draft.size, y.type.dims), strict=True)), let, store)
     launch = draft.launch(body)
-    return Run((*_check(indices, (x.type.dims[axis],), y, context), launch))
+    return Run((*check(indices, (x.type.dims[axis],), y, context, op.from_end), launch))
 
 
 @candidate(ScatterElements)
@@ -150,7 +154,7 @@ def scatter_elements(node: Node[ScatterElements], context: Context) -> Run | str
     if extents:
         body = nest(tuple(extents.items()), body, innermost=Kind.PARALLEL)
     launch = draft.launch(body)
-    return Run((*_check(indices, (x.type.dims[axis],), y, context), Copy(x, y), launch))
+    return Run((*check(indices, (x.type.dims[axis],), y, context, op.from_end), Copy(x, y), launch))
 
 
 @candidate(ScatterND)
@@ -179,7 +183,7 @@ def scatter_nd(node: Node[ScatterND], context: Context) -> Run | str:
         slices = Loop("r", Kind.SERIAL, draft.size(rows), (*lets, columns))
         body = nest((("b", ceildiv(width, _COLUMNS)),), slices, innermost=Kind.PARALLEL)
     launch = draft.launch(body)
-    return Run((*_check(indices, sizes, y, context), Copy(x, y), launch))
+    return Run((*check(indices, sizes, y, context), Copy(x, y), launch))
 
 
 def _scattered_dtype(dtype: DType, reduction: str, context: Context) -> DType | None:

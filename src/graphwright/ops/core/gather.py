@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.copied_elements import CopiesElements, are_vectors
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Export, as_onnx
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, is_known, op
 from graphwright.ir.padding import Padded, PaddingRule
@@ -19,6 +19,7 @@ from graphwright.ops.core.common import need_dtype
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import carried, known_ints
 from graphwright.ops.core.transpose import Transpose
+from graphwright.records import replace
 
 INDICES = frozenset({I32, I64})
 
@@ -28,17 +29,18 @@ class Gather(CopiesElements, PaddingRule, Op):
     """The slices of ``x`` along ``axis`` at the indices in operand 1; negative indices count from the end.
 
     The output has the shape of ``x`` with ``axis`` replaced by the axes of the indices. An index outside the
-    axis is an error.
+    axis is an error. Without ``from_end``, negative indices are errors as well.
     """
 
     axis: int = 0
+    from_end: bool = True
 
     def infer(self, at: Inference, x: Fact, indices: Fact) -> TensorType | Fact:
         need_dtype(at, indices, INDICES, "the index tensor")
         if x.rank == 0:
             raise at.fail("a scalar has no axis to gather along")
         axis = at.axis(self.axis, x.rank)
-        check_bounds(at, indices, x.shape[axis], axis)
+        check_bounds(at, indices, x.shape[axis], axis, self.from_end)
         shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
         type = TensorType(x.dtype, shape)
         if not indices.type.is_static or not is_known(indices.elements):
@@ -63,6 +65,7 @@ class Gather(CopiesElements, PaddingRule, Op):
         return (0, index) if isinstance(index, int) and index >= 0 else None
 
     def reference(self, x: Array, indices: Array) -> Array:
+        require_sign(indices, self.from_end)
         return np.asarray(np.take(x, indices, self.axis), dtype=x.dtype)
 
 
@@ -78,18 +81,35 @@ def _is_model_input(value: Value, main: Graph) -> bool:
     return value.owner is main
 
 
-def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int) -> None:
-    """Raise InferError for a known index outside ``[-dim, dim)``."""
+def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int, from_end: bool = True) -> None:
+    """Raise InferError for a known index outside ``[-dim, dim)``, or outside ``[0, dim)`` without
+    ``from_end``.
+    """
     known = known_ints(indices)
     if known is None or not isinstance(dim, int):
         return
-    invalid = [k for k in known if not -dim <= k < dim]
+    least = -dim if from_end else 0
+    invalid = [k for k in known if not least <= k < dim]
     if invalid:
         raise at.fail(f"index {invalid[0]} is outside axis {axis} of {dim} elements")
 
 
+def require_sign(indices: Array, from_end: bool) -> None:
+    """Raises IndexError for a negative index, unless these count ``from_end``."""
+    if not from_end and indices.size and indices.min() < 0:
+        raise IndexError(f"index {indices.min()} is negative")
+
+
+def exported_with_axis(op_type: str, *fields: str) -> Export:
+    """The export as ``op_type``, in which negative indices count from the end: whether they are errors here
+    makes no difference to valid ones.
+    """
+    export = as_onnx(op_type, {name: name for name in ("axis", *fields)})
+    return lambda e, op, *inputs: export(e, replace(op, from_end=True), *inputs)
+
+
 Gather.onnx = {("Gather", 1): lambda i: i.emit(Gather(i.attr("axis", 0)), i.input(0), i.input(1))}
-Gather.to_onnx = as_onnx("Gather", axis="axis")
+Gather.to_onnx = exported_with_axis("Gather")
 Gather.samples = (
     Sample(Gather(), (arg(F32, 5, 3), arg(I64, 2, 2, values=(0, 4, -1, 2)))),
     Sample(Gather(-1), (arg(F32, symbol("N"), 5), arg(I64, 3, fill="index"))),
@@ -97,6 +117,11 @@ Gather.samples = (
     Sample(Gather(), (arg(I64, 3, values=(7, 8, 9)), arg(I64, values=(-1,)))),
     Sample(Gather(2), (arg(F32, 5, 3), arg(I64, 2, fill="index")), "axis 2 is out of range"),
     Sample(Gather(), (arg(F32, 5, 3), arg(I64, 1, values=(5,))), "index 5 is outside axis 0 of 5"),
+    Sample(Gather(from_end=False), (arg(F32, 5, 3), arg(I64, 2, 2, values=(0, 4, 1, 2)))),
+    Sample(Gather(1, from_end=False), (arg(F32, 5, symbol("N")), arg(I32, 3, fill="index"))),
+    Sample(
+        Gather(from_end=False), (arg(F32, 5, 3), arg(I64, 1, values=(-1,))), "index -1 is outside axis 0 of 5"
+    ),
     Sample(Gather(), (arg(F32, 5, 3), arg(F32, 1)), "the index tensor is f32"),
     Sample(Gather(), (arg(F32), arg(I64, 1, fill="index")), "a scalar has no axis"),
 )
@@ -105,7 +130,7 @@ Gather.samples = (
 def _aten_embedding(i: AtenImporter) -> Any:
     """The ignored arguments only affect gradients."""
     i.ignore("padding_idx", "scale_grad_by_freq", "sparse")
-    return i.emit(Gather(), i.input(0), i.input(1))
+    return i.emit(Gather(from_end=False), i.input(0), i.input(1))
 
 
 def _aten_as_strided(i: AtenImporter) -> Any:
@@ -125,6 +150,6 @@ def _aten_as_strided(i: AtenImporter) -> Any:
 
 Gather.aten = {
     "embedding": _aten_embedding,
-    "index_select": lambda i: i.emit(Gather(i.attr("dim")), i.input(0), i.input(2)),
+    "index_select": lambda i: i.emit(Gather(i.attr("dim"), from_end=False), i.input(0), i.input(2)),
     "as_strided": _aten_as_strided,
 }

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype, rank_of
-from graphwright.ops.core.gather import INDICES, check_bounds
+from graphwright.ops.core.gather import INDICES, check_bounds, exported_with_axis, require_sign
 from graphwright.ops.core.reshape import Reshape
 
 
@@ -22,20 +21,23 @@ class GatherElements(Op):
     k]``.
 
     ``x`` and the indices have the same rank. On the other axes the indices may be shorter than ``x``.
+    Negative indices count from the end; without ``from_end`` they are errors.
     """
 
     axis: int = 0
+    from_end: bool = True
 
     def infer(self, at: Inference, x: Fact, indices: Fact) -> TensorType:
         need_dtype(at, indices, INDICES, "the index tensor")
-        check_elements(at, x, indices, self.axis)
+        check_elements(at, x, indices, self.axis, self.from_end)
         return TensorType(x.dtype, indices.shape)
 
     def reference(self, x: Array, indices: Array) -> Array:
+        require_sign(indices, self.from_end)
         return x[element_index(x, indices, self.axis)]
 
 
-def check_elements(at: Inference, x: Fact, indices: Fact, axis: int) -> None:
+def check_elements(at: Inference, x: Fact, indices: Fact, axis: int, from_end: bool) -> None:
     """Raise InferError if the indices have another rank than ``x``, a larger size on another axis than
     ``axis``, or a known value out of bounds.
     """
@@ -44,7 +46,7 @@ def check_elements(at: Inference, x: Fact, indices: Fact, axis: int) -> None:
             f"data of rank {x.rank}, indices of rank {indices.rank}: the ranks must be equal, and at least 1"
         )
     axis = at.axis(axis, x.rank)
-    check_bounds(at, indices, x.shape[axis], axis)
+    check_bounds(at, indices, x.shape[axis], axis, from_end)
     for k, (size, bound) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if k != axis:
             at.at_least(bound - size, 0, f"axis {k}: {bound} elements minus {size} indices")
@@ -62,11 +64,15 @@ def element_index(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 GatherElements.onnx = {
     ("GatherElements", 11): lambda i: i.emit(GatherElements(i.attr("axis", 0)), i.input(0), i.input(1))
 }
-GatherElements.to_onnx = as_onnx("GatherElements", axis="axis")
+GatherElements.to_onnx = exported_with_axis("GatherElements")
 GatherElements.samples = (
     Sample(GatherElements(1), (arg(F32, 2, 3), arg(I64, 2, 2, values=(0, -1, 2, 1)))),
     Sample(GatherElements(0), (arg(F32, 4, symbol("N")), arg(I64, 2, symbol("N"), fill="index"))),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 6, fill="index"))),
+    Sample(GatherElements(0, from_end=False), (arg(F32, 4), arg(I64, 3, values=(3, 0, 1)))),
+    Sample(
+        GatherElements(0, from_end=False), (arg(F32, 4), arg(I64, 1, values=(-4,))), "index -4 is outside"
+    ),
     Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 6, fill="index")), "indices of rank 1"),
     Sample(GatherElements(0), (arg(F32, 4, 2), arg(I64, 1, 3, fill="index")), "2 elements minus 3 indices"),
     Sample(GatherElements(0), (arg(F32, 4), arg(I64, 1, values=(4,))), "index 4 is outside"),
@@ -80,10 +86,12 @@ def _aten_gather(i: AtenImporter) -> Any:
     if indices.type.dtype not in INDICES:
         indices = i.emit(Cast(I64), indices)
     if rank_of(x) and rank_of(indices):
-        return i.emit(GatherElements(i.attr("dim")), x, indices)
+        return i.emit(GatherElements(i.attr("dim"), from_end=False), x, indices)
     i.ignore("dim")
     vector, positions = (i.emit(Reshape((each.type.elements,), True), each) for each in (x, indices))
-    return i.emit(Reshape(indices.type.dims, True), i.emit(GatherElements(0), vector, positions))
+    return i.emit(
+        Reshape(indices.type.dims, True), i.emit(GatherElements(0, from_end=False), vector, positions)
+    )
 
 
 GatherElements.aten = {"gather": _aten_gather}

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import (
     Array,
@@ -28,7 +27,7 @@ from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
-from graphwright.ops.core.gather import INDICES
+from graphwright.ops.core.gather import INDICES, exported_with_axis, require_sign
 from graphwright.ops.core.gather_elements import check_elements, element_index
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
@@ -48,6 +47,7 @@ class ScatterElements(Op):
 
     axis: int = 0
     reduction: str = "none"
+    from_end: bool = True
 
     def verify(self) -> None:
         check_reduction(self.reduction)
@@ -55,7 +55,7 @@ class ScatterElements(Op):
     def infer(self, at: Inference, x: Fact, indices: Fact, updates: Fact) -> TensorType:
         need_dtype(at, indices, INDICES, "the index tensor")
         dtype = same_dtype(at, x, updates)
-        check_elements(at, x, indices, self.axis)
+        check_elements(at, x, indices, self.axis, self.from_end)
         if updates.rank != indices.rank:
             raise at.fail(f"updates of rank {updates.rank} for indices of rank {indices.rank}")
         for axis, (a, b) in enumerate(zip(indices.shape, updates.shape, strict=True)):
@@ -64,6 +64,7 @@ class ScatterElements(Op):
 
     @quiet
     def reference(self, x: Array, indices: Array, updates: Array) -> Array:
+        require_sign(indices, self.from_end)
         return scattered(x, element_index(x, indices, self.axis), updates, self.reduction)
 
 
@@ -89,7 +90,7 @@ def _import(i: Importer) -> object:
 
 
 ScatterElements.onnx = {("Scatter", 9): _import, ("ScatterElements", 11): _import}
-ScatterElements.to_onnx = as_onnx("ScatterElements", axis="axis", reduction="reduction")
+ScatterElements.to_onnx = exported_with_axis("ScatterElements", "reduction")
 _TWO = arg(I64, 1, 2, values=(1, 1))
 ScatterElements.samples = (
     Sample(ScatterElements(1), (arg(F32, 2, 5), arg(I64, 2, 2, values=(0, -1, 3, 1)), arg(F32, 2, 2))),
@@ -100,6 +101,12 @@ ScatterElements.samples = (
     *(
         Sample(ScatterElements(1, reduction), (arg(F32, 1, 5), _TWO, arg(F32, 1, 2)))
         for reduction in REDUCTIONS
+    ),
+    Sample(ScatterElements(1, from_end=False), (arg(F32, 1, 5), _TWO, arg(F32, 1, 2))),
+    Sample(
+        ScatterElements(1, from_end=False),
+        (arg(F32, 1, 5), arg(I64, 1, 1, values=(-1,)), arg(F32, 1, 1)),
+        "index -1 is outside axis 1 of 5",
     ),
     Sample(ScatterElements(1, "mean"), (arg(F32, 1, 5), _TWO, arg(F32, 1, 2)), "reduction 'mean'"),
     Sample(ScatterElements(1), (arg(F32, 1, 5), _TWO, arg(F32, 1, 3)), "2 and 3 differ"),
@@ -123,7 +130,7 @@ def _aten_scatter(reduction: str = "none") -> AtenImport:
         elif updates.type.dims != shape:
             axes = tuple(range(len(shape)))
             updates = i.emit(Slice((0,) * len(axes), shape, axes, (1,) * len(axes)), updates)
-        return i.emit(ScatterElements(i.attr("dim"), reduction), x, indices, updates)
+        return i.emit(ScatterElements(i.attr("dim"), reduction, from_end=False), x, indices, updates)
 
     return convert
 
@@ -141,18 +148,24 @@ def _aten_index_copy(i: AtenImporter) -> Any:
     x, indices, source = i.input(0), i.input(2), i.result(i.input(3))
     if not rank_of(x) or not rank_of(source):
         raise i.fail("scalars are not supported")
-    return write_slices(i, x, i.attr("dim") % rank_of(x), indices, source)
+    return write_slices(i, x, i.attr("dim") % rank_of(x), indices, source, from_end=False)
 
 
 def write_slices(
-    i: AtenImporter, x: Value, axis: int, positions: Value, source: Value, reduction: str = "none"
+    i: AtenImporter,
+    x: Value,
+    axis: int,
+    positions: Value,
+    source: Value,
+    reduction: str = "none",
+    from_end: bool = True,
 ) -> Value:
     """``x`` with the slices of ``source`` along ``axis`` written at a vector of positions. A ScatterElements,
     which runs in place if ``x`` is a state.
     """
     column = i.emit(Reshape((-1, *(1,) * (rank_of(x) - 1 - axis))), positions)
     indices = i.emit(Expand(source.type.dims), column)
-    written: Value = i.emit(ScatterElements(axis, reduction), x, indices, source)
+    written: Value = i.emit(ScatterElements(axis, reduction, from_end), x, indices, source)
     return written
 
 

@@ -27,7 +27,7 @@ def embedding_bag(
     bag = (torch.arange(rows.shape[0]).unsqueeze(1) >= offsets).to(torch.int64).sum(1) - 1
     counts = torch.ones_like(rows) if padding_idx < 0 else (rows != padding_idx).to(torch.int64)
     sizes = torch.zeros(bags, dtype=torch.int64).scatter_add(0, bag, counts)
-    taken = weight[rows]
+    taken = weight.index_select(0, rows)
     if per_sample_weights is not None:
         taken = taken * per_sample_weights.unsqueeze(1)
     where = bag.unsqueeze(1).expand(rows.shape[0], width)

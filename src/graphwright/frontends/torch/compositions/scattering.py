@@ -84,6 +84,17 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     return flat.reshape(x.shape)
 
 
+@composition(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
+    """Unlike those of index_copy, into which PyTorch decomposes it, negative indices count from the end."""
+    if not x.dim():
+        raise NotImplementedError
+    shape, places = list(x.shape), index.reshape(-1)
+    size, shape[dim] = shape[dim], places.shape[0]
+    filled = torch.as_tensor(value).to(x.dtype).expand(shape)
+    return x.index_copy(dim, torch.where(places < 0, places + size, places), filled)
+
+
 @composition(aten.unfold_backward.default)
 def unfold_backward(grad: Tensor, input_size: Sequence[int], dim: int, size: int, step: int) -> Tensor:
     """Adds overlapping windows at their positions, as in an inverse short-time Fourier transform."""

@@ -532,3 +532,31 @@ def test_attributes_that_scripts_read(pair: dict[ModuleType, Any], name: str) ->
         return [getattr(each, "graph_name", each and str(each[0])) for each in found]
 
     same(read)
+
+
+WORDS = {
+    "name": FEED | {"zz": ROW},
+    "type": FEED | {"a": ROWS.astype(np.float64)},
+    "integers": FEED | {"b": np.array([1, 2, 3])},
+    "rank": FEED | {"a": ROWS[None]},
+    "size": FEED | {"a": ROWS[:, :2]},
+    "sizes": FEED | {"b": ROW[:2]},
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_errors_begin_with_the_words_of_onnxruntime(pair: dict[ModuleType, Any], name: str) -> None:
+    """Scripts read the expected sizes and types out of them."""
+    feed, texts = WORDS[name], {}
+    for engine in (ours, theirs):
+        with pytest.raises(Exception, match=r"^\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT : ") as caught:
+            pair[engine].run(None, feed)
+        texts[engine] = str(caught.value)
+    assert texts[ours].startswith(texts[theirs].rstrip() + "\n")
+    assert "the inputs are a: f32[N, 3], b: f32[3]" in texts[ours]
+
+
+def test_errors_about_outputs_begin_with_the_words_of_onnxruntime(pair: dict[ModuleType, Any]) -> None:
+    for engine in (ours, theirs):
+        with pytest.raises(Exception, match="INVALID_ARGUMENT : Invalid output name:sum"):
+            pair[engine].run(["sum"], FEED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
@@ -104,17 +104,23 @@ _OF_MODEL: Final[dict[str, type[Status]]] = {
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raises graphwright's errors as ONNX Runtime's, with the same text and the original as the cause."""
+def translated(first: Callable[[], str] = str) -> Iterator[None]:
+    """Raises graphwright's errors as ONNX Runtime's, with the same text and the original as the cause.
+
+    ``first`` gives ONNX Runtime's own words, which precede the text of an error about feeds.
+    """
     try:
         yield
+    except FeedError as error:
+        raise status_of(error, first()) from error
     except GraphwrightError as error:
         raise status_of(error) from error
 
 
-def status_of(error: GraphwrightError) -> Status:
-    """The exception that ONNX Runtime has for ``error``."""
-    return _class_of(error, error.diagnostics[0] if error.diagnostics else Diagnostic("", ""))(str(error))
+def status_of(error: GraphwrightError, first: str = "") -> Status:
+    """The exception that ONNX Runtime has for ``error``, whose text follows ``first``."""
+    kind = _class_of(error, error.diagnostics[0] if error.diagnostics else Diagnostic("", ""))
+    return kind(f"{first}{error}")
 
 
 def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:

@@ -18,6 +18,7 @@ from graphwright.onnxruntime import feeds
 from graphwright.onnxruntime.binding import IOBinding
 from graphwright.onnxruntime.devices import CPU, OrtMemoryInfo, require_cpu
 from graphwright.onnxruntime.errors import Fail, translated
+from graphwright.onnxruntime.faults import sentence
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
 from graphwright.onnxruntime.providers import AVAILABLE, warn_of_others
@@ -80,7 +81,7 @@ class InferenceSession:
         if isinstance(output_names, str):
             raise TypeError(f"output_names takes a sequence of names, not the text {output_names!r}")
         names = output_names if isinstance(output_names, list) else list(output_names or ())
-        with translated():
+        with translated(lambda: sentence(self._about, names, input_feed)):
             return self._results(names or self._names, input_feed)
 
     def run_async(

@@ -95,3 +95,29 @@ def test_sizes_of_dimensions(sizes: tuple[Any, ...]) -> None:
 def test_a_size_below_0_is_refused() -> None:
     with pytest.raises(ValueError, match="dimension 'N' cannot have size -2"):
         ours.SessionOptions().add_free_dimension_override_by_name("N", -2)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("", "x"), ("k" * 1025, "x"), ("k", "x" * 8193), ("k" * 1024, "x" * 8192)]
+)
+def test_lengths_of_entries(key: str, value: str) -> None:
+    same(lambda engine: engine.SessionOptions().add_session_config_entry(key, value))
+
+
+@pytest.mark.parametrize("name", ["CPUExecutionProvider", "CUDAExecutionProvider", "NoSuchProvider"])
+def test_providers_of_options(name: str) -> None:
+    def added(engine: ModuleType) -> Any:
+        options = engine.SessionOptions()
+        before = options.has_providers()
+        options.add_provider(name, {})
+        return before, options.has_providers(), engine.InferenceSession(sums(), options).get_providers()
+
+    same(added)
+
+
+def test_as_many_values_as_names() -> None:
+    def added(engine: ModuleType) -> None:
+        value = engine.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))
+        engine.SessionOptions().add_external_initializers(["b", "c"], [value])
+
+    assert same(added) == "RuntimeError"

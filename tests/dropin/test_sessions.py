@@ -560,3 +560,25 @@ def test_errors_about_outputs_begin_with_the_words_of_onnxruntime(pair: dict[Mod
     for engine in (ours, theirs):
         with pytest.raises(Exception, match="INVALID_ARGUMENT : Invalid output name:sum"):
             pair[engine].run(["sum"], FEED)
+
+
+@pytest.mark.parametrize(
+    "given", [["CPUExecutionProvider"], [("CPUExecutionProvider", {})], ["NoSuch"], None, []]
+)
+@pytest.mark.filterwarnings("ignore:.*provider")
+def test_providers_that_are_set_later(pair: dict[ModuleType, Any], given: Any) -> None:
+    def put(engine: ModuleType) -> Any:
+        pair[engine].set_providers(given)
+        return pair[engine].get_providers(), pair[engine]._enable_fallback
+
+    same(put)
+
+
+def test_arguments_are_keys_and_metadata_may_be_changed(pair: dict[ModuleType, Any]) -> None:
+    def put(engine: ModuleType) -> Any:
+        first, second = pair[engine].get_inputs()
+        meta = pair[engine].get_modelmeta()
+        meta.producer_name = meta.producer_name
+        return len({first, second, first}), type(engine.capi.onnxruntime_inference_collection).__name__
+
+    assert same(put)[0] == 2

@@ -259,3 +259,44 @@ def test_arrays_are_no_values(pair: dict[ModuleType, Any]) -> None:
     ):
         with pytest.raises(TypeError, match=r"takes an OrtValue, not ndarray: OrtValue\.ortvalue_from_numpy"):
             call()
+
+
+def test_capsules_of_dlpack() -> None:
+    """Scripts hand on bare capsules, which share memory that may be written."""
+    for engine in (ours, theirs):
+        tensor = torch.zeros(2, 3)
+        value = engine.OrtValue.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
+        value.update_inplace(ROWS)
+        assert tensor.tolist() == ROWS.tolist()
+        back = torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
+        assert back.data_ptr() == tensor.data_ptr()
+        halves = torch.tensor([1.0, -2.0], dtype=torch.bfloat16)
+        assert engine.OrtValue.from_dlpack(halves).data_type() == "tensor(bfloat16)"
+    assert ours.OrtValue.from_dlpack(halves).numpy().astype(np.float32).tolist() == [1, -2]
+
+
+def test_native_devices() -> None:
+    """Scripts reach them through the Python class, or make them by numbers."""
+
+    def made(engine: ModuleType) -> Any:
+        native = engine.capi._pybind_state
+        device = native.OrtDevice(native.OrtDevice.cpu(), native.OrtDevice.default_memory(), 0)
+        other = engine.OrtDevice.make("cpu", 0)._get_c_device()
+        values = [
+            native.OrtValue.ortvalue_from_shape_and_type([2], np.float32, each) for each in (device, other)
+        ]
+        value = native.OrtValue.ortvalue_from_numpy(ROW, device)
+        return device.device_type(), device.device_id(), [each.shape() for each in values], value.numpy()
+
+    assert same(made)[0] == 0
+
+
+def test_outputs_are_forgotten_with_their_bindings(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        binding = bound(engine, pair[engine])
+        binding.bind_output("total")
+        pair[engine].run_with_iobinding(binding)
+        binding.clear_binding_outputs()
+        return len(binding.get_outputs())
+
+    assert same(run) == 0

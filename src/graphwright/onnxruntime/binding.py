@@ -106,8 +106,9 @@ class IOBinding:
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Unbinds all outputs."""
+        """Unbinds all outputs, and forgets those of the last run."""
         self._outputs.clear()
+        self._results.clear()
 
     def synchronize_inputs(self) -> None:
         """Does nothing: copies on the CPU are done when the call returns."""

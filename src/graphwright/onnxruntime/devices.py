@@ -12,17 +12,41 @@ _TYPES: Final = {"cpu": 0, "cuda": 1, "gpu": 1, "dml": 1, "webgpu": 1, "npu": 3,
 
 
 class OrtDevice:
-    """A device by its kind and number."""
+    """A device by its kind and number.
 
-    def __init__(self, kind: int, memory: int = 0, vendor: int = 0, number: int = 0) -> None:
+    ONNX Runtime has a class in Python that wraps a native one; this is both.
+    """
+
+    def __init__(self, kind: int, memory: int = 0, *numbers: int) -> None:
+        """``numbers``: the number of the device, after that of its vendor if there are two."""
+        vendor, number = (0, *numbers)[-2:] if numbers else (0, 0)
         self._kind, self._memory, self._vendor, self._number = kind, memory, vendor, number
+
+    @staticmethod
+    def cpu() -> int:
+        """The kind of CPUs."""
+        return _TYPES["cpu"]
+
+    @staticmethod
+    def cuda() -> int:
+        """The kind of GPUs."""
+        return _TYPES["cuda"]
+
+    @staticmethod
+    def default_memory() -> int:
+        """The device's own memory."""
+        return int(OrtDeviceMemoryType.DEFAULT)
+
+    def _get_c_device(self) -> OrtDevice:
+        """The native device, which some scripts hand on."""
+        return self
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
         """The device with this name. Raises Exception for other names, as ONNX Runtime does."""
         if ort_device_name not in _TYPES:
             raise Exception(f"Unsupported device type: {ort_device_name}")
-        return OrtDevice(_TYPES[ort_device_name], vendor=max(0, vendor_id), number=device_id)
+        return OrtDevice(_TYPES[ort_device_name], 0, max(0, vendor_id), device_id)
 
     def device_id(self) -> int:
         """Its number among the devices of its kind."""
@@ -41,9 +65,10 @@ class OrtDevice:
         return self._memory
 
 
-def require_cpu(name: str, number: int = 0, vendor: int = -1) -> None:
+def require_cpu(name: str | OrtDevice, number: int = 0, vendor: int = -1) -> None:
     """Raises RuntimeError for a device other than the CPU, and Exception for an unknown name."""
-    if OrtDevice.make(name, number, vendor).device_type():
+    device = name if isinstance(name, OrtDevice) else OrtDevice.make(name, number, vendor)
+    if device.device_type():
         raise RuntimeError(f"graphwright cannot allocate memory on {name!r}: it runs on 'cpu'")
 
 

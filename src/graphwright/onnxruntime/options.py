@@ -8,9 +8,14 @@ from typing import Any
 
 from graphwright.ir.arrays import Array
 from graphwright.onnxruntime.enums import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from graphwright.onnxruntime.errors import Unsupported
+from graphwright.onnxruntime.errors import InvalidArgument, Unsupported
+from graphwright.onnxruntime.providers import ALL, AVAILABLE
 from graphwright.onnxruntime.values import OrtValue
 from graphwright.records import dataclass
+
+_LONGEST_KEY = 1024
+_LONGEST_VALUE = 8192
+"""ONNX Runtime's limits of the bytes of a configuration entry."""
 
 
 class _Fields:
@@ -37,6 +42,10 @@ class _Fields:
     def _add(self, key: str, value: str) -> None:
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"a configuration entry takes texts, not {key!r} and {value!r}")
+        if not 0 < len(key.encode()) <= _LONGEST_KEY:
+            raise RuntimeError(f"Config key is empty or longer than maximum length {_LONGEST_KEY}")
+        if len(value.encode()) > _LONGEST_VALUE:
+            raise RuntimeError(f"Config value is longer than maximum length: {_LONGEST_VALUE}")
         self._entries[key] = value
 
     def _get(self, key: str) -> str:
@@ -93,6 +102,7 @@ class SessionOptions(_Fields):
         self._denotations: dict[str, int] = {}
         self._initializers: dict[str, OrtValue] = {}
         self._files: dict[str, bytes] = {}
+        self._has_providers = False
 
     @property
     def overrides(self) -> Overrides:
@@ -130,7 +140,9 @@ class SessionOptions(_Fields):
         self._initializers[name] = value
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
-        """As :meth:`add_initializer`, for several."""
+        """As :meth:`add_initializer`, for several. Raises RuntimeError for lists of different lengths."""
+        if len(names) != len(values):
+            raise RuntimeError(f"{len(names)} names for {len(values)} values: give one value for each name")
         for name, value in zip(names, values, strict=True):
             self.add_initializer(name, value)
 
@@ -149,14 +161,21 @@ class SessionOptions(_Fields):
         )
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
-        """Does nothing: graphwright runs on the CPU, whichever providers are named."""
+        """Only recorded: graphwright runs on the CPU. Raises RuntimeError for an unknown name, and
+        InvalidArgument for a provider that is not here.
+        """
+        if name not in ALL:
+            raise RuntimeError(f"Unknown Provider Type: {name}")
+        if name not in AVAILABLE:
+            raise InvalidArgument(f"Failed to add provider of type '{name}': graphwright runs on the CPU")
+        self._has_providers = True
 
     def add_provider_for_devices(self, devices: Sequence[object], options: Mapping[str, str]) -> None:
         """Does nothing, as :meth:`add_provider`."""
 
     def has_providers(self) -> bool:
-        """False: none is kept."""
-        return False
+        """Whether one was added."""
+        return self._has_providers
 
     def set_provider_selection_policy(self, policy: object) -> None:
         """Does nothing, as :meth:`add_provider`."""

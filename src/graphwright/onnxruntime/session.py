@@ -21,7 +21,7 @@ from graphwright.onnxruntime.errors import Fail, translated
 from graphwright.onnxruntime.faults import sentence
 from graphwright.onnxruntime.options import RunOptions, SessionOptions
 from graphwright.onnxruntime.profile import Profile
-from graphwright.onnxruntime.providers import AVAILABLE, warn_of_others
+from graphwright.onnxruntime.providers import ALL, AVAILABLE, warn_of_others
 from graphwright.onnxruntime.signature import ModelMetadata, NodeArg
 from graphwright.onnxruntime.sources import Source, serve
 from graphwright.onnxruntime.values import OrtValue, held
@@ -162,6 +162,8 @@ class InferenceSession:
     _inputs_meta, _outputs_meta = inputs_meta, outputs_meta
     _overridable_initializers, _model_meta = overridable_initializers, model_meta
 
+    _enable_fallback = True
+
     @property
     def _providers(self) -> list[str]:
         return self.get_providers()
@@ -217,8 +219,12 @@ class InferenceSession:
     def set_providers(
         self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None
     ) -> None:
-        """Checks the names; the CPU still runs the model."""
+        """Checks the names; the CPU still runs the model. Raises RuntimeError for an unknown name."""
         warn_of_others(providers, provider_options)
+        for provider in providers or ():
+            name = provider[0] if isinstance(provider, tuple) else provider
+            if name not in ALL:
+                raise RuntimeError(f"Unknown Provider Type: {name}")
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """The CPU's memory, for each input."""

@@ -31,11 +31,14 @@ class NodeArg:
     type: str
     shape: list[Size]
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.type))
+
     def __str__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ModelMetadata:
     """The source model's own texts."""
 

@@ -11,6 +11,7 @@ from graphwright.frontends.onnx.tensors import dtype_from_onnx, onnx_number
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType, dtype_of, optional_of
 from graphwright.onnxruntime.devices import require_cpu
+from graphwright.runtime.feeds.conversion import narrow_float_view
 from graphwright.session import type_text
 
 _CPU_IN_DLPACK = (1, 0)
@@ -81,9 +82,13 @@ class OrtValue:
         """A tensor of another library, sharing its memory; or a capsule. Raises TypeError."""
         source: Any = data if hasattr(data, "__dlpack__") else _Capsule(data)
         try:
-            return cls(np.from_dlpack(source))
+            return cls(_writable(np.from_dlpack(source)))
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise TypeError(f"{type(data).__name__} is no DLPack tensor that NumPy takes: {error}") from error
+            narrow = narrow_float_view(source)
+            if narrow is None:
+                fault = f"{type(data).__name__} is no DLPack tensor that NumPy takes: {error}"
+                raise TypeError(fault) from error
+            return cls(_writable(narrow))
 
     def array(self) -> Array:
         """The array; raises RuntimeError where it holds none."""
@@ -112,6 +117,10 @@ class OrtValue:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU_IN_DLPACK
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule that shares the memory."""
+        return self.__dlpack__()
 
     def update_inplace(self, data: Any) -> None:
         """Overwrite the elements; raises TypeError, and RuntimeError for another number of elements."""
@@ -190,6 +199,15 @@ def held(value: object, what: str) -> Any:
             f"{what} takes an OrtValue, not {kind}: OrtValue.ortvalue_from_numpy(array) makes one"
         )
     return value.held()
+
+
+def _writable(array: Array) -> Array:
+    """``array`` where it may be written: NumPy regards the memory of a bare capsule as constant."""
+    if array.flags.writeable or not array.flags.c_contiguous or not array.size:
+        return array
+    memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory.owner = array
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 class _Capsule:

@@ -8,5 +8,8 @@ from graphwright.onnxruntime.capi import (
     _pybind_state as _pybind_state,
 )
 from graphwright.onnxruntime.capi import (
+    onnxruntime_inference_collection as onnxruntime_inference_collection,
+)
+from graphwright.onnxruntime.capi import (
     onnxruntime_pybind11_state as onnxruntime_pybind11_state,
 )

@@ -58,13 +58,13 @@ def _array_of(given: Any, dtype: DType) -> Array:
     try:
         return np.asarray(given) if hasattr(given, "__array__") else np.from_dlpack(given)
     except _FAULTS:
-        array = _narrow_float_view(given)
+        array = narrow_float_view(given)
         if array is None:
             raise
         return array
 
 
-def _narrow_float_view(tensor: Any) -> Array | None:
+def narrow_float_view(tensor: Any) -> Array | None:
     """A view of a bfloat16 or 8-bit float tensor in CPU memory; None for any other tensor."""
     try:
         bits, code = _native.dlpack_bits(tensor)

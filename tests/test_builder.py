@@ -1,4 +1,4 @@
-"""Modules built by hand run, and say what is wrong with them."""
+"""Modules built by hand: results, and errors for wrong calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo reads what was drawn, and its pieces do what they say."""
+"""The demo reads a drawn text; its parts are tested one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Open sizes that are 0, 1 or equal to others: programs assume what is likely, other forms run the rest."""
+"""Dynamic dimensions of 0, of 1 or equal to others: programs assume the likely case, and other forms of the
+model run the rest.
+"""
 
 from __future__ import annotations
 

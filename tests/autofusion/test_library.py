@@ -1,5 +1,5 @@
-"""The library of operators, registered with the ONNX Runtime that is installed: its numbers in the table of
-functions, its results at open sizes, what it refuses, its threads and sessions.
+"""The library of operators in the installed ONNX Runtime: indices in its table of functions, results with
+dynamic dimensions, rejected inputs, threads and sessions.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from graphwright.tools.graph_autofusion import app
 from tests.c_api.build import EXAMPLES, STRICT
 from tests.c_api.library import CError, Model, load
 from tests.c_api.models import classified, classifier, rows
-from tests.host_programs.models import MODELS
+from tests.runtime.host_program.models import MODELS
 from tests.runtime.test_states import counter
 from tests.tools.support import write_model
 

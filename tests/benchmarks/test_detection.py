@@ -1,4 +1,4 @@
-"""What the benchmark of detection measures gives what ONNX Runtime gives, without Python."""
+"""The models of the detection benchmark: results equal those of ONNX Runtime, and no node runs in Python."""
 
 from __future__ import annotations
 

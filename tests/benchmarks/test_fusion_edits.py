@@ -1,4 +1,4 @@
-"""Edits of partitions: which there are, what they change, and that both sides compute the same."""
+"""Edits of partitions: their enumeration, their effects, and equal results before and after an edit."""
 
 from __future__ import annotations
 

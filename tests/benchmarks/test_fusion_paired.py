@@ -1,4 +1,4 @@
-"""The paired estimator: its interval on noise that is known, what it decides, what it drops."""
+"""The paired estimator: its confidence interval on known noise, its decisions, and the samples that it drops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers: their arithmetic, the models that they make, and what is said of them."""
+"""The benchmark of layers: arithmetic, generated models, and the report."""
 
 from __future__ import annotations
 

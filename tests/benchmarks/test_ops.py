@@ -1,4 +1,4 @@
-"""The sweep over single ops: its cases are valid models, and what is said of their results."""
+"""The benchmark of single ops: its cases are valid models, and its report describes the results correctly."""
 
 from __future__ import annotations
 

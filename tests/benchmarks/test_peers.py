@@ -1,4 +1,4 @@
-"""Models beside peers: what a results file holds, the limits, the neighbour, the chart."""
+"""Comparisons with peers: the results file, the machine's limits, the competing process, the chart."""
 
 from __future__ import annotations
 

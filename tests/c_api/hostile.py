@@ -24,8 +24,8 @@ import numpy as np
 import graphwright as gw
 from tests.c_api.build import program, sanitized_library, sanitizer_flags
 from tests.fuzz.packages import Workshop, damaged_json
-from tests.host_programs.models import MODELS
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
+from tests.runtime.host_program.models import MODELS
 
 AT_ONCE = 100
 """Packages that one process opens."""

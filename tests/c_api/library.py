@@ -1,5 +1,5 @@
-"""libgraphwright.so and standalone libraries from Python, for tests alone: each call goes through
-``graphwright.h``'s functions.
+"""Calls libgraphwright.so and standalone libraries from Python through the functions of ``graphwright.h``;
+for tests only.
 """
 
 from __future__ import annotations

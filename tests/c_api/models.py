@@ -1,4 +1,4 @@
-"""Models for the C interface, and what they mean in NumPy."""
+"""Models for tests of the C interface, and their expected results in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Both examples, built as their page says, beside NumPy; in an environment without Python."""
+"""Both C examples: built as their page says, results compared with NumPy, run in an environment without
+Python.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The header and the flags: what compilers take, what the library exports, what it needs."""
+"""The header and the flags: compilers accept them, and the library exports and requires only the expected
+symbols.
+"""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from graphwright.executable.python_needs import python_needs
 from graphwright.package.archive import END, END_64, LARGE, LOCATOR_64
 from tests.c_api.library import CError, Model
 from tests.c_api.models import classifier, rows
-from tests.host_programs.models import MODELS
 from tests.package.damage import members_of, rebuilt
 from tests.package.test_targets import MODELS as SEVERAL
+from tests.runtime.host_program.models import MODELS
 
 Array = np.ndarray[Any, Any]
 KEY_DIR = "GRAPHWRIGHT_KEY_DIR"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import graphwright as gw
 from tests.c_api.library import C, Callback, CError, Model, Request, check, sizes_of
 from tests.c_api.models import CLASSES, FEATURES, classified, classifier, rows
-from tests.host_programs.models import MODELS
-from tests.host_programs.test_models import assert_same, expected
+from tests.runtime.host_program.models import MODELS
+from tests.runtime.host_program.test_models import assert_same, expected
 from tests.runtime.test_entries import LENGTH, WEIGHT, compiled, feeds
 from tests.runtime.test_states import counter
 

@@ -1,4 +1,4 @@
-"""The option debug: what is in the kernels, and that their bytes depend on no folder."""
+"""The option debug: symbols and lines in kernels, whose bytes depend on no folder."""
 
 from __future__ import annotations
 

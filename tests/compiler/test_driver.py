@@ -1,4 +1,4 @@
-"""Faults that only the whole of a compilation meets."""
+"""Faults that occur only in a complete compilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Translation units of a model's own kernels: each kernel once, about the same size, the same everywhere."""
+"""Translation units of generated kernels: each kernel is in one unit, units have similar sizes, and the split
+is deterministic.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One list of stages: what compilations tell observers, what golden tests there are, and what users see."""
+"""The list of stages: the names that observers receive, golden tests and the printed list agree with it."""
 
 from __future__ import annotations
 

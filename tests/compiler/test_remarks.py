@@ -1,4 +1,4 @@
-"""Remarks: what is gathered from records, their text, and what is wrong with a damaged one."""
+"""Remarks: how they are collected from records, their text, and errors for damaged ones."""
 
 from __future__ import annotations
 

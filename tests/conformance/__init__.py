@@ -1,1 +1,1 @@
-"""ONNX's own tests: every node case of the installed onnx package, and the models that its wheel carries."""
+"""ONNX's own tests: every node case of the installed onnx package, and the models in its wheel."""

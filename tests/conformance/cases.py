@@ -1,4 +1,4 @@
-"""The cases: models, what goes in, what has to come out, and how near."""
+"""The cases: models, inputs, expected outputs, and tolerances."""
 
 from __future__ import annotations
 

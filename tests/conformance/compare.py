@@ -1,4 +1,6 @@
-"""When an output is what a case expects: dtype, shape and strings exactly, numbers within its tolerances."""
+"""Compares an output with the expected one: dtype, shape and strings exactly, numbers within the tolerances
+of the case.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine can do stands in the table of the machine alone."""
+"""Rates of a machine are defined only in the table of machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about the path of a model shows what the compiler does."""
+"""The dumps on the page about the path of a model are those of the compiler."""
 
 from __future__ import annotations
 

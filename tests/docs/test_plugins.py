@@ -1,4 +1,4 @@
-"""The pages show the examples as they are."""
+"""The pages quote the example plugins without changes."""
 
 from __future__ import annotations
 

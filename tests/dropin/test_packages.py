@@ -1,4 +1,4 @@
-"""Packages written for ONNX Runtime, with their models, run unchanged and give what they give with it."""
+"""Packages written for ONNX Runtime run unchanged with their models, and give the same results as with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions give what ONNX Runtime's give, and raise its classes."""
+"""Sessions return the results of ONNX Runtime's sessions, and raise its exception classes."""
 
 from __future__ import annotations
 

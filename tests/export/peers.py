@@ -1,4 +1,4 @@
-"""What ONNX Runtime, or ONNX's own reference where that lacks a kernel, computes."""
+"""The results of ONNX Runtime, or of ONNX's reference implementation if ONNX Runtime has no kernel."""
 
 from __future__ import annotations
 

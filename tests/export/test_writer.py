@@ -1,4 +1,4 @@
-"""Models that the writer gives: names, sizes, weights, control flow, and what it refuses."""
+"""Models that the writer produces: names, sizes, weights, control flow, and rejected modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small ONNX models for tests, ops of a domain of their own, and an evaluator for imported modules."""
+"""Small ONNX models for tests, ops of a test domain, and an evaluator for imported modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large weights stay in the model's file: nothing but where they lie may change."""
+"""Large weights stay in the model's file: only the records of their position may change."""
 
 from __future__ import annotations
 

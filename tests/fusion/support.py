@@ -1,4 +1,6 @@
-"""What tests of fusion share: a module of the text of its main graph, and what the pass decided on it."""
+"""Helpers of fusion tests: parse a module from the text of its main graph, and return the decisions of the
+pass.
+"""
 
 from __future__ import annotations
 

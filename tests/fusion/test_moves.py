@@ -1,4 +1,4 @@
-"""Regions that load and store moved elements where they lie: the edges."""
+"""Edge cases of regions that load and store elements at moved positions, without a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of kernels: after what they do, and for decomposed ops after these."""
+"""Names of kernels: the ops that they compute; for decomposed ops, the original op."""
 
 from __future__ import annotations
 

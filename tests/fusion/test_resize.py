@@ -1,4 +1,4 @@
-"""Convolutions of single pixels in front of a Resize: results beside NumPy in f64, and decisions."""
+"""Pointwise convolutions before a Resize: results compared with NumPy in f64, and decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion rules: what each built-in one merges, switches, levels, users' own, and what is wrong with them."""
+"""Fusion rules: merges of each built-in rule, options, optimization levels, users' rules, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Weights scaled in place of images: results beside NumPy in f64, decisions, the same bits on any thread."""
+"""Scaling weights instead of images: results compared with NumPy in f64, decisions, and equal bits on any
+thread count.
+"""
 
 from __future__ import annotations
 

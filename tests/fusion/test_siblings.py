@@ -1,4 +1,6 @@
-"""Two products of one left factor in one kernel: beside NumPy in f64, on several threads; decisions."""
+"""Two products with the same left operand in one kernel: results compared with NumPy in f64, on several
+threads; decisions.
+"""
 
 from __future__ import annotations
 

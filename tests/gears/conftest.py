@@ -1,4 +1,4 @@
-"""Folders of their own, shared by the tests of a session."""
+"""Temporary folders, shared by the tests of a session."""
 
 from __future__ import annotations
 

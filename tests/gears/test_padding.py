@@ -1,4 +1,6 @@
-"""Shapes between gears, filled up with zeros: the model's own result, or refused with the op's name."""
+"""Shapes between gears, padded with zeros: the result is that of the model, or the op that prevents padding
+is named.
+"""
 
 from __future__ import annotations
 

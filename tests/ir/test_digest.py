@@ -1,4 +1,4 @@
-"""Contents of constants: what stands for them in a hash, against the definition of NH (RFC 4418)."""
+"""The condensed form of constants that is hashed, compared with the definition of NH (RFC 4418)."""
 
 from __future__ import annotations
 

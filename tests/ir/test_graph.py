@@ -1,4 +1,4 @@
-"""Mutation of graphs: order and use lists hold after any sequence of edits."""
+"""Mutation of graphs: the order of nodes and the use lists stay consistent after any sequence of edits."""
 
 from __future__ import annotations
 

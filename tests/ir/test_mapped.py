@@ -1,4 +1,4 @@
-"""Mapped files: pages are given back, what they hold stays, and no other memory is touched."""
+"""Mapped files: pages are released, their content stays readable, and no other memory is released."""
 
 from __future__ import annotations
 

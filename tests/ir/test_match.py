@@ -1,4 +1,4 @@
-"""Patterns and rules: what they find, in which order, and the reasons they leave behind."""
+"""Patterns and rules: matches, their order, and the recorded reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes as users write them: what is read, what is refused, and dims that stand for them."""
+"""Sizes in the form that users write: accepted and rejected texts, and the dims that they become."""
 
 from __future__ import annotations
 

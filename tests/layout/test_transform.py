@@ -1,4 +1,6 @@
-"""Arrays into layouts: where each element lies, read in whatever pieces, and back."""
+"""Conversion of arrays to layouts: the position of each element, reads in pieces of any size, and the
+inverse.
+"""
 
 from __future__ import annotations
 

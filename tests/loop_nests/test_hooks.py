@@ -1,4 +1,6 @@
-"""Hooks in C on tiles of every size, anywhere in the result, between unreadable pages: beside NumPy."""
+"""Hooks in C on tiles of every size, at any position of the result, next to unreadable pages; compared with
+NumPy.
+"""
 
 from __future__ import annotations
 

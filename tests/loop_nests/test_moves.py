@@ -1,4 +1,4 @@
-"""Loads and stores that take over moves of elements: kernels give what the ops' references give."""
+"""Loads and stores that replace moves of elements: kernels compute the same as the references of the ops."""
 
 from __future__ import annotations
 

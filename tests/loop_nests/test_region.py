@@ -1,4 +1,4 @@
-"""Loop IR made of fused regions: its interpreter gives what the ops' references give, on random regions."""
+"""Loop IR of random fused regions: its interpreter computes the same as the references of the ops."""
 
 from __future__ import annotations
 

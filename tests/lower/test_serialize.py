@@ -1,4 +1,4 @@
-"""Programs as plain data: what comes back is what was written, and nothing else is taken for a program."""
+"""Serialization of programs: decoding inverts encoding, and other data is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape programs: what native code computes from sizes is what the expressions mean; what fails says why."""
+"""Shape programs: native code computes the values of the expressions, and errors name the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner against an overlap check and bounds that know nothing of it."""
+"""The memory planner, compared with an independent overlap check and independent bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies where and when, against the tasks themselves and against areas that are painted cell by cell."""
+"""The timeline of buffers, compared with the tasks and with areas that are filled cell by cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole models with gears, beside onnxruntime and beside each shape compiled alone."""
+"""Whole models with gears, compared with ONNX Runtime and with each shape compiled separately."""
 
 from __future__ import annotations
 

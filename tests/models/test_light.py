@@ -1,4 +1,6 @@
-"""The light models' weights matter: answers change with the input, and with the order of what is inside."""
+"""The weights of the light models affect the results: results change with the input and with the order of
+elements in it.
+"""
 
 from __future__ import annotations
 

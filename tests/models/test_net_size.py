@@ -1,4 +1,4 @@
-"""The light vgg19 as the onnx package ships it: 9 KB that stand for 575 MB of weights, each one number."""
+"""The light vgg19 in the onnx package: 9 KB that represent 575 MB of constant weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every model of the zoo, compiled once and run at each of its sizes, beside onnxruntime."""
+"""Every model of the zoo, compiled once and run at each of its sizes, compared with ONNX Runtime."""
 
 from __future__ import annotations
 

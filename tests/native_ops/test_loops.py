@@ -1,4 +1,4 @@
-"""Loops inside programs: what they compute, how little they copy, and which are left to the host."""
+"""Loops inside programs: their results, the copies that they avoid, and the loops that run on the host."""
 
 from __future__ import annotations
 

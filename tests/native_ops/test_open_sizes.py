@@ -1,4 +1,4 @@
-"""Ops whose elements decide sizes, as programs with a size told between them, against NumPy."""
+"""Ops with data-dependent result sizes, as programs with a bound size between them, compared with NumPy."""
 
 from __future__ import annotations
 

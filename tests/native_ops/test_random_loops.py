@@ -1,5 +1,6 @@
-"""Random loops: bodies of random expressions, early exits, loops in loops, rows of results; beside NumPy, at
-any number of threads, poisoned, with the plan checked."""
+"""Random loops: bodies of random expressions, early exits, nested loops, stacked rows; compared with NumPy on
+any number of threads, with poisoned memory and a checked plan.
+"""
 
 from __future__ import annotations
 

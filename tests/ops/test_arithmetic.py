@@ -1,4 +1,4 @@
-"""Multiplications and additions that ops tell of, beside those that NumPy does for them."""
+"""The numbers of multiplications and additions that ops report, compared with those that NumPy performs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Case and BucketIndex: which region runs, and what is known of the outputs whichever does."""
+"""Case and BucketIndex: the selected region, and inferred types that hold for every region."""
 
 from __future__ import annotations
 

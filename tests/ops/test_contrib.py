@@ -1,4 +1,6 @@
-"""ONNX Runtime's own ops against ONNX Runtime: one node each, on the reference device and compiled."""
+"""Ops of ONNX Runtime's domain, compared with ONNX Runtime: one node each, on the reference device and
+compiled.
+"""
 
 from __future__ import annotations
 

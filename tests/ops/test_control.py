@@ -1,4 +1,4 @@
-"""If: what is known of its outputs, and the operands that its branches share."""
+"""If: types inferred for its outputs, and operands shared by its branches."""
 
 from __future__ import annotations
 

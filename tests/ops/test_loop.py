@@ -1,4 +1,6 @@
-"""Loop and Scan: types that settle, and what they compute, against ONNX Runtime and NumPy."""
+"""Loop and Scan: types of loop-carried values after widening, and results compared with ONNX Runtime and
+NumPy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers: what a seed fixes, what their distribution is; Dropout and optimisers in training."""
+"""Random numbers: reproducible by seed, and of the right distribution; Dropout and optimizers in training."""
 
 from __future__ import annotations
 

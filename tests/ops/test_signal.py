@@ -1,4 +1,4 @@
-"""Transforms of signals and their weights, against sums as they are defined, NumPy and ONNX Runtime."""
+"""Signal transforms and their windows, compared with their defining sums, NumPy and ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes whose size of 1 only follows from what the model demands, or from the elements of a tensor."""
+"""Axes whose size of 1 follows only from constraints of the model, or from the elements of a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokenizer against ONNX Runtime, and finding matches against Python's own expressions."""
+"""Tokenizer, compared with ONNX Runtime, and regular expressions, compared with Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a package in a process of its own that finds no compiler, and sees which modules that imported."""
+"""Runs a package in a new process without a compiler, and reports the modules that were imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The archive: aligned members, whole or not at all, and nothing but what is written is read."""
+"""The archive: members are aligned, files are written completely or not at all, and other archives are
+rejected.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Other machines and users: whose kernels run, what is said where not, and folders that are not there."""
+"""Packages on other machines and for other users: which kernels run, messages for those that do not, and
+missing folders.
+"""
 
 from __future__ import annotations
 

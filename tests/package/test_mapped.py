@@ -1,4 +1,4 @@
-"""Packages that stay mapped while someone writes to their file: what was checked is what is used."""
+"""Packages that stay mapped while their file is overwritten: only the checked bytes are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What repeats takes a few lines of a file: units, runs, equal tensors, and headers that lie about them."""
+"""Run-length encoding of repeating weights: units, runs, equal tensors, and malicious headers."""
 
 from __future__ import annotations
 

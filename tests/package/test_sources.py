@@ -1,4 +1,4 @@
-"""Models and packages come from paths, bytes and open files; none replaces what it was made from."""
+"""Models and packages are read from paths, bytes and open files; saving never overwrites the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose kernels run: a package's own if it is trusted, else kernels made anew from its graph and weights."""
+"""Trust: the kernels of a trusted package run; otherwise kernels are compiled again from graph and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Shapes given to a module: ranges meet, names are shared, what contradicts is refused, runs are checked."""
+"""Shapes given to a module: ranges are intersected, names are shared, contradictions are rejected, and runs
+are checked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Concatenations of slices that are large, or many: what is looked at is bounded by the operands."""
+"""Concatenations of large or many slices: the work of the pass is bounded by the number of operands."""
 
 from __future__ import annotations
 

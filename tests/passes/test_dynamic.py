@@ -1,4 +1,4 @@
-"""What the report says of sizes and ranks that only a run tells, and of what decides them."""
+"""The report about data-dependent sizes and ranks, and about their origins."""
 
 from __future__ import annotations
 

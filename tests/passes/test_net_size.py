@@ -1,4 +1,4 @@
-"""Folding must not make files large, nor leave to each run what is the same in all."""
+"""Folding neither enlarges files much, nor leaves computations of constants to each run."""
 
 from __future__ import annotations
 

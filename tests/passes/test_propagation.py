@@ -1,4 +1,4 @@
-"""What inference knows of shape arithmetic: for all sizes it equals what NumPy computes."""
+"""Inference of shape arithmetic: for all sizes, inferred values equal those that NumPy computes."""
 
 from __future__ import annotations
 

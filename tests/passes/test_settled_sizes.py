@@ -1,4 +1,4 @@
-"""Sizes that become known one by one: each stands for what the last of them is."""
+"""Sizes that become known one after the other: each one is replaced by its final value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Weights of few bits stay codes: what a folded matrix would give, in each way that exporters write it."""
+"""Weight-only quantization in each form that exporters write: weights stay codes, and results equal those of
+the dequantized matrix.
+"""
 
 from __future__ import annotations
 

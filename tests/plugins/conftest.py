@@ -1,4 +1,4 @@
-"""Plugins of one test are not there in the next; kernels and the signing key are the session's own."""
+"""Plugins are unregistered after each test; the kernel cache and the signing key are shared by the session."""
 
 from __future__ import annotations
 

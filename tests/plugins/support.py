@@ -1,4 +1,4 @@
-"""Registries that are put back, and models of single nodes in a domain of their own."""
+"""Restores the registries after a test, and makes models of single nodes in a test domain."""
 
 from __future__ import annotations
 

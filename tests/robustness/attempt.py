@@ -1,4 +1,6 @@
-"""Compile and run what may be malformed: it gives answers or a GraphwrightError; all else goes through."""
+"""Compiles and runs possibly malformed models: results and GraphwrightErrors are accepted, other exceptions
+are not.
+"""
 
 from __future__ import annotations
 

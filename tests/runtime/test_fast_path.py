@@ -1,4 +1,6 @@
-"""The short way into a program: what it serves, what it leaves to the long way, and what it costs."""
+"""The fast path of runs: arguments that it handles, arguments that it leaves to the slow path, and its
+overhead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs of 128 KiB and more lie in memory that is used again, and are arrays like others."""
+"""Outputs of 128 KiB and more use recycled memory, and behave like other arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says of its memory before a run, against what the run takes."""
+"""The predicted memory of a model, compared with the memory of a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from graphwright.ir.clone import clone_module
 from graphwright.records import replace
 from graphwright.runtime.memory_use import Memory
 from tests.gears.models import cnn
-from tests.host_programs.models import detector
 from tests.random_graphs.generate import case
 from tests.random_graphs.wider import Wider
+from tests.runtime.host_program.models import detector
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Plans of shapes: how many are kept, what is counted, and what trim() gives back."""
+"""Cached plans: their limit, the counters, and the memory that trim() frees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States: what a model keeps from run to run, updated in place where nothing reads the old value later."""
+"""States keep values between runs, and are updated in place if no later task reads the old value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of steps: allowed, and of a lower peak, by a count of live bytes of its own."""
+"""The order of steps: it respects dependencies and lowers the peak, by an independent count of live bytes."""
 
 from __future__ import annotations
 

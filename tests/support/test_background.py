@@ -1,4 +1,4 @@
-"""A call beside the caller: what it gives and raises, and that a block waits for it."""
+"""Background calls: results, exceptions, and blocks that wait for them."""
 
 from __future__ import annotations
 

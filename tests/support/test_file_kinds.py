@@ -1,4 +1,4 @@
-"""Files that are no model or no package are named by what they are."""
+"""Errors for files that are not models or packages name the kind of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks of a forked process: free, unless the thread that forked holds them."""
+"""Locks in a forked process: free, unless the forking thread holds them."""
 
 from __future__ import annotations
 

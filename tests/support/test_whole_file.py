@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and what is not replaced by them."""
+"""Files are written completely or not at all, and some existing files are never replaced."""
 
 from __future__ import annotations
 

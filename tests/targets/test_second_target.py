@@ -1,4 +1,4 @@
-"""A second target goes through the whole pipeline. No code of src names it: its folder is all it takes."""
+"""A second target in one folder goes through the whole pipeline, although no code in src names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands work on folders of their own, not on the user's."""
+"""The commands use temporary folders instead of the user's."""
 
 from __future__ import annotations
 

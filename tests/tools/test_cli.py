@@ -1,4 +1,4 @@
-"""The command, verb by verb: what it prints and writes, exit codes, and that nothing is left behind."""
+"""The command, verb by verb: output, written files, exit codes, and no leftover files."""
 
 from __future__ import annotations
 

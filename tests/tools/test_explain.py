@@ -1,5 +1,4 @@
-"""``graphwright explain``: what it says of a small model, as text, JSON and HTML, and what is wrong with its
-arguments."""
+"""``graphwright explain`` on a small model, as text, JSON and HTML, and errors for its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gears on the command line: what is written, shown and refused."""
+"""Gears on the command line: written packages, reports, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to stderr besides errors: notes, what the library logs, and a bar on a terminal."""
+"""Output to stderr besides errors: notes, log messages of the library, and a progress bar on a terminal."""
 
 from __future__ import annotations
 

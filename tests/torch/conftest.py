@@ -1,4 +1,4 @@
-"""Each test begins without graphs of others, and compiles its own programs."""
+"""Each test starts without compiled graphs of other tests, and compiles its own programs."""
 
 from __future__ import annotations
 

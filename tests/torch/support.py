@@ -1,4 +1,4 @@
-"""Functions under ``torch.compile``, beside PyTorch's own results."""
+"""Runs functions under ``torch.compile`` and compares them with eager PyTorch."""
 
 from __future__ import annotations
 

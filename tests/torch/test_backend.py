@@ -1,4 +1,4 @@
-"""Modules under ``torch.compile(backend=...)`` beside PyTorch's own results."""
+"""Modules under ``torch.compile(backend=...)``, compared with eager PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoders with a static cache: a prompt, and tokens one by one, beside PyTorch's own results."""
+"""Decoders with a static cache: a prompt, then one token at a time, compared with eager PyTorch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Modules and exported programs as models, beside PyTorch's own results, and their packages where there is
-no PyTorch.
+"""Modules and exported programs as models, compared with PyTorch; their packages in an environment without
+PyTorch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unusual arguments and surroundings of compiled functions, beside PyTorch's own results."""
+"""Unusual arguments and environments of compiled functions, compared with eager PyTorch."""
 
 from __future__ import annotations
 

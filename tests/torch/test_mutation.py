@@ -1,4 +1,4 @@
-"""Graphs that change their arguments, beside PyTorch's own results."""
+"""Graphs that mutate their arguments, compared with eager PyTorch."""
 
 from __future__ import annotations
 

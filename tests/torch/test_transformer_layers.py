@@ -1,4 +1,4 @@
-"""PyTorch's own layers of transformers, which without gradients are single operators."""
+"""PyTorch's transformer layers, which are single operators without gradients."""
 
 from __future__ import annotations
 

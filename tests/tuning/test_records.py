@@ -1,4 +1,4 @@
-"""Tuning records: what is written is read, and what is no record is refused or ignored."""
+"""Tuning records: a written record can be read; other files are rejected or ignored."""
 
 from __future__ import annotations
 

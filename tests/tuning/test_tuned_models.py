@@ -1,4 +1,6 @@
-"""Models that are compiled with ``--tune``: every way is right, and what is compiled follows the record."""
+"""Models compiled with ``--tune``: every alternative computes correct results, and compilation follows the
+record.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: what is painted, and what keys, the pointer and search do."""
+"""The page in a real browser: drawing, keyboard, pointer and search."""
 
 from __future__ import annotations
 

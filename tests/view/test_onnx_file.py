@@ -1,4 +1,4 @@
-"""A picture as a model of ONNX: viewers open what onnx's own checker takes."""
+"""A picture as an ONNX model: it passes onnx's checker, so viewers can open it."""
 
 from __future__ import annotations
 

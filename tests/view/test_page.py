@@ -1,4 +1,4 @@
-"""The page as text: nothing in it can run but its own script, and its bytes follow from the model."""
+"""The page as text: it runs no script but its own, and its bytes depend on the model alone."""
 
 from __future__ import annotations
 

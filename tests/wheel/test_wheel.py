@@ -1,4 +1,4 @@
-"""The wheel that ``make wheel`` built: what is in it, and that it runs where there is no compiler."""
+"""The wheel that ``make wheel`` builds: its content, and that it runs without a compiler."""
 
 from __future__ import annotations
 

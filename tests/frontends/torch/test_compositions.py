@@ -1,4 +1,4 @@
-"""Operators that are compositions of others, over shapes and dtypes, beside PyTorch itself."""
+"""Operators that are composed of others, over shapes and dtypes, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions in f64 beside PyTorch's and mpmath's: special values, and whole ranges."""
+"""Special functions in f64, compared with PyTorch and mpmath: special values, and whole ranges."""
 
 from __future__ import annotations
 

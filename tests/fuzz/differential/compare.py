@@ -1,4 +1,4 @@
-"""Whether two results agree: types, shapes and exact elements as they are, floats up to rounding."""
+"""Compares two results: types, shapes and exact elements must be equal, floats up to rounding."""
 
 from __future__ import annotations
 

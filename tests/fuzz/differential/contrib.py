@@ -1,4 +1,4 @@
-"""Makers of ONNX Runtime's own ops."""
+"""Makers of the ops of ONNX Runtime's domain."""
 
 from __future__ import annotations
 

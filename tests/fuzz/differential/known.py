@@ -1,4 +1,4 @@
-"""Differences that stay, each with what the standard says, or with the defect of the peer."""
+"""Known differences: for each one the rule of the standard, or the defect of the peer."""
 
 from __future__ import annotations
 

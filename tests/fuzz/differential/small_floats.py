@@ -1,4 +1,6 @@
-"""Makers of bf16 arithmetic between casts: NumPy and ONNX Runtime's Python feed and fetch none."""
+"""Makers of bf16 arithmetic between casts, because neither NumPy nor ONNX Runtime's Python API passes bf16
+arrays.
+"""
 
 from __future__ import annotations
 

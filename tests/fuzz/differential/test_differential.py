@@ -1,4 +1,4 @@
-"""A part of the campaign, always the same; what it found before is in the tests of the ops."""
+"""A fixed part of the fuzzing campaign; faults that it found earlier are tested with their ops."""
 
 from __future__ import annotations
 

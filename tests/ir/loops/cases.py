@@ -1,4 +1,4 @@
-"""Kernels as texts, with arrays to run them on and what they should give, computed with plain NumPy."""
+"""Kernels as texts, with input arrays and the expected outputs, computed with plain NumPy."""
 
 from __future__ import annotations
 

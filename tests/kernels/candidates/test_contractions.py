@@ -1,4 +1,6 @@
-"""Products with what follows them in the kernel's own store, compiled: no hook is made, and results agree."""
+"""Contractions with following ops fused into the store of the kernel: no hook is generated, and results
+agree.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which regions are epilogues that kernels know, and which are not."""
+"""Which regions are recognized as epilogues of library kernels."""
 
 from __future__ import annotations
 

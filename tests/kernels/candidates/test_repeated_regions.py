@@ -1,4 +1,4 @@
-"""Regions that repeat: one kernel is made for all that are equal, and each launch has operands of its own."""
+"""Equal regions share one kernel; each launch has its own operands."""
 
 from __future__ import annotations
 

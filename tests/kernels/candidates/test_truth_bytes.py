@@ -1,4 +1,4 @@
-"""Kernels of bools alone compute with bytes: the same results, whatever bytes stand for true."""
+"""Kernels of bools compute on bytes: results are equal for any byte that represents true."""
 
 from __future__ import annotations
 

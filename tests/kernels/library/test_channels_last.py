@@ -1,4 +1,4 @@
-"""Convolutions of images whose channels lie last against float64 NumPy: windows, groups, hook, chunking."""
+"""Convolutions of channels-last images, compared with NumPy in f64: windows, groups, hook, chunking."""
 
 from __future__ import annotations
 

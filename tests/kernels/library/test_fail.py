@@ -1,4 +1,4 @@
-"""Kernels that end a run: always, or where two numbers are not as they should be."""
+"""Kernels that end a run: always, or if two numbers do not satisfy a condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of indices: what lies in range passes, one that does not is found wherever it stands."""
+"""The check of indices: accepts indices within the range, and finds one outside it at any position."""
 
 from __future__ import annotations
 

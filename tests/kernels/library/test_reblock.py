@@ -1,4 +1,6 @@
-"""Values into channel blocks and back: the bytes of every size, and nothing beside them."""
+"""Conversion of values to channel blocks and back: every element size, and no byte outside the result is
+written.
+"""
 
 from __future__ import annotations
 

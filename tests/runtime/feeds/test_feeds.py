@@ -1,4 +1,4 @@
-"""What may be fed and where outputs may go: right, or one error that says what the model takes."""
+"""Accepted feeds and output arrays; for others, one error that says what the model takes."""
 
 from __future__ import annotations
 

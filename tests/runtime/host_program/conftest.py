@@ -7,7 +7,7 @@ import pytest
 
 import graphwright as gw
 from graphwright.config import Options
-from tests.host_programs.models import MODELS, Partitioned
+from tests.runtime.host_program.models import MODELS, Partitioned
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
 
 @pytest.fixture(scope="session")
 def compiled(options: Options) -> Callable[[str], tuple[Partitioned, gw.Model]]:
-    """A model of :mod:`tests.host_programs.models` by name, and what it was compiled to."""
+    """A model of :mod:`tests.runtime.host_program.models` by name, and what it was compiled to."""
 
     @cache
     def made(name: str) -> tuple[Partitioned, gw.Model]:

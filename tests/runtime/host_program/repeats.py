@@ -1,4 +1,5 @@
-"""Random loops that no program repeats: rows of a number that the end decides, caches that grow and shrink.
+"""Random loops that a single program cannot run: a data-dependent number of rows, carried values that grow
+and shrink.
 
 Elements are small whole numbers, so that sums are exact in any order.
 """

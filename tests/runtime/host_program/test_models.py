@@ -18,7 +18,7 @@ from graphwright.ops.core.unary import Relu
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import RunError
 from tests.executables import host_program, targets
-from tests.host_programs.models import MODELS, Feed, Partitioned
+from tests.runtime.host_program.models import MODELS, Feed, Partitioned
 
 Array = np.ndarray[Any, Any]
 Compiled = Callable[[str], tuple[Partitioned, gw.Model]]

@@ -20,11 +20,11 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.package.read import read_package
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from tests.executables import host_program
-from tests.host_programs.models import MODELS, Partitioned
-from tests.host_programs.test_models import assert_same
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
 from tests.package.models import onnx_model
 from tests.package.offline import run_offline
+from tests.runtime.host_program.models import MODELS, Partitioned
+from tests.runtime.host_program.test_models import assert_same
 
 Compiled = Callable[[str], tuple[Partitioned, gw.Model]]
 

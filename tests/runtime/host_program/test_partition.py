@@ -1,6 +1,4 @@
-"""How graphs are partitioned: what the host runs, how programs are gathered, and sizes that nodes tell
-each other.
-"""
+"""Partitions of graphs: nodes on the host, subgraphs, and sizes that one step binds for later ones."""
 
 from __future__ import annotations
 

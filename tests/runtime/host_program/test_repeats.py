@@ -1,4 +1,4 @@
-"""Loops that native code repeats between programs: what they give, beside NumPy, and how they end."""
+"""Loops that native code runs between programs: results compared with NumPy, and how they end."""
 
 from __future__ import annotations
 

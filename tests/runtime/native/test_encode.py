@@ -1,4 +1,4 @@
-"""Encoded programs: what is decoded, and that no corrupt word does harm."""
+"""Encoded programs: decoding inverts encoding, and corrupt words are rejected without a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile generated kernels and run them through the ABI on operands that end at unreadable pages."""
+"""Compiles generated kernels and calls them through the ABI, on operands that end at unreadable pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop distribution: which functions get a loop of their own, and results beside NumPy's."""
+"""Loop distribution: the functions that get a loop of their own, and results compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows that generated kernels ask for ahead: which, in which pass, and results beside NumPy's."""
+"""Prefetches of rows in generated kernels: the rows, the pass that prefetches them, and results compared with
+NumPy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first task that makes NaN or infinity; what it is made of is from NumPy."""
+"""Finding the first task that produces NaN or infinity; expected values are computed with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that are made smaller while a command fails; parts compute what the whole computes."""
+"""Models are reduced while a command fails; a part computes the same values as in the whole model."""
 
 from __future__ import annotations
 

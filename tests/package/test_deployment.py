@@ -148,7 +148,7 @@ def test_the_remedy_works(
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"), [("library", "another version"), ("isa", "holds kernels for v5")]
+    ("change", "reason"), [("library", "another version"), ("isa", "contains kernels for v5")]
 )
 def test_what_does_not_fit_is_named(
     change: str,

@@ -1,4 +1,4 @@
-"""The paired estimator: its confidence interval on known noise, its decisions, and the samples that it drops."""
+"""The paired estimator: confidence intervals on known noise, decisions, and the samples that it drops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust: the kernels of a trusted package run; otherwise kernels are compiled again from graph and weights."""
+"""Trust: the kernels of a trusted package run; otherwise, graph and weights are compiled again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins are unregistered after each test; the kernel cache and the signing key are shared by the session."""
+"""Plugins are unregistered after each test; a session has one kernel cache and one signing key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels copied between blocked values: every pair of offsets, and no byte outside the channels is written."""
+"""Channels copied between blocked values: every pair of offsets, and no other byte is written."""
 
 from __future__ import annotations
 

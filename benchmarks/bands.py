@@ -2,10 +2,10 @@
 
     python -m benchmarks.bands [names] [--rows 2 4 8 16] [--seconds 2] [--threads 1]
 
-A line gives the rows that the compiler chooses (0: it leaves the chain as it is) and the ratio of times,
-bands over stages, for these rows and for those asked for: the median, and the interval that it lies in with
-95 % (:mod:`benchmarks.fusion.paired`); ``hot`` on the same arrays in each run, ``l3`` on arrays that no cache
-holds. A JSON file goes to ``benchmarks/results/bands/THREADS.json``.
+A line shows the number of rows that the compiler chooses (0: it does not use bands) and, for this number and
+for those of ``--rows``, the time with bands relative to the time stage by stage: the median and its 95 %
+confidence interval (:mod:`benchmarks.fusion.paired`). ``hot`` runs use the same arrays each time, ``l3`` runs
+use arrays that are in no cache. Results are written to ``benchmarks/results/bands/THREADS.json``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The example in C, ``examples/native/classify.c``, beside the same runs in Python.
+"""Compares the C example, ``examples/native/classify.c``, with the same runs in Python.
 
     python -m benchmarks.c_api [MODEL ...] [--threads 1] [--rounds 12] [--json FILE]
 
@@ -6,10 +6,10 @@ Models have one input and a first output of f32. Shown are Python's milliseconds
 the median and the quartiles, in two ways:
 
 - processes: the example and a script in Python open the package, and print the median time of their runs.
-  They take turns of some runs, in which the other is stopped, so that what else the machine does meets both
-  alike. A ratio is that of one round.
+  They take turns of some runs while the other is stopped, so that other work on the machine affects both
+  equally. A ratio is that of one round.
 - runs: one process calls the library and Python in turns, run by run. A ratio is that of two runs; on one
-  thread times are those of the processor, so that other work on the machine does not count.
+  thread, times are CPU time, which excludes other work on the machine.
 """
 
 from __future__ import annotations

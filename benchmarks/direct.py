@@ -1,9 +1,9 @@
 """Compares the kernel of direct convolution with the FMA limit: ``python -m benchmarks.direct [v3|v4]``.
 
-Shapes are all those of resnet50, on images in channel blocks but for the first. A line gives GFLOP/s and the
-part of what an FMA loop reaches right before and after, in processor time: the median of the best quarter of
-such pairs, since a neighbour on the other thread of the core costs the kernel more than the loop. The
-geometric mean comes last.
+The shapes are those of resnet50, on channel-blocked images except for the first. A line shows GFLOP/s, and
+the fraction of the rate of an FMA loop that is measured right before and after, in CPU time. The fraction is
+the median of the best quarter of such pairs, because a busy hyperthread slows the kernel more than the loop.
+The last line is the geometric mean.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python -m benchmarks.functions [--calls 1 8 24] [--width 256]
 
 The function is a layer of 24 nodes: LayerNorm of its parts, and two dense layers with a GELU and a residual,
-all weights given by the caller. Shown are CPU seconds to compile (a warm cache of kernels), bytes of the file
-beside the weights, and generated kernels. Below it, one layer with its weights as constants, as inlining
-makes them, beside one that takes them as operands, as a shared body would: microseconds of thread time of a
-run, the least of many short runs that take turns.
+all weights given by the caller. Columns: CPU seconds to compile (with a warm kernel cache), bytes of the file
+without weights, and generated kernels. The last table compares one layer whose weights are constants, as
+after inlining, with one whose weights are operands, as in a shared body: microseconds of CPU time, the
+minimum of many short alternating runs.
 """
 
 from __future__ import annotations

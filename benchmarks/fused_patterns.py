@@ -1,17 +1,16 @@
-"""Patterns that fusion is about: fused, beside each op in a kernel of its own, and beside ONNX Runtime,
-OpenVINO and Inductor.
+"""Compares patterns of ops fused with one kernel per op, and with ONNX Runtime, OpenVINO and Inductor.
 
     python -m benchmarks.fused_patterns                  # writes benchmarks/results/fusion/patterns.json
     python -m benchmarks.fused_patterns swiglu resize    # patterns with one of these in their names
     python -m benchmarks.fused_patterns --threads 2
     python -m benchmarks.fused_patterns --engines onnxruntime openvino
 
-Ratios are the time of the fused model over that of the other: below 1, fusion is faster. Hints keep ops
-apart, each in a group of its own; some patterns are set beside themselves without one fusion rule, too.
-Patterns named "bound" are what a fusion that graphwright does not have could save at most: a graph without
-what it would save, beside the one with it. Sides run in turns in this process
-(:mod:`benchmarks.fusion.paired`); one thread is timed by its processor clock. In brackets is the interval
-of the ratio. Engines that cannot load a pattern are left out of it.
+Ratios are the time of the fused model over that of the other: below 1, fusion is faster. Hints keep ops in
+separate kernels; some patterns are also compared with the same pattern without one fusion rule. Patterns
+named "bound" are upper bounds for fusions that graphwright does not implement: they compare a graph with one
+that lacks the work that the fusion would save. Both sides run alternately in this process
+(:mod:`benchmarks.fusion.paired`); runs on one thread are measured in CPU time. The confidence interval of a
+ratio is in brackets. An engine that cannot load a pattern has no result for it.
 """
 
 from __future__ import annotations

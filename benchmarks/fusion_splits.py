@@ -1,5 +1,5 @@
-"""Times models whose kernels are split where that is predicted to be faster, beside the same models without
-splits: ``python -m benchmarks.fusion_splits [MODEL ...]``.
+"""Compares models whose kernels are split where a split is predicted to be faster with the same models
+without splits: ``python -m benchmarks.fusion_splits [MODEL ...]``.
 
 Both forms run alternately in one process, timed by the processor clock of the thread. The ratio is the median
 over rounds, each of which keeps the shorter of a few runs; below 1, splitting is faster.

@@ -2,10 +2,11 @@
 
     python -m benchmarks.gears [--gears 2 10 100] [--size 64]
 
-The model is a small CNN (three convolutions, a gate, pooling, a dense layer). A switch is what a run takes
-more where the run before it was of another gear: feeds of two gears in turn beside each of the two alone, in
-one process, in turn; CPU time of the thread, the median of paired differences over rounds. What a run shares
-with others alone (the caches) is in it: beside it stands the same with two models without gears.
+The model is a small CNN (three convolutions, a gate, pooling, a dense layer). The cost of a switch is the
+additional time of a run after a run of another gear: runs that alternate between two gears are compared with
+runs of each gear alone, in one process, in CPU time of the thread; the result is the median of paired
+differences over rounds. It includes cache misses, so the same difference is shown for two models without
+gears.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
     python -m benchmarks.hooks [--isa v3 v4] [--seconds 0.3] [--kernels]
 
-A line gives nanoseconds of a vector in the hook, called on a tile in the first-level cache as the library's
-kernels do, and in the flat loop, whose operands lie in the same cache as the results of the hook. With
-``--kernels``, convolutions and products with their activation are compiled instead: fused, and with the
-epilogue kept apart. Processor time of the thread; both run in the order ABBA, and the ratio is the median
-over such rounds.
+A line shows nanoseconds per vector in the hook, called on a tile in L1 as library kernels do, and in a
+separate loop whose operands are in L1 as well. With ``--kernels``, convolutions and matrix multiplications
+with their activation are compiled instead: fused, and with the epilogue in a separate kernel. Times are CPU
+time of the thread, in rounds of the order ABBA; the ratio is the median over the rounds.
 """
 
 from __future__ import annotations

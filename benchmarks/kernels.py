@@ -1,8 +1,8 @@
 """Compares the GFLOP/s of the library's convolution and depthwise kernels with the FMA limit of this core.
 
 Run: ``PYTHONPATH=src python benchmarks/kernels.py [v3|v4] [conv|depthwise]...`` (needs gcc). The
-shapes are those of resnet50 and mobilenet_v2. The limit is measured again beside
-each kernel, in turns and in processor time, so that other processes disturb little.
+shapes are those of resnet50 and mobilenet_v2. The limit is measured again for
+each kernel, alternating with it and in CPU time, to reduce the influence of other processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measures the limits of one core: FMAs per second in registers, bytes read and copied per second.
 
-``python -m benchmarks.limits`` prints it beside the table that costs are predicted with. Measure a limit in
-turns with what is compared to it: a busy machine slows both.
+``python -m benchmarks.limits`` prints them next to the rates of the cost model. A kernel that is compared
+with a limit should be measured alternately with it: other work on the machine slows both.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Memory of the zoo: the arena beside its lower bound, and what loading and one run take beside ONNX Runtime.
+"""Measures memory of the zoo: the arena and its lower bound, and loading and one run compared with ONNX
+Runtime.
 
     python -m benchmarks.memory [MODEL ...] [--threads 1] [--variant default]
 
-``arena`` is that of one run; ``live`` the largest sum of what is live at once, which none can beat. The peaks
-are anonymous memory, at most, of a process that loads the model and runs it once, less what it had before it
-imported the engine (see ``graphwright/tools/measuring/footprint.py``): graphwright's with the weights
-copied into memory and with them mapped. The smallest of three processes counts.
+``arena`` is the arena of one run; ``live`` is the peak of live bytes, its lower bound. The peaks are the
+maximal anonymous memory of a process that loads the model and runs it once, minus that before the import of
+the engine (see ``graphwright/tools/measuring/footprint.py``): graphwright's with the weights copied into
+memory and with them mapped. The smallest of three processes counts.
 """
 
 from __future__ import annotations

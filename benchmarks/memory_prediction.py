@@ -1,10 +1,11 @@
-"""What ``Model.memory`` predicts of a process, beside what the operating system counts.
+"""Compares the memory that ``Model.memory`` predicts with the memory that the operating system reports.
 
     python -m benchmarks.memory_prediction              # writes benchmarks/results/memory/prediction.json
     python -m benchmarks.memory_prediction ppocr --threads 2
 
-Each model is compiled, saved, and loaded and run once in a process of its own, which has imported all of
-graphwright before. ``off`` is the prediction over the median of three measured peaks, less 1.
+Each model is compiled and saved, then loaded and run once in a new process that has imported all of
+graphwright before. ``off`` is the relative error of the prediction: prediction / median of three measured
+peaks - 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ONNX Runtime with the library of ``graph-autofusion --library`` beside ONNX Runtime alone, and graphwright.
+"""Compares ONNX Runtime with and without the library of ``graph-autofusion --library``, and graphwright.
 
     python -m benchmarks.onnxruntime_library [MODEL ...] [--threads 1] [--rounds 20] [--json FILE]
 
-The three work in processes of their own and take turns; all but one are stopped meanwhile. Shown are
+Each of the three runs in its own process; they take turns while the others are stopped. Columns:
 milliseconds of a run (the median), ratios (the median of the rounds' ratios, and their quartiles), MiB of
 the largest resident memory of a process that makes a session and runs it once, beyond that of the imports
 and with mapped files, seconds of making a session, and seconds of the command, with a cache of kernels of

@@ -1,13 +1,13 @@
-"""What an operator of the library of ``graph-autofusion --library`` takes beside a run of graphwright itself.
+"""Measures the overhead of an operator of ``graph-autofusion --library`` over a run of graphwright.
 
     python -m benchmarks.onnxruntime_overhead [--sizes 16 1024 65536] [--rounds 400] [--json FILE]
 
-A model is a chain of nodes that all call one small program, ``y = (x + 1) * softmax(x)`` on one row. What a
-node takes is what a chain of many takes beyond a chain of one, divided by the nodes between: what a run of
-ONNX Runtime takes by itself is left out. Beside it stand the same chain of ONNX Runtime's own nodes, and a
-run of that program by graphwright, called from Python. All take turns on one thread; its processor time
-counts. Shown are microseconds: medians of the rounds, and quartiles of the difference between a node and a
-run of graphwright.
+A model is a chain of nodes that call the same small program, ``y = (x + 1) * softmax(x)`` on one row. The
+time of a node is the difference between a long chain and a chain of one node, divided by the difference of
+their lengths, which excludes the overhead of a run of ONNX Runtime. For comparison: the same chain of ONNX
+Runtime's own nodes, and a run of the program by graphwright, called from Python. All run alternately on one
+thread, in CPU time. Columns are microseconds: medians over the rounds, and quartiles of the difference
+between a node and a run of graphwright.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""What open sizes cost: runs of a program for all sizes beside runs of one that was compiled for these sizes.
+"""Measures the cost of dynamic dimensions: one program for all sizes, compared with programs for single
+sizes.
 
     python -m benchmarks.open_sizes                      # writes benchmarks/results/shapes/open_sizes.json
     python -m benchmarks.open_sizes encoder ppocr_rec    # these alone
 
-Both run in one process on one thread, in turns (open, static, static, open); times are those of the
-processor, so that other work on the machine does not count. A figure is the median of the rounds' ratios of
-the least times, with its quartiles. No size is compiled for in the program for all of them, which is
-checked. ``encoder`` is a text encoder in the sizes of BERT base, of which two layers are measured.
+Both run in one process on one thread, alternately (open, static, static, open), in CPU time, which excludes
+other work on the machine. A figure is the median of the rounds' ratios of the least times, with its
+quartiles. The benchmark checks that the program for all sizes contains no constant sizes. ``encoder`` is a
+text encoder in the sizes of BERT base, of which two layers are measured.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Measures single ops at sizes that users have, beside ONNX Runtime and OpenVINO, and checks their results.
+"""Compares single ops at realistic sizes with ONNX Runtime and OpenVINO, and checks their results.
 
     python -m benchmarks.ops                          # all; writes benchmarks/results/ops/1.json
     python -m benchmarks.ops transpose 'fed column' --threads 2
     python -m benchmarks.ops --family rows --above 1  # only cases above this ratio in the results so far
     python -m benchmarks.ops --list
 
-Engines work in processes of their own and take turns; all but one are stopped meanwhile. A figure is the
-median of the rounds' ratios: graphwright's time over that of the best peer, so below 1 graphwright is faster.
-On one thread it is processor time, which other work on the machine hardly moves; on more, wall-clock time.
-Results are recorded when all cases run, or where --results says.
+Each engine runs in its own process; they take turns while the others are stopped. A result is the median of
+the rounds' ratios: graphwright's time relative to that of the best peer; below 1, graphwright is faster. One
+thread is measured in CPU time, which other work on the machine hardly changes; several threads in wall-clock
+time. Results are recorded if all cases run, or in the file of --results.
 """
 
 from __future__ import annotations

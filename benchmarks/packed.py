@@ -1,10 +1,10 @@
-"""Products with weights of 4 bits (MatMulNBits) beside ONNX Runtime: time, memory, and how exact they are.
+"""Compares matrix multiplications with 4-bit weights (MatMulNBits) with ONNX Runtime: time, memory, accuracy.
 
 Run: ``python -m benchmarks.packed [--rows 1 4 16 512] [--bits 4] [--block 32] [--zeros]``. Milliseconds are
 of processor time on one thread; ``level`` is ONNX Runtime's accuracy level: 0 computes in f32, 4 in bytes.
-The engines take turns; a ratio is the median of pairs. Errors are against float64, as parts of the largest
-result. Memory is what a process of its own had resident at most while it loaded the model (graphwright's as
-``.om``) and ran it on one row, less what it had before.
+The engines take turns; a ratio is the median of pairs. Errors are differences from float64, relative to the
+largest result. Memory is the peak resident memory of a new process that loads the model (graphwright's as
+``.om``) and runs it on one row, minus its memory before.
 """
 
 from __future__ import annotations

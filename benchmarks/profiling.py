@@ -1,4 +1,5 @@
-"""What profiles cost: runs with a profile beside runs without, and runs without beside the code before.
+"""Measures the cost of profiles: runs with and without a profile, and runs without one in two versions of the
+code.
 
     python -m benchmarks.profiling                           # resnet50 on one thread
     python -m benchmarks.profiling resnet50 --threads 2
@@ -6,10 +7,9 @@
 
 Runs take turns in rounds: off, on, on, off. A figure is the median of the rounds' ratios of the least times,
 with its quartiles; on one thread times are those of the processor, so that other work on the machine does not
-count.
-``--before`` is the Python of a tree without profiles, or with other ones: a process of it
-runs the same package, in turns with a process of this one; nobody records. It also says which share of the
-runs' time the rows of the table add up to. Results go to ``benchmarks/results/profiling``.
+count. ``--before`` is the Python of a tree without profiles, or of an earlier version: one of its processes
+runs the same package, alternating with a process of this tree, both without a profile. The share of the run
+time that the rows of the table cover is shown as well. Results go to ``benchmarks/results/profiling``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ weights.
     python -m benchmarks.scaling depth
     python -m benchmarks.scaling weights [--gib 0.25 0.5 1 2.25]
 
-Beside it stands the creation of ONNX Runtime's session for the same file. Every sample is a process
-of its own; the engines take turns; kernels are in the cache already. Time is CPU time of the process and of
+The creation of an ONNX Runtime session for the same file is measured as well. Every sample is a new
+process; the engines take turns; kernels are in the cache already. Time is CPU time of the process and of
 the compilers that it starts, from the call on (imports are not counted), the least of the rounds. Memory is
 the most that was resident, by the kernel's count (``VmHWM``): anonymous memory, and pages of mapped files.
 

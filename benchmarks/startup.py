@@ -3,9 +3,9 @@ call.
 
     python -m benchmarks.startup [--models resnet50 bert_base] [--rounds 5] [--only compile load ...]
 
-Every sample is a process of its own, and the figures take turns, so that a disturbance meets all of them.
-Byte code is cached beforehand, as an installer does. Times are medians over the rounds: wall clock, and CPU
-time of the process with its children. On a machine that others use too the wall clock says more about them.
+Every sample is a new process, and the measurements take turns, so that a disturbance affects all of them.
+Byte code is cached beforehand, as an installer does. Times are medians over the rounds: wall-clock time,
+which on a shared machine depends on other work as well, and CPU time of the process with its children.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiles PP-OCRv4, saves, loads, reads the text in a picture, and measures beside ONNX Runtime."""
+"""Compiles PP-OCRv4, saves, loads, reads the text in a picture, and compares the speed with ONNX Runtime."""
 
 from __future__ import annotations
 

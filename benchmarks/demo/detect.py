@@ -1,8 +1,8 @@
-"""From a picture to boxes of text: around PP-OCRv4's detector.
+"""Finds boxes of text in a picture with PP-OCRv4's detector.
 
 The network gives each pixel's probability to be inside a shrunken line of text; boxes are grown back (Liao et
-al., "Real-time Scene Text Detection with Differentiable Binarization", 2020). Boxes stand upright here: no
-rotated text.
+al., "Real-time Scene Text Detection with Differentiable Binarization", 2020). Only upright boxes are
+supported, no rotated text.
 """
 
 from __future__ import annotations

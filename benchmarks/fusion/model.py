@@ -1,5 +1,5 @@
-"""Fits the model of edits to measured ones, and tells how often decisions by it are right on patterns that it
-has not seen.
+"""Fits the cost model of edits to measurements, and reports how often its decisions are right on patterns
+that were not used for fitting.
 """
 
 from __future__ import annotations

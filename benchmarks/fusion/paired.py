@@ -1,9 +1,9 @@
-"""How many times slower one program is than another, on a machine that others load as well.
+"""Estimates the ratio of the times of two programs on a machine that also runs other work.
 
 A *block* times both in turns, before after after before, in chunks of some runs each; a chunk during which
 the system took the core away does not count. Of a block only the least time of each side is kept: noise makes
-times longer, never shorter. Its sample is the log of the ratio of the two. Blocks are short, so that what
-makes the machine slower for long meets both sides. The estimate is the median of the blocks, with a
+times longer, never shorter. Its sample is the log of the ratio of the two. Blocks are short, so that
+longer disturbances affect both sides equally. The estimate is the median of the blocks, with a
 distribution-free interval from order statistics (H. A. David and H. N. Nagaraja, "Order Statistics", 2003,
 section 7.1).
 """

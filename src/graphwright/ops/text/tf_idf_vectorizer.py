@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -75,14 +74,15 @@ class TfIdfVectorizer(Op):
 
     def reference(self, x: Array, pool: Array, positions: Array, weights: Array) -> Array:
         grams = self._grams(pool)
-        rows = (x if x.ndim == 2 else x[np.newaxis]).tolist()
+        rows = x if x.ndim == 2 else x[np.newaxis]
         found = [
-            (row, k, count)
-            for row, tokens in enumerate(rows)
-            for gram, count in Counter(filter(grams.__contains__, self._windows(tokens))).items()
-            for k in grams[gram]
+            row * len(positions) + number
+            for window in self._windows(rows.T.tolist())
+            for row, numbers in enumerate(map(grams.get, window, repeat(())))
+            for number in numbers
         ]
-        row, gram, counts = np.array(found, np.int64).reshape(-1, 3).T
+        distinct, counts = np.unique(np.array(found, np.int64), return_counts=True)
+        row, gram = np.divmod(distinct, max(len(positions), 1))
         occurrences = counts.astype(weights.dtype)
         scores = {"TF": occurrences, "IDF": weights[gram], "TFIDF": occurrences * weights[gram]}
         y = np.zeros((len(rows), self.size), dtype=weights.dtype)
@@ -121,13 +121,15 @@ class TfIdfVectorizer(Op):
         parts = self._parts(count) or ()
         return [(k, k + length) for length, start, end in parts for k in range(start, end, length)]
 
-    def _windows(self, tokens: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """All n-grams of ``tokens``, with every spacing."""
-        return chain.from_iterable(
-            zip(*(tokens[k:] for k in range(0, length * step, step)), strict=False)
-            for length in range(self.shortest, min(self.longest, len(tokens)) + 1)
-            for step in range(1, 2 + (min(self.skips, len(tokens)) if length > 1 else 0))
-        )
+    def _windows(self, columns: Sequence[Sequence[Any]]) -> Iterator[Iterator[tuple[Any, ...]]]:
+        """The n-grams of all rows, for each place and spacing; ``columns[k]`` are the k-th tokens."""
+        for length in range(self.shortest, min(self.longest, len(columns)) + 1):
+            for step in range(1, 2 + (self.skips if length > 1 else 0)):
+                span = (length - 1) * step
+                if span >= len(columns):
+                    break
+                for start in range(len(columns) - span):
+                    yield zip(*columns[start : start + span + 1 : step], strict=True)
 
 
 _GRAMS_OF_TEXTS: dict[tuple[TfIdfVectorizer, int], tuple[weakref.ref[Array], _Grams]] = {}

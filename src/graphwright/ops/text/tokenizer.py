@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,12 @@ class Tokenizer(Op):
     def _tokens(self, text: str) -> list[str]:
         if not self.token and not self.separators:
             return list(text)
+        shortest = max(self.shortest, 1)
+        pattern = compiled(self.token, longest=True) if self.token else None
+        if isinstance(pattern, re.Pattern):  # has no groups
+            return [token for token in pattern.findall(text) if len(token) >= shortest]
         spans = _matches(self.token, text) if self.token else self._between_separators(text)
-        return [text[start:end] for start, end in spans if end - start >= max(self.shortest, 1)]
+        return [text[start:end] for start, end in spans if end - start >= shortest]
 
     def _between_separators(self, text: str) -> list[tuple[int, int]]:
         """The spans between the matches of separators."""

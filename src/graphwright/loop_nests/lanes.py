@@ -6,8 +6,9 @@ along a short row would leave lanes idle and need horizontal sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from graphwright.ir.fused import Schedule
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Accumulate,
@@ -21,58 +22,48 @@ from graphwright.ir.loops.nodes import (
     Loop,
     Statement,
 )
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, minimum, mod, symbol
+from graphwright.ir.symbols import Dim, ceildiv, floordiv, mod, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.builder import RegionKernel
 from graphwright.loop_nests.jam import copy_of, unrolled
 from graphwright.loop_nests.row import Row
+from graphwright.loop_nests.row_axes import RowAxes
 from graphwright.records import replace
 
 
-class Lanes(Row):
-    """A kernel with grid and lanes over the outer axes, and all passes over a row in one vector loop."""
+class LaneAxes(RowAxes):
+    """The axes of a kernel whose lanes run along an outer axis: one vector loop contains all passes."""
 
-    def build(self) -> RegionKernel:
+    def __init__(self, schedule: Schedule, extents: list[Dim], take: Callable[[str], str]) -> None:
+        super().__init__(schedule, extents, take)
         self.initial: dict[str, Alloc] = {}
-        return super().build()
+        """The accumulators by name, with their initial values."""
 
-    def _name_axes(self) -> None:
-        self.axis_names = [
-            self.names.take("r" if reduced else "i" if k < self._lane else "v")
-            for k, reduced in enumerate(self.is_reduced)
-        ]
-        self.loops.index = [symbol(name) for name in self.axis_names]
-        self.block, self.block_name = self.schedule.block, ""
-        extent = self.loops.extents[self._lane]
-        self.lane_extent: Dim = extent
-        if not (isinstance(extent, int) and extent <= self.block):
-            self.block_name = self.names.take("b")
-            first = self.block * symbol(self.block_name)
-            self.lane_extent = minimum(self.block, extent - first)
-            self.loops.index[self._lane] = first + symbol(self.axis_names[self._lane])
-
-    @property
-    def _lane(self) -> int:
+    def lane_axis(self) -> int:
         """The joined axis that is vectorized: the last one that is not reduced."""
         return max(k for k, reduced in enumerate(self.is_reduced) if not reduced)
 
-    def _grid(self, body: Sequence[Statement]) -> list[Statement]:
-        lane = self._lane
-        outer = [k for k, reduced in enumerate(self.is_reduced) if not reduced and k != lane]
-        axes = [(self.axis_names[k], self.loops.extents[k]) for k in outer]
+    def blocked_axis(self) -> int:
+        """The axis of the vector loop."""
+        return self.lane
+
+    def grid(self, body: Sequence[Statement]) -> list[Statement]:
+        """Wraps ``body`` in the vector loop and the parallel loops."""
+        outer = [k for k, reduced in enumerate(self.is_reduced) if not reduced and k != self.lane]
+        axes = [(self.names[k], self.extents[k]) for k in outer]
         if self.block_name:
-            axes.append((self.block_name, ceildiv(self.loops.extents[lane], self.block)))
-        loop = Loop(self.axis_names[lane], Kind.VECTOR, self.lane_extent, tuple(body))
+            axes.append((self.block_name, ceildiv(self.extents[self.lane], self.schedule.block)))
+        loop = self.over_lanes(body)
         for name, extent in reversed(axes):
             loop = Loop(name, Kind.PARALLEL, extent, (loop,))
         return [loop]
 
-    def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
+    def one_pass(self, body: Sequence[Statement], invariants: Iterable[Let]) -> list[Statement]:
+        """Wraps ``body`` in the loops over the reduced axes."""
         *outer, last = [k for k, reduced in enumerate(self.is_reduced) if reduced]
-        loop = Loop(self.axis_names[last], Kind.REDUCE, self.loops.extents[last], tuple(body))
+        loop = Loop(self.names[last], Kind.REDUCE, self.extents[last], tuple(body))
         before, inside, after = self._partial_sums(loop)
         for k in reversed(outer):
-            inside = [Loop(self.axis_names[k], Kind.REDUCE, self.loops.extents[k], tuple(inside))]
+            inside = [Loop(self.names[k], Kind.REDUCE, self.extents[k], tuple(inside))]
         return [*before, *inside, *after]
 
     def _partial_sums(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
@@ -84,7 +75,7 @@ class Lanes(Row):
             return [], [loop], []
         sums = [{s.buffer.name: s.buffer for s in accumulates}]
         while len(sums) < self.schedule.sums:
-            sums.append({s.buffer.name: replace(s.buffer, name=self.names.take("acc")) for s in accumulates})
+            sums.append({s.buffer.name: replace(s.buffer, name=self.take("acc")) for s in accumulates})
         before: list[Statement] = [
             replace(self.initial[name], buffer=buffer) for own in sums[1:] for name, buffer in own.items()
         ]
@@ -93,29 +84,38 @@ class Lanes(Row):
             for own in sums[1:]
             for s in accumulates
         ]
-        whole = unrolled(loop, sums, self.names.take)
-        axis = self.names.take("r")
+        whole = unrolled(loop, sums, self.take)
+        axis = self.take("r")
         done = len(sums) * floordiv(loop.extent, len(sums))
         rest = Loop(
             axis,
             Kind.REDUCE,
             mod(loop.extent, len(sums)),
-            copy_of(loop.body, {loop.axis: done + symbol(axis)}, sums[0], self.names.take),
+            copy_of(loop.body, {loop.axis: done + symbol(axis)}, sums[0], self.take),
         )
         return before, [whole] if rest.extent == 0 else [whole, rest], after
 
+
+class Lanes(Row):
+    """A kernel with grid and lanes over the outer axes, and all passes over a row in one vector loop."""
+
+    def make_axes(self, extents: list[Dim]) -> LaneAxes:
+        """The loops of the kernel."""
+        self.lanes = LaneAxes(self.schedule, extents, self.names.take)
+        return self.lanes
+
     def _accumulator(self, node: Node) -> Alloc:
         made = super()._accumulator(node)
-        self.initial[made.buffer.name] = made
+        self.lanes.initial[made.buffer.name] = made
         return made
 
     def _row_buffer(self, value: Value, dtype: DType) -> Buffer:
         name = self.names.take("row")
-        self.kept[value] = Buffer(name, dtype, self._reduced_extents(), Level.REGISTER)
+        self.kept[value] = Buffer(name, dtype, self.axes.reduced_extents(), Level.REGISTER)
         return self.kept[value]
 
     def _is_read_back(self, value: Value) -> bool:
         return False  # the rows of lanes are strided in memory
 
     def _kept_index(self, value: Value) -> tuple[Index, ...]:
-        return self._reduced_index()
+        return self.axes.reduced_index()

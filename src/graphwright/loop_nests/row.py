@@ -7,9 +7,6 @@ a row buffer; it recomputes cheap values, whose operands are in the L1 cache by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import compress
-
 from graphwright.ir.fused import Strategy
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
@@ -18,11 +15,9 @@ from graphwright.ir.loops.nodes import (
     Buffer,
     Const,
     Index,
-    Kind,
     Let,
     Level,
     Load,
-    Loop,
     Ref,
     Scalar,
     Statement,
@@ -30,10 +25,10 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.moved_axes import MovesAxes
 from graphwright.ir.op import Trait, reduction_op
-from graphwright.ir.symbols import Dim, ceildiv, minimum, product, symbol
+from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import DType
 from graphwright.loop_nests.builder import NestBuilder, RegionKernel
-from graphwright.loop_nests.jam import jam
+from graphwright.loop_nests.row_axes import RowAxes
 from graphwright.loop_nests.stages import Stages
 from graphwright.records import replace
 
@@ -46,10 +41,9 @@ class Row(NestBuilder):
         the row.
         """
         schedule = self.schedule
-        self.loops.extents = [self.size(extent) for extent in schedule.axes]
-        self.is_reduced = [k in schedule.reduced for k in range(len(schedule.axes))]
+        self.axes = self.make_axes([self.size(extent) for extent in schedule.axes])
+        self.loops.extents, self.loops.index = self.axes.extents, self.axes.index
         self.columns = schedule.strategy is Strategy.COLUMNS
-        self.short = schedule.strategy is Strategy.SHORT_ROWS
         self.stages = Stages(self.region, self.axes_of, schedule, self.is_loaded)
         self.bound: dict[Value, Scalar] = {}
         self.kept: dict[Value, Buffer] = {}
@@ -57,77 +51,24 @@ class Row(NestBuilder):
         self.inner: list[Statement] = []
         self.invariants: dict[Value, Let] = {}
         self.keep = self.stages.kept() if schedule.keeps_rows else set[Value]()
-        self._name_axes()
         body: list[Statement] = []
         for stage in range(self.stages.count):
             body += self._rows(stage)
             body += self._pass(stage)
         rereads = bool(schedule.reduced)  # a later pass reads the row again
-        return replace(self.finish(self._grid(body)), rereads=rereads)
+        return replace(self.finish(self.axes.grid(body)), rereads=rereads)
 
-    # -- axes -----------------------------------------------------------------------------------------------
-
-    def _name_axes(self) -> None:
-        """Name the index of each axis. The kernel processes the columns of a reduction over outer axes, and
-        short rows, in blocks.
-        """
-        last = len(self.loops.extents) - 1
-        self.axis_names = [
-            self.names.take("r" if reduced else "i" if k < last else "v")
-            for k, reduced in enumerate(self.is_reduced)
-        ]
-        self.loops.index = [symbol(name) for name in self.axis_names]
-        self.blocked = last if self.columns else last - 1 if self.short else -1
-        self.block_name = ""
-        self.inner_extents = list(self.loops.extents)
-        extent = self.loops.extents[self.blocked] if self.blocked >= 0 else 0
-        self.block = self.schedule.block
-        if not (isinstance(extent, int) and extent <= self.block):
-            self.block_name = self.names.take("b")
-            first = self.block * symbol(self.block_name)
-            self.inner_extents[self.blocked] = minimum(self.block, extent - first)
-            self.loops.index[self.blocked] = first + symbol(self.axis_names[self.blocked])
-        self.lane_extent: Dim = self.inner_extents[last] if self.inner_extents else 1
-
-    def _grid(self, body: Sequence[Statement]) -> list[Statement]:
-        """Wrap ``body`` in the parallel loops."""
-        last = len(self.loops.extents) - 1
-        kept = [
-            k for k, reduced in enumerate(self.is_reduced) if not reduced and k not in (last, self.blocked)
-        ]
-        axes = [(self.axis_names[k], self.loops.extents[k]) for k in kept]
-        if self.block_name:
-            axes.append((self.block_name, ceildiv(self.loops.extents[self.blocked], self.block)))
-        loops = [Loop(name, Kind.PARALLEL, extent, ()) for name, extent in axes]
-        statements = list(body)
-        for loop in reversed(loops):
-            rows = replace(loop, body=tuple(statements))
-            jams = self.schedule.jam > 1 and loop is loops[-1]
-            statements = [jam(rows, self.schedule.jam, self.names.take) if jams else rows]
-        return statements
-
-    def _over_reduced(self, body: Sequence[Statement]) -> list[Statement]:
-        """Wrap ``body`` in the loops of one pass: the reduced axes and the vector axis."""
-        statements = list(body)
-        last = len(self.loops.extents) - 1
-        if self.short:
-            rows = Loop(
-                self.axis_names[self.blocked], Kind.SERIAL, self.inner_extents[self.blocked], tuple(body)
-            )
-            statements = [*self.invariants.values(), rows]
-        if last >= 0 and not self.is_reduced[last]:
-            statements = [Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, tuple(statements))]
-        for k in reversed([k for k, reduced in enumerate(self.is_reduced) if reduced]):
-            kind = Kind.VECTOR if k == last else Kind.REDUCE
-            statements = [Loop(self.axis_names[k], kind, self.loops.extents[k], tuple(statements))]
-        return statements
+    def make_axes(self, extents: list[Dim]) -> RowAxes:
+        """The loops of the kernel."""
+        return RowAxes(self.schedule, extents, self.names.take)
 
     def read(self, value: Value) -> Scalar:
         """The element of an operand. An operand that is the same for all short rows is read before the loop
         over these rows.
         """
         scalar = super().read(value)
-        if not self.short or isinstance(scalar, Const) or self.blocked in self.axes_of[value]:
+        axes = self.axes
+        if not axes.are_short or isinstance(scalar, Const) or axes.blocked in self.axes_of[value]:
             return scalar
         if value not in self.invariants:
             self.invariants[value] = Let(self.names.take("fixed"), scalar)
@@ -148,15 +89,14 @@ class Row(NestBuilder):
             return statements
         allocations = [s for s in statements if isinstance(s, Alloc)]
         rest = tuple(s for s in statements if not isinstance(s, Alloc))
-        last = len(self.loops.extents) - 1
         self.bound = {}  # variables end with their loop; row buffers stay
-        return [*allocations, Loop(self.axis_names[last], Kind.VECTOR, self.lane_extent, rest)]
+        return [*allocations, self.axes.over_lanes(rest)]
 
     def _row_value(self, node: Node) -> list[Statement]:
         value, name = node.output, self.temporary(node)
         if self.stages.reduces(node):
             accumulator = Load(self.accumulators[value], self._lane_index())
-            count = product(self._reduced_extents())
+            count = product(self.axes.reduced_extents())
             scalar = reduction_op(node.op).finish(accumulator, count)
         elif self.is_loaded(value):
             scalar = self.read(value)
@@ -165,7 +105,7 @@ class Row(NestBuilder):
         statements: list[Statement] = [Let(name, scalar)]
         self.bound[value] = Ref(name, scalar.dtype)
         if self.columns:
-            row = Buffer(self.names.take("row"), scalar.dtype, (self.block,), Level.CACHE)
+            row = Buffer(self.names.take("row"), scalar.dtype, (self.schedule.block,), Level.CACHE)
             self.kept[value] = row
             statements = [Alloc(row), *statements, Store(row, self._lane_index(), self.bound[value])]
         if value in self.region.outputs:
@@ -173,7 +113,7 @@ class Row(NestBuilder):
         return statements
 
     def _lane_index(self) -> tuple[Index, ...]:
-        return (symbol(self.axis_names[-1]),) if self.columns else ()
+        return (symbol(self.axes.names[-1]),) if self.columns else ()
 
     def _pass(self, stage: int) -> list[Statement]:
         """One pass over the row: accumulates the reductions of ``stage``, and keeps or stores its values."""
@@ -201,9 +141,9 @@ class Row(NestBuilder):
             operand = reduction.prepare(self._operand(node, 0))
             index = self._lane_index()
             self.inner.append(Accumulate(accumulator.buffer, index, reduction.combiner, operand))
-        statements = [*allocations, *self._over_reduced(self.inner)]
+        statements = [*allocations, *self.axes.one_pass(self.inner, self.invariants.values())]
         self.bound = outer_bound
-        self.kept |= {v: self.buffer(v, self._all_axes()) for v in wanted if self._is_read_back(v)}
+        self.kept |= {v: self.buffer(v, self.axes.all) for v in wanted if self._is_read_back(v)}
         return statements
 
     def _keep_or_store(self, value: Value) -> list[Statement]:
@@ -227,13 +167,13 @@ class Row(NestBuilder):
             and value not in self.kept
             and not self.columns
             and value.type.dtype == value.type.dtype.computed
-            and self.axes_of[value] == self._all_axes()
+            and self.axes_of[value] == self.axes.all
             and value not in self.accesses
         )
 
     def _accumulator(self, node: Node) -> Alloc:
         dtype = node.output.type.dtype.computed
-        shape: tuple[Dim, ...] = (self.block,) if self.columns else ()
+        shape: tuple[Dim, ...] = (self.schedule.block,) if self.columns else ()
         level = Level.CACHE if self.columns else Level.REGISTER
         buffer = Buffer(self.names.take("acc"), dtype, shape, level)
         self.accumulators[node.output] = buffer
@@ -246,9 +186,9 @@ class Row(NestBuilder):
         """
         output = next((v for v in self.region.outputs if self._may_hold(v, value, dtype)), None)
         if output is None:
-            buffer = Buffer(self.names.take("row"), dtype, self._reduced_extents(), Level.CACHE)
+            buffer = Buffer(self.names.take("row"), dtype, self.axes.reduced_extents(), Level.CACHE)
         else:
-            buffer = self.buffer(output, self._all_axes())
+            buffer = self.buffer(output, self.axes.all)
         self.kept[value] = buffer
         return buffer
 
@@ -258,29 +198,20 @@ class Row(NestBuilder):
         return (
             output.type.dtype == dtype
             and last > self.stages.stage_of[value]
-            and self.axes_of[output] == self._all_axes()
+            and self.axes_of[output] == self.axes.all
             and output not in self.accesses
             and all(
                 n.output is output or self.stages.pass_of(n) < last
                 for n in self.stages.users(value, self.keep)
             )
-            and self.buffers.get((output, self._all_axes())) not in self.kept.values()
+            and self.buffers.get((output, self.axes.all)) not in self.kept.values()
         )
-
-    def _all_axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.loops.extents)))
 
     def _kept_index(self, value: Value) -> tuple[Index, ...]:
         if self.columns:
             return self._lane_index()
         whole = self.kept[value].level is not Level.CACHE
-        return self.index_along(self._all_axes()) if whole else self._reduced_index()
-
-    def _reduced_extents(self) -> tuple[Dim, ...]:
-        return tuple(compress(self.loops.extents, self.is_reduced))
-
-    def _reduced_index(self) -> tuple[Index, ...]:
-        return tuple(map(symbol, compress(self.axis_names, self.is_reduced)))
+        return self.index_along(self.axes.all) if whole else self.axes.reduced_index()
 
     # -- values ---------------------------------------------------------------------------------------------
 

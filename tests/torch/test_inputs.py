@@ -376,3 +376,19 @@ def test_negative_indices_count_from_the_end_where_they_do_in_pytorch() -> None:
         lambda x, i: torch.take_along_dim(x, i.unsqueeze(1), 0),
     ):
         torch.testing.assert_close(torch.compile(function, backend="graphwright")(x, at), function(x, at))
+
+
+@pytest.mark.parametrize("name", ["linear", "mm", "bmm", "linear without bias"])
+def test_products_of_two_dtypes_are_errors_as_in_pytorch(name: str) -> None:
+    functions: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+        "linear": lambda x, w: functional.linear(x, w, torch.zeros(4)),
+        "linear without bias": functional.linear,
+        "mm": torch.mm,
+        "bmm": lambda x, w: torch.bmm(x[None], w[None]),
+    }
+    made = torch.compile(functions[name], backend="graphwright")
+    x, w = torch.ones(3, 4, dtype=torch.float64), torch.ones(4, 4)
+    torch.testing.assert_close(made(x.float(), w), functions[name](x.float(), w))
+    for call in (functions[name], made):
+        with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
+            call(x, w)

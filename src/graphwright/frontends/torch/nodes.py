@@ -47,6 +47,8 @@ _CHECKS = frozenset(
     }
 )
 """Operators that only check their arguments."""
+_NOT_DECOMPOSED = frozenset({torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default})
+"""Operators whose decomposition accepts operands that the operator rejects, such as those of two dtypes."""
 _ROUNDINGS = frozenset({math.trunc, math.floor, math.ceil})
 _FAULTS_OF_IMPORTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -137,7 +139,7 @@ class NodeReader:
         except Unsupported as error:
             if self._depth == MAX_DEPTH:
                 raise
-            traced = self._decomposed(node)
+            traced = None if node.target in _NOT_DECOMPOSED else self._decomposed(node)
             if traced is None:
                 raise
             try:

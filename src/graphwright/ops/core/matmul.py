@@ -82,9 +82,19 @@ MatMul.samples = (
 )
 
 
+def _product(i: AtenImporter, first: int, second: int) -> Any:
+    """The product of two operands. PyTorch's meta functions accept operands of different dtypes, but its
+    kernels raise an error, which is left to them.
+    """
+    a, b = i.input(first), i.input(second)
+    if a.type.dtype != b.type.dtype:
+        raise i.fail(f"PyTorch multiplies no {a.type.dtype} by {b.type.dtype}")
+    return i.emit(MatMul(), a, b)
+
+
 def _aten_addmm(i: AtenImporter) -> Any:
     """``beta * input + alpha * (a @ b)``."""
-    product = i.emit(MatMul(), i.input(1), i.input(2))
+    product = _product(i, 1, 2)
     alpha, beta = i.attr("alpha", 1), i.attr("beta", 1)
     if alpha != 1:
         product = i.emit(Mul(), product, number(i, alpha, product))
@@ -96,7 +106,7 @@ def _aten_addmm(i: AtenImporter) -> Any:
 
 
 MatMul.aten = {
-    **{name: lambda i: i.emit(MatMul(), i.input(0), i.input(1)) for name in ("mm", "bmm", "mv", "dot")},
+    **{name: lambda i: _product(i, 0, 1) for name in ("mm", "bmm", "mv", "dot")},
     "addmm": _aten_addmm,
     "baddbmm": _aten_addmm,
 }

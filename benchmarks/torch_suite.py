@@ -173,7 +173,7 @@ def _table(faults: dict[str, str], left: dict[str, dict[str, str]]) -> str:
     native = sum(not found and not faults[name] for name, found in left.items())
     cases = ", ".join(f"`{name}`" for name, found in left.items() if found)
     total = f"{passed} of {len(faults)} cases pass, {native} of them natively."
-    return "\n".join([*rows, "", total, "", f"With operators left: {cases}."])
+    return "\n".join([*rows, "", total, "", f"Cases in which PyTorch runs an operator: {cases}."])
 
 
 if __name__ == "__main__":

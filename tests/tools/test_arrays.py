@@ -158,7 +158,7 @@ def test_containers_in_json(dtype: DType, text: str, wanted: object) -> None:
 @pytest.mark.parametrize(
     ("dtype", "text", "fault"),
     [
-        (SEQUENCE, "3", "a list is wanted"),
+        (SEQUENCE, "3", "give a list, not 3"),
         (SEQUENCE, '["a"]', "input 's' is float32"),
         (MAP, "[1]", "an object, as in"),
         (MAP, '{"a": 1}', "key 'a' is not an integer"),

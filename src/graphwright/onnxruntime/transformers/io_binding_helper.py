@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from graphwright.frontends.onnx.tensors import onnx_number
 from graphwright.frontends.torch.types import Unsupported, torch_dtype
@@ -11,9 +11,6 @@ from graphwright.ir.dtypes import DTYPES, STRING, DType
 from graphwright.onnxruntime.session import InferenceSession
 from graphwright.onnxruntime.signature import NodeArg
 from graphwright.session import type_text
-
-if TYPE_CHECKING:
-    import torch
 
 _BY_TEXT: Final = {type_text(dtype): dtype for dtype in DTYPES.values()}
 _BY_NUMPY: Final = {str(dtype.numpy): dtype for dtype in DTYPES.values() if dtype is not STRING}
@@ -38,7 +35,7 @@ class TypeHelper:
         return _numpy_type(_dtype(_BY_TEXT, ort_type))
 
     @staticmethod
-    def ort_type_to_torch_type(ort_type: str) -> torch.dtype:
+    def ort_type_to_torch_type(ort_type: str) -> Any:
         """PyTorch's type."""
         return _torch_type(_dtype(_BY_TEXT, ort_type))
 
@@ -48,12 +45,12 @@ class TypeHelper:
         return onnx_number(_dtype(_BY_TEXT, ort_type))
 
     @staticmethod
-    def numpy_type_to_torch_type(numpy_type: Any) -> torch.dtype:
+    def numpy_type_to_torch_type(numpy_type: Any) -> Any:
         """PyTorch's type for a type of NumPy."""
         return _torch_type(_dtype(_BY_NUMPY, str(np.dtype(numpy_type))))
 
     @staticmethod
-    def torch_type_to_numpy_type(torch_type: torch.dtype) -> Any:
+    def torch_type_to_numpy_type(torch_type: Any) -> Any:
         """NumPy's type for a type of PyTorch."""
         return _numpy_type(_dtype(_BY_NUMPY, str(torch_type).removeprefix("torch.")))
 
@@ -63,7 +60,7 @@ class TypeHelper:
         return {arg.name: TypeHelper.ort_type_to_numpy_type(arg.type) for arg in _all(ort_session)}
 
     @staticmethod
-    def get_io_torch_type_map(ort_session: InferenceSession) -> dict[str, torch.dtype]:
+    def get_io_torch_type_map(ort_session: InferenceSession) -> dict[str, Any]:
         """PyTorch's types of all inputs and outputs."""
         return {arg.name: TypeHelper.ort_type_to_torch_type(arg.type) for arg in _all(ort_session)}
 
@@ -96,7 +93,7 @@ def _numpy_type(dtype: DType) -> Any:
     return bool if dtype.kind == "bool" else dtype.numpy.type
 
 
-def _torch_type(dtype: DType) -> torch.dtype:
+def _torch_type(dtype: DType) -> Any:
     try:
         return torch_dtype(dtype)
     except Unsupported as error:

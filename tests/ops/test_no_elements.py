@@ -11,6 +11,11 @@ from onnx import ValueInfoProto, helper
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.ir.dtypes import DTYPES
+from graphwright.ir.op import Fact
+from graphwright.ir.symbols import symbol
+from graphwright.ir.types import TensorType
+from graphwright.ops.core.common import broadcast_elements
 from tests.ops.peer import compare
 
 
@@ -76,3 +81,10 @@ def test_means_of_no_elements_do_not_warn(device: str) -> None:
     b.output("y", y[0] if isinstance(y, tuple) else y)
     (found,) = b.compile(options=Options(device=device))(rows, np.zeros(0, np.float32))
     assert found.shape == (3, 0)
+
+
+def test_known_integers_of_no_elements_with_a_dynamic_axis() -> None:
+    """Shape inference computes small integers; there are none, whatever the size of the other axis."""
+    known = Fact(TensorType(DTYPES["i64"], (0, symbol("N"))), ())
+    assert broadcast_elements([known, known], (0, symbol("N"))) == []
+    assert broadcast_elements([known, Fact(TensorType(DTYPES["i64"], ()), (3,))], (0, symbol("N"))) == []

@@ -164,9 +164,12 @@ def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tupl
     """For each element of ``shape``, in row-major order, the elements of the operands that broadcast to it,
     None for unknown ones. None if ``shape`` is too large or :func:`parts_of` returns None.
     """
-    parts = None if known_size(shape) is None else parts_of(facts)
+    size = known_size(shape)
+    parts = None if size is None else parts_of(facts)
     if parts is None:
         return None
+    if size == 0:  # the other axes may be symbols
+        return []
     columns = [list(_broadcast(part, fact.shape, shape)) for part, fact in zip(parts, facts, strict=True)]
     return list(zip(*columns, strict=True))
 

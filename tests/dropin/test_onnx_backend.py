@@ -46,7 +46,7 @@ def test_inputs_are_a_list_a_dict_or_the_only_one() -> None:
     one = backend.prepare(copied(TensorProto.FLOAT))
     for inputs in (ROW, [ROW], {"x": ROW}):
         np.testing.assert_array_equal(one.run(inputs)[0], ROW)
-    with pytest.raises(RuntimeError, match="expect 2 inputs, 1 are given: a, b"):
+    with pytest.raises(RuntimeError, match="The model has 2 inputs, 1 are given: a, b"):
         backend.prepare(sums()).run([ROWS])
     with pytest.raises(InvalidArgument):
         backend.prepare(sums()).run([ROW, ROW])

@@ -392,7 +392,7 @@ def test_the_report_of_modules() -> None:
         with torch.no_grad():
             mine(torch.ones(2))
         assert [graph.kind for graph in gw.torch.report(mine)] == ["inference"]
-    with pytest.raises(TypeError, match=r"takes what torch\.compile gave, not Sequential"):
+    with pytest.raises(TypeError, match=r"report takes the result of torch\.compile, not Sequential"):
         gw.torch.report(images())
 
 

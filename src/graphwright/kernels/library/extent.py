@@ -14,7 +14,18 @@ from typing import Final, NamedTuple
 from graphwright.ir.symbols import Atom, Dim, Symbol, product, symbol
 from graphwright.records import dataclass
 from graphwright.targets.cpu.c.extent import ARGS, FIRST, HOOK, SIGNATURE, SUFFIX, TILE
-from graphwright.targets.cpu.c.ranges import HELPERS, combined_text
+from graphwright.targets.cpu.c.ranges import (
+    HELPERS,
+    ONE,
+    ZERO,
+    Double,
+    Range,
+    combined,
+    plus,
+    polynomial,
+    scaled,
+    times,
+)
 
 Axis = tuple[Dim, Dim]
 """The number of elements along an axis, and its stride in elements."""
@@ -189,26 +200,23 @@ class _Writer:
 
     def __init__(self, args: tuple[str, ...]) -> None:
         self.lines: list[str] = []
-        self._names: dict[Atom, str] = {Symbol(name): f"a_{name}" for name in args}
-        self._names[Symbol("units")] = "units"
+        self._values: dict[Atom, Double] = {Symbol(name): Double(f"a_{name}") for name in args}
+        self._values[Symbol("units")] = Double("units")
 
     def text(self, dim: Dim) -> str:
-        if isinstance(dim, int):
-            return f"{dim}.0" if dim >= 0 else f"({dim}.0)"
-        terms = (
-            " * ".join([self.text(coefficient), *(self._atom(a) for a, power in m for _ in range(power))])
-            for m, coefficient in dim.terms
-        )
-        return f"({' + '.join(terms)})"
+        return self._number(dim).text
 
-    def _atom(self, atom: Atom) -> str:
-        if atom not in self._names:
+    def _number(self, dim: Dim) -> Double:
+        return polynomial(dim, self._value_of)
+
+    def _value_of(self, atom: Atom) -> Double:
+        if atom not in self._values:
             assert not isinstance(atom, Symbol), f"{atom} is no argument"
-            text = combined_text(atom.name, [self.text(operand) for operand in atom.operands])
-            name = f"t{len(self._names)}"
-            self.lines.append(f"const double {name} = {text};")
-            self._names[atom] = name
-        return self._names[atom]
+            value = combined(atom.name, [self._number(operand) for operand in atom.operands])
+            name = f"t{len(self._values)}"
+            self.lines.append(f"const double {name} = {value.text};")
+            self._values[atom] = Double(name)
+        return self._values[atom]
 
     def put(self, target: str, dim: Dim) -> None:
         text = self.text(dim)
@@ -219,19 +227,17 @@ class _Writer:
 
     def write_reach(self, reach: Reach, target: str) -> None:
         """Writes the end of the accessed part; negative if the operand may be absent."""
-        low, high, counts = [self.text(reach.offset)], [self.text(reach.offset)], []
+        low, high, counts = [self._number(reach.offset)], [self._number(reach.offset)], []
         for count, stride in reach.axes:
             counts.append(f"{self.text(count)} > 0")
-            if stride == 1:
-                high.append(f"({self.text(count)} - 1)")
-                continue
-            way = f"({self.text(count)} - 1) * {self.text(stride)}"
-            low.append(f"gw_least(0, {way})")
-            high.append(f"gw_most(0, {way})")
-        item = self.text(reach.item)
+            last = self._number(count - 1)._replace(at_least_0=True)
+            along = scaled(Range(ZERO, last), self._number(stride))
+            low.append(along.low)
+            high.append(along.high)
+        first, end = plus(*low), times(plus(*high, ONE), self._number(reach.item))
         conditions = ["!hooked", *counts] if reach.unhooked else counts
         self.lines.append(f"if ({' && '.join(conditions) or '1'}) {{")
-        if low != ["0.0"]:
-            self.lines += [f"    if (!({' + '.join(low)} >= 0))", "        return 1;"]
+        if first != ZERO:
+            self.lines += [f"    if (!({first.text} >= 0))", "        return 1;"]
         sign = "-" if reach.optional else "(hooked ? -1 : 1) * " if reach.in_place else ""
-        self.lines += [f"    {target} = {sign}({' + '.join(high)} + 1) * {item};", "}"]
+        self.lines += [f"    {target} = {sign}{end.text};", "}"]

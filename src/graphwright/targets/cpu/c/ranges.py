@@ -4,7 +4,7 @@ are known not to be negative.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from graphwright.ir.symbols import Atom, Dim, Expr, Symbol
@@ -85,17 +85,18 @@ def scaled(range_: Range, factor: Double) -> Range:
 
 def number(dim: Dim, names: Names) -> Double:
     """The value of ``dim``."""
+    return polynomial(dim, lambda atom: atom_value(atom, names))
+
+
+def polynomial(dim: Dim, value_of: Callable[[Atom], Double]) -> Double:
+    """The value of ``dim``, given the values of its atoms."""
     if not isinstance(dim, Expr):
         return literal(dim)
-    return plus(
-        *(
-            times(
-                literal(coefficient),
-                *(atom_value(atom, names) for atom, power in monomial for _ in range(power)),
-            )
-            for monomial, coefficient in dim.terms
-        )
+    terms = (
+        times(literal(coefficient), *(value_of(atom) for atom, power in monomial for _ in range(power)))
+        for monomial, coefficient in dim.terms
     )
+    return plus(*terms)
 
 
 def atom_value(atom: Atom, names: Names) -> Double:
@@ -107,13 +108,7 @@ def atom_value(atom: Atom, names: Names) -> Double:
 
 def combined(function: str, operands: Sequence[Double]) -> Double:
     """The value of floordiv, mod, min or max."""
-    text = combined_text(function, [operand.text for operand in operands])
-    return Double(text, function != "mod" and all(operand.at_least_0 for operand in operands))
-
-
-def combined_text(function: str, operands: Sequence[str]) -> str:
-    """A function of C expressions, as a C expression: floordiv, mod, min or max."""
-    first, *rest = operands
+    first, *rest = (operand.text for operand in operands)
     for operand in rest:
         match function:
             case "min":
@@ -124,4 +119,4 @@ def combined_text(function: str, operands: Sequence[str]) -> str:
                 first = f"gw_floor({first}, {operand})"
             case _:
                 first = f"({first} - {operand} * gw_floor({first}, {operand}))"
-    return first
+    return Double(first, function != "mod" and all(operand.at_least_0 for operand in operands))

@@ -20,7 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphwright.ops
 from graphwright.api import compile as compile_model
-from graphwright.compiler.modules import Compilation, compile_modules
+from graphwright.compiler.code_generation import Compilation
+from graphwright.compiler.modules import compile_modules
 from graphwright.config import Options
 from graphwright.frontends.onnx import load
 from graphwright.ir.graph import Module

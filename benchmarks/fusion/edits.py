@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from graphwright.compiler.modules import Compilation, generate_code, run_passes
+from graphwright.compiler.code_generation import Compilation, generate_code
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.compiler.run_passes import run_passes
 from graphwright.config import Options
 from graphwright.executable.nodes import Program
 from graphwright.fusion.benefit import narrow_operands_stay

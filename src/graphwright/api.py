@@ -17,7 +17,7 @@ from graphwright.arguments import AnyShapes, EntryArguments, read_entries, read_
 from graphwright.compiler.buckets import bucket_modules
 from graphwright.compiler.driver import Source as CompiledFrom
 from graphwright.compiler.driver import compile_sources, observe_nothing, retyped
-from graphwright.compiler.modules import Observer
+from graphwright.compiler.run_passes import Observer
 from graphwright.compiler.targets import compile_targets
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError, OptionError

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -426,6 +427,19 @@ def test_a_missing_compiler_is_one_error_and_leaves_no_file(tmp_path: Path) -> N
     options = Options(cc=str(tmp_path / "no-compiler"), cache_dir=tmp_path)
     with pytest.raises(ToolchainError, match="no C compiler"):
         autofuse(MODEL, library=True, options=options)
+
+
+def test_of_the_sources_of_both_isas_the_named_one_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch, compiler = tmp_path / "scratch", tmp_path / "cc"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && echo fake && exit\nsleep 0.5; exit 1\n')
+    compiler.chmod(0o700)
+    with pytest.raises(ToolchainError, match="rejected the source") as caught:
+        autofuse(MODEL, library=True, options=Options(cc=str(compiler), cache_dir=tmp_path))
+    assert list(scratch.iterdir()) == [Path(caught.value.diagnostics[0].where).parent]
 
 
 def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ def test_it_runs_while_the_caller_goes_on() -> None:
         return go_on.wait(10), threading.get_ident()
 
     made = BackgroundTask(call)
+    made.start()
     go_on.set()
     waited, thread = made.result()
     assert waited and thread != threading.get_ident()
@@ -23,7 +24,8 @@ def test_it_runs_while_the_caller_goes_on() -> None:
 
 
 def test_it_may_give_none() -> None:
-    assert BackgroundTask(lambda: None).result() is None
+    with BackgroundTask(lambda: None) as made:
+        assert made.result() is None
 
 
 @pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)])
@@ -32,6 +34,7 @@ def test_it_raises_what_the_call_raised(fault: BaseException) -> None:
         raise fault
 
     made = BackgroundTask(call)
+    made.start()
     for _ in range(2):
         with pytest.raises(type(fault)) as raised:
             made.result()
@@ -64,5 +67,5 @@ def test_an_interrupt_at_the_start_stops_the_call(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        BackgroundTask(call, stopped.set)
+        BackgroundTask(call, stopped.set).start()
     assert stopped.is_set() and ended.wait(10)

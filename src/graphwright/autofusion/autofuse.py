@@ -21,8 +21,8 @@ from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
 from graphwright.autofusion.standalone import Standalone, build_standalone
 from graphwright.autofusion.traffic import Traffic, traffic
-from graphwright.compiler.modules import Observer, run_passes
 from graphwright.compiler.pipeline import source_passes
+from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.compiler.specs import input_specs
 from graphwright.config import Options
 from graphwright.cost.machine import Machine
@@ -112,7 +112,7 @@ def autofuse(
     runs all of it (:class:`~graphwright.autofusion.standalone.Standalone`). Raises ModelError, with the code
     ``GW_ERROR_DUPLICATE_FUSION`` for such a model without ``redo``; OptionError, PluginError, ToolchainError.
     """
-    wanted = options or Options()
+    wanted = options or Options.from_environment()
     options = for_this_cpu(wanted)
     plugins.use(options)
     load_candidates()

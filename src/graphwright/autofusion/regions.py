@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphwright.compiler.modules import run_passes
 from graphwright.compiler.pipeline import fusion_passes
+from graphwright.compiler.run_passes import run_passes
 from graphwright.config import Options
 from graphwright.fusion.decisions import Verdict, decisions_of
 from graphwright.fusion.outline import outline

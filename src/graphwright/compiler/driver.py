@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from graphwright.compiler.buckets import Buckets
 from graphwright.compiler.entries import EntryDraft, Single, compile_entries
-from graphwright.compiler.modules import Observer, run_passes
 from graphwright.compiler.partition import partition
 from graphwright.compiler.pipeline import shape_passes
 from graphwright.compiler.ranks import RankVariants, has_unknown_ranks, is_only_variant, rank_variants
+from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.config import Options
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.clone import clone_module

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Protocol
 
 from graphwright.compiler.executables import Compiled, compile_executables, interpreted_executables
-from graphwright.compiler.modules import Observer
 from graphwright.compiler.remark_text import encode_remarks
 from graphwright.compiler.remarks import remarks_of
+from graphwright.compiler.run_passes import Observer
 from graphwright.compiler.specs import constraint_texts, input_specs, output_specs, starts, states
 from graphwright.config import Options
 from graphwright.cost.choices import digest_of

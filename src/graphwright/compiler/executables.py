@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
+from graphwright.compiler.code_generation import Compilation
 from graphwright.compiler.host_program import Draft
-from graphwright.compiler.modules import Compilation, Observer, compile_modules, run_passes
+from graphwright.compiler.modules import compile_modules
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
+from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.compiler.specs import program_of
 from graphwright.compiler.tuning import tuned
 from graphwright.config import Options

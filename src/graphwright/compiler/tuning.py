@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from graphwright import log
-from graphwright.compiler.modules import Observer, generate_code, run_passes
+from graphwright.compiler.code_generation import generate_code
 from graphwright.compiler.pipeline import graph_passes, kernel_passes
+from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.config import Options
 from graphwright.cost.choices import choices_in
 from graphwright.errors import Collector, FeedError, ModelError

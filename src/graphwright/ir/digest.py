@@ -30,6 +30,7 @@ class BackgroundHashes:
         self._numbers = {_address(np.frombuffer(c, np.uint8)): k for k, c in enumerate(contents)}
         mapped = all(mapped_file(content) is not None for content in contents)
         self._condensed = BackgroundTask(partial(condense_all, contents, mapped))
+        self._condensed.start()
 
     def find(self, data: np.ndarray[Any, Any]) -> bytes | None:
         """The condensed form of ``data`` if it is exactly one of the contents, else None."""

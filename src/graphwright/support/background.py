@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
+_MISSED_INTERRUPT: Final = 0.5
+"""Seconds until a waiting thread notices an interrupt that came just before it began to wait."""
+
 
 class BackgroundTask(Generic[T]):
-    """Runs ``call()`` in a thread while the caller continues. At its end, a ``with`` block waits for the
-    call.
+    """Runs ``call()`` in a thread from :meth:`start` on, while the caller continues. A ``with`` block starts
+    it, and waits for it at its end.
 
     If the block raises, ``stop`` is called, which may end the call earlier.
 
@@ -20,11 +23,16 @@ class BackgroundTask(Generic[T]):
 
     def __init__(self, call: Callable[[], T], stop: Callable[[], object] = lambda: None) -> None:
         self._call, self._stop = call, stop
+        self._thread = Thread(target=self._run)
+        self._is_running = False
         self._ended = Event()
         """Used instead of Thread.join, which after an interrupt assumes that the thread has ended."""
         self._made: list[T] = []
-        self._fault: BaseException | None = None
-        self._thread = Thread(target=self._run)
+        self.fault: BaseException | None = None
+        """What the call raised, once it has ended."""
+
+    def start(self) -> None:
+        """Starts the thread."""
         try:
             self._thread.start()
         except BaseException:  # an interrupt while the start is awaited: nobody else could end the call
@@ -32,24 +40,31 @@ class BackgroundTask(Generic[T]):
             raise
 
     def _run(self) -> None:
+        self._is_running = True
         try:
             self._made.append(self._call())
         except BaseException as fault:
-            self._fault = fault
+            self.fault = fault
         finally:
             self._ended.set()
 
     def result(self) -> T:
         """Waits for the call, and returns its result or raises its exception."""
-        self._ended.wait()
-        if self._fault is not None:
-            raise self._fault
+        self._wait()
+        if self.fault is not None:
+            raise self.fault
         return self._made[0]
 
     def __enter__(self) -> BackgroundTask[T]:
+        self.start()
         return self
 
     def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
         if raised is not None:
             self._stop()
-        self._ended.wait()
+        if self._is_running:
+            self._wait()
+
+    def _wait(self) -> None:
+        while not self._ended.wait(_MISSED_INTERRUPT):
+            pass

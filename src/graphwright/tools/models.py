@@ -34,7 +34,7 @@ from graphwright.tools.flags import FlagGroup
 from graphwright.tools.progress import Watch, stages
 
 if TYPE_CHECKING:
-    from graphwright.compiler.modules import Observer
+    from graphwright.compiler.run_passes import Observer
 
 
 def is_package(path: Path) -> bool:

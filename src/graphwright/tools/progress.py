@@ -14,7 +14,7 @@ from graphwright.records import dataclass, field
 from graphwright.tools.console import note, progress_bar, say, table
 
 if TYPE_CHECKING:
-    from graphwright.compiler.modules import Observer
+    from graphwright.compiler.run_passes import Observer
 
 
 _PHASES: Final = (

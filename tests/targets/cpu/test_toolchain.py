@@ -6,6 +6,7 @@ import os
 import resource
 import stat
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,17 @@ def test_a_refused_source_is_kept_and_named() -> None:
     assert "missing" in source.read_text()
     assert stat.S_IMODE(source.parent.stat().st_mode) == 0o700
     source.unlink()
+
+
+def test_of_several_refused_sources_the_named_one_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sources = [f"int broken(void) {{ return missing_{n}; }}\n" for n in range(3)]
+    with pytest.raises(ToolchainError, match="missing_0") as caught:
+        compile_all(sources, RUNNABLE[0], find_toolchain(Options()))
+    source = Path(caught.value.diagnostics[0].where)
+    assert list(tmp_path.iterdir()) == [source.parent]
 
 
 def test_a_program_that_is_no_compiler_is_named(fresh: None, tmp_path: Path) -> None:

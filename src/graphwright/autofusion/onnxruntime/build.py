@@ -64,7 +64,8 @@ def build_library(
             drafts.append(_draft(name, module, node, isas, options, known))
         except (NotServed, ModelError) as reason:
             refused[name] = str(reason)
-    compiled = [_compile(drafts, isa, options) for isa in isas] if drafts else []
+    prepared = {isa: [draft.prepared[isa] for draft in drafts] for isa in isas}
+    compiled = compile_programs(prepared, options) if drafts else []
     faults = [_why_not(each.operator, number, compiled) for number, each in enumerate(drafts)]
     refused |= {each.operator.name: fault for each, fault in zip(drafts, faults, strict=True) if fault}
     served = [not fault for fault in faults]
@@ -122,11 +123,6 @@ def _operator(name: str, node: Node, taken: Sequence[int]) -> Operator:
 
 def _type_number(value: Value) -> int:
     return onnx_number(value.type.dtype)
-
-
-def _compile(drafts: Sequence[_Draft], isa: str, options: Options) -> CompiledPrograms:
-    modules, records = zip(*(draft.prepared[isa] for draft in drafts), strict=True)
-    return compile_programs(modules, records, isa, replace(options, isa=isa))
 
 
 def _why_not(operator: Operator, number: int, compiled: Sequence[CompiledPrograms]) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
-from graphwright.compiler.modules import generate_code, run_passes
+from graphwright.compiler.code_generation import CodeGeneration
 from graphwright.compiler.partition import partition
 from graphwright.compiler.pipeline import graph_passes, kernel_passes, shape_passes
+from graphwright.compiler.run_passes import run_passes
 from graphwright.config import Options
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.graph import Module
 from graphwright.lower.lower import refuse_unknown_ranks
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.target import TARGETS
 
 LIBRARY = "library"
@@ -71,8 +73,21 @@ def prepare(module: Module, isa: str, options: Options) -> list[Record]:
 
 
 def compile_programs(
-    modules: Sequence[Module], records: Sequence[Sequence[Record]], isa: str, options: Options
-) -> CompiledPrograms:
-    """The code of ``modules``, which are prepared. Raises ModelError, ToolchainError."""
-    made = generate_code(modules, records, options)
-    return CompiledPrograms(isa, [each.program.targets[isa] for each in made], made[-1].weights)
+    prepared: Mapping[str, Sequence[tuple[Module, list[Record]]]], options: Options
+) -> list[CompiledPrograms]:
+    """The programs for each ISA, of modules and records from :func:`prepare`. The C compiler works for all
+    ISAs at the same time. Raises ModelError, ToolchainError.
+    """
+    started: dict[str, CodeGeneration] = {}
+    compiled = []
+    with ExitStack() as stack:
+        for isa, each in prepared.items():
+            modules, records = zip(*each, strict=True)
+            started[isa] = code = CodeGeneration(modules, records, replace(options, isa=isa))
+            stack.push(code)  # before the start: an interrupt between the two would leave the compiler alone
+            code.start()
+        for isa, code in started.items():
+            made = code.finish()
+            programs = [each.program.targets[isa] for each in made]
+            compiled.append(CompiledPrograms(isa, programs, made[-1].weights))
+    return compiled

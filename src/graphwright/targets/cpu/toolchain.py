@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, ToolchainError
 from graphwright.log import debug
 from graphwright.records import dataclass, replace
+from graphwright.support.background import BackgroundTask
 from graphwright.support.temporary import temporary_folder
 from graphwright.targets.cpu.isa import Isa
 from graphwright.targets.cpu.private import PrivateFolder
@@ -279,9 +281,30 @@ def compile_all(
     compilers: Compilers | None = None,
 ) -> list[bytes]:
     """Compiles several sources to shared objects in parallel, in ``workers`` threads (0: one per usable
-    core).
+    core). Raises the first ToolchainError in the order of ``sources``.
+
+    The threads import nothing: an import of the caller at the same time could find half a module.
     """
-    count = workers or len(os.sched_getaffinity(0))
-    pools = importlib.import_module("concurrent.futures")  # slow to import, and not needed for cached kernels
-    with pools.ThreadPoolExecutor(max_workers=max(1, min(count, len(sources)))) as pool:
-        return list(pool.map(lambda source: compile_shared(source, isa, toolchain, compilers), sources))
+    compilers = compilers or Compilers()
+    remaining = iter(enumerate(sources))
+    objects: dict[int, bytes] = {}
+    faults: dict[int, ToolchainError] = {}
+
+    def work() -> None:
+        for number, source in remaining:
+            try:
+                objects[number] = compile_shared(source, isa, toolchain, compilers)
+            except ToolchainError as fault:
+                faults[number] = fault
+
+    count = min(workers or len(os.sched_getaffinity(0)), len(sources))
+    with ExitStack() as stack:
+        threads = [stack.enter_context(BackgroundTask(work, compilers.stop)) for _ in range(count)]
+        for each in threads:
+            each.result()
+    if faults:
+        first, *others = (faults[number] for number in sorted(faults))
+        for other in others:
+            discard(other)  # no message says where its source is
+        raise first
+    return [objects[number] for number in range(len(sources))]

@@ -33,7 +33,7 @@ from graphwright.view.picture import GraphPicture
 from graphwright.view.stages import NAMES, TASKS, Watched, compilation_of, pictures_of_package
 
 if TYPE_CHECKING:
-    from graphwright.compiler.modules import Observer
+    from graphwright.compiler.run_passes import Observer
 
 RUNS: Final = 11
 """The number of runs; the time of a task is the median."""

@@ -1,0 +1,33 @@
+"""Runs passes on a module for an observer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphwright.config import Options
+from graphwright.ir.graph import Module
+from graphwright.passes.after_stage import AfterStage
+from graphwright.passes.base import Record
+from graphwright.passes.manager import PassManager, Scheduled
+
+Observer = Callable[[str, object], None]
+"""Called after each pass and each stage with its name and its product: a module, a kernel selection, sources,
+tasks. The product of a stage of passes is an :class:`AfterStage`.
+"""
+
+
+def run_passes(
+    module: Module,
+    passes: Sequence[Scheduled],
+    options: Options,
+    observe: Observer = lambda name, product: None,
+) -> list[Record]:
+    """Run ``passes`` on ``module`` and return a record of what each one did."""
+    manager = PassManager(
+        passes,
+        options.verify,
+        lambda m, record: observe(record.name, m),
+        lambda name, m: observe(name, AfterStage(m)),
+    )
+    manager.run(module)
+    return manager.records

@@ -92,10 +92,12 @@ GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
     vf total = {0};
     int64_t j = 0;
     for (; j + 3 * VL < n; j += 4 * VL) {
-        vf e[4];
+        vf e[4]; /* in registers, if both loops are unrolled */
+#pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
             e[i] = vf_load(s + j + i * VL) - shift;
         vf_powers(e);
+#pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
             vf_store(s + j + i * VL, e[i]);
         total += (e[0] + e[1]) + (e[2] + e[3]);

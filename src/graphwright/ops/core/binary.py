@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Exporter, Operand, as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Const, Scalar, apply, select
@@ -346,7 +346,15 @@ class Mod(Pointwise):
 
 
 Mod.onnx = {("Mod", 10): with_attributes(Mod)}
-Mod.to_onnx = as_onnx("Mod", fmod="fmod")
+
+
+def _export_mod(e: Exporter, op: Mod, a: Operand, b: Operand) -> Any:
+    """Before opset 28, floats required ``fmod``."""
+    floats = isinstance(a, Value) and a.type.dtype.is_float
+    return e.emit("Mod", a, b, since=28 if floats and not op.fmod else 1, fmod=op.fmod)
+
+
+Mod.to_onnx = _export_mod
 Mod.samples = (*binary_samples(Mod(), NUMBERS, True), *binary_samples(Mod(True), NUMBERS, True))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import CannotExport, Exporter
+from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
@@ -576,18 +576,28 @@ def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:
     """Writes scales, sizes and region as operands. Axes are written non-negative and sorted, as ONNX Runtime
     requires.
     """
-    roi, scales, sizes = (*operands, None, None, None)[:3]
-    op = _with_sorted_axes(op, x) if op.axes is not None and x.type.shape is not None else op
+    given = (*operands, None, None, None)
+    roi = given[0] if op.roi is None else e.const(np.array(op.roi, np.float32))
+    scales = given[1] if op.scales is None else e.const(np.array(op.scales, np.float32))
+    sizes = given[2] if op.sizes is None else e.sizes(op.sizes)
+    axes = op.axes
+    if axes is not None and x.type.shape is not None:
+        axes = tuple(axis % len(x.type.dims) for axis in axes)
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        if order != list(range(len(axes))):
+            axes = tuple(sorted(axes))
+            roi = _in_order(e, roi, [*order, *(len(axes) + k for k in order)])
+            scales, sizes = _in_order(e, scales, order), _in_order(e, sizes, order)
     return e.emit(
         "Resize",
         x,
-        roi if op.roi is None else e.const(np.array(op.roi, np.float32)),
-        scales if op.scales is None else e.const(np.array(op.scales, np.float32)),
-        sizes if op.sizes is None else e.sizes(op.sizes),
+        roi,
+        scales,
+        sizes,
         mode=op.mode,
         coordinate_transformation_mode=op.coordinates,
         nearest_mode=op.rounding,
-        axes=op.axes,
+        axes=axes,
         keep_aspect_ratio_policy=op.policy,
         antialias=op.antialias,
         cubic_coeff_a=op.cubic_a,
@@ -596,16 +606,9 @@ def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:
     )
 
 
-def _with_sorted_axes(op: Resize, x: Value) -> Resize:
-    axes = [axis % len(x.type.dims) for axis in op.axes or ()]
-    order = sorted(range(len(axes)), key=axes.__getitem__)
-
-    def sorted_by(values: Any) -> Any:
-        return None if values is None else tuple(values[k] for k in order)
-
-    if order != list(range(len(axes))) and (op.scales is op.sizes is None or op.roi is not None):
-        raise CannotExport("its axes are not sorted")
-    return replace(op, axes=sorted_by(axes), scales=sorted_by(op.scales), sizes=sorted_by(op.sizes))
+def _in_order(e: Exporter, values: Operand, order: Sequence[int]) -> Operand:
+    """Elements of the vector ``values`` in ``order``; None if there is no vector."""
+    return None if values is None else e.emit("Gather", values, e.const(np.array(order)))
 
 
 Resize.to_onnx = _export
@@ -642,6 +645,10 @@ Resize.samples = (
     Sample(Resize("lanczos", scales=_UP), (_X,), "mode 'lanczos'"),
     Sample(Resize(), (_X, None, None, None), "exactly one of the operands scales and sizes"),
     Sample(Resize(sizes=(5,), axes=(1,), policy="not_larger"), (arg(F32, 2, _H),), "must be numbers"),
+    Sample(Resize("linear", axes=(3, 2)), (_X, None, arg(F32, 2, values=(1.5, 2.0)), None)),
+    Sample(
+        Resize("linear", "tf_crop_and_resize", sizes=(4, 3), axes=(-1, 2), roi=(0.2, -0.5, 0.8, 1.1)), (_X,)
+    ),
 )
 
 

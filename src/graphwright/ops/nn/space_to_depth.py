@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright.ir.exporter import as_onnx
+from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.op import Fact, Importer, Inference, Sample, arg, op
 from graphwright.ir.symbols import Dim, floordiv, symbol
 from graphwright.ir.types import F32, TensorType
@@ -15,7 +15,7 @@ from graphwright.ops.nn.depth_to_space import BlockRearrangement, Steps, image
 class SpaceToDepth(BlockRearrangement):
     """Rearranges blocks of pixels of x[N, C, H, W] into channels: y[N, C * block^2, H / block, W / block].
 
-    It is the inverse of DepthToSpace. ONNX has the mode DCR only.
+    It is the inverse of DepthToSpace.
     """
 
     def infer(self, at: Inference, x: Fact) -> TensorType:
@@ -37,7 +37,14 @@ def _import(i: Importer) -> Any:
     return i.emit(SpaceToDepth(i.required_attr("blocksize"), i.attr("mode", "DCR")), i.input(0))
 
 
-SpaceToDepth.to_onnx = as_onnx("SpaceToDepth", blocksize="block")
+def _export(e: Exporter, op: SpaceToDepth, x: Operand) -> Any:
+    """The attribute ``mode`` came with opset 28; before, the mode was DCR."""
+    if op.mode == "DCR":
+        return e.emit("SpaceToDepth", x, blocksize=op.block)
+    return e.emit("SpaceToDepth", x, since=28, blocksize=op.block, mode=op.mode)
+
+
+SpaceToDepth.to_onnx = _export
 SpaceToDepth.onnx = {("SpaceToDepth", 1): _import}
 SpaceToDepth.samples = (
     Sample(SpaceToDepth(2), (arg(F32, symbol("N"), 2, 4, 6),)),

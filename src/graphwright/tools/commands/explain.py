@@ -15,13 +15,14 @@ from graphwright.config import Options
 from graphwright.fusion.decisions import Decision, Verdict
 from graphwright.ir.names import sources_text
 from graphwright.package.package import Package
+from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.support.whole_file import whole_file
 from graphwright.tools.arguments import AsJson, Feeds, NewModel, require_folder
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, duration_text, note, say, table
 from graphwright.tools.feeds import make_feeds
-from graphwright.tools.flags import with_options
+from graphwright.tools.flags import FlagGroup, with_options
 from graphwright.tools.measuring.measurement import Measurement, MergeTime, measure
 from graphwright.tools.models import ModelFlags
 from graphwright.tools.reports.explain_html import page
@@ -41,13 +42,10 @@ _NAME: Final = 36
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
-@with_options
-def explain(
-    *,
-    model: ModelPath,
-    new: NewModel = None,
-    flags: ModelFlags,
+@dataclass(frozen=True)
+class _Request(FlagGroup):
+    """The flags that say what to explain, and where the answer goes."""
+
     why_not: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -55,10 +53,10 @@ def explain(
             help="The first reason why one kernel does not compute both nodes.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     diff: Annotated[
         bool, typer.Option("--diff", help="Show which decisions of NEW differ from those of MODEL.")
-    ] = False,
+    ] = False
     measured: Annotated[
         bool,
         typer.Option(
@@ -68,34 +66,70 @@ def explain(
                 "largest merges with their ops run separately."
             ),
         ),
-    ] = False,
-    input: Feeds = None,
+    ] = False
+    input: Feeds = None
     passes: Annotated[
         bool, typer.Option("--passes", help="Show what each pass did and what it declined, with the reason.")
-    ] = False,
+    ] = False
     layouts: Annotated[
         bool,
         typer.Option(
             "--layouts", help="Show the layout of each value, which nodes requested it, and the conversions."
         ),
-    ] = False,
+    ] = False
     shapes: Annotated[
         bool, typer.Option("--shapes", help="Show the dynamic dimensions, and what determines each.")
-    ] = False,
+    ] = False
     kernels: Annotated[
         bool,
         typer.Option(
             "--kernels",
             help="Show the candidate kernels of each task, their predicted times, and why one was chosen.",
         ),
-    ] = False,
-    as_json: AsJson = False,
+    ] = False
+    as_json: AsJson = False
     html: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Write everything to one self-contained HTML file.", show_default=False
         ),
-    ] = None,
+    ] = None
+
+    @property
+    def sections(self) -> list[str]:
+        """The requested decisions other than fusion."""
+        return [name for name in _SECTIONS if getattr(self, name)]
+
+    def require_one_answer(self, new: Path | None) -> None:
+        """Raises an error unless the flags ask for one answer, about one model or about two."""
+        has_pair, has_page, sections = self.why_not is not None, self.html is not None, self.sections
+        if self.diff != (new is not None):
+            raise typer.BadParameter(
+                "it needs two models, as in: explain old.om new.om --diff", param_hint="--diff"
+            )
+        if sum((has_pair, self.diff, self.as_json, has_page)) > 1:
+            raise typer.BadParameter("use only one of --why-not, --diff, --json and --html")
+        if self.measured and (has_pair or self.diff or has_page):
+            raise typer.BadParameter("it can only be combined with --json", param_hint="--measure")
+        if self.input and not self.measured:
+            raise typer.BadParameter(
+                "it needs --measure, because nothing else runs the model", param_hint="--input"
+            )
+        if len(sections) + has_pair + self.diff + has_page + self.measured > 1:
+            raise typer.BadParameter(
+                "use only one of --passes, --layouts, --shapes and --kernels, alone or with --json"
+            )
+        require_folder(self.html, "--html")
+
+
+@app.command()
+@with_options
+def explain(
+    *,
+    model: ModelPath,
+    new: NewModel = None,
+    flags: ModelFlags,
+    request: _Request,
     options: Options,
 ) -> None:
     """Explain what the compiler did, and why: which nodes are fused, and which are not.
@@ -117,48 +151,25 @@ def explain(
       graphwright explain model.om --html fusion.html
       graphwright explain old.om new.om --diff
     """
-    if diff != (new is not None):
-        raise typer.BadParameter(
-            "it needs two models, as in: explain old.om new.om --diff", param_hint="--diff"
-        )
-    if sum((why_not is not None, diff, as_json, html is not None)) > 1:
-        raise typer.BadParameter("use only one of --why-not, --diff, --json and --html")
-    if measured and (why_not is not None or diff or html is not None):
-        raise typer.BadParameter("it can only be combined with --json", param_hint="--measure")
-    if input and not measured:
-        raise typer.BadParameter(
-            "it needs --measure, because nothing else runs the model", param_hint="--input"
-        )
-    sections = {"passes": passes, "layouts": layouts, "shapes": shapes, "kernels": kernels}
-    chosen = [name for name, is_requested in sections.items() if is_requested]
-    if len(chosen) + (why_not is not None) + diff + (html is not None) + measured > 1:
-        raise typer.BadParameter(
-            "use only one of --passes, --layouts, --shapes and --kernels, alone or with --json"
-        )
-    require_folder(html, "--html")
+    request.require_one_answer(new)
     graphwright.ops.load()
 
-    if measured:
-        _show_measured(flags.open_entry(model, options), flags, input, as_json, options)
+    if request.measured:
+        _show_measured(flags.open_entry(model, options), flags, request, options)
         return
     package = _package(model, flags, options)
-    if chosen:
-        _show_section(package, chosen[0], as_json=as_json)
-        return
-    explained = Explanation.of(package)
-    if as_json:
-        facts = {name: facts_of(package) for name, (facts_of, _) in _SECTIONS.items()}
-        say(json.dumps({**explained.facts(), **facts}, indent=2))
+    if request.sections:
+        _show_section(package, request.sections[0], as_json=request.as_json)
+    elif request.as_json:
+        _show_json(package)
+    elif request.html is not None:
+        _write_page(request.html, model.name, Explanation.of(package))
     elif new is not None:
-        _show_changes(explained, Explanation.of(_package(new, flags, options)))
-    elif why_not is not None:
-        _show_why_not(explained, *why_not)
-    elif html is not None:
-        with whole_file(html) as file:
-            file.write(page(model.name, explained).encode())
-        note(f"wrote {html}")
+        _show_changes(Explanation.of(package), Explanation.of(_package(new, flags, options)))
+    elif request.why_not is not None:
+        _show_why_not(Explanation.of(package), *request.why_not)
     else:
-        _show_summary(explained)
+        _show_summary(Explanation.of(package))
 
 
 _SECTIONS: Final[Mapping[str, tuple[Callable[[Package], Any], Callable[[Package], None]]]] = {
@@ -189,12 +200,21 @@ def _package(path: Path, flags: ModelFlags, options: Options) -> Package:
     return flags.read_package(path, options) or flags.open_entry(path, options).alone()
 
 
-def _show_measured(
-    model: Model, flags: ModelFlags, given: list[str] | None, as_json: bool, options: Options
-) -> None:
-    feeds = make_feeds(model.inputs, given, flags.sizes)
+def _show_json(package: Package) -> None:
+    facts = {name: facts_of(package) for name, (facts_of, _) in _SECTIONS.items()}
+    say(json.dumps({**Explanation.of(package).facts(), **facts}, indent=2))
+
+
+def _write_page(path: Path, name: str, explained: Explanation) -> None:
+    with whole_file(path) as file:
+        file.write(page(name, explained).encode())
+    note(f"wrote {path}")
+
+
+def _show_measured(model: Model, flags: ModelFlags, request: _Request, options: Options) -> None:
+    feeds = make_feeds(model.inputs, request.input, flags.sizes)
     found = measure(model, feeds, options)
-    if as_json:
+    if request.as_json:
         facts = {**Explanation.of(model.alone()).facts(), "measured": found.facts()}
         say(json.dumps(facts, indent=2))
         return

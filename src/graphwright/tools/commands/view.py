@@ -21,7 +21,7 @@ from graphwright.tools.arguments import Feeds, NewModel, Sizes, parse_constants,
 from graphwright.tools.arguments import Model as ModelPath
 from graphwright.tools.console import bytes_text, note
 from graphwright.tools.feeds import input_sizes, make_feeds
-from graphwright.tools.flags import STANDARD_INPUT, with_options
+from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options
 from graphwright.tools.measuring.bench import task_times
 from graphwright.tools.models import ModelFlags, is_package
 from graphwright.tools.progress import Watch, stages
@@ -42,12 +42,10 @@ _COMPARED: Final = ("fused", "laid-out")
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
-@with_options
-def view(
-    *,
-    model: ModelPath,
-    new: NewModel = None,
+@dataclass(frozen=True)
+class _Request(FlagGroup):
+    """The flags that say what to draw, and the file to write."""
+
     output: Annotated[
         Path | None,
         typer.Option(
@@ -56,7 +54,7 @@ def view(
             help="The page to write; default: MODEL.html in this folder.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     stage: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,7 +62,7 @@ def view(
             help=f"Show only this stage: {', '.join(NAMES)}. Repeatable.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     around: Annotated[
         str | None,
         typer.Option(
@@ -73,8 +71,8 @@ def view(
             help="Show the graph before and after this pass, side by side.",
             show_default=False,
         ),
-    ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show MODEL and NEW side by side.")] = False,
+    ] = None
+    diff: Annotated[bool, typer.Option("--diff", help="Show MODEL and NEW side by side.")] = False
     onnx: Annotated[
         Path | None,
         typer.Option(
@@ -85,12 +83,11 @@ def view(
             ),
             show_default=False,
         ),
-    ] = None,
-    flags: ModelFlags,
+    ] = None
     measured: Annotated[
         bool,
         typer.Option("--measure", help="Run the model on one thread, and show the time of each task."),
-    ] = False,
+    ] = False
     checked: Annotated[
         bool,
         typer.Option(
@@ -100,8 +97,42 @@ def view(
                 "in f64."
             ),
         ),
-    ] = False,
-    input: Feeds = None,
+    ] = False
+    input: Feeds = None
+
+    def require_consistent(self, models: Sequence[Path]) -> None:
+        """Raises an error for flags that exclude each other, or that do not fit the models."""
+        if self.diff != (len(models) == 2):
+            raise typer.BadParameter(
+                "it needs two models, as in: view old.om new.om --diff", param_hint="--diff"
+            )
+        if self.onnx is not None and (self.diff or self.output is not None or len(self.stage or ()) > 1):
+            raise typer.BadParameter("it is one stage of one model, without a page", param_hint="--onnx")
+        if self.input and not (self.measured or self.checked):
+            raise typer.BadParameter(
+                "it needs --measure or --check, because nothing else runs the model", param_hint="--input"
+            )
+        if self.checked and not all(map(_is_onnx, models)):
+            raise typer.BadParameter(
+                "it is for .onnx models, whose meaning is the measure", param_hint="--check"
+            )
+        _require_stages(self.stage)
+
+    def target(self, models: Sequence[Path]) -> Path:
+        """The file to write. Raises an error for one that cannot be written."""
+        target = self.onnx or self.output or _default_output(models[0])
+        _require_target(target, models, "--output" if self.onnx is None else "--onnx")
+        return target
+
+
+@app.command()
+@with_options
+def view(
+    *,
+    model: ModelPath,
+    new: NewModel = None,
+    request: _Request,
+    flags: ModelFlags,
     options: Options,
 ) -> None:
     """Draw a model as an HTML page: its graph at each stage, fused regions, kernels and tasks.
@@ -123,44 +154,26 @@ def view(
       graphwright view model.onnx --stage fused --onnx fused.onnx
     """
     models = [model] if new is None else [model, new]
-    if diff != (new is not None):
-        raise typer.BadParameter("it needs two models, as in: view old.om new.om --diff", param_hint="--diff")
-    if onnx is not None and (diff or output is not None or len(stage or ()) > 1):
-        raise typer.BadParameter("it is one stage of one model, without a page", param_hint="--onnx")
-    if input and not (measured or checked):
-        raise typer.BadParameter(
-            "it needs --measure or --check, because nothing else runs the model", param_hint="--input"
-        )
-    if checked and not all(map(_is_onnx, models)):
-        raise typer.BadParameter("it is for .onnx models, whose meaning is the measure", param_hint="--check")
-    _require_stages(stage)
-    target = onnx or output or _default_output(model)
-    _require_target(target, models, "--output" if onnx is None else "--onnx")
+    request.require_consistent(models)
+    target = request.target(models)
     graphwright.ops.load()
 
-    request = _Request(flags, options, measured, checked, input, around, stage)
-    shown = [_compilation(each, request) for each in models]
-    if onnx is None:
-        written = page_of(model.name, document_of(shown, _starts(shown, around))).encode()
-    else:
-        graphs = [picture for picture in shown[0].pictures if stage or picture.stage != TASKS]
-        written = onnx_model(graphs[-1], model.name).SerializeToString(deterministic=True)
+    shown = [_compilation(each, request, flags, options) for each in models]
+    content = _page(model.name, shown, request) if request.onnx is None else _onnx(model.name, shown, request)
     with whole_file(target) as file:
-        file.write(written)
+        file.write(content)
     note(f"wrote {target} ({bytes_text(target.stat().st_size)})")
 
 
-@dataclass(frozen=True)
-class _Request:
-    """The request for each model."""
+def _page(title: str, shown: Sequence[Compilation], request: _Request) -> bytes:
+    return page_of(title, document_of(shown, _starts(shown, request.around))).encode()
 
-    flags: ModelFlags
-    options: Options
-    measured: bool
-    checked: bool
-    input: list[str] | None
-    around: str | None
-    stage: list[str] | None
+
+def _onnx(name: str, shown: Sequence[Compilation], request: _Request) -> bytes:
+    """The requested stage as an ONNX model, or else the last one that is a graph."""
+    graphs = [picture for picture in shown[0].pictures if request.stage or picture.stage != TASKS]
+    content: bytes = onnx_model(graphs[-1], name).SerializeToString(deterministic=True)
+    return content
 
 
 def _default_output(model: Path) -> Path:
@@ -188,7 +201,7 @@ def _require_stages(given: Sequence[str] | None) -> None:
             raise typer.BadParameter(f"there is no stage {name!r}: {hint}", param_hint="--stage")
 
 
-def _compilation(path: Path, request: _Request) -> Compilation:
+def _compilation(path: Path, request: _Request, flags: ModelFlags, options: Options) -> Compilation:
     watched = Watched(request.around or "")
     with stages(Watch()) as observe:
 
@@ -196,12 +209,12 @@ def _compilation(path: Path, request: _Request) -> Compilation:
             observe(name, product)
             watched(name, product)
 
-        package, model = _opened(path, request, both)
-    sizes = _sizes(package, request.flags.sizes)
-    times = _times(model, request) if request.measured and model is not None else {}
+        package, model = _opened(path, request, flags, options, both)
+    sizes = _sizes(package, flags.sizes)
+    times = _times(model, request, flags) if request.measured and model is not None else {}
     pictures = watched.pictures(sizes, times) or pictures_of_package(package, sizes, times)
     if request.checked:
-        errors = _errors(path, pictures, request)
+        errors = _errors(path, pictures, request, flags, options)
         pictures = [picture.with_errors(errors) for picture in pictures]
     chosen = [each for each in pictures if not request.stage or each.stage in request.stage]
     if not chosen:
@@ -213,7 +226,9 @@ def _compilation(path: Path, request: _Request) -> Compilation:
     return compilation_of(path.name, package, chosen)
 
 
-def _errors(path: Path, pictures: Sequence[GraphPicture], request: _Request) -> dict[str, float]:
+def _errors(
+    path: Path, pictures: Sequence[GraphPicture], request: _Request, flags: ModelFlags, options: Options
+) -> dict[str, float]:
     """The errors of the results of nodes and regions of the last graph, by name."""
     last = next(picture for picture in reversed(pictures) if picture.stage != TASKS)
     regions = [group.node for group in last.groups if group.node is not None]
@@ -221,9 +236,9 @@ def _errors(path: Path, pictures: Sequence[GraphPicture], request: _Request) -> 
     return value_errors(
         path,
         [name for node in (*regions, *alone) for name in node.results],
-        request.options,
-        shapes=request.flags.sizes,
-        constants=parse_constants(request.flags.const),
+        options,
+        shapes=flags.sizes,
+        constants=parse_constants(flags.const),
         given=request.input,
     )
 
@@ -247,9 +262,10 @@ def _starts(shown: Sequence[Compilation], around: str | None) -> list[int]:
     return [first.index(name), len(first) + second.index(name)]
 
 
-def _opened(path: Path, request: _Request, observe: Observer) -> tuple[Package, Model | None]:
+def _opened(
+    path: Path, request: _Request, flags: ModelFlags, options: Options, observe: Observer
+) -> tuple[Package, Model | None]:
     """The package of a model; also the model if it was compiled here or will run."""
-    flags, options = request.flags, request.options
     package = None if request.measured else flags.read_package(path, options)
     if package is not None:
         return package, None
@@ -265,7 +281,7 @@ def _sizes(package: Package, given: Sizes) -> Mapping[str, Sequence[int]]:
         return {}
 
 
-def _times(model: Model, request: _Request) -> dict[int, float]:
+def _times(model: Model, request: _Request, flags: ModelFlags) -> dict[int, float]:
     """Nanoseconds of each task by number."""
-    feeds = make_feeds(model.inputs, request.input, request.flags.sizes)
+    feeds = make_feeds(model.inputs, request.input, flags.sizes)
     return {row.task: row.median_ns for row in task_times(model, feeds, RUNS, threads=1)}

@@ -1,0 +1,69 @@
+"""Linear classifiers and regressors of ``ai.onnx.ml`` compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphwright as gw
+from tests.ops.ml.support import DTYPES, TRANSFORMS, compare, labels_of, model_of, numbers, rows, runtime
+
+
+@settings(deadline=None, max_examples=6)
+@given(
+    classes=st.integers(1, 4),
+    count=st.sampled_from([1, 5]),
+    features=st.integers(1, 4),
+    transform=st.sampled_from(TRANSFORMS),
+    strings=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_linear_classifiers(
+    classes: int, count: int, features: int, transform: str, strings: bool, dtype: Any
+) -> None:
+    compare(
+        "LinearClassifier",
+        rows(count, features, classes, dtype),
+        coefficients=numbers(classes, features),
+        intercepts=numbers(classes, seed=2),
+        post_transform=transform,
+        **labels_of(max(classes, 2), strings, "classlabels_ints"),
+    )
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_of_too_many_coefficients_the_first_are_taken(features: int) -> None:
+    """As in ``logreg_iris.onnx``, an example of ONNX Runtime's: 12 coefficients, 3 classes, 2 features."""
+    compare(
+        "LinearClassifier",
+        rows(5, features),
+        coefficients=numbers(3, 4),
+        intercepts=numbers(3, seed=2),
+        post_transform="LOGISTIC",
+        **labels_of(3, False, "classlabels_ints"),
+    )
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("targets", [1, 3])
+def test_linear_regressors(targets: int, transform: str) -> None:
+    compare(
+        "LinearRegressor",
+        rows(5, 4),
+        coefficients=numbers(targets, 4),
+        intercepts=numbers(targets, seed=2) if targets > 1 else None,
+        targets=targets,
+        post_transform=transform,
+    )
+
+
+def test_probit_is_the_normal_quantile() -> None:
+    """ONNX Runtime approximates it to three digits."""
+    x = np.array([[0.025], [0.5], [0.8413447]], np.float32)
+    model = model_of("LinearRegressor", {"x": x}, coefficients=[1.0], post_transform="PROBIT")
+    np.testing.assert_allclose(gw.compile(model)(x)[0].ravel(), [-1.959964, 0, 1], atol=2e-6)
+    np.testing.assert_allclose(runtime(model, {"x": x})[0].ravel(), [-1.959964, 0, 1], atol=5e-3)

@@ -1,10 +1,11 @@
 """Writes the generated C code that the kernel library of one ISA is built from.
 
-The wheel's build runs ``python -m graphwright.kernels.library.write FOLDER ISA``. A kernel is two files in
-the folder of its family. ``FAMILY/NAME.c`` is compiled as it is. ``FAMILY/NAME.py`` defines ``header(isa) ->
-str`` (arguments, positions of operands, block sizes, and unrolled code) and ``extents(isa)``, the memory that
-each kernel of the file accesses. The C file includes the header as ``"FAMILY/NAME.gen.h"``. A kernel without
-an extent is not built.
+The build runs ``python -m graphwright.kernels.library.write FOLDER ISA``; for an editable install it adds
+``--record``, and the library then records which modules wrote it. A kernel is two files in the folder of its
+family. ``FAMILY/NAME.c`` is compiled as it is. ``FAMILY/NAME.py`` defines ``header(isa) -> str`` (arguments,
+positions of operands, block sizes, and unrolled code) and ``extents(isa)``, the memory that each kernel of
+the file accesses. The C file includes the header as ``"FAMILY/NAME.gen.h"``. A kernel without an extent is
+not built.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from typing import Protocol, cast
 
 import graphwright.kernels as kernels
 from graphwright.kernels.library.extent import Extent, c_text
+from graphwright.support.source_record import record_of
 from graphwright.targets.cpu.isa import ISAS, Isa
 
-TARGETS = Path(__file__).parents[2] / "targets"
+PACKAGE = Path(__file__).parents[2]
+TARGETS = PACKAGE / "targets"
 """The folder that contains ``vector.h``."""
 _KERNEL = re.compile(r"^(?:GW_KERNEL\(|#define KERNEL )(\w+)", re.MULTILINE)
 """Matches the definition of a kernel in a C file, also in one that is included several times."""
-_USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)}"
+_RECORD = "--record"
+_USAGE = f"usage: python -m graphwright.kernels.library.write FOLDER {'|'.join(ISAS)} [{_RECORD}]"
 
 
 class KernelModule(Protocol):
@@ -52,17 +56,22 @@ def _roots() -> list[Path]:
     return [Path(root) for root in kernels.__path__]
 
 
-def write_sources(folder: Path, isa: Isa) -> list[Path]:
+def write_sources(folder: Path, isa: Isa, *, is_recorded: bool = False) -> list[Path]:
     """Writes the generated files of all modules, ``flags.txt`` and ``sources.txt``, and removes files of
     earlier runs that are no longer written. Returns the files to compile, which ``sources.txt`` lists as
-    well."""
+    well. With ``is_recorded``, the library contains a record of the modules that wrote it."""
     modules = [cast(KernelModule, import_module(name)) for name in source_modules()]
     sources = [path for module in modules for path in write_module(module, isa, folder)]
     names = folder / f"names_{isa.name}.c"
     listed = [*sources, names]
     made = {path for path in listed if path.is_relative_to(folder)}
     made |= {_generated(folder, module) for module in modules}
-    _write_if_changed(names, _names_source(isa, [*sorted(made - {names}), *_shared()]))
+    texts = {
+        "gw_kernels_isa": isa.name,
+        "gw_kernels_digest": _digest(isa, [*sorted(made - {names}), *_shared()]),
+        **({"gw_kernels_sources": record_of(PACKAGE, _writers())} if is_recorded else {}),
+    }
+    _write_if_changed(names, "".join(map(_text_source, texts, texts.values())))
     _write_if_changed(folder / "flags.txt", "\n".join(isa.flags) + "\n")
     _write_if_changed(folder / "sources.txt", "\n".join(map(str, listed)) + "\n")
     for stale in {*folder.rglob("*.c"), *folder.rglob("*.gen.h")} - made:
@@ -113,17 +122,25 @@ def _check_extents(module: KernelModule, text: str, isa: Isa) -> None:
         raise ValueError(f"{module.__name__} has kernels {kernels}, but extents of {declared}")
 
 
-def _names_source(isa: Isa, files: Iterable[Path]) -> str:
-    """What a loader checks: the ISA of the library, and a digest of its kernels. Programs that were compiled
-    for other kernels may have other arguments and packed weights."""
+def _writers() -> list[Path]:
+    """The loaded modules of the folders that generate C code."""
+    folders = (*_roots(), TARGETS)
+    files = (getattr(module, "__file__", None) for module in sys.modules.values())
+    return [path for path in map(Path, filter(None, files)) if any(map(path.is_relative_to, folders))]
+
+
+def _digest(isa: Isa, files: Iterable[Path]) -> str:
+    """Identifies the kernels: programs that were compiled for others may have other arguments and packed
+    weights."""
     texts = (path.read_text(encoding="utf-8") for path in files if path.exists())
-    digest = hashlib.sha256("\0".join((*isa.flags, *texts)).encode()).hexdigest()
-    names = {"gw_kernels_isa": isa.name, "gw_kernels_digest": digest}
-    return "".join(
-        f'__attribute__((visibility("default"))) extern const char {name}[];\n'
-        f'const char {name}[] = "{text}";\n'
-        for name, text in names.items()
-    )
+    return hashlib.sha256("\0".join((*isa.flags, *texts)).encode()).hexdigest()
+
+
+def _text_source(name: str, text: str) -> str:
+    """Defines a C string that a loader reads."""
+    lines = '\\n"\n    "'.join(text.split("\n"))
+    declaration = f'__attribute__((visibility("default"))) extern const char {name}[];\n'
+    return f'{declaration}const char {name}[] = "{lines}";\n'
 
 
 def _write_if_changed(path: Path, text: str) -> None:
@@ -135,10 +152,11 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Returns the exit status."""
-    if len(arguments) != 2 or arguments[1] not in ISAS:
+    is_recorded = arguments[2:] == [_RECORD]
+    if len(arguments) != 2 + is_recorded or arguments[1] not in ISAS:
         print(_USAGE, file=sys.stderr)
         return 2
-    write_sources(Path(arguments[0]), ISAS[arguments[1]])
+    write_sources(Path(arguments[0]), ISAS[arguments[1]], is_recorded=is_recorded)
     return 0
 
 

@@ -4,7 +4,8 @@ and tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from graphwright.config import DEVICES, Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
+from graphwright.log import warn_once
 from graphwright.option_files.rate_files import resolved
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
@@ -64,7 +66,30 @@ def multiplies_bf16(options: Options) -> bool:
 @cache
 def kernel_library(isa: str) -> _native.Library:
     """The library of precompiled kernels that is part of this installation."""
-    return _native.open_library(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so"))
+    path = LIBRARY_FOLDER / f"libgraphwright_kernels_{isa}.so"
+    library = _native.open_library(str(path))
+    with contextlib.suppress(KeyError):  # only an editable build has a record
+        _warn_if_outdated(path, library.text("gw_kernels_sources"))
+    return library
+
+
+def _warn_if_outdated(path: Path, record: str) -> None:
+    """Logs a warning if modules that wrote the library at ``path`` have changed: its kernels may then read
+    their arguments, or compute sizes of scratch memory, in another way than the compiler does.
+    """
+    from graphwright.support.source_record import changed_sources
+
+    package = LIBRARY_FOLDER.parents[1]
+    changed = changed_sources(path, record, package)
+    if changed:
+        message = "the kernel library was built before %s changed: build it again with pip install -e %s"
+        warn_once("outdated kernels", message, _first_of(changed), package.parents[1])
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """The first name, and the number of others."""
+    others = len(names) - 1
+    return f"{names[0]} and {others} other file{'s' * (others > 1)}" if others else names[0]
 
 
 def library_digest(isa: str) -> str:

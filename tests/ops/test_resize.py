@@ -19,7 +19,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, symbol
 from graphwright.ir.types import F32, tensor
-from graphwright.ops.nn.resize import Resize, ratio_of_scale
+from graphwright.ops.nn.rational_scale import ratio_of_scale
+from graphwright.ops.nn.resize import Resize
 
 from .peer import compare, imported
 

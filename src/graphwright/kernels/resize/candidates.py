@@ -34,7 +34,8 @@ from graphwright.kernels.resize.resize import Coordinates, Rounding
 from graphwright.kernels.resize.resize import Resize as ResizeKernel
 from graphwright.ops.core.shaping import number
 from graphwright.ops.nn.interpolate import Interpolate
-from graphwright.ops.nn.resize import Resize, Taps
+from graphwright.ops.nn.resize import Resize
+from graphwright.ops.nn.resize_taps import Taps
 
 _SYMBOLS = {"nearest": ResizeKernel.NEAREST, "linear": ResizeKernel.LINEAR, "cubic": ResizeKernel.CUBIC}
 LONGEST = 1 << 24

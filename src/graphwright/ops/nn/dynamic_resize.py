@@ -22,6 +22,7 @@ from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.unary import Abs, Ceil, Floor
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.interpolate import Interpolate
+from graphwright.ops.nn.resize_taps import Method
 from graphwright.records import dataclass
 
 
@@ -78,22 +79,6 @@ class Vector:
 def vector(b: Builder, value: Value, dtype: DType = F64) -> Vector:
     """``value`` in ``dtype`` as a Vector."""
     return Vector(b, b(Cast(dtype), value))
-
-
-@dataclass(frozen=True)
-class Method:
-    """The attributes of Resize that define the interpolation."""
-
-    mode: str
-    coordinates: str
-    rounding: str
-    cubic_a: float
-    exclude_outside: bool
-    extrapolation: float
-
-    @property
-    def crops(self) -> bool:
-        return self.coordinates == "tf_crop_and_resize"
 
 
 @dataclass(frozen=True)

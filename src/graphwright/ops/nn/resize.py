@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,99 +32,26 @@ from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 from graphwright.ops.nn.dynamic_resize import (
-    Method,
     axis_parameters,
     interpolated,
     proportional_sizes,
     region_bounds,
     scaled_sizes,
 )
-from graphwright.ops.nn.spatial import accumulator
-from graphwright.records import dataclass, replace
-
-MODES = ("nearest", "linear", "cubic")
-COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "pytorch_half_pixel",
-    "align_corners",
-    "asymmetric",
-    "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
+from graphwright.ops.nn.rational_scale import floor_scaled, ratio_of_scale
+from graphwright.ops.nn.resize_taps import (
+    COORDINATES,
+    MODES,
+    ROUNDINGS,
+    Method,
+    Taps,
+    interpolated_axis,
+    taps_of,
 )
-ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+from graphwright.ops.nn.spatial import accumulator
+from graphwright.records import replace
+
 POLICIES = ("stretch", "not_larger", "not_smaller")
-MAX_CHECKED_SIZE = 1 << 20
-"""A rational scale is compared with the f32 formula for all sizes up to this one."""
-MIN_VALID_SIZE = 1 << 12
-"""A rational scale must be right for all sizes up to this one; otherwise, sizes are computed at run time."""
-
-
-@dataclass(frozen=True)
-class Taps:
-    """The interpolation of one axis: ``out[i] = sum(weights[i, k] * x[positions[i, k]])``.
-
-    Where ``outside[i]`` is true, the result is the extrapolation value.
-    """
-
-    positions: Array
-    weights: Array
-    outside: Array
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A rational scale: ``n * numerator // denominator`` equals ``floor(n * scale)`` in f32 for all ``n`` up
-    to ``limit``, or for all ``n`` if it is None.
-    """
-
-    numerator: int
-    denominator: int
-    limit: int | None = None
-
-
-@cache
-def ratio_of_scale(scale: float) -> Ratio | None:
-    """The rational scale that is right for the most sizes; None if none is right up to
-    :data:`MIN_VALID_SIZE`.
-
-    Symbolic sizes are multiplied by a fraction, ONNX multiplies in f32. The product in f32 is usually that of
-    the decimal number or fraction that was rounded to f32: 10 * f32(2.3) is 23, although f32(2.3) is less
-    than 2.3. For large sizes, the rounding of the product makes a difference; ``limit`` excludes them.
-    """
-    numerator, denominator = float(scale).as_integer_ratio()
-    if denominator <= 64:
-        return Ratio(numerator, denominator)
-    if not 1 / MAX_CHECKED_SIZE <= scale <= MIN_VALID_SIZE:
-        return None
-    sizes = np.arange(MAX_CHECKED_SIZE + 1)
-    wanted = np.floor(sizes.astype(np.float32) * np.float32(scale)).astype(np.int64)
-    best: Ratio | None = None
-    for bits in range(1, 21):
-        numerator, denominator = _convergent(np.float32(scale).item(), 1 << bits)
-        differs = sizes * numerator // denominator != wanted
-        limit = int(np.argmax(differs)) - 1 if differs.any() else MAX_CHECKED_SIZE
-        if limit > (MIN_VALID_SIZE if best is None or best.limit is None else best.limit):
-            best = Ratio(numerator, denominator, limit)
-        if limit == MAX_CHECKED_SIZE:
-            break
-    return best
-
-
-def _convergent(value: float, max_denominator: int) -> tuple[int, int]:
-    """The last convergent of the continued fraction of ``value`` with a denominator of at most
-    ``max_denominator``.
-    """
-    top, bottom = value.as_integer_ratio()
-    numerators, denominators = (0, 1), (1, 0)
-    while bottom:
-        whole, rest = divmod(top, bottom)
-        if whole * denominators[1] + denominators[0] > max_denominator:
-            break
-        numerators = (numerators[1], whole * numerators[1] + numerators[0])
-        denominators = (denominators[1], whole * denominators[1] + denominators[0])
-        top, bottom = bottom, rest
-    return numerators[1], denominators[1]
 
 
 @op("Resize")
@@ -166,9 +92,22 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
                 raise InferError(f"{name} {value!r} is not one of {', '.join(allowed)}")
 
     @property
+    def method(self) -> Method:
+        """The attributes that define the interpolation."""
+        return Method(
+            self.mode,
+            self.coordinates,
+            self.rounding,
+            self.antialias,
+            self.cubic_a,
+            self.exclude_outside,
+            self.extrapolation,
+        )
+
+    @property
     def crops(self) -> bool:
         """Whether it resizes a region of interest."""
-        return self.coordinates == "tf_crop_and_resize"
+        return self.method.crops
 
     def fold_operands(self, x: Fact, *operands: Fact | None) -> tuple[Op, tuple[int, ...]] | None:
         if x.type.shape is None:
@@ -305,7 +244,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         """The size of an axis after scaling."""
         scale = self._covered(axis) * (self.scales or ())[axis]
         if isinstance(dim, int):
-            return _floor_scaled(dim, scale)
+            return floor_scaled(dim, scale)
         ratio = ratio_of_scale(scale)
         if ratio is None:
             raise at.fail(
@@ -318,9 +257,14 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
 
     def _covered(self, axis: int) -> float:
         """The fraction of the axis that the region of interest covers."""
+        start, end = self._region(axis)
+        return end - start
+
+    def _region(self, axis: int) -> tuple[float, float]:
+        """The start and end of the region of interest along an axis, as fractions of it."""
         if not self.crops or self.roi is None:
-            return 1.0
-        return self.roi[axis + len(self.roi) // 2] - self.roi[axis]
+            return 0.0, 1.0
+        return self.roi[axis], self.roi[axis + len(self.roi) // 2]
 
     def padding_leak(self, node: Node, padded: Padded) -> str:
         before, after = node.operand(0).type.dims, node.output.type.dims
@@ -354,7 +298,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
             taps = self.taps(axis, x.shape[axis], size)
             if taps is None:
                 continue
-            out = _interpolated(out, axis, taps, interpolates)
+            out = interpolated_axis(out, axis, taps, interpolates)
             outside = outside | taps.outside.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
         if outside.any():
             out = np.where(outside, np.asarray(self.extrapolation, out.dtype), out)
@@ -384,21 +328,13 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         if scales is None and bounds is None and dims[:-2] == x.type.dims[:-2]:
             resized: Value = b(replace(self, sizes=dims, axes=None), x)
             return resized
-        method = Method(
-            self.mode,
-            self.coordinates,
-            self.rounding,
-            self.cubic_a,
-            self.exclude_outside,
-            self.extrapolation,
-        )
-        return interpolated(b, x, dims, method, axis_parameters(b, axes, scales, bounds))
+        return interpolated(b, x, dims, self.method, axis_parameters(b, axes, scales, bounds))
 
     def _sizes(self, dims: tuple[int, ...]) -> tuple[int, ...]:
         if self.sizes is not None:
             return tuple(number(size) for size in self.sizes)
         scales = self.scales or ()
-        return tuple(_floor_scaled(d, self._covered(k) * scales[k]) for k, d in enumerate(dims))
+        return tuple(floor_scaled(d, self._covered(k) * scales[k]) for k, d in enumerate(dims))
 
     def taps(self, axis: int, size: int, result: int) -> Taps | None:
         """The taps of an axis that is resized from ``size`` to ``result`` elements; None if it does not
@@ -407,70 +343,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         scale = self.scales[axis] if self.scales is not None else None
         if size == result and scale in (None, 1.0) and not self.crops:
             return None
-        x = self._positions(axis, size, result, scale)
-        outside = ((x < 0) | (x > size - 1)) if self.crops else np.zeros(result, dtype=bool)
-        if self.mode == "nearest":
-            positions = np.clip(_rounded(x, self.rounding), 0, size - 1).astype(np.int64)
-            return Taps(positions[:, None], np.ones((result, 1)), outside)
-        stretch = min(1.0, result / size if scale is None else scale) if self.antialias else 1.0
-        radius = (1 if self.mode == "linear" else 2) / stretch
-        first = int(np.floor(-radius)) + 1
-        positions = np.floor(x)[:, None] + np.arange(first, 2 - first)
-        distance = np.abs(positions - x[:, None]) * stretch
-        linear = self.mode == "linear"
-        weights = np.clip(1 - distance, 0, 1) if linear else _cubic_weights(distance, self.cubic_a)
-        if self.exclude_outside:
-            weights = np.where((positions >= 0) & (positions < size), weights, 0)
-        if self.exclude_outside or self.antialias:
-            weights = weights / weights.sum(1, keepdims=True)
-        return Taps(np.clip(positions, 0, size - 1).astype(np.int64), weights, outside)
-
-    def _positions(self, axis: int, size: int, result: int, scale: float | None) -> Array:
-        """The coordinate in the input of each element of the result (ONNX: coordinate_transformation_mode).
-
-        Mode nearest computes in f32, the precision of scales, so that rounding errors do not change the
-        nearest element: with a scale of 1/3, element 9 is element 27 of the input.
-        """
-        if self.mode == "nearest" and not self.crops:
-            return self._nearest_positions(
-                size, result, np.float32(result / size if scale is None else scale)
-            )
-        i = np.arange(result, dtype=np.float64)
-        over, under = (size, result) if scale is None else (1.0, scale)  # multiplies first: ties are exact
-        match self.coordinates:
-            case "asymmetric":
-                return i * over / under
-            case "tf_half_pixel_for_nn":
-                return (i + 0.5) * over / under
-            case "align_corners":
-                return i * (size - 1) / max(result - 1, 1)
-            case "tf_crop_and_resize":
-                start, end = (self.roi or ())[axis], (self.roi or ())[axis + len(self.roi or ()) // 2]
-                if result == 1:
-                    return np.array([0.5 * (start + end) * (size - 1)])
-                return start * (size - 1) + i * (end - start) * (size - 1) / (result - 1)
-            case "pytorch_half_pixel" if result == 1:
-                return np.zeros(1)
-            case "half_pixel_symmetric" if scale is not None:
-                return size / 2 * (1 - result / (scale * size)) + (i + 0.5) / scale - 0.5
-        return (i + 0.5) * over / under - 0.5
-
-    def _nearest_positions(self, size: int, result: int, scale: np.float32) -> Array:
-        """:meth:`_positions` in f32, with the operations of the library kernel and of ONNX Runtime."""
-        i, half, one = np.arange(result, dtype=np.float32), np.float32(0.5), np.float32(1)
-        match self.coordinates:
-            case "asymmetric":
-                return i / scale
-            case "tf_half_pixel_for_nn":
-                return (i + half) / scale
-            case "align_corners":
-                return i * np.float32(size - 1) / np.float32(max(result - 1, 1))
-            case "pytorch_half_pixel" if result == 1:
-                return np.zeros(1, np.float32)
-            case "half_pixel_symmetric":
-                covered = np.float32(result) / (scale * np.float32(size))
-                return np.float32(size) * half * (one - covered) + (i + half) / scale - half
-        return (i + half) / scale - half
+        return taps_of(self.method, size, result, scale, self._region(axis))
 
 
 def _is_plain(dtype: DType) -> bool:
@@ -483,40 +356,6 @@ def _all_axes(values: Sequence[Any], axes: Sequence[int], default: list[Any]) ->
     for value, axis in zip(values, axes, strict=True):
         default[axis] = value
     return tuple(default)
-
-
-def _floor_scaled(dim: int, scale: float) -> int:
-    """``floor(dim * scale)`` in f32, the precision of scales, in which 10 * 2.3 is 23."""
-    return int(np.floor(np.float32(dim) * np.float32(scale)))
-
-
-def _rounded(x: Array, how: str) -> Array:
-    match how:
-        case "round_prefer_floor":
-            return np.asarray(np.ceil(x - 0.5))
-        case "round_prefer_ceil":
-            return np.asarray(np.floor(x + 0.5))
-    return np.asarray(np.floor(x) if how == "floor" else np.ceil(x))
-
-
-def _cubic_weights(distance: Array, a: float) -> Array:
-    """The cubic convolution kernel (Keys 1981, equation 4)."""
-    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.asarray(np.where(distance <= 1, near, np.where(distance < 2, far, 0)))
-
-
-def _interpolated(x: Array, axis: int, taps: Taps, interpolates: bool) -> Array:
-    """``x`` resized along one axis: the weighted sums of its taps, or the elements of single taps."""
-    if not interpolates:
-        return np.take(x, taps.positions[:, 0], axis)
-    shape = [-1 if k == axis else 1 for k in range(x.ndim)]
-    total: Array = np.zeros((*x.shape[:axis], len(taps.positions), *x.shape[axis + 1 :]), x.dtype)
-    for k in range(taps.positions.shape[1]):
-        weights = taps.weights[:, k]
-        if weights.any():
-            total += np.take(x, taps.positions[:, k], axis) * weights.reshape(shape).astype(x.dtype)
-    return total
 
 
 def _import_10(i: Importer) -> Any:

@@ -309,3 +309,46 @@ def test_hostile_names_reach_the_model_and_not_the_terminal(tmp_path: Path) -> N
     fused = onnx.load(tmp_path / "out.onnx")
     assert fused.graph.input[0].name == f"x{HOSTILE}"
     assert all(name.isidentifier() for name in (function.name for function in fused.functions))
+
+
+UNRANKED: dict[str, tuple[str, str, dict[str, np.ndarray[Any, Any]]]] = {
+    "mean of halves": ("Mean", "a", {"a": np.ones((2, 1, 3), np.float16)}),
+    "norm of halves": ("ReduceL1", "a", {"a": np.ones((2, 3), np.float16)}),
+    "comparison of halves": (
+        "Less", "a b", {"a": np.ones(3, np.float16), "b": np.array(2, np.float16)},
+    ),
+    "quantized convolution": (
+        "QLinearConv", "x s z w s z s z",
+        {
+            "x": np.arange(12, dtype=np.uint8).reshape(1, 3, 4),
+            "w": np.arange(6, dtype=np.uint8).reshape(2, 3, 1),
+            "s": np.array(0.5, np.float32),
+            "z": np.array(3, np.uint8),
+        },
+    ),
+}  # fmt: skip
+"""An op, its operands, and feeds for inputs of unknown rank."""
+
+
+@pytest.mark.parametrize("case", UNRANKED)
+def test_operands_of_unknown_rank_are_accepted(case: str) -> None:
+    kind, operands, feeds = UNRANKED[case]
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), None)
+        for name, array in feeds.items()
+    ]
+    node = helper.make_node(kind, operands.split(), ["y"], "n")
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (expected,) = session(source).run(None, feeds)
+    (got,) = session(autofuse(source).model.with_weights()).run(None, feeds)
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_the_locale_of_texts_is_kept() -> None:
+    """ONNX Runtime sets it, and fails where the system lacks it; its default is en_US."""
+    node = helper.make_node("StringNormalizer", ["x"], ["y"], locale="C", case_change_action="UPPER")
+    infos = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy"]
+    source = helper.make_model(helper.make_graph([node], "g", infos[:1], infos[1:]), ir_version=8)
+    (got,) = session(autofuse(source).model.proto).run(None, {"x": np.array(["a", "b"])})
+    assert got.tolist() == ["A", "B"]

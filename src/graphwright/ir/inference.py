@@ -51,19 +51,11 @@ class Fact:
         """The shape. Raises :class:`UnknownRank` if it is unknown, which makes the outputs of the op unknown
         too.
         """
-        if self.type.shape is None:
-            raise UnknownRank
-        return self.type.shape
+        return self.type.dims
 
     @property
     def rank(self) -> int:
         return len(self.shape)
-
-
-class UnknownRank(Exception):
-    """Raised inside ``infer`` if a rank that it needs is unknown. The caller gives every output an unknown
-    rank.
-    """
 
 
 class InferError(Exception):

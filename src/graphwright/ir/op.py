@@ -40,14 +40,13 @@ from graphwright.ir.inference import (
     Fact,
     Inference,
     InferError,
-    UnknownRank,
     facts_elements,
     is_known,
 )
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op, plugin_of
 from graphwright.ir.sample import Arg, Sample, arg
 from graphwright.ir.symbols import Dim
-from graphwright.ir.types import DType, TensorType, dtype_named
+from graphwright.ir.types import DType, TensorType, UnknownRank, dtype_named
 from graphwright.records import MISSING, dataclass, fields, replace
 
 if TYPE_CHECKING:

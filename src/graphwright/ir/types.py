@@ -36,6 +36,15 @@ from graphwright.records import dataclass
 Shape = tuple[Dim, ...]
 
 
+class UnknownRank(TypeError):
+    """A rank is needed, but unknown. Inference then gives every output of the op an unknown rank, and passes
+    leave the node as it is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the rank is unknown")
+
+
 @dataclass(frozen=True)
 class TensorType:
     """Element type and shape; ``shape`` None is an unknown rank."""
@@ -54,14 +63,14 @@ class TensorType:
 
     @property
     def dims(self) -> Shape:
-        """The shape. Raises TypeError if the rank is unknown."""
+        """The shape. Raises UnknownRank if the rank is unknown."""
         if self.shape is None:
-            raise TypeError("the rank is unknown")
+            raise UnknownRank
         return self.shape
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape as numbers. Raises TypeError if a size is symbolic or the rank is unknown."""
+        """The shape as numbers. Raises TypeError if a size is symbolic, or the rank is unknown."""
         return numbers(self.dims)
 
     @property

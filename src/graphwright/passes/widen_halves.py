@@ -56,6 +56,8 @@ class WidenHalves(Pass):
         op, dtypes = node.op, {value.type.dtype for value in node.inputs if value is not None}
         if not dtypes & HALVES or len(node.outputs) != 1:
             return None
+        if any(value is not None and value.type.shape is None for value in (*node.inputs, node.output)):
+            return None
         if isinstance(op, Cast):
             return _unrounded(b, node.operand(0)) if op.to == F32 else None
         if isinstance(op, MatMul | Conv) and op.precision is not None:

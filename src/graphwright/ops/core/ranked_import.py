@@ -122,6 +122,8 @@ class RankedImport(Op):
         assert convert is not None
         try:
             made = convert(_Importer(self, b, operands))
+        except UnknownRank:
+            raise
         except ModelError as error:
             if error.diagnostics[0].code == "unknown-rank":
                 raise UnknownRank from error

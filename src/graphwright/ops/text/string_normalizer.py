@@ -23,12 +23,14 @@ class StringNormalizer(Op):
     """Removes ``stopwords`` from a vector [C] or [1, C] of strings, and converts the others to upper or lower
     ``case``.
 
-    If no string remains, the result is [""]. The number of strings is data-dependent.
+    If no string remains, the result is [""]. The number of strings is data-dependent. ``locale`` only matters
+    to other engines: its case mappings are those of Unicode.
     """
 
     stopwords: tuple[str, ...] = ()
     case: str = "NONE"
     case_sensitive: bool = False
+    locale: str = ""
 
     def verify(self) -> None:
         if self.case not in CASES:
@@ -56,16 +58,20 @@ class StringNormalizer(Op):
 
 
 def _import(i: Importer) -> Any:
-    case, locale = str(i.attr("case_change_action", "NONE")), str(i.attr("locale", "en_US"))
+    case, locale = str(i.attr("case_change_action", "NONE")), str(i.attr("locale", ""))
     if case != "NONE" and locale[:2].lower() in _SPECIAL_CASING and not locale[2:3].isalpha():
         raise i.fail(f"the case mappings of locale {locale!r} are not supported", "use en_US")
     words = tuple(str(word) for word in i.attr("stopwords", ()))
-    return i.emit(StringNormalizer(words, case, bool(i.attr("is_case_sensitive", 0))), i.input(0))
+    return i.emit(StringNormalizer(words, case, bool(i.attr("is_case_sensitive", 0)), locale), i.input(0))
 
 
 StringNormalizer.onnx = {("StringNormalizer", 10): _import}
 StringNormalizer.to_onnx = as_onnx(
-    "StringNormalizer", case_change_action="case", is_case_sensitive="case_sensitive", stopwords="stopwords"
+    "StringNormalizer",
+    case_change_action="case",
+    is_case_sensitive="case_sensitive",
+    locale="locale",
+    stopwords="stopwords",
 )
 _DAYS = arg(STRING, 3, values=("Monday", "tuesday", "monday"))
 _N = symbol("N")

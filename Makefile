@@ -52,10 +52,13 @@ $(VENV)/.tools:
 	@$(PIP) install --upgrade 'pip>=24' 'scikit-build-core>=0.11' 'nanobind>=2.4' 'numpy>=2.0' 'ml_dtypes>=0.5' cmake ninja
 	@touch $@
 
-# $(VENV)/.demo, .test, .bench and .models: graphwright with the extra of that name.
+# $(VENV)/.demo, .test, .bench and .models: graphwright with the extra of that name. The tests' build forbids warnings,
+# and other extras keep that setting, so that nothing is compiled twice.
+$(VENV)/.test: SETTINGS := --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
+
 $(VENV)/.%: $(VENV)/.tools $(NATIVE)
 	@echo "building graphwright[$*]"
-	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install --no-build-isolation --editable '.[$*]'
+	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install --no-build-isolation $(SETTINGS) --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/.demo

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,11 +19,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphwright.kernels.library.write import KernelModule, include_flags, write_module
+from graphwright import kernels
+from graphwright.kernels.library.write import (
+    KernelModule,
+    include_flags,
+    write_module,
+    write_sources,
+)
+from graphwright.runtime.devices.target import LIBRARY_FOLDER
 from graphwright.targets.cpu.c.extent import FIRST, HOOK, TILE
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library import refusal
 
+ROOT = Path(__file__).parents[3]
 Array = npt.NDArray[np.float32]
 Chunks = Sequence[tuple[int, int]]
 
@@ -69,11 +79,40 @@ def zig() -> tuple[str, ...]:
 
 @cache
 def load(module: KernelModule, isa: Isa, sanitizer: str = "") -> ctypes.CDLL:
-    """The kernels of ``module`` for ``isa``, compiled once per session with gcc (or zig's clang)."""
+    """The kernels of ``module`` for ``isa``: the installed ones, or else compiled once per session with gcc
+    (or zig's clang).
+    """
+    own = Path(module.__file__ or "").is_relative_to(Path(kernels.__file__).parent)
+    if own and not sanitizer and is_installed(isa):
+        return installed(isa)
     gcc = shutil.which("gcc")
     made = ctypes.CDLL(str(compile_module(module, isa, (gcc,) if gcc else zig(), sanitizer)))
     _LOADED.append(made)
     return made
+
+
+@cache
+def installed(isa: Isa) -> ctypes.CDLL:
+    """The library of this installation."""
+    made = ctypes.CDLL(str(LIBRARY_FOLDER / f"libgraphwright_kernels_{isa.name}.so"))
+    _LOADED.append(made)
+    return made
+
+
+@cache
+def is_installed(isa: Isa) -> bool:
+    """Whether the installed library is what :func:`compile_module` would make: it is built from the present
+    sources, in a build where a warning is an error.
+    """
+    commands = ROOT / "build" / "editable" / "compile_commands.json"
+    if not commands.exists():
+        return False
+    files = [each for each in json.loads(commands.read_text()) if f"kernels_{isa.name}" in each["output"]]
+    if not all({*WARNINGS, *isa.flags} <= {*shlex.split(each["command"])} for each in files):
+        return False
+    names = write_sources(_folder() / f"installed_{isa.name}", isa)[-1]
+    digest = bytes((ctypes.c_char * 64).in_dll(installed(isa), "gw_kernels_digest")).decode()
+    return bool(files) and digest in names.read_text()
 
 
 _LOADED: list[ctypes.CDLL] = []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
+from tests.docs.commands import PROGRAMS, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "other_engines.md"
-COMMANDS = {
-    "graphwright": ["-m", "graphwright"],
-    "graph-autofusion": ["-c", "from graphwright.__main__ import autofusion; autofusion()"],
-}
 ABBREVIATED = {"torch.no_grad()", "torch.inference_mode()"}
 """Code in prose, which is no statement of its own."""
 
@@ -63,11 +58,10 @@ def test_the_right_column_runs(title: str, tmp_path: Path, monkeypatch: pytest.M
     exec(compile(preamble, str(PAGE), "exec"), names)
     exec('gw.compile("model.onnx").save("model.om")', names)
     for code in SECTIONS[title]:
-        program, *arguments = shlex.split(code) if code.split()[0] in COMMANDS else (code,)
-        if program in COMMANDS:
-            command = [sys.executable, *COMMANDS[program], *arguments]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-            assert done.returncode == 0, f"{code}\n{done.stderr}"
+        program, *arguments = shlex.split(code) if code.split()[0] in PROGRAMS else (code,)
+        if program in PROGRAMS:
+            status, printed = run(program, *arguments)
+            assert status == 0, f"{code}\n{printed}"
         elif code not in ABBREVIATED:
             exec(compile(code, f"{PAGE.name}: {code}", "exec"), names)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +17,7 @@ from benchmarks.models import MODELS
 from benchmarks.report import PAGES, PART, read_results
 from graphwright import _native, ops
 from graphwright.frontends.onnx.opsets import Mappings, has_body
+from tests.docs.commands import run
 from tests.plugins.support import MODELS as PLUGIN_MODELS
 from tests.plugins.support import isolated, node_model
 from tests.runtime.test_onnx_states import recurrent
@@ -85,10 +84,11 @@ def test_the_readmes_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("command", commands_of("graphwright"), ids=" ".join)
-def test_commands_work(command: list[str], folder: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout or done.stderr
+def test_commands_work(command: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    status, printed = run(*command)
+    assert status == 0, printed
+    assert printed
 
 
 def test_make_has_the_targets() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -35,6 +36,17 @@ def _no_tuning_record_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> I
         place = property(lambda options: (options.cache_dir or folder) / "tuning")
         patch.setattr("graphwright.config.Options.tuning_folder", place)
         yield
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a run of several processes, files with long tests start first, and then those with many tests: no
+    process is left with a long one at the end.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    counts = Counter(item.path for item in items)
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: (item.path not in long, -counts[item.path]))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

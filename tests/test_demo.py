@@ -54,6 +54,7 @@ def test_a_blank_picture_has_no_text(models: tuple[gw.Model, gw.Model]) -> None:
     assert read(np.full((100, 200, 3), 255, np.uint8), *models) == []
 
 
+@pytest.mark.long
 def test_the_command_reads_and_measures() -> None:
     command = [sys.executable, "-m", "benchmarks.demo", "--rounds", "1"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

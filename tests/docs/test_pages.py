@@ -68,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.long
 def test_the_readmes_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(MODELS["ppocr_rec"].path(), tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)

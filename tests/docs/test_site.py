@@ -46,6 +46,7 @@ def test_the_page_of_a_verb_has_its_options(verb: str) -> None:
     assert "| `-" in page and "[bold]" not in page and "\b" not in page
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

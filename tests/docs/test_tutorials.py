@@ -22,6 +22,7 @@ NUMBER = re.compile(r"-?\d[\d.,]*(e[+-]\d+)?( (ns|us|ms|s|B|KiB|MiB|GiB)\b)?")
 STATUS = re.compile(r"# exit status (\d+)$")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

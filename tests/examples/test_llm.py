@@ -12,6 +12,7 @@ pytest.importorskip("tokenizers")
 FILE = Path(__file__).parents[2] / "examples" / "llm" / "generate.py"
 
 
+@pytest.mark.long
 def test_compiled_text_is_that_of_eager_mode(capsys: pytest.CaptureFixture[str]) -> None:
     spec = importlib.util.spec_from_file_location("generate", FILE)
     assert spec is not None and spec.loader is not None

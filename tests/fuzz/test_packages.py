@@ -14,6 +14,7 @@ from tests.fuzz.run import figures_of
 MUTANTS = 300
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["package", "model"])
 def test_mutants_are_refused_or_run(kind: str, tmp_path: Path) -> None:
     count = MUTANTS if kind == "package" else MUTANTS // 3

@@ -286,6 +286,7 @@ def test_sequences_are_no_part_of_a_gear(options: Options, between: str, device:
             model.run(feeds | {"x": images(5, 3)})
 
 
+@pytest.mark.long
 def test_a_hundred_gears(options: Options, tmp_path: Path) -> None:
     shapes = [(1 + k % 10, 3, 8 + 2 * (k // 10), 8) for k in range(100)]
     model = gw.compile(cnn(), gears={"x": shapes}, options=options)

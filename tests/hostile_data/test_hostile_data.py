@@ -22,6 +22,7 @@ def test_cases_have_names_of_their_own() -> None:
     assert len({case.name for case in CASES}) == len(CASES) > 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_hostile_numbers(batch: int) -> None:
     """Each case, one with given sizes and the next with open ones."""

@@ -193,3 +193,48 @@ def test_ratios_are_floors_of_products_in_f32(size: int, scale: float) -> None:
 def test_a_scale_that_no_ratio_stands_for() -> None:
     """f32(1.3) is too little: some products are rounded up to a whole number and others are not."""
     assert ratio_of_scale(float(np.float32(1.3))) is None
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_sizes_that_are_multiples_of_an_axis_of_no_elements(mode: str) -> None:
+    """Sizes computed from the shape, as ``resize(x, 2 * shape)`` does; also half of it, which is 0 for 1."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Mul", ["shape", "factors"], ["many"]),
+        helper.make_node("Div", ["many", "divisors"], ["sizes"]),
+        helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode),
+    ]
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", 1, ["N", 3, "H", "W"])],
+            [helper.make_tensor_value_info("y", 1, None)],
+            [
+                numpy_helper.from_array(sizes(1, 1, 2, 1), "factors"),
+                numpy_helper.from_array(sizes(1, 1, 1, 2), "divisors"),
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=9,
+    )
+    ours = gw.compile(model)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString())
+    for shape in ((1, 3, 0, 4), (1, 3, 3, 0), (1, 3, 0, 0), (0, 3, 2, 4), (2, 3, 3, 5)):
+        x = RNG.normal(size=shape).astype(np.float32)
+        (wanted,) = theirs.run(None, {"x": x})
+        np.testing.assert_allclose(ours(x)[0], wanted, rtol=1e-4, atol=1e-5, err_msg=str(shape))
+    with pytest.raises(gw.FeedError, match="H must be at least 1"):
+        fixed = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode)
+        gw.compile(_resized_to(fixed, sizes(1, 3, 5, 4)))(np.zeros((1, 3, 0, 4), np.float32))
+
+
+def _resized_to(node: Any, wanted: np.ndarray[Any, Any]) -> Any:
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [1, 3, "H", 4])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(wanted, "sizes")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)

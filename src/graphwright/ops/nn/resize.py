@@ -26,7 +26,7 @@ from graphwright.ir.op import (
     op,
 )
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import Dim, floordiv, symbol
+from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.common import rank_of
@@ -191,7 +191,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         self._check_lists(at, x)
         if self.sizes is not None:
             for axis, (dim, size) in enumerate(zip(x.shape, self.sizes, strict=True)):
-                if dim != size and size != 0:
+                if dim != size and not _is_zero_with(size, dim):
                     at.at_least(dim, 1, f"size of axis {axis}, which is resized")
             return TensorType(x.dtype, self.sizes)
         return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
@@ -349,6 +349,16 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
 def _is_plain(dtype: DType) -> bool:
     """Whether nodes can interpolate elements of ``dtype``."""
     return (dtype.is_float and dtype.bits >= 16) or (dtype.is_integer and dtype.bits >= 8)
+
+
+def _is_zero_with(size: Dim, dim: Dim) -> bool:
+    """Whether ``size`` is 0 wherever ``dim`` is, such as ``2 * H`` for ``H``: nothing is interpolated."""
+    if isinstance(size, int) or isinstance(dim, int):
+        return size == 0
+    names = tuple(names_in(dim))
+    if len(names) != 1 or dim != substitute(dim, {names[0]: 1}) * symbol(names[0]):
+        return False  # other values than 0 of its symbols might make it 0
+    return substitute(size, {names[0]: 0}) == 0
 
 
 def _all_axes(values: Sequence[Any], axes: Sequence[int], default: list[Any]) -> tuple[Any, ...]:

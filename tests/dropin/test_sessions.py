@@ -58,6 +58,7 @@ def test_outputs_by_name(pair: dict[ModuleType, Any], names: Any) -> None:
         {"a": [["one", 2, 3]], "b": ROW},
         {"a": [None], "b": ROW},
         {"a": ROWS.astype(object), "b": ROW},
+        {"a": np.ma.masked_greater(ROWS, 2), "b": np.ma.masked_array(ROW)},
     ],
 )
 def test_feeds_and_their_faults(pair: dict[ModuleType, Any], feed: Any) -> None:
@@ -235,6 +236,15 @@ def test_sizes_without_a_name_are_none() -> None:
     assert shapes[0][2] == ["batch size", None, None, 5]
 
 
+def test_outputs_of_unknown_rank_are_as_declared() -> None:
+    """The rank depends on elements that only a run knows."""
+    nodes = [helper.make_node("Reshape", ["a", "sizes"], ["t"])]
+    inputs = [("a", F32, ["N", 3]), ("sizes", I64, ["R"])]
+    model = built(nodes, inputs, [("t", F32, ["rows", 3])]).SerializeToString()
+    shapes = same(lambda engine: described(engine, model))[0][1]
+    assert shapes[0][2] == ["rows", 3]
+
+
 def test_an_om_describes_itself(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["a"], ["t"])]
     model = built(nodes, [("a", F32, ["N", None, 3])], [("t", F32, ["N", None, 3])])
@@ -339,7 +349,8 @@ def test_profiles(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
     options = ours.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
     session = ours.InferenceSession(sums(), options)
-    assert session.get_profiling_start_time_ns() > 0
+    start = session.get_profiling_start_time_ns()
+    assert start > 0
     results = session.run(["less"], FEED)
     assert plain(results) == plain(theirs.InferenceSession(sums()).run(["less"], FEED))
     file = Path(session.end_profiling())
@@ -352,6 +363,7 @@ def test_profiles(tmp_path: Path, pair: dict[ModuleType, Any]) -> None:
     assert {op for event in nodes for op in event["args"]["op_name"].split(" + ")} == {"Add", "Neg"}
     assert {event["args"]["provider"] for event in nodes} == {"CPUExecutionProvider"}
     assert session.end_profiling() == "" == pair[theirs].end_profiling() == pair[ours].end_profiling()
+    assert session.get_profiling_start_time_ns() == start  # as in ONNX Runtime, also at the end
 
 
 def test_run_async(pair: dict[ModuleType, Any]) -> None:

@@ -33,7 +33,7 @@ def test_values_of_arrays(dtype: str, shape: tuple[int, ...]) -> None:
     same(lambda engine: facts(engine.OrtValue.ortvalue_from_numpy(array)))
 
 
-@pytest.mark.parametrize("given", [[1, 2], np.array(["a"]), np.array([None]), 3])
+@pytest.mark.parametrize("given", [[1, 2], np.array(["a"]), np.array([None]), np.array(["2026"], "M8[D]"), 3])
 def test_values_of_other_things(given: Any) -> None:
     assert same(lambda engine: engine.OrtValue.ortvalue_from_numpy(given)) == "RuntimeError"
 
@@ -143,6 +143,32 @@ def test_bindings_without_memory(pair: dict[ModuleType, Any]) -> None:
         return binding.copy_outputs_to_cpu(), [value.numpy() for value in binding.get_outputs()]
 
     same(run)
+
+
+@pytest.mark.parametrize("device", ["cuda", "gpu", "dml", "moon"])
+def test_outputs_bound_to_a_device_that_is_not_there_are_on_the_cpu(
+    pair: dict[ModuleType, Any], device: str
+) -> None:
+    def run(engine: ModuleType) -> Any:
+        binding = bound(engine, pair[engine])
+        binding.bind_output("less", device)
+        binding.bind_output("total", device, 0, np.float32, [2, 3])
+        pair[engine].run_with_iobinding(binding)
+        return binding.copy_outputs_to_cpu(), [value.device_name() for value in binding.get_outputs()]
+
+    same(run)
+
+
+def test_memory_of_a_device_that_is_not_there_is_refused(pair: dict[ModuleType, Any]) -> None:
+    def run(engine: ModuleType) -> Any:
+        binding = bound(engine, pair[engine])
+        binding.bind_input("a", "cuda", 0, np.float32, [2, 3], ROWS.ctypes.data)
+        binding.bind_output("less")
+        pair[engine].run_with_iobinding(binding)
+
+    assert same(run) == "RuntimeError"
+    with pytest.raises(RuntimeError, match="cannot use memory on 'cuda': it runs on the CPU; name 'cpu'"):
+        pair[ours].io_binding().bind_output("less", "cuda", 0, np.float32, [2, 3], ROWS.ctypes.data)
 
 
 def test_bindings_read_and_write_the_callers_memory(pair: dict[ModuleType, Any]) -> None:

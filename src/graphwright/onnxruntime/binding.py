@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from graphwright.ir.arrays import Array, np
-from graphwright.onnxruntime.devices import require_cpu
+from graphwright.onnxruntime.devices import OrtDevice, require_cpu
 from graphwright.onnxruntime.values import OrtValue, OrtValueVector, array_at, held
 
 
@@ -59,12 +59,15 @@ class IOBinding:
     ) -> None:
         """Binds output ``name`` to memory at an address, or to memory of its own.
 
-        Raises ValueError for an address without type and shape, RuntimeError for a device other than the CPU.
+        Memory of its own is the CPU's for every device, as in ONNX Runtime without that device. Raises
+        ValueError for an address without type and shape, RuntimeError for an address on another device, and
+        Exception for an unknown device.
         """
-        require_cpu(device_type, device_id)
         if buffer_ptr is None:
+            OrtDevice.make(device_type, device_id)  # rejects unknown names
             self._outputs[name] = None
             return
+        require_cpu(device_type, device_id)
         if element_type is None or shape is None:
             raise ValueError("buffer_ptr requires element_type and shape")
         self._outputs[name] = OrtValue(array_at(buffer_ptr, element_type, shape))

@@ -69,7 +69,7 @@ def require_cpu(name: str | OrtDevice, number: int = 0, vendor: int = -1) -> Non
     """Raises RuntimeError for a device other than the CPU, and Exception for an unknown name."""
     device = name if isinstance(name, OrtDevice) else OrtDevice.make(name, number, vendor)
     if device.device_type():
-        raise RuntimeError(f"graphwright cannot allocate memory on {name!r}: it runs on 'cpu'")
+        raise RuntimeError(f"graphwright cannot use memory on {name!r}: it runs on the CPU; name 'cpu'")
 
 
 @dataclass(frozen=True)

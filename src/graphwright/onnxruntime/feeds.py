@@ -39,6 +39,8 @@ def _value(spec: TensorSpec, given: Any) -> Any:
         return given.held()
     if spec.dtype.element is not None:
         return given
+    if isinstance(given, np.ndarray) and hasattr(given, "mask"):
+        given = np.ma.getdata(given)  # ONNX Runtime ignores masks
     if spec.dtype is STRING:
         return _texts(given)
     return _array(spec, given) if isinstance(given, _PLAIN) else given

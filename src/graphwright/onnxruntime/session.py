@@ -66,6 +66,7 @@ class InferenceSession:
         self._required = [arg.name for arg in self._about.inputs]
         profiled = self._sess_options.enable_profiling
         self._profile = Profile(self._sess_options.profile_file_prefix) if profiled else None
+        self._profiled_since = 0 if self._profile is None else self._profile.start
 
     def run(
         self,
@@ -270,7 +271,7 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         """When profiling began on the monotonic clock; 0 without it."""
-        return 0 if self._profile is None else self._profile.start
+        return self._profiled_since
 
     def _results(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         if self._profile is not None:

@@ -128,7 +128,9 @@ def _overridable(proto: onnx.ModelProto) -> list[NodeArg]:
 
 def _arg(spec: TensorSpec, names: Mapping[str, Size], declared: Sequence[Size] | None) -> NodeArg:
     """Sizes that are proved, else as the file declares them, else by ``names`` of the sizes of inputs."""
-    shape: Sequence[int | str] = () if spec.shape is None else spec.shape
+    if spec.shape is None:
+        return NodeArg(spec.name, type_text(spec.dtype), list(declared or ()))
+    shape: Sequence[int | str] = spec.shape
     if declared is None or len(declared) != len(shape):
         declared = [names.get(str(size)) for size in shape]
     sizes = [size if isinstance(size, int) else said for size, said in zip(shape, declared, strict=True)]

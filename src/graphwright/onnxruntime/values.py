@@ -37,7 +37,7 @@ class OrtValue:
     ) -> OrtValue:
         """An array of numbers as it is; a copy only if it is not C-contiguous. Raises RuntimeError."""
         require_cpu(device_type, device_id, vendor_id)
-        if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "OUSV":
+        if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "MOUSVm":
             known = isinstance(numpy_obj, np.ndarray)
             what = f"an array of {numpy_obj.dtype}" if known else type(numpy_obj).__name__
             raise RuntimeError(f"an OrtValue is made of a NumPy array of numbers, not of {what}")

@@ -17,22 +17,20 @@ import numpy as np
 from graphwright.api import compile
 from graphwright.building.calls import check_operands, find_op, make_op, op_classes, signature, unknown_op
 from graphwright.building.faults import fault, located
+from graphwright.building.input_types import dtype_of_name, size_of
+from graphwright.building.loop_types import loop_region
+from graphwright.building.operands import Operand, optional_value_of, value_of
 from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
 from graphwright.config import WHOLE_MODELS, Options, known_device
-from graphwright.ir.conversion import converted
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.loop_types import MAX_ROUNDS, DtypesDiffer, widened
 from graphwright.ir.op import ConstRef, Op
-from graphwright.ir.symbols import Dim, SymbolError, parse_dim
-from graphwright.ir.types import BOOL, DTYPES, I64, DType, TensorType, dtype_of
+from graphwright.ir.types import BOOL, I64, DType, TensorType
 from graphwright.ir.user_inputs import constant_for
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
 from graphwright.ops.core.reshape import Reshape
 from graphwright.runtime.model import Model
-from graphwright.support.spelling import did_you_mean
 
-Operand = Value | np.ndarray[Any, Any] | float | bool | None
 _OWN = ("input", "state", "update", "on", "constant", "if_", "loop", "output", "build", "compile")
 
 
@@ -101,7 +99,7 @@ class GraphBuilder:
                 )
             if self._nexts[state] is not state:
                 raise fault("state", "it is already updated")
-            next_value = self._operand(value, (state,))
+            next_value = value_of(value, self._scope, (state,))
             if next_value.graph is not self.module.main or next_value.type != state.type:
                 raise fault("state", f"a state {state.type} cannot become {next_value.type}")
             self._nexts[state] = next_value
@@ -115,8 +113,8 @@ class GraphBuilder:
                 raise fault("input-name", f"{name!r} is empty or already taken")
             if isinstance(shape, str) or not isinstance(shape, Sequence):
                 raise fault("input-size", f"its shape is {shape!r}, not a tuple of sizes", 'as in ("N", 64)')
-            dims = tuple(_size(size, shape) for size in shape)
-            return graph.add_input(TensorType(_dtype(dtype), dims), name)
+            dims = tuple(size_of(size, shape) for size in shape)
+            return graph.add_input(TensorType(dtype_of_name(dtype), dims), name)
 
     @contextmanager
     def on(self, device: str) -> Iterator[None]:
@@ -185,7 +183,7 @@ class GraphBuilder:
                 given = op.__name__ if isinstance(op, type) else repr(op)
                 raise fault("op", f"{given:.60} is not an op", "as in b(Softmax(axis=-1), x)")
             check_operands(op, operands)
-            values = [self._value(operand, operands) for operand in operands]
+            values = [optional_value_of(operand, self._scope, operands) for operand in operands]
             with located(name, f"in {op.name}({', '.join(map(_type_text, values))})"):
                 return self._add(op, *values, name=name)
 
@@ -223,7 +221,7 @@ class GraphBuilder:
             if counts[0] != counts[1]:
                 raise fault("region", f"then returns {counts[0]} values, but orelse returns {counts[1]}")
             operands = share_operands(regions)
-            selector = self._value(condition, ())
+            selector = optional_value_of(condition, self._scope)
             graphs = [region.builder.graph for region in regions]
             return self._add(If(counts[0]), selector, *operands, regions=graphs, name=name)
 
@@ -246,7 +244,7 @@ class GraphBuilder:
         >>> total, partial = b.loop(lambda step, t: (b.add(t, x), t), zeros, trips=5)
         """
         with located(name):
-            starts = [self._operand(value, start) for value in start]
+            starts = [value_of(value, self._scope, start) for value in start]
             if trips is None and condition is None:
                 raise fault("loop", "it has neither trips nor condition", "give one of them")
             known = trips if isinstance(trips, int) else None
@@ -293,7 +291,7 @@ class GraphBuilder:
             around, self._scope = self._scope, scope
             try:
                 results = results_of(build(*inputs), what)
-                return [self._operand(result, results) for result in results]
+                return [value_of(result, self._scope, results) for result in results]
             finally:
                 self._scope = around
 
@@ -310,31 +308,17 @@ class GraphBuilder:
                 raise fault(
                     "loop", f"body returns {len(results)} values for {len(carried)} loop-carried values"
                 )
-            following = [self._operand(value, carried) for value in results[: len(carried)]]
+            following = [value_of(value, self._scope, carried) for value in results[: len(carried)]]
             going = [] if condition is None else [self._going(condition, following)]
             return (*going, *following, *results[len(carried) :])
 
-        types = [value.type for value in starts]
-        for _ in range(MAX_ROUNDS):
-            region = self._region("body", (ITERATION, *types), run)
-            first = condition is not None
-            given = [value.type for value in region.builder.graph.outputs[first : first + len(types)]]
-            wider = self._widened([value.type for value in starts], types, given)
-            if wider == types:
-                return region
-            types = wider
-        raise fault("loop", f"the shapes of loop-carried values still change after {MAX_ROUNDS} iterations")
-
-    def _widened(
-        self, starts: Sequence[TensorType], received: Sequence[TensorType], given: Sequence[TensorType]
-    ) -> list[TensorType]:
-        wider = []
-        for number, types in enumerate(zip(starts, received, given, strict=True)):
-            try:
-                wider.append(widened(self.module.symbols, *types))
-            except DtypesDiffer as error:
-                raise fault("loop", f"loop-carried value {number} {error}") from None
-        return wider
+        first = int(condition is not None)
+        return loop_region(
+            self.module.symbols,
+            [value.type for value in starts],
+            lambda types: self._region("body", (ITERATION, *types), run),
+            lambda region: region.builder.graph.outputs[first : first + len(starts)],
+        )
 
     def _going(self, condition: Callable[..., Any], carried: Sequence[Value]) -> Value:
         if not callable(condition):
@@ -348,69 +332,12 @@ class GraphBuilder:
 
     def _scalar(self, operand: Operand, dtype: DType, what: str) -> Value:
         """``operand``, which must be one element of ``dtype``, as a scalar."""
-        value = self._operand(operand, ())
+        value = value_of(operand, self._scope)
         if value.type.dtype != dtype or value.type.shape is None or set(value.type.shape) - {1}:
             raise fault("loop", f"{what} is {value.type}, not a single {dtype}")
         scalar: Value = self._scope.builder(Reshape(()), value) if value.type.shape else value
         return scalar
 
-    def _operand(self, operand: Operand, operands: Sequence[Operand]) -> Value:
-        value = self._value(operand, operands)
-        if value is None:
-            raise fault("operand", "None is not allowed here")
-        return value
-
-    def _value(self, operand: Operand, operands: Sequence[Operand]) -> Value | None:
-        if operand is None:
-            return None
-        if isinstance(operand, Value):
-            return self._scope.local(operand)
-        if isinstance(operand, np.ndarray | np.generic):
-            return self.constant(np.asarray(operand))
-        if not isinstance(operand, bool | int | float | complex | list):
-            is_tuple = isinstance(operand, tuple)
-            hint = "give one value of the tuple" if is_tuple else "give a value or an array"
-            raise fault("operand", f"an operand is a {type(operand).__name__}", hint)
-        typed = next((o for o in operands if isinstance(o, Value)), None)
-        if typed is None:
-            raise fault("operand", f"the dtype of {operand!r} is not known", "give an array")
-        try:
-            return self._scope.builder.const(converted(operand, typed.type.dtype))
-        except ValueError as error:
-            raise fault(
-                "operand", f"{operand!r:.60} is not a constant of {typed.type.dtype}: {error}"
-            ) from error
-
 
 def _type_text(value: Value | None) -> str:
     return "none" if value is None else f"{value.name}: {value.type}" if value.name else str(value.type)
-
-
-def _size(given: Any, shape: Sequence[Any]) -> Dim:
-    """A size of ``shape``: a number that is at least 0, or the parsed expression of a text."""
-    message = f"its shape is {tuple(shape)}: "
-    hint = "a size is a number, a name or an expression, as in ('N', 64); compile takes ranges, as shapes"
-    if isinstance(given, str):
-        try:
-            return parse_dim(given)
-        except SymbolError as error:
-            raise fault("input-size", message + str(error), hint) from error
-    if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        raise fault("input-size", f"{message}{given!r} is not a size", hint)
-    if given < 0:
-        raise fault("input-size", f"{message}{given} is less than 0", hint)
-    return int(given)
-
-
-def _dtype(given: Any) -> Any:
-    """The DType with the name ``given``, or for a NumPy type."""
-    if isinstance(given, str) and given in DTYPES:
-        return DTYPES[given]
-    try:
-        if not isinstance(given, str):
-            return dtype_of(np.empty(0, given))
-    except TypeError:
-        pass
-    shown = repr(given)
-    hint = f"{did_you_mean([str(given)], DTYPES)}one of {', '.join(DTYPES)}"
-    raise fault("dtype", f"there is no dtype {shown}", hint)

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import defs
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.attributes import check_attributes
-from graphwright.frontends.onnx.catalogue import Catalogue, Key, Translation, Unsupported, node_name
+from graphwright.frontends.onnx.calls import (
+    Call,
+    attributes_of,
+    body_of,
+    frame_of,
+    location_of,
+    require_ranks,
+)
+from graphwright.frontends.onnx.catalogue import Catalogue, Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes, discard
-from graphwright.frontends.onnx.name_scopes import NAME_SCOPES, modules_of
+from graphwright.frontends.onnx.metadata import note_modules, read_hint
 from graphwright.frontends.onnx.node import OnnxNode
-from graphwright.frontends.onnx.opsets import opset_versions, schema_function
 from graphwright.frontends.onnx.order import in_order
-from graphwright.frontends.onnx.scope import POISON, Attribute, Frame, Scope
-from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type, type_proto
+from graphwright.frontends.onnx.scope import POISON, Attribute, Scope
+from graphwright.frontends.onnx.types import Dims, check_operands, tensor_type
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Value
-from graphwright.ir.hints import KEY, NEVER
 from graphwright.ir.op import Import
 from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.symbols import SymbolError
 from graphwright.ir.types import TensorType
-from graphwright.records import dataclass
 
 MAX_INLINED = 50_000
 """Limit on nodes from inlined functions, whose number can grow exponentially with nested calls."""
@@ -34,20 +38,6 @@ MAX_INLINED = 50_000
 
 class OutOfBudget(ModelError):
     """The model exceeds a limit. Unlike other faults, this ends reading."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a function. ``source``: the source node of all nodes in the body, if the body is that of the
-    specification.
-    """
-
-    function: onnx.FunctionProto
-    key: Key
-    node: onnx.NodeProto
-    inputs: Sequence[Value | None]
-    attributes: Mapping[str, Attribute]
-    source: str = ""
 
 
 class GraphReader:
@@ -87,7 +77,7 @@ class GraphReader:
         ordered, cycle, dependents = in_order(nodes, scope.values.keys() | scope.initializers.keys())
         for node in cycle:
             fault = Fault("cycle", "the node depends on its own output", "export the model again")
-            self.report.add(fault, _location(node, scope))
+            self.report.add(fault, location_of(node, scope))
         for node in (*cycle, *dependents):
             self._poison(node, scope)
         for node in ordered:
@@ -174,11 +164,11 @@ class GraphReader:
                 scope.values.setdefault(name, POISON)
 
     def _read_node(self, node: onnx.NodeProto, scope: Scope) -> None:
-        location = _location(node, scope)
+        location = location_of(node, scope)
         scope.builder.sources = (scope.frame.source or location,)
         try:
-            _read_hint(node, scope)
-            _note_modules(node, scope)
+            read_hint(node, scope)
+            note_modules(node, scope)
             values = self._import(node, scope, location)
             self._bind_outputs(node, values, scope)
         except Poisoned:
@@ -211,13 +201,13 @@ class GraphReader:
             if self._foreign is None or types is None:
                 raise
             inputs = self._operands(node, scope, location)
-            return self._foreign.keep(node, types, inputs, scope, _attributes)
+            return self._foreign.keep(node, types, inputs, scope, attributes_of)
         return self._translate(node, translation, scope, location)
 
     def _translate(
         self, node: onnx.NodeProto, translation: Translation, scope: Scope, location: str
     ) -> list[Value | None]:
-        attributes = _attributes(node, scope)
+        attributes = attributes_of(node, scope)
         for name, value in (translation.implied or {}).items():
             if name in attributes and attributes[name].proto.i == value:
                 del attributes[name]
@@ -238,7 +228,7 @@ class GraphReader:
             return values
         found = [None if value is None else value.type for value in values]
         discard(scope.builder.graph, last)
-        return self._foreign.keep(node, found, inputs, scope, _attributes)
+        return self._foreign.keep(node, found, inputs, scope, attributes_of)
 
     def _call_of_schema(
         self,
@@ -251,9 +241,9 @@ class GraphReader:
         """Inline the function body of the specification. Raises Unsupported if there is none."""
         if translation.schema is None:
             raise Unsupported
-        body = _body(translation.schema, node, inputs, attributes, translation.version)
+        body = body_of(translation.schema, node, inputs, attributes, translation.version)
         if body is None:
-            _need_ranks(node, inputs)
+            require_ranks(node, inputs)
             raise Unsupported
         defaults = {
             name: Attribute(a.default_value, scope)
@@ -285,13 +275,13 @@ class GraphReader:
 
     def _call(self, call: Call, scope: Scope) -> list[Value | None]:
         """Inline a call of a function."""
-        function, location = call.function, _location(call.node, scope)
+        function, location = call.function, location_of(call.node, scope)
         if len(call.inputs) > len(function.input):
             given = f"{len(function.input)} inputs, but {len(call.inputs)} are given"
             raise Fault("inputs", f"function {call.key[1]} takes {given}")
         # a body of the specification contains the subgraphs of the node, which may read outer values
         outer = scope if call.source else None
-        body = Scope(scope.builder, _frame(call, scope), scope.folder, outer, scope.depth + 1)
+        body = Scope(scope.builder, frame_of(call, scope), scope.folder, outer, scope.depth + 1)
         for position, name in enumerate(function.input):
             body.bind(text(name), call.inputs[position] if position < len(call.inputs) else None)
         sources = scope.builder.sources
@@ -320,20 +310,11 @@ class GraphReader:
                 value.name = scope.frame.trail + name
 
 
-def _frame(call: Call, scope: Scope) -> Frame:
-    """The frame for the body of a function. Raises Fault if the call is recursive."""
-    function, key, calls = call.function, call.key, scope.frame.calls
-    if key in calls:
-        chain = " -> ".join(name for _, name, _ in (*calls[calls.index(key) :], key))
-        message = f"functions call each other recursively: {chain}"
-        raise Fault("recursion", message, "unroll the recursion")
-    opsets = opset_versions((text(o.domain), o.version) for o in function.opset_import)
-    if call.source:  # bodies of the specification omit opsets that the model imports
-        opsets = {**scope.frame.opsets, **opsets}
-    attributes = {text(a.name): Attribute(a, scope) for a in function.attribute_proto}
-    attributes.update(call.attributes)
-    trail, source = f"{_location(call.node, scope)}/", scope.frame.source or call.source
-    return Frame(opsets or scope.frame.opsets, attributes, (*calls, key), trail, source)
+def _malformed(error: Exception) -> Fault:
+    hint = next(
+        iter(getattr(error, "__notes__", ())), "its inputs or attributes violate the ONNX specification"
+    )
+    return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
 
 
 def _imported(mapping: Import, importer: OnnxNode) -> Any:
@@ -354,90 +335,5 @@ def _imported(mapping: Import, importer: OnnxNode) -> Any:
     return made
 
 
-def _malformed(error: Exception) -> Fault:
-    hint = next(
-        iter(getattr(error, "__notes__", ())), "its inputs or attributes violate the ONNX specification"
-    )
-    return Fault("import", f"cannot be read ({type(error).__name__}: {error})", hint)
-
-
-def _read_hint(node: onnx.NodeProto, scope: Scope) -> None:
-    """Record the fusion hint in the metadata of ``node``. Raises Fault if a node with the same source has a
-    different hint.
-    """
-    hint = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == KEY), None)
-    if hint is None:
-        return
-    if not hint:
-        raise Fault("hint", f"the metadata {KEY} is empty", hint=f"give the name of a group, or {NEVER}")
-    (source,) = scope.builder.sources
-    known = scope.builder.module.hints.setdefault(source, hint)
-    if known != hint:
-        message = (
-            f"the metadata {KEY} is {hint!r} here, but {known!r} on another node that comes from {source}"
-        )
-        raise Fault(
-            "hint", message, hint="give nodes with the same name or in the same function the same hint"
-        )
-
-
-def _note_modules(node: onnx.NodeProto, scope: Scope) -> None:
-    """Record the path of PyTorch modules in the metadata of ``node``."""
-    scopes = next((text(p.value) for p in node.metadata_props if text(p.key) == NAME_SCOPES), None)
-    if scopes is not None and (path := modules_of(scopes)):
-        (source,) = scope.builder.sources
-        scope.builder.module.scopes.setdefault(source, path)
-
-
-def _location(node: onnx.NodeProto, scope: Scope) -> str:
-    return scope.frame.trail + node_name(node)
-
-
 def _as_list(result: Value | Sequence[Value | None] | None) -> list[Value | None]:
     return [result] if result is None or isinstance(result, Value) else list(result)
-
-
-def _attributes(node: onnx.NodeProto, scope: Scope) -> dict[str, Attribute]:
-    """The attributes by name. A reference to an attribute of the function becomes the attribute of the
-    call.
-    """
-    return {attribute.proto.name: attribute for attribute in _resolved(node, scope)}
-
-
-def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
-    seen: set[str] = set()
-    for proto in node.attribute:
-        name, reference = text(proto.name), text(proto.ref_attr_name)
-        if name in seen:
-            raise Fault("attribute", f"attribute {name!r} is given twice", "keep one of them")
-        seen.add(name)
-        if not reference:
-            yield Attribute(proto, scope)
-        elif reference in scope.frame.attributes:
-            given = scope.frame.attributes[reference]
-            renamed = onnx.AttributeProto()
-            renamed.CopyFrom(given.proto)
-            renamed.name = name
-            yield Attribute(renamed, given.scope)
-
-
-def _need_ranks(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
-    """Raise Fault if the rank of an operand is unknown, as function bodies can depend on ranks."""
-    for name, value in zip(node.input, inputs, strict=False):
-        if value is not None and value.type.shape is None:
-            message = f"{node.op_type}: the rank of {text(name)!r} is not known"
-            raise Fault("unknown-rank", message, "give the shapes of the inputs with shapes=")
-
-
-def _body(
-    schema: defs.OpSchema,
-    node: onnx.NodeProto,
-    inputs: Sequence[Value | None],
-    attributes: Mapping[str, Attribute],
-    version: int,
-) -> onnx.FunctionProto | None:
-    """The function body in the specification for these operands; None if there is none."""
-    resolved = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.input, output=node.output)
-    resolved.attribute.extend(a.proto for a in attributes.values())
-    types = [type_proto(v.type) if v is not None else onnx.TypeProto() for v in inputs]
-    return schema_function(schema, resolved, types, version)

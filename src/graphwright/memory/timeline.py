@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from graphwright.lower.tasks import Operand, Storage, Task, TaskGraph
-from graphwright.memory.checker import ALIGNMENT
 from graphwright.memory.liveness import lives
+from graphwright.memory.plan_facts import ALIGNMENT
 from graphwright.records import dataclass
 
 

@@ -147,49 +147,70 @@ static void pad_rows(const row_pad *t, const struct axes *x, int64_t from, int64
     }
 }
 
+static int is_empty(const struct pad_args *a) {
+    for (int i = 0; i < RANK; i++)
+        if (a->n[i] == 0)
+            return 1;
+    return 0;
+}
+
+/* The index of row number `row` along the iterated axes. */
+static void index_of_row(const struct axes *x, int64_t row, int64_t *index) {
+    for (int i = x->last - 1; i >= x->top; i--) {
+        index[i] = row % x->n[i];
+        row /= x->n[i];
+    }
+}
+
+/* Moves `index` to the start of the next block of rows, past the last row of the innermost iterated axis. */
+static void next_block(const struct axes *x, int64_t *index) {
+    const int inner = x->last - 1;
+    index[inner] = x->n[inner];
+    for (int i = inner; i > x->top && index[i] == x->n[i]; i--) {
+        index[i] = 0;
+        index[i - 1]++;
+    }
+}
+
+/* Writes rows [first, stop) in blocks that differ only in the innermost iterated axis. */
+static void pad_blocks(const row_pad *t, const struct axes *x, int64_t first, int64_t stop, char *to,
+                       const char *of) {
+    const int inner = x->last - 1;
+    int64_t index[RANK];
+    index_of_row(x, first, index);
+    for (int64_t row = first; row < stop; next_block(x, index)) {
+        char *dst = to;
+        const char *src = of;
+        for (int i = x->top; i < inner; i++) {
+            const int64_t k = padded_index(t->mode, index[i] - x->before[i], x->inside[i]);
+            dst += index[i] * x->d[i];
+            src = src && k >= 0 ? src + k * x->s[i] : NULL;
+        }
+        const int64_t from = index[inner];
+        const int64_t end = x->n[inner] - from < stop - row ? x->n[inner] : from + stop - row;
+        pad_rows(t, x, from, end, dst, src);
+        row += end - from;
+    }
+}
+
 GW_KERNEL(gw_pad_nd) {
     (void)scratch;
     static const _Alignas(16) char zeros[16];
     const struct pad_args *a = pad_args(arg);
-    for (int i = 0; i < RANK; i++)
-        if (a->n[i] == 0)
-            return 0;
+    if (is_empty(a))
+        return 0;
     const struct axes x = read_axes(a);
-    const int last = x.last, inner = last - 1;
+    const int last = x.last;
     const row_pad t = {a->size,        a->mode,   x.n[last], x.inside[last],
                        x.before[last], x.d[last], x.s[last], buf[PAD_FILL] ? buf[PAD_FILL] : zeros};
-    int64_t rows = 1, first, stop, index[RANK];
+    int64_t rows = 1, first, stop;
     for (int i = x.top; i < last; i++)
         rows *= x.n[i];
     /* A single long row is not split between threads: such tensors are rare. */
     share(rows, a->shares, begin, end, &first, &stop);
-    int64_t rest = first;
-    for (int i = last - 1; i >= x.top; i--) {
-        index[i] = rest % x.n[i];
-        rest /= x.n[i];
-    }
-    if (x.top == last) {
-        if (first < stop)
-            pad_row(&t, buf[PAD_DST], buf[PAD_SRC]);
-        return 0;
-    }
-    for (int64_t row = first; row < stop;) {
-        char *dst = buf[PAD_DST];
-        const char *src = buf[PAD_SRC];
-        for (int i = x.top; i < inner; i++) {
-            const int64_t k = padded_index(a->mode, index[i] - x.before[i], x.inside[i]);
-            dst += index[i] * x.d[i];
-            src = src && k >= 0 ? src + k * x.s[i] : NULL;
-        }
-        const int64_t from = index[inner];
-        const int64_t to = x.n[inner] - from < stop - row ? x.n[inner] : from + stop - row;
-        pad_rows(&t, &x, from, to, dst, src);
-        row += to - from;
-        index[inner] = x.n[inner];
-        for (int i = inner; i > x.top && index[i] == x.n[i]; i--) {
-            index[i] = 0;
-            index[i - 1]++;
-        }
-    }
+    if (x.top < last)
+        pad_blocks(&t, &x, first, stop, buf[PAD_DST], buf[PAD_SRC]);
+    else if (first < stop)
+        pad_row(&t, buf[PAD_DST], buf[PAD_SRC]);
     return 0;
 }

@@ -131,7 +131,7 @@ def texts(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def test_packages_import_in_the_order_of_the_path() -> None:
-    """The contracts of pyproject.toml."""
+    """These are the contracts of pyproject.toml."""
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -162,7 +162,7 @@ def imports_own_by_name(tree: ast.AST) -> bool:
 
 
 def test_modules_are_imported_by_name_where_that_is_meant_alone() -> None:
-    """So the contracts see every other edge, those inside functions as well."""
+    """The contracts see all other edges, including imports inside functions."""
     found = {path.relative_to(SOURCE).as_posix() for path in FILES if imports_own_by_name(parsed(path))}
     assert found == IMPORTS_BY_NAME.keys()
 
@@ -178,7 +178,7 @@ def runtime_edges(path: Path, known: Set[str]) -> set[str]:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Not in a circle of any length; an import inside of a function would hide one."""
+    """There is no import cycle of any length; an import inside a function would hide one."""
     named = {module_name(path): path for path in FILES}
     edges = {name: runtime_edges(path, named.keys() - {name}) for name, path in named.items()}
     order = list(TopologicalSorter(edges).static_order())
@@ -192,7 +192,7 @@ def module_name(path: Path) -> str:
 
 
 def test_passes_about_all_ops_import_none() -> None:
-    """A new op needs no change of them, and has all that they can ask in its own file."""
+    """A new op then needs no change of these passes: its own file has all that they ask for."""
     found = {
         path.relative_to(SOURCE).as_posix()
         for path in FILES
@@ -203,7 +203,7 @@ def test_passes_about_all_ops_import_none() -> None:
 
 
 def test_names_of_ops_are_spelled_in_ops_alone() -> None:
-    """Everything else asks for classes and traits; ``export`` spells ops of ONNX, which it writes."""
+    """All other code uses classes and traits; ``export`` spells the ops of ONNX that it writes."""
     names = set(registered_ops())
     found = [
         f"{path.relative_to(SOURCE)}:{text.lineno}: {text.value}"
@@ -216,7 +216,7 @@ def test_names_of_ops_are_spelled_in_ops_alone() -> None:
 
 
 def test_classes_are_defined_by_the_decorator_that_is_cheap() -> None:
-    """That of the standard library makes every import and compilation slower, by 0.5 ms a class."""
+    """The decorator of the standard library takes 0.5 ms per class, in every import and compilation."""
     costly = {"dataclasses.dataclass", "dataclasses.field", "dataclasses.replace"}
     found = {path.name for path in FILES if costly & set(imported(parsed(path)))}
     assert found <= {"records.py"}
@@ -246,7 +246,7 @@ def constants(tree: ast.Module) -> Iterator[str]:
 
 
 def test_rates_of_the_machine_stand_in_one_table() -> None:
-    """Kernels say what they do; :mod:`graphwright.cost.machine` says how long that takes."""
+    """Kernels state their work; :mod:`graphwright.cost.machine` states how long it takes."""
     assert list(constants(ast.parse("A_NS = 3\nB_GBPS: Final = {'v3': 10}"))) == ["A_NS", "B_GBPS"]
     found = {
         f"{path.relative_to(SOURCE)}: {name}"
@@ -260,7 +260,7 @@ def test_rates_of_the_machine_stand_in_one_table() -> None:
 
 @pytest.mark.parametrize("name", ["benchmarks.report", "docs.make_path"])
 def test_installed_packages_do_not_hide_folders_of_the_tree(name: str, tmp_path: Path) -> None:
-    """A folder without ``__init__.py`` would stand behind a package of its name anywhere on the path."""
+    """A package of the same name anywhere on the path would hide a folder without ``__init__.py``."""
     folder, module = name.split(".")
     (tmp_path / folder).mkdir()
     (tmp_path / folder / "__init__.py").touch()

@@ -125,7 +125,7 @@ def results(session: onnxruntime.InferenceSession, feed: Arrays) -> np.ndarray[A
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_size_gives_what_onnx_runtime_gives(name: str, tmp_path: Path) -> None:
-    """Compiled, read from a file, and made again of a file that is not trusted."""
+    """The model is compiled, loaded from a file, and compiled again from an untrusted file."""
     proto = MODELS[name]
     made = gw.compile(proto)
     made.save(tmp_path / "m.om")
@@ -148,7 +148,7 @@ def test_every_size_gives_what_onnx_runtime_gives(name: str, tmp_path: Path) -> 
 
 
 def test_the_likely_sizes_need_no_other_form() -> None:
-    """A form for sizes that are 1 serves all sizes of the others."""
+    """One form for sizes of 1 also serves all sizes of the other forms."""
     compiled = gw.compile(MODELS["add"])
     assert [case.guards for case in dispatch(compiled.package).cases] == [("N == M (node add_y)",)]
     for n, m in ((3, 3), (3, 1), (9, 1), (1, 1), (1, 5), (1, 7)):
@@ -157,7 +157,7 @@ def test_the_likely_sizes_need_no_other_form() -> None:
 
 
 def test_what_elements_decide_is_assumed_too() -> None:
-    """Rows that are not zero, added to a row of their own number or to one."""
+    """The nonzero rows are added to a row of the same number of elements, or to a single element."""
     proto = model(
         [
             node("NonZero", "a", "places"),
@@ -175,7 +175,7 @@ def test_what_elements_decide_is_assumed_too() -> None:
 
 
 def test_what_elements_decide_may_be_1_where_all_inputs_are_static(tmp_path: Path) -> None:
-    """As in PyTorch's export of EmbeddingBag: parts of two rows, of which one may be a single element."""
+    """PyTorch exports EmbeddingBag in this way: slices of two rows, one of which may be a single element."""
     text = """<ir_version: 9, opset_import: ["": 17]>
         g (float[2, 6] a, int64[4] cuts) => (float[M, K] y) {
             axis = Constant <value = int64[1] {1}> ()
@@ -213,7 +213,7 @@ def test_sizes_that_have_to_be_numbers(
 
 
 def test_sizes_that_no_form_takes_are_refused_once() -> None:
-    """A scale for each of N rows: where N is 1, more scales have no other meaning to compile."""
+    """Each of N rows has a scale: if N is 1, no form of the model accepts more scales."""
     made = gw.compile(model([node("QuantizeLinear", "x scale", axis=0)], {"x": ["N", 4], "scale": ["M"]}))
     for rows in (6, 1):
         x, scale = np.full((rows, 4), 3, np.float32), np.linspace(1, 2, rows).astype(np.float32)
@@ -223,7 +223,9 @@ def test_sizes_that_no_form_takes_are_refused_once() -> None:
 
 
 def test_sizes_that_no_form_takes_are_refused_where_other_guards_are_left() -> None:
-    """The form for one row demands one scale of it, and assumes more of the columns' scales."""
+    """The form for one row requires one scale of it, and makes more assumptions about the scales of
+    columns.
+    """
     operands = "a a_scale a_zero b b_scale b_zero y_scale y_zero"
     infos = {"a": ["N", 4], "a_scale": ["P"], "b": [4, "M"], "b_scale": ["Q"]}
     kinds = {"a": TensorProto.INT8, "b": TensorProto.INT8}

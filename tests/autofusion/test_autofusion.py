@@ -147,7 +147,7 @@ def test_bytes_are_a_function_of_the_model() -> None:
 @pytest.mark.parametrize("size", [(5, 8), (6, 6), (7, 3), (9, 10)])
 @pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
 def test_pads_of_open_sizes_are_computed(op: str, size: tuple[int, int]) -> None:
-    """SAME pads of strided windows depend on the size of the image."""
+    """The SAME padding of strided windows depends on the size of the image."""
     inputs = "x, w" if op == "Conv" else "x"
     window = "" if op == "Conv" else "kernel_shape = [3, 3], "
     source = onnx.parser.parse_model(f"""

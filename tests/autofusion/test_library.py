@@ -154,7 +154,9 @@ def test_the_operator_of_the_library_is_taken(fused: Autofused, library: Path, t
 def test_results_are_those_of_numpy(
     fused: Autofused, library: Path, shape: tuple[int, int], threads: int
 ) -> None:
-    """Also in ONNX Runtime's threads: the largest is divided. A shape that comes again has its plan."""
+    """Results are the same in ONNX Runtime's threads, where large launches are divided. A known shape reuses
+    its plan.
+    """
     run = with_library(fused, library, threads)
     for _ in range(2):
         feed = feeds(*shape)
@@ -167,7 +169,7 @@ def test_the_model_runs_without_the_library_as_well(fused: Autofused) -> None:
 
 
 def test_operands_of_other_sizes_are_refused(fused: Autofused, library: Path) -> None:
-    """x and z have one size n: a kernel would read beyond the smaller one. The session goes on."""
+    """x and z share the size n, so a kernel would read beyond the smaller one. The session remains usable."""
     run, feed = with_library(fused, library), feeds(4, 9)
     with pytest.raises(Exception, match="other sizes than it was compiled for"):
         run.run(None, feed | {"z": feed["z"][:2]})
@@ -195,7 +197,7 @@ def test_sessions_share_a_library_and_end_in_any_order(fused: Autofused, library
 
 
 def test_libraries_of_two_models_run_in_one_process(fused: Autofused, library: Path, tmp_path: Path) -> None:
-    """Each has a runtime of its own, and kernels of the same names."""
+    """Each library has its own runtime, and kernels of the same names."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y)'
         " { a = Exp (x) b = Add (a, x) y = Softmax <axis = 0> (b) }"
@@ -211,7 +213,7 @@ def test_libraries_of_two_models_run_in_one_process(fused: Autofused, library: P
 
 
 def test_one_thread_is_one_thread(fused: Autofused, library: Path, tmp_path: Path) -> None:
-    """A session with intra_op_num_threads=1 starts none, ours included."""
+    """A session with intra_op_num_threads=1 starts no thread, and neither does the library."""
     save_model(fused.model, tmp_path / "m.onnx")
     np.savez(tmp_path / "feeds.npz", **feeds(1031, 301))
     script = (
@@ -237,7 +239,7 @@ def test_one_thread_is_one_thread(fused: Autofused, library: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_bits_stay_while_threads_come_and_go(fused: Autofused, library: Path, threads: int) -> None:
-    """Later runs are planned for the threads that came to earlier ones, and some for all cores again."""
+    """Later runs are planned for the threads that earlier runs got; some runs get all cores again."""
     run, feed = with_library(fused, library, threads), feeds(1031, 301)
     first = run.run(None, feed)
     check(first, feed)
@@ -305,7 +307,7 @@ g (float[h, 8] x, float[w, 8] z, float[8, 8] m) => (float[r, 8] y) {
 
 
 def test_likely_sizes_run_as_one_program_and_others_as_several(tmp_path: Path) -> None:
-    """Rows are added to as many rows, or one row to all others."""
+    """One program adds equal numbers of rows; the other adds a single row to all rows."""
     fused = autofuse(SIZES, library=True)
     assert fused.operator_library is not None
     assert fused.likely_sizes == ["h == w"]
@@ -327,7 +329,7 @@ def test_likely_sizes_run_as_one_program_and_others_as_several(tmp_path: Path) -
 
 
 def test_a_model_has_one_form_where_a_second_one_does_not_pay() -> None:
-    """One operator makes no program, and one that is slower is left to ONNX Runtime."""
+    """A single operator does not become a program, and ONNX Runtime keeps a program that would be slower."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[h] x, float[w] z) => (float[r] y) { y = Add (x, z) }"""
     library = autofuse(SIZES, library=True).operator_library
@@ -341,7 +343,9 @@ def test_a_model_has_one_form_where_a_second_one_does_not_pay() -> None:
 
 
 def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None:
-    """ONNX Runtime runs If, Loop and NonZero, the library the other nodes of their bodies, with weights."""
+    """ONNX Runtime runs If, Loop and NonZero; the library runs the other nodes of their bodies, with
+    weights.
+    """
     weight = RNG.normal(size=(8, 8)).astype(np.float32)
     model = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]>
@@ -381,7 +385,7 @@ def test_programs_inside_of_branches_and_loops_that_stay(tmp_path: Path) -> None
 
 
 def test_each_program_is_measured_in_its_place() -> None:
-    """A ratio for each: what it is depends on the machine."""
+    """The command prints a ratio for each program; its value depends on the machine."""
     fused = autofuse(model_of_three_programs(), library=True)
     assert fused.operator_library is not None
     x = RNG.normal(size=(4, 8)).astype(np.float32)
@@ -443,7 +447,9 @@ def test_of_the_sources_of_both_isas_the_named_one_is_kept(
 
 
 def test_the_command_writes_the_library_and_says_what_it_serves(tmp_path: Path) -> None:
-    """Weights lie beside the model, which ONNX Runtime maps and never reads. --isa: code for one alone."""
+    """Weights are stored next to the model; ONNX Runtime maps them but does not read them. --isa compiles for
+    one ISA.
+    """
     path, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(MODEL, path)
     done = CliRunner().invoke(app, ["-i", str(path), "-o", str(target), "--library", "--isa", "v3"])
@@ -491,7 +497,7 @@ def test_weights_that_other_nodes_read_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("taken", ["out.onnx.so", "out.onnx.data"])
 def test_all_files_are_written_or_none(tmp_path: Path, taken: str) -> None:
-    """Here a folder lies where one of them is to be."""
+    """A folder exists at the path of one of the files."""
     path, target, folder = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "c"
     onnx.save(MODEL, path)
     (tmp_path / taken).mkdir()
@@ -513,7 +519,7 @@ def test_all_files_are_written_or_none(tmp_path: Path, taken: str) -> None:
 
 
 def test_a_fused_model_with_programs_is_fused_again(fused: Autofused) -> None:
-    """Functions that call functions are taken apart."""
+    """Functions that call functions are inlined."""
     again = autofuse(fused.model.with_weights(), redo=True)
     feed = feeds(4, 9)
     check(session(again.model.with_weights()).run(None, feed), feed)
@@ -552,7 +558,9 @@ def test_the_adapter_compiles_without_warnings(compiler: list[str], tmp_path: Pa
 
 
 def test_branches_in_a_program_keep_their_weights(tmp_path: Path) -> None:
-    """A function sees no initializers of the model: with the library and without it, the weight is there."""
+    """A function does not see initializers of the model, so a branch has its weight with and without the
+    library.
+    """
     weight = np.arange(6, dtype=np.float32)
     branches = [
         onnx.helper.make_graph(

@@ -142,7 +142,9 @@ def test_the_example_runs(folder: Path) -> None:
 
 
 def test_it_may_move(folder: Path, tmp_path: Path) -> None:
-    """Before it is loaded, and afterwards: programs may change their folder, and files be replaced."""
+    """The library works when it is moved before it is loaded, when its file is replaced later, and from
+    another folder.
+    """
     moved = tmp_path / "another folder"
     moved.mkdir()
     (moved / "libm_relu.so").write_bytes((folder / "libm_relu.so").read_bytes())
@@ -154,7 +156,7 @@ def test_it_may_move(folder: Path, tmp_path: Path) -> None:
 
 
 def test_outputs_are_those_of_the_package(folder: Path) -> None:
-    """Bit for bit: the library runs what ``graphwright compile`` compiles."""
+    """Outputs are equal bit for bit: the library runs what ``graphwright compile`` compiles."""
     compiled = gw.compile(source("relu"))
     x = np.random.default_rng(3).normal(size=(17, WIDTHS["relu"])).astype(np.float32)
     with Model(None, library=load(folder / "libm_relu.so")) as model:
@@ -163,7 +165,7 @@ def test_outputs_are_those_of_the_package(folder: Path) -> None:
 
 
 def test_bytes_are_a_function_of_the_model(folder: Path, tmp_path: Path) -> None:
-    """Not of the folder, of the cache of kernels, or of the user's key."""
+    """The bytes do not depend on the folder, on the kernel cache, or on the user's key."""
     settings = {
         "GRAPHWRIGHT_CACHE_DIR": str(tmp_path / "cache"),
         "GRAPHWRIGHT_KEY_DIR": str(tmp_path / "keys"),
@@ -201,7 +203,9 @@ def test_levels_and_rules_are_obeyed() -> None:
 
 
 def test_images_and_weights_of_several_layouts(tmp_path: Path) -> None:
-    """Each ISA has blocks of its own, which are packed again at load where they are not stored."""
+    """Each ISA has its own block size; weights that are not stored in these blocks are packed again at
+    load.
+    """
     rng = np.random.default_rng(5)
     model = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 17]>
@@ -230,7 +234,7 @@ def test_images_and_weights_of_several_layouts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["detector", "positives", "resized", "two_in_a_row", "counted"])
 def test_sizes_that_elements_decide(name: str, tmp_path: Path) -> None:
-    """Several programs, with data-dependent dimensions between them."""
+    """Several programs run, with data-dependent dimensions between them."""
     known = MODELS[name]()
     made = autofuse(known.model, standalone=True).standalone
     assert made is not None
@@ -259,7 +263,7 @@ def test_states_are_kept_by_each_opened_model(tmp_path: Path) -> None:
 
 
 def test_other_packages_open_as_well(folder: Path, package: Path) -> None:
-    """With the kernels of the library, if it may run them."""
+    """A library can open another package if it may run the kernels of that package."""
     library, x = load(folder / "libm_relu.so"), rows(5)
     with Model(package, library=library) as model:
         np.testing.assert_allclose(model.run(x)[0], classified(x)[0], rtol=1e-5, atol=1e-7)
@@ -280,7 +284,7 @@ def test_the_interface_alone_contains_no_model() -> None:
 
 @pytest.mark.parametrize("mode", ["local", "global"])
 def test_libraries_of_one_process_run_their_own_models(mode: str, folder: Path) -> None:
-    """At the same time, too; the third is a copy of the first."""
+    """Three libraries also run at the same time; the third is a copy of the first."""
     (folder / "copy.so").write_bytes((folder / "libm_relu.so").read_bytes())
     libraries = [folder / "libm_relu.so", folder / "libm_tanh.so", folder / "copy.so"]
     wanted = [expected(name, 5) for name in ("relu", "tanh", "relu")]
@@ -288,7 +292,7 @@ def test_libraries_of_one_process_run_their_own_models(mode: str, folder: Path) 
 
 
 def test_a_program_is_linked_with_two(folder: Path) -> None:
-    """Its own calls go to the first one, and the calls of each library to itself."""
+    """Calls of the program go to the first library, and calls of each library to itself."""
     flags = [f"-L{folder}", "-Wl,--no-as-needed", "-lm_tanh", "-lm_relu"]
     linked = build("several.c", folder / "linked", flags)
     libraries = [folder / "libm_relu.so", folder / "libm_tanh.so"]
@@ -456,7 +460,7 @@ def test_a_fused_model_is_compiled_again(folder: Path, tmp_path: Path) -> None:
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
-    """Here a folder lies where the library is to be."""
+    """A folder exists at the path of the library."""
     path = write_model(tmp_path / "m.onnx")
     (tmp_path / "libout.so").mkdir()
     done = fuse("-i", path, "-o", tmp_path / "out.onnx", "--standalone", "--library")
@@ -485,7 +489,9 @@ def test_weights_of_the_source_are_not_written_over(tmp_path: Path) -> None:
 
 
 def test_assumed_sizes_are_stated(tmp_path: Path) -> None:
-    """Where a program exists only for sizes that agree, the command says so and others are an error."""
+    """If programs exist only for dimensions that agree, the command says so, and other shapes are an
+    error.
+    """
     nodes = [helper.make_node("Add", ["x", "z"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
     infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
              for name, dims in (("x", ["n", 4]), ("z", ["m", 4]), ("y", None))]  # fmt: skip

@@ -23,7 +23,9 @@ def noisy(log_ratio: float, seed: int, spread: float = 0.01, outliers: float = 0
 
 
 def test_the_interval_is_of_order_statistics() -> None:
-    """Of 9 samples the least and the largest: the median is beyond both in 2 / 2**9 of all cases."""
+    """The interval of 9 samples is the smallest and the largest: the median is outside in 2 / 2**9 of all
+    cases.
+    """
     samples = [0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6]
     assert interval(samples) == (0.1, 0.9)
     assert interval(samples[:5]) == (-math.inf, math.inf)

@@ -58,7 +58,7 @@ def test_a_key_that_others_may_read_is_not_used(
 
 
 def test_a_changed_member_is_found(package: Path, tmp_path: Path) -> None:
-    """Each that is read: tasks, kernels, weights."""
+    """Every member that is read is checked: tasks, kernels, weights."""
     whole = package.read_bytes()
     members = members_of(package)
     names = [
@@ -110,7 +110,7 @@ def test_nodes_that_need_python_are_named(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_python_knows_what_needs_python(name: str, tmp_path: Path) -> None:
-    """As ``graph-autofusion --standalone`` asks for it before it writes a library."""
+    """``python_needs`` is what ``graph-autofusion --standalone`` checks before it writes a library."""
     known = MODELS[name]()
     compiled = gw.compile(known.model)
     compiled.save(tmp_path / "model.om")
@@ -129,7 +129,7 @@ def test_python_knows_what_needs_python(name: str, tmp_path: Path) -> None:
 
 
 def test_a_package_for_another_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of another library of kernels."""
+    """The package was compiled for another kernel library."""
     path = tmp_path / "model.om"
     classifier().compile().save(path)
     text = members_of(path)["manifest.json"].decode()
@@ -140,7 +140,7 @@ def test_a_package_for_another_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_numbers_of_64_bits_in_the_directory(package: Path) -> None:
-    """As writers of large archives have them."""
+    """Programs that write large archives use such numbers."""
     whole = package.read_bytes()
     at = len(whole) - END.size
     *_, count, size, start, _ = END.unpack(whole[at:])
@@ -154,7 +154,7 @@ def test_numbers_of_64_bits_in_the_directory(package: Path) -> None:
 
 
 def test_weights_that_repeat_or_share_bytes(tmp_path: Path) -> None:
-    """Each is in the file once, and where tasks expect it in memory."""
+    """Each weight is in the file once, and in memory where tasks expect it."""
     square = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
     b = gw.GraphBuilder()
     x, z = b.input("x", "f32", ("N", 64)), b.input("z", "f32", (64 * 64,))
@@ -188,7 +188,9 @@ def test_names_are_any_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("targets", [("v4", "v3"), ("v3", "v4")], ids=",".join)
 @pytest.mark.parametrize("name", ["classifier", "convolutions", "gears"])
 def test_a_package_for_several_cpus(name: str, targets: tuple[str, ...], tmp_path: Path) -> None:
-    """Where weights are stored for another CPU than this one, they are packed again; bits are Python's."""
+    """Weights that are stored for another ISA are packed again; results are equal bit for bit to those in
+    Python.
+    """
     source, more, several = SEVERAL[name]
     compiled = gw.compile(source, **more, options=gw.CompileOptions(targets=targets, threads=1))
     compiled.save(tmp_path / "model.om")

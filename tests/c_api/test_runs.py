@@ -81,7 +81,7 @@ def test_outputs_go_to_memory_of_the_caller(package: Path) -> None:
 
 
 def test_results_of_one_run_stay_when_inputs_change(package: Path) -> None:
-    """And are those of the inputs as they are when the run is made."""
+    """Results also belong to the inputs as they are when the run starts."""
     x = rows(4)
     with Model(package) as model, Request(model) as request:
         request.feed(x)
@@ -270,7 +270,9 @@ def test_started_runs_call_back(package: Path) -> None:
 
 
 def test_a_busy_request_is_refused(package: Path) -> None:
-    """Its callback waits until all has been tried, on another request: in its own it is idle again."""
+    """The callback waits on another request until all calls have been tried; inside its own callback, a
+    request is idle.
+    """
     started, tried = threading.Event(), threading.Event()
 
     @Callback

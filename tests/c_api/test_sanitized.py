@@ -77,7 +77,7 @@ def standalone_output(content: bytes) -> np.ndarray[Any, Any]:
 
 
 def test_standalone_libraries(sanitized: Sanitized, tmp_path: Path) -> None:
-    """They begin with the library of the interface, which has no SONAME here."""
+    """The file starts with the interface library, which has no SONAME here."""
     parts = Standalone(classifier().compile().package).parts()
     for name in ("libone.so", "libtwo.so"):
         with open(sanitized.folder / name, "wb") as file:
@@ -108,7 +108,7 @@ def check_damage(sanitized: Sanitized) -> None:
 
 
 def test_damaged_packages(sanitized: Sanitized, tmp_path: Path) -> None:
-    """A part of ``python -m tests.c_api.hostile``."""
+    """The cases are some of those of ``python -m tests.c_api.hostile``."""
     if sanitized.name == "thread":  # one thread opens them
         return
     hostile = Hostile(tmp_path, sanitized.libraries)

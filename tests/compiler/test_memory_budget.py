@@ -107,7 +107,7 @@ def held_back(budget: int = 0) -> gw.Model:
 
 
 def test_a_cheap_value_is_computed_again_rather_than_kept() -> None:
-    """The softmax, 64 KiB, is the only value that lives over the wide products."""
+    """The softmax of 64 KiB is the only value that is live during the wide matrix multiplications."""
     free = held_back()
     used = free.memory()
     kept = held_back(used.weights + used.packed + used.arena - 1)

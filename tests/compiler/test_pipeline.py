@@ -40,7 +40,7 @@ def test_the_command_prints_all_stages() -> None:
 
 
 def test_the_ends_of_stages_of_passes_are_seen_by_an_observer() -> None:
-    """Those of others have products of their own, under the same names."""
+    """Stages without passes report results of their own, under their names."""
     seen: list[tuple[str, type]] = []
     b = gw.GraphBuilder()
     x = b.input("x", np.float32, ("N", 8))
@@ -54,7 +54,7 @@ def test_the_ends_of_stages_of_passes_are_seen_by_an_observer() -> None:
 
 
 def test_each_pass_of_the_list_is_seen_by_an_observer() -> None:
-    """``--print-after`` takes the names of the list, and no others run."""
+    """``--print-after`` accepts the names in the list, and no other passes run."""
     seen: dict[str, type] = {}
     b = gw.GraphBuilder()
     x = b.input("x", np.float32, ("N", 8))

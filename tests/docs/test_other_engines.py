@@ -67,7 +67,9 @@ def test_the_right_column_runs(title: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_the_calls_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first rows give what they stand for: all outputs, one by name, and the caller's memory."""
+    """The first rows of the table give the stated result: all outputs, one output by name, and the caller's
+    memory.
+    """
     onnx.save(model(), tmp_path / "model.onnx")
     made, x = gw.compile(tmp_path / "model.onnx", outputs=["hidden", "y"]), np.ones((2, 4), np.float32)
     hidden = x @ (np.arange(16, dtype=np.float32).reshape(4, 4) / 10)

@@ -54,7 +54,7 @@ def methods() -> list[tuple[str, str]]:
 
 
 def test_every_method_is_here() -> None:
-    """SessionIOBinding is the native class behind IOBinding; nobody makes one."""
+    """SessionIOBinding is the native class behind IOBinding, which users do not create."""
     found = methods()
     assert ("InferenceSession", "run") in found and ("OrtValue", "numpy") in found
     lacking = [f"{cls}.{name}" for cls, name in found if not _has(getattr(ours, cls), name)]
@@ -78,7 +78,7 @@ def test_methods_take_the_same_arguments() -> None:
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_is_refused_says_why(name: str) -> None:
-    """A refused name can be imported and used in an annotation; a call says what to do instead."""
+    """A rejected name can be imported and used in annotations; a call of it says what to use instead."""
     stand_in = getattr(our_state if hasattr(onnxruntime_pybind11_state, name) else ours, name)
     assert not isinstance(3, stand_in)
     with pytest.raises(Unsupported, match=f"onnxruntime.{name} is not in graphwright: .{{20}}"):
@@ -107,7 +107,7 @@ def test_enumerations_have_the_same_values(name: str) -> None:
 
 
 def test_exceptions_are_not_python_s_own() -> None:
-    """``except RuntimeError`` catches none of them, as there."""
+    """``except RuntimeError`` catches none of them, as in ONNX Runtime."""
     for name in public(onnxruntime_pybind11_state):
         cls = getattr(onnxruntime_pybind11_state, name)
         if inspect.isclass(cls) and issubclass(cls, Exception):

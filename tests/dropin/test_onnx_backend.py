@@ -77,7 +77,7 @@ def test_one_node() -> None:
 
 
 def test_onnx_s_own_tests_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runner of its tests, with one model in place of the two thousand that it loads."""
+    """ONNX's test runner takes the backend; one model replaces the two thousand models that it loads."""
     data = [([ROWS, ROW], [ROWS + ROW, -ROWS])]
     case = TestCase("test_sums", "sums", None, None, onnx.load_from_string(sums()), data, "node", 0, 0)
     monkeypatch.setattr(onnx.backend.test.runner, "load_model_tests", lambda kind: [case] * (kind == "node"))

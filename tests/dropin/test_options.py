@@ -81,7 +81,7 @@ def test_what_has_no_meaning_here_says_so() -> None:
 
 @pytest.mark.parametrize("sizes", [(2, 3), (0,), (np.int64(4),), ("2",), (2.0,)])
 def test_sizes_of_dimensions(sizes: tuple[Any, ...]) -> None:
-    """The first size of a name counts."""
+    """The first size of a repeated name counts."""
 
     def shape(engine: ModuleType) -> Any:
         options = engine.SessionOptions()

@@ -66,7 +66,7 @@ def test_feeds_and_their_faults(pair: dict[ModuleType, Any], feed: Any) -> None:
 
 
 def test_faults_can_be_read(pair: dict[ModuleType, Any]) -> None:
-    """The text begins as there, and says what is wrong and what fits."""
+    """The message begins with ONNX Runtime's words, and says what is wrong and what would fit."""
     with pytest.raises(state.InvalidArgument) as caught:
         pair[ours].run(None, FEED | {"a": ROWS.astype(np.float64)})
     text = str(caught.value)
@@ -80,7 +80,7 @@ def test_faults_can_be_read(pair: dict[ModuleType, Any]) -> None:
 
 @pytest.mark.parametrize("given", [1, 2.0, (1, 2), np.float32(3)])
 def test_numbers_and_tuples_are_taken_as_well(given: Any) -> None:
-    """ONNX Runtime takes lists alone."""
+    """ONNX Runtime only takes lists."""
     shape = [] if np.ndim(given) == 0 else [None]
     (found,) = ours.InferenceSession(copied(F32, shape)).run(None, {"x": given})
     assert plain(found) == plain(np.asarray(given, np.float32))
@@ -392,7 +392,7 @@ def test_profiles_that_end_together_are_apart(tmp_path: Path) -> None:
 
 
 def test_sessions_can_be_subclassed() -> None:
-    """As insightface and others do."""
+    """Insightface and other packages subclass the session."""
 
     class Session(ours.InferenceSession):
         def __init__(self, path: Any, **kwargs: Any) -> None:
@@ -432,7 +432,7 @@ def test_names_come_from_any_iterable(pair: dict[ModuleType, Any], named: Any) -
 
 
 def test_the_native_classes_are_the_session_and_its_values() -> None:
-    """Scripts reach through ONNX Runtime's Python classes for what these wrap."""
+    """Scripts use the attributes of ONNX Runtime's Python classes that hold the native objects."""
 
     def run(engine: ModuleType) -> Any:
         session = engine.InferenceSession(sums())
@@ -450,7 +450,7 @@ def test_the_native_classes_are_the_session_and_its_values() -> None:
 
 @pytest.mark.parametrize("form", ["folder", "memory", "other folder"])
 def test_external_data_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    """It lies in the working folder, or in the memory that the options name."""
+    """The data is in the working folder, or in the memory that the options name."""
     model = onnx.load_from_string(with_default())
     onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w", size_threshold=0)
     data = (tmp_path / "model.onnx").read_bytes()
@@ -487,7 +487,7 @@ def test_paths_that_are_none(tmp_path: Path) -> None:
 
 
 def test_texts_of_bytes_are_utf8() -> None:
-    """ONNX Runtime reads past the end of elements that fill their place."""
+    """ONNX Runtime reads past the end of elements that fill their slot completely."""
     session = ours.InferenceSession(copied(TensorProto.STRING))
     (found,) = session.run(None, {"x": np.array(["\u00e9".encode(), b"ab"])})
     assert plain(found)[1:] == ((2,), ["\u00e9", "ab"])
@@ -495,7 +495,7 @@ def test_texts_of_bytes_are_utf8() -> None:
 
 @pytest.mark.parametrize("rate", [[16000], np.array(16000), np.array([16000]), np.array([[8000]]), [1, 2]])
 def test_inputs_without_axes_take_arrays_with_some(rate: Any) -> None:
-    """As scripts feed the sampling rate of silero-vad; results have the axes of the feed."""
+    """Scripts pass the sampling rate of silero-vad as such an array; results have the axes of the feed."""
     nodes = [
         helper.make_node("Cast", ["rate"], ["number"], to=F32),
         helper.make_node("Mul", ["number", "x"], ["y"]),
@@ -534,7 +534,9 @@ def test_optionals_have_the_shape_of_their_tensor() -> None:
     "name", ["inputs_meta", "outputs_meta", "overridable_initializers", "model_meta", "providers"]
 )
 def test_attributes_that_scripts_read(pair: dict[ModuleType, Any], name: str) -> None:
-    """The ones with an underscore are ONNX Runtime's own, the others those of its native session."""
+    """Names with an underscore are private to ONNX Runtime; the others are attributes of its native
+    session.
+    """
 
     def read(engine: ModuleType) -> Any:
         session = pair[engine]
@@ -558,7 +560,7 @@ WORDS = {
 
 @pytest.mark.parametrize("name", WORDS)
 def test_errors_begin_with_the_words_of_onnxruntime(pair: dict[ModuleType, Any], name: str) -> None:
-    """Scripts read the expected sizes and types out of them."""
+    """Scripts parse the expected sizes and types from the messages."""
     feed, texts = WORDS[name], {}
     for engine in (ours, theirs):
         with pytest.raises(Exception, match=r"^\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT : ") as caught:

@@ -88,7 +88,7 @@ def test_values_of_a_shape_and_type(element: Any) -> None:
 
 
 def test_bfloat16_by_its_bytes() -> None:
-    """ONNX Runtime has no array for it; here it is ml_dtypes'."""
+    """ONNX Runtime has no array of this type; results are ml_dtypes arrays."""
     bits = np.array([0x3F80, 0xC000], np.uint16)
     for engine in (ours, theirs):
         value = engine.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
@@ -190,7 +190,7 @@ def test_bindings_read_and_write_the_callers_memory(pair: dict[ModuleType, Any])
 
 
 def test_an_output_may_be_bound_to_an_input_of_the_next_run(pair: dict[ModuleType, Any]) -> None:
-    """As decoders hand their states on."""
+    """Decoders pass their states to the next run in this way."""
 
     def run(engine: ModuleType) -> Any:
         session, state = pair[engine], engine.OrtValue.ortvalue_from_numpy(ROWS.copy())
@@ -288,7 +288,7 @@ def test_arrays_are_no_values(pair: dict[ModuleType, Any]) -> None:
 
 
 def test_capsules_of_dlpack() -> None:
-    """Scripts hand on bare capsules, which share memory that may be written."""
+    """Scripts pass bare capsules, which share writable memory."""
     for engine in (ours, theirs):
         tensor = torch.zeros(2, 3)
         value = engine.OrtValue.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
@@ -302,7 +302,7 @@ def test_capsules_of_dlpack() -> None:
 
 
 def test_native_devices() -> None:
-    """Scripts reach them through the Python class, or make them by numbers."""
+    """Scripts read native devices from the Python class, or create them from numbers."""
 
     def made(engine: ModuleType) -> Any:
         native = engine.capi._pybind_state

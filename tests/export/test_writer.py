@@ -85,7 +85,7 @@ def test_all_that_cannot_be_written_is_one_error() -> None:
 
 @pytest.mark.parametrize(("n", "h"), [(1, 1), (2, 3), (5, 8), (7, 2), (3, 0)])
 def test_open_sizes_are_computed_from_shapes(n: int, h: int) -> None:
-    """Sums, products, quotients, remainders and maxima of sizes, as targets of Reshape and Expand."""
+    """Sums, products, quotients, remainders and maxima of sizes are the operands of Reshape and Expand."""
     module = Module()
     b, (x, z) = new_graph(module, "main", [("x", tensor(F32, N, H, 6)), ("z", tensor(F32, 1))])
     flat = b(Reshape((N * H, 2, 3), True), x)
@@ -130,7 +130,7 @@ def test_weights_can_lie_beside_the_model(tmp_path: Path) -> None:
 
 
 def test_a_file_is_the_model_with_its_weights(tmp_path: Path) -> None:
-    """It is written piece by piece; small dtypes, texts and scalars among the weights."""
+    """The file is written in pieces; small dtypes, strings and scalars are among the weights."""
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2))])
     arrays = [
@@ -204,7 +204,7 @@ def test_a_value_may_have_any_name() -> None:
 
 
 def test_a_loop_may_carry_nothing() -> None:
-    """ONNX wants a condition then, which is always true."""
+    """ONNX then requires a condition, which is always true here."""
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[2] x) => (float[k, 2] rows)

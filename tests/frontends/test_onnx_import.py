@@ -189,7 +189,7 @@ def test_a_domain_without_opset_is_named() -> None:
     [("com.microsoft", "QuickGelu", X / (1 + np.exp(-1.702 * X))), ("ai.onnx.ml", "Binarizer", X > 0)],
 )
 def test_a_known_domain_without_opset_is_taken_at_its_newest(domain: str, op_type: str, wanted: Any) -> None:
-    """As ONNX Runtime does: its own tools write such models."""
+    """ONNX Runtime does the same: its own tools write such models."""
     model = model_of([helper.make_node(op_type, ["x"], ["y"], domain=domain)])
     np.testing.assert_allclose(run(load(model), {"x": X})["y"], wanted, rtol=1e-6)
 
@@ -480,7 +480,7 @@ def test_an_unsupported_op_in_the_body_of_a_standard_op_is_reported(monkeypatch:
 
 @pytest.mark.parametrize("outer", ["x", "weight", "computed"])
 def test_a_subgraph_of_an_op_that_has_a_body_reads_outer_values(outer: str) -> None:
-    """The specification's body of SequenceMap holds the node's subgraph."""
+    """The function body of SequenceMap in the specification contains the node's subgraph."""
     text = f"""
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[n, 3] x) => (float[m, 3] y) <float[3] weight = {{1, 2, 3}}> {{

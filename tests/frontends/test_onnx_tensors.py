@@ -194,7 +194,7 @@ def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
 
 
 def test_the_cache_of_hugging_face_is_read(tmp_path: Path) -> None:
-    """Files of a snapshot are links to blobs, which lie beside each other; the cache itself may be a link."""
+    """Files of a snapshot are links to blobs in a folder next to it; the cache itself may be a link too."""
     blobs, snapshot = tmp_path / "real" / "blobs", tmp_path / "real" / "snapshots" / "0a1b" / "onnx"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
@@ -209,7 +209,7 @@ def test_the_cache_of_hugging_face_is_read(tmp_path: Path) -> None:
 
 
 def test_a_link_to_a_model_does_not_open_other_folders(tmp_path: Path) -> None:
-    """Data may lie where the model's file lies, and nowhere else."""
+    """External data must be in the folder of the model's file."""
     (tmp_path / "blobs").mkdir()
     (tmp_path / "net").mkdir()
     external(tmp_path, "weights.bin").rename(tmp_path / "blobs" / "model")

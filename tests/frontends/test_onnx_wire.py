@@ -44,7 +44,7 @@ def test_large_raw_data_is_cut_out_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("padding", range(5))
 def test_results_do_not_depend_on_where_weights_lie(padding: int, tmp_path: Path) -> None:
-    """Names of all lengths, so that the weights start at all places of a word."""
+    """Names have all lengths, so weights start at every alignment."""
     model = _model("w" * (1 + padding))
     onnx.save(model, tmp_path / "x.onnx")
     x = RNG.standard_normal((2, 160), np.float32)

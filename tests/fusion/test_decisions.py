@@ -148,7 +148,9 @@ def test_codes_are_stable_words_with_a_sentence_each() -> None:
 
 
 def test_bytes_that_a_merge_saves() -> None:
-    """One write and one read of 8 * 16 elements; a read where the value is stored anyway, or read twice."""
+    """A merge saves one write and one read of 8 * 16 elements, or one read if the value is stored anyway or
+    read twice.
+    """
     head, *lines = CASES[Code.MERGED]
     assert decided(module_of(head, *lines))["a", "b"].bytes_saved == 2 * 512
     kept = decided(module_of(head, *lines[:-1], "return %a, %b"))

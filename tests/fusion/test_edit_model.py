@@ -62,7 +62,7 @@ def product(*ops: Op) -> list[Node]:
 
 
 def test_a_merge_saves_a_launch_and_what_is_stored_between() -> None:
-    """Three matrices of 16 KiB are in the second-level cache; each kernel moves two of them."""
+    """Three matrices of 16 KiB fit in the L2 cache; each kernel moves two of them."""
     nodes = chain(Neg(), Relu())
     before = [KernelNodes.of([node]) for node in nodes]
     streams = 2 * 4 * 64 * 64 / 50
@@ -153,7 +153,7 @@ def test_any_size_has_a_prediction(machine: Machine, size: int) -> None:
 
 
 def test_a_dot_product_with_an_epilogue_is_one_tile() -> None:
-    """The product of two vectors has no axes."""
+    """A product of two vectors has no axes."""
     module = Module()
     b, (x, y) = new_graph(module, "main", [("x", tensor(F32, 8)), ("y", tensor(F32, 8))])
     dot = b(MatMul(), x, y)

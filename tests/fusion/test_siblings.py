@@ -103,7 +103,7 @@ def test_open_sizes_and_threads_give_the_same_bits() -> None:
 
 
 def test_products_have_the_bits_that_they_have_alone() -> None:
-    """Blocks of K are those of a product alone, few rows and many."""
+    """K blocks are those of a single matrix multiplication, for few rows and for many."""
     for rows in (1, 7, 16, 40, 200):
         options = ({}, {"fusion_rules": "-siblings"})
         (dual, _), (apart, _) = (
@@ -141,7 +141,7 @@ def test_a_product_that_is_an_output_is_stored_as_well() -> None:
 def test_weights_that_are_joined_are_split(
     rows: int, depth: int, features: int, biased: bool, seed: int
 ) -> None:
-    """A gated linear unit: one product, whose halves are combined."""
+    """A gated linear unit is one matrix multiplication whose halves are combined."""
     rng = np.random.default_rng(seed)
     weights = (rng.standard_normal((depth, 2 * features)) / sqrt(depth)).astype(np.float32)
     bias = rng.standard_normal(2 * features).astype(np.float32) if biased else np.zeros(2 * features)
@@ -165,7 +165,7 @@ def test_the_rule_can_be_switched_off() -> None:
 
 
 def test_weights_are_packed_once(tmp_path: Path) -> None:
-    """Packages with the rule and without it have the same weights."""
+    """The weights in the package are the same with and without the rule."""
     sizes = []
     for rules in ("all", "-siblings"):
         model, _ = gated(np.random.default_rng(0), ("N", 64), 96, "silu", fusion_rules=rules)

@@ -35,7 +35,7 @@ def test_a_mutant_follows_from_its_number(tmp_path: Path) -> None:
 
 
 def test_the_mark_shows_foreign_code(tmp_path: Path) -> None:
-    """That it would be seen: the object leaves the mark when it is opened."""
+    """The marker works: a shared object that is opened leaves the mark."""
     shop = Workshop(tmp_path)
     assert not shop.mark.exists()
     opened = f"import ctypes; ctypes.CDLL({str(shop.folder / 'evil.so')!r})"

@@ -340,7 +340,7 @@ def test_damaged_gears_are_refused(damage: str, options: Options, tmp_path: Path
 def test_a_gear_of_an_altered_shape_runs_its_own_alone(
     shape: Any, options: Options, tmp_path: Path, expected: dict[tuple[int, ...], Array]
 ) -> None:
-    """Its tasks know the sizes that they are for."""
+    """The tasks of a gear are compiled for its sizes."""
     file = tmp_path / "whole.om"
     gw.compile(cnn(), gears={"x": SHAPES}, options=options).save(file)
     manifest = manifest_of(file)

@@ -301,7 +301,7 @@ def feeds_of(model: bytes, n: int, m: int) -> list[Array]:
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_padding_that_changes_nothing(name: str) -> None:
-    """On the references: what comes out is what the model gives for just these sizes."""
+    """The references give the same result as for the unpadded shape."""
     model = EQUAL[name]
     geared = gw.compile(model, gears=gears_of(model), options=REFERENCE)
     alone = gw.compile(model, options=REFERENCE)
@@ -432,7 +432,7 @@ def test_the_next_gear_is_the_smallest_that_holds_the_shape() -> None:
 
 
 def test_the_graph_means_the_same() -> None:
-    """Pads, gears and crops of the printed graph, evaluated as they stand."""
+    """The printed graph with its pads, gears and crops is evaluated as it stands."""
     model = gw.compile(plain("Neg", ["N", 3]), gears=gw.Gears(batch=(2, 5), between="pad"), options=REFERENCE)
     module = unpacked_module(model.package)
     for n in (1, 2, 3, 5):

@@ -57,7 +57,7 @@ def test_every_gear_is_as_its_shape_compiled_alone(seed: int, options: Options) 
 
 @pytest.mark.parametrize("first", [30_000, 31_000])
 def test_padding_is_right_or_refused(first: int) -> None:
-    """On the references, which are quick: 40 modules."""
+    """The references run on 40 modules, which is fast."""
     refused = 0
     for seed in with_symbols(first, 40):
         random, made = Random(seed), case(Random(seed))
@@ -88,7 +88,7 @@ def test_padding_is_right_or_refused(first: int) -> None:
 
 
 def test_feeds_of_gears_in_any_order_leave_earlier_results_alone(options: Options) -> None:
-    """Gears share the memory of their runs, not what they give."""
+    """Gears share memory for their runs, but not for results."""
     made = case(Random(next(with_symbols(20_500, 1))))
     rows = [{"N": 2, "M": 3}, {"N": 7, "M": 5}]
     model = gw.compile(clone_module(made.module), gears=shapes_of(made, rows), options=options)  # type: ignore[arg-type]  # a list of a narrower type

@@ -25,14 +25,14 @@ def test_cases_have_names_of_their_own() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_hostile_numbers(batch: int) -> None:
-    """Each case, one with given sizes and the next with open ones."""
+    """Static and dynamic sizes alternate from case to case."""
     check([named(case, k % 2 == 1) for k, case in enumerate(CASES)][batch::BATCHES])
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_hostile_numbers_the_other_way(batch: int) -> None:
-    """The cases that had given sizes with open ones, and the others with given sizes."""
+    """The cases of the test above run with static and dynamic sizes swapped."""
     check([named(case, k % 2 == 0) for k, case in enumerate(CASES)][batch::BATCHES])
 
 
@@ -48,7 +48,7 @@ def check(names: list[str]) -> None:
 
 @pytest.mark.parametrize(("behind", "offset"), [(True, 0), (False, -1)])
 def test_a_guard_page_is_touched_where_it_should_be(behind: bool, offset: int) -> None:
-    """That the sweep would see a fault: one byte beyond ends a process."""
+    """The guard pages work: an access one byte beyond the end stops a process."""
     code = f"""
 import ctypes, numpy as np
 from tests.hostile_data.guarded import guarded

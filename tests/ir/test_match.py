@@ -53,7 +53,9 @@ def test_commutative_operands_match_in_both_orders(graph: tuple[Module, Builder,
 
 
 def test_nested_patterns_try_every_order(graph: tuple[Module, Builder, list[Value]]) -> None:
-    """The outer order decides which operand the inner pattern sees, and the inner order is tried in each."""
+    """The outer order decides which operand the inner pattern gets, and the inner pattern is tried in each
+    order.
+    """
     module, b, (x, y) = graph
     c = b.const(np.float32(2))
     inner = P(ToyAdd, X, C)

@@ -104,7 +104,7 @@ def test_functions_may_call_each_other_as_deep() -> None:
 
 
 def test_loops_in_loops_are_inferred_once_a_level() -> None:
-    """Twice a level would be 2 ** 25 inferences, more than inference does."""
+    """Two inferences per level would be 2 ** 25 in all, which would take too long."""
     proto = loops(25)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     x = np.linspace(-2, 2, 64, dtype=np.float32).reshape(4, 16)

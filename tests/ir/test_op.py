@@ -41,7 +41,7 @@ class Stride(Op):
 
 
 def test_every_attribute_counts() -> None:
-    """Those of a base that is a dataclass of its own, and those that its subclass adds."""
+    """Attributes of a base class that is a dataclass count, and attributes that its subclass adds."""
     assert Window((2,), 4) == Window((2,), 4)
     assert hash(Window((2,), 4)) == hash(Window((2,), 4))
     assert Window((2,), 4) != Window((2,), 5)

@@ -197,7 +197,7 @@ SIZES = [N, M, T, 2 * N, N + M, N * T, floordiv(N, 2), floordiv(M + 1, 3), floor
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=9))
 @settings(deadline=None)
 def test_equal_sizes_are_classes(edges: list[tuple[int, int, bool]]) -> None:
-    """Demands and guards join: whoever is reached over equalities is proved equal."""
+    """Checked and assumed equalities are joined: sizes that a chain of equalities connects are equal."""
     table = SymbolTable(assumable=None)
     classes = [{k} for k in range(len(SIZES))]
     for a, b, demanded in edges:

@@ -108,7 +108,9 @@ def test_groups_of_whole_blocks(name: str, isa: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(kernel=st.integers(1, 7), stride=st.integers(1, 5), dilation=st.integers(1, 4), pad=st.integers(0, 6))
 def test_phases_visit_every_tap_where_it_stands(kernel: int, stride: int, dilation: int, pad: int) -> None:
-    """Tap k of input i goes to output i * stride + k * dilation - pad: each phase must read just these."""
+    """Tap k of input i contributes to output i * stride + k * dilation - pad; each phase must read exactly
+    these.
+    """
     seen = set()
     for phase in range(stride):
         taps = taps_of(phase, kernel, stride, dilation, pad)

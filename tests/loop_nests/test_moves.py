@@ -93,7 +93,7 @@ def fused_regions(module: Module) -> list[Node]:
 
 @pytest.mark.parametrize("n", (1, 3))
 def test_regions_of_moves_mean_the_same(n: int) -> None:
-    """However short the runs are: what pays is another matter."""
+    """Results are equal even for short runs, where this form does not pay."""
     seen = 0
 
     @quick
@@ -111,7 +111,7 @@ def test_regions_of_moves_mean_the_same(n: int) -> None:
 
 
 def test_results_of_compiled_moves(tmp_path: object) -> None:
-    """Head split, halves rolled, a roll on both axes and windows, in one compiled model; N is open."""
+    """One compiled model has split heads, rotated halves, rolls along both axes and windows; N is dynamic."""
     module = Module()
     types = [("q", tensor(F32, symbol("N"), 7, 96)), ("x", tensor(F32, symbol("N"), 35, 17))]
     b, (q, x) = new_graph(module, "main", types)
@@ -134,7 +134,7 @@ def test_results_of_compiled_moves(tmp_path: object) -> None:
 
 
 def test_an_axis_along_which_values_are_joined_is_not_rolled() -> None:
-    """Halves of one element: it would be rolled along the axis that counts the halves."""
+    """Halves of one element would otherwise be rolled along the axis that counts the halves."""
     module = Module()
     b, (x, y) = new_graph(module, "main", [(name, tensor(F32, symbol("N"), 1, 2)) for name in "xy"])
     low, high = (b(Slice((k,), (k + 1,), (2,), (1,)), x) for k in (0, 1))
@@ -147,7 +147,7 @@ def test_an_axis_along_which_values_are_joined_is_not_rolled() -> None:
 
 
 def test_operands_of_a_concatenation_may_be_read_twice_over_and_over() -> None:
-    """2^40 ways lead from the concatenation to the input."""
+    """2^40 paths lead from the concatenation to the input."""
     module = Module()
     b, (x, y) = new_graph(module, "main", [("x", tensor(F32, 3, 4)), ("y", tensor(F32, 3, 8))])
     value = x
@@ -161,7 +161,7 @@ def test_operands_of_a_concatenation_may_be_read_twice_over_and_over() -> None:
 
 @pytest.mark.parametrize("sizes", [(0,), (0, 3), (2, 0)])
 def test_nothing_joined_with_itself_is_as_large_as_it_was(sizes: tuple[int, ...]) -> None:
-    """0 is twice 0, without end."""
+    """Twice 0 is 0, so the search would not end."""
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, *sizes))])
     axis = sizes.index(0)
@@ -172,7 +172,7 @@ def test_nothing_joined_with_itself_is_as_large_as_it_was(sizes: tuple[int, ...]
 
 
 def test_an_axis_may_be_on_both_sides() -> None:
-    """A value and its transposed form, both as one row: axes of 2 and 4, and of 4 and 2."""
+    """A value and its transpose are both used as one row: axes of 2 and 4, and of 4 and 2."""
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, 2, 4))])
     e = b(Neg(), x)

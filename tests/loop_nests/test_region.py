@@ -228,7 +228,7 @@ def test_casts_to_sixteen_bits_inside_a_region_round() -> None:
 @pytest.mark.parametrize("dtype", [F32])
 @pytest.mark.parametrize("view", [False, True])
 def test_a_hook_computes_the_epilogue_tile_by_tile(dtype: DType, view: bool) -> None:
-    """Tiles of any size give the whole; the tile stands for the contraction's result."""
+    """Tiles of any size give the whole result; a tile is the contraction's result."""
     module = Module()
     rows, columns = 5, 7
     b, (x, w, residual) = new_graph(

@@ -103,7 +103,7 @@ def test_values_walk_the_axes_that_they_vary_along() -> None:
 
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_an_analysis_goes_on_with_another_node(first: int) -> None:
-    """Node by node, it is what the analysis of all nodes at once is; the one before stays as it was."""
+    """The result after each node is that of an analysis of all nodes; the analysis before it is unchanged."""
     compared = 0
     for seed in range(first, first + 20):
         module = case(Random(seed)).module
@@ -130,7 +130,7 @@ def test_an_analysis_goes_on_with_another_node(first: int) -> None:
 
 
 def test_axes_of_an_epilogue_may_have_the_sizes_of_another_operand() -> None:
-    """They are equal by a guard alone; the axes are told from each other by position, not by size."""
+    """The sizes are equal only by a guard; axes are identified by position, not by size."""
     module = Module()
     types = (TensorType(F32, (symbol("M"), 2)), TensorType(F32, (N, 3)), TensorType(F32, (3, 2)))
     b, (r, x, w) = new_graph(module, "main", [(f"x{k}", type) for k, type in enumerate(types)])

@@ -61,7 +61,7 @@ programs = st.builds(
 
 
 def test_the_strategy_knows_every_field() -> None:
-    """A field added to a program has to be written as well."""
+    """A new field of a program must be serialized too."""
     counts = [
         len(fields(kind)) for kind in (TaskGraph, Binding, Instruction, Buffer, Task, Block, HostFunction)
     ]
@@ -102,7 +102,9 @@ WRONG = (None, -1, 2**70, 1.5, "", "x", [], [[]], {}, [1, 2, 3, 4, 5, 6])
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 def test_what_is_no_program_is_refused(wrong: object) -> None:
-    """Every place of a program replaced: refused with the errors that are promised, or another program."""
+    """Each part of a program is replaced in turn; the result is one of the documented errors or another valid
+    program.
+    """
     for place in places(to_plain(EXAMPLE)):
         plain = json.loads(json.dumps(to_plain(EXAMPLE)))
         holder = plain
@@ -125,7 +127,7 @@ def test_every_part_is_needed(field: str) -> None:
 
 
 def test_programs_without_what_profiles_say_are_read() -> None:
-    """Packages of before have none."""
+    """Packages of earlier versions have no data for profiles."""
     program = TaskGraph((), (), (), (), (Task(TaskKind.IF, name="a", ops="If", operations=3),), (), ())
     plain = to_plain(program)
     del plain["profile"]

@@ -120,7 +120,7 @@ def test_a_size_that_depends_on_elements_is_refused() -> None:
 
 
 def test_maps_that_fit_at_some_heights_alone() -> None:
-    """As in a text detector: 2 * ceil(H/32) rows are added to ceil(H/16) rows."""
+    """A text detector adds 2 * ceil(H/32) rows to ceil(H/16) rows."""
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("H"), 3))])
     coarse, fine = (b(Slice((0,), (2**63 - 1,), (0,), (step,)), x) for step in (32, 16))

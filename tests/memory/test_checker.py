@@ -60,7 +60,7 @@ def live_in(program: TaskGraph, index: int) -> set[int]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_an_edge_left_out_is_missed_or_was_implied(seed: int) -> None:
-    """Without one edge either another path gives the order, or the checker complains."""
+    """Without one edge, either another path implies the order, or the checker finds a fault."""
     random = Random(seed)
     program = Drafter(random, 1 + seed % 3).program(6)
     edges = [(t, a) for t, task in enumerate(program.tasks) for a in task.after]
@@ -345,7 +345,9 @@ def test_a_broken_loop_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize(("runs", "faults"), [(1, 0), (0, 1)])
 def test_rows_fill_a_slot_up_to_its_neighbour(runs: int, faults: int) -> None:
-    """a = x; ``runs`` times: b = a, row of y = b; then the second row of y = the first"""
+    """The program is ``a = x``; ``runs`` times ``b = a`` and row of ``y = b``; then the second row of ``y``
+    is the first.
+    """
     program = looping()
     fill, loop, *body = program.tasks
     neighbour = Task(TaskKind.COPY, (at(Y, 1), at(Y)), (0,), args=(1,), after=(1,))
@@ -362,7 +364,7 @@ def test_rows_fill_a_slot_up_to_its_neighbour(runs: int, faults: int) -> None:
 
 
 def test_a_value_of_one_run_may_share_with_what_is_past() -> None:
-    """x is copied to a before the loop alone, and b is made in each run anew."""
+    """x is copied to a once, before the loop; b is computed again in every iteration."""
     program = with_task(with_loop(2, operands=(at(X), at(B))), 0, run([at(X), at(A)], [1]))
     assert check_plan(program, looped(B=0), 1) == []
 

@@ -65,7 +65,9 @@ def test_a_chain_of_equal_buffers_takes_two() -> None:
 
 
 def test_the_tightest_gap_is_taken() -> None:
-    """Buffers 0, 2 and 4 leave gaps of 2048 and 512 bytes: the last one goes into the second."""
+    """Buffers 0, 2 and 4 leave gaps of 2048 and 512 bytes; the last buffer goes into the smaller gap that
+    fits.
+    """
     sizes = [4096, 2048, 1024, 512, 256, 200]
     conflicts = [[], [0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 2, 4]]
     offsets, arena = plan_memory(sizes, conflicts)
@@ -84,7 +86,7 @@ def test_a_long_chain_is_planned_quickly_and_well() -> None:
 
 
 def test_orders_are_searched_until_the_arena_is_the_lower_bound() -> None:
-    """Greedy by size alone leaves eight of these above it, by up to a tenth."""
+    """Ordering by size alone leaves eight of these plans up to 10 % above the lower bound."""
     for seed in range(12):
         random = Random(seed)
         lives = []

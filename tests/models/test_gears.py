@@ -24,7 +24,7 @@ def normal(*shape: int) -> Array:
 
 @pytest.mark.models
 def test_det_at_several_image_sizes(tmp_path: Path) -> None:
-    """Text detection, whose maps have other sizes in each gear; the weights are one set."""
+    """Maps of the text detector have other sizes in each gear; all gears share one set of weights."""
     path, sizes = file_of("ppocr_det"), [(224, 224), (320, 320), (64, 96)]
     model = gw.compile(path, gears=gw.Gears(batch=(1,), image=sizes))
     model.save(tmp_path / "det.om")
@@ -52,7 +52,7 @@ def test_a_height_that_det_cannot_have_is_named() -> None:
 
 
 def test_cls_pads_batches() -> None:
-    """Text direction: a batch between runs on the next gear."""
+    """The text direction classifier runs a batch between two gears on the larger one."""
     path = file_of("ppocr_cls")
     gears = gw.Gears(batch=(1, 4), between="pad")
     model = gw.compile(path, shapes={"x": [None, 3, 48, 192]}, gears=gears)
@@ -63,7 +63,7 @@ def test_cls_pads_batches() -> None:
 
 
 def test_silero_takes_gears_of_three_inputs() -> None:
-    """Speech detection: samples, a state and a rate; gears by zip, the rate as it is."""
+    """The speech detector has gears for samples and state, by zip; the rate is constant."""
     path = file_of("silero_vad")
     gears = {"input": [(1, 512), (3, 512)], "state": [(2, 1, 128), (2, 3, 128)]}
     model = gw.compile(path, constants={"sr": 16000}, gears=gears)

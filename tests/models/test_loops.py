@@ -122,7 +122,7 @@ def test_greedy_decoding() -> None:
 
 @pytest.mark.parametrize("device", ["reference", "cpu"])
 def test_a_scan_of_inputs_without_rank_takes_that_of_its_body(device: str) -> None:
-    """Running sums of rows, and what is positive of each."""
+    """The graph computes running sums of rows and their positive parts."""
     inner = [helper.make_node("Add", ["s", "x"], ["next"]), helper.make_node("Relu", ["next"], ["each"])]
     typed = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None]) for n in ("s", "x", "next", "each")]
     body = helper.make_graph(inner, "body", typed[:2], typed[2:])

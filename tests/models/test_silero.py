@@ -144,7 +144,7 @@ def test_samples_that_no_branch_takes_end_the_run_with_the_reason(model: gw.Mode
 def test_the_rate_given_to_the_command_leaves_no_branch_on_it(
     path: Path, model: gw.Model, rate: int, tmp_path: Path
 ) -> None:
-    """Neither nodes nor weights of the other rate are in the package; the branch on a size stays."""
+    """The package has neither nodes nor weights for the other rate; the branch on a size remains."""
     file = tmp_path / "fixed.om"
     result = graphwright("compile", path, "-o", file, "--const", f"sr={rate}")
     assert result.exit_code == 0, result.stderr

@@ -84,7 +84,7 @@ def test_weights_of_the_run_with_an_epilogue(op: Any, group: int) -> None:
 
 @pytest.mark.parametrize("kernel", [(3, 3, 5), (1, 2, 3)])
 def test_volumes_of_which_no_size_is_known(kernel: tuple[int, int, int]) -> None:
-    """Sizes of the result have many terms each: their products are too long to be written out."""
+    """Sizes of the result have many terms each, so their product is too long to be expanded."""
     made = ConvTranspose(auto_pad="SAME_UPPER", group=2, strides=(2, 2, 3), output_padding=(0, 0, 2))
     x, w, bias = normal(2, 4, 3, 4, 5), normal(4, 3, *kernel, seed=1), normal(6, seed=2)
     sizes = [tuple(symbol(f"{name}{k}") for k in range(5)) for name in "XW"]
@@ -109,7 +109,7 @@ def test_products_of_other_dtypes(dtype: str, sizes: tuple[int, int, int]) -> No
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 @pytest.mark.parametrize("k", [1, 31, 32, 47, 256])
 def test_few_columns_of_weights_with_an_epilogue(dtype: str, k: int) -> None:
-    """One to five columns, and one as a vector, for any number of rows."""
+    """Weights have one to five columns, or are a vector; the number of rows is arbitrary."""
     columns = [normal(k, n, dtype=dtype, seed=n) for n in range(1, 6)]
     biases = [normal(n, dtype=dtype, seed=n) for n in range(1, 6)]
 

@@ -61,7 +61,7 @@ def feeds(op: Conv | ConvTranspose, w: Any, rank: int) -> list[Any]:
 def test_any_axes_at_any_size(
     made: tuple[Conv | ConvTranspose, tuple[int, ...]], isa: str, one: bool
 ) -> None:
-    """``one``: the last axis has a size of 1, so that a column becomes a row."""
+    """With ``one``, the last axis has size 1, so a column becomes a row."""
     op, shape = made
     rank, generator = len(shape) - 2, np.random.default_rng(0)
     one = one and rank > 1 and shape[-1] == 1
@@ -89,7 +89,7 @@ def test_volumes_have_kernels_of_the_library(op: Conv | ConvTranspose) -> None:
 
 @pytest.mark.parametrize("isa", RUNNABLE, ids=[isa.name for isa in RUNNABLE])
 def test_open_sizes_take_the_faster_form_when_they_are_known(isa: Isa) -> None:
-    """Through a hook (tanh) and with a residual."""
+    """The epilogues are a hook (tanh) and a residual."""
     generator = np.random.default_rng(0)
     w, v = (generator.standard_normal((64, 64, 3, 3), np.float32) / 24 for _ in range(2))
     conv = Conv(pads=(1, 1, 1, 1))

@@ -120,7 +120,7 @@ def test_bools_scatter_and_rank() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("reduction", ["none", "add"])
 def test_slices_of_any_width_are_scattered_in_order(reduction: str, threads: int) -> None:
-    """The last of the slices that name one place stays, or all of them are added, one after the other."""
+    """If slices have the same index, the last one is kept, or all are added in order."""
     module, wide = Module(), symbol("W")
     types = [
         ("x", TensorType(F32, (5, wide))),
@@ -177,7 +177,9 @@ def test_an_index_out_of_range_ends_the_run(
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_sums_of_any_number_of_rows(exclusive: bool, reverse: bool) -> None:
-    """Rows of floats go sixteen at a time and then one by one; each sum is in the order of its elements."""
+    """Rows of floats are processed sixteen at a time, then one by one; each sum adds its elements in
+    order.
+    """
     module = Module()
     dims = (symbol("N"), symbol("M"))
     b, (x, k) = new_graph(module, "main", [("x", TensorType(F32, dims)), ("k", TensorType(I64, dims))])
@@ -202,7 +204,7 @@ def test_running_sums_of_any_number_of_rows(exclusive: bool, reverse: bool) -> N
 
 
 def test_sizes_of_the_run() -> None:
-    """Shapes, ranges, fills and triangles of a size that only the run tells; one plan for each size."""
+    """Shapes, ranges, fills and triangles have a size that is known only in a run; each size has one plan."""
     n = symbol("N")
     module = Module()
     b, (x,) = new_graph(module, "main", [("x", TensorType(F32, (n, 5)))])

@@ -192,7 +192,7 @@ def test_rows_of_unknown_number_are_left_to_the_host() -> None:
 
 
 def test_rows_as_many_as_an_input_says() -> None:
-    """A size is made of the number between two programs; the loop is in the second."""
+    """The size is computed between two programs; the loop is in the second one."""
     proto = accumulating("fed", (2, 3))
     model = compiled(proto, "cpu")
     program = host_program(model.package)
@@ -229,7 +229,7 @@ print(model.run(feeds)["y"].sum())
 
 @pytest.mark.parametrize("size", [8, 200])
 def test_a_loop_that_never_ends_can_be_interrupted(size: int, tmp_path: Path) -> None:
-    """Also where threads help with its body."""
+    """Worker threads may be running the loop's body too."""
     nodes = [
         node("Add", "h x", "a"),
         node("MatMul", "a w", "g"),

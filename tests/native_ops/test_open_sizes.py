@@ -68,7 +68,7 @@ RESIZES = [
 
 @pytest.mark.parametrize("op", RESIZES, ids=lambda op: f"{op.mode}-{op.coordinates}")
 def test_resize_by_scales_on_all_axes(op: Resize) -> None:
-    """Up, down, to one element, and as it is: an axis that stays keeps what is infinite beside it."""
+    """Axes grow, shrink, shrink to one element, or keep their size and their infinite elements."""
     model = compiled(op, [("f32", (2, "H", "W")), None, ("f32", (3,)), None])
     rng = np.random.default_rng(0)
     for size, scales in (((4, 6), (1, 2, 1.5)), ((5, 8), (1, 0.5, 0.13)), ((3, 3), (2, 1, 2.3))):
@@ -126,7 +126,7 @@ def test_sizes_that_are_none_are_refused() -> None:
 
 
 def test_boxes_of_any_number_are_suppressed() -> None:
-    """The number of boxes and of those allowed are known at a run; a NaN among them all."""
+    """The number of boxes and the limit are known only in a run; one score is NaN."""
     op = NonMaxSuppression()
     inputs = [("f32", ("B", "S", 4)), ("f32", ("B", "K", "S")), ("i64", (1,)), ("f32", (1,)), ("f32", (1,))]
     model = compiled(op, inputs)
@@ -165,7 +165,7 @@ def test_what_a_condition_keeps(axis: int | None) -> None:
 
 
 def test_numbers_that_elements_say() -> None:
-    """How many are best, deep, in a range, in a shape."""
+    """The number of best elements, a depth, a range and a shape come from elements."""
     rng = np.random.default_rng(9)
     b = gw.GraphBuilder()
     x, many, shape = (
@@ -229,7 +229,7 @@ def test_different_elements(dtype: str, ordered: bool) -> None:
 
 
 def test_one_size_after_the_other() -> None:
-    """Masks of what a mask kept: each size is known when the program before it has run."""
+    """Masks of masked elements: each size is known after the program before it has run."""
     b = gw.GraphBuilder()
     x = b.input("x", "f32", ("N", 4))
     first = b(GatherND(), x, b(Transpose((1, 0)), b(NonZero(), b(Greater(), x, b.constant(np.float32(0))))))

@@ -35,7 +35,7 @@ def test_volumes_of_any_size(
     antialias: bool,
     isa: str,
 ) -> None:
-    """The last two axes at once where the library can, before or behind the first."""
+    """One kernel resizes the last two axes where possible, before or after the first axis."""
     smooth = antialias and mode != "nearest"
     op = Resize(mode, coordinates, sizes=(*size[:2], *result), antialias=smooth)
     x = np.random.default_rng(sum(size)).standard_normal(size).astype(np.float32)

@@ -71,7 +71,7 @@ def operands(count: int, dtype: DType) -> list[Array]:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_special_values_follow_numpy(dtype: DType) -> None:
-    """All ops in one model for each dtype: their kernels are compiled together."""
+    """One model per dtype has all ops, so that their kernels are compiled together."""
     module = Module()
     cases: list[tuple[str, Op, Sequence[Array]]] = []
     for name, cls in ELEMENTWISE.items():

@@ -150,7 +150,7 @@ def test_fused_matmul_under_its_old_name() -> None:
 
 
 def test_a_rank_that_the_model_leaves_open() -> None:
-    """The node is translated once there is a feed."""
+    """The node is imported again at the first feed."""
     operands = [normal(3, 4), normal(3, 5)]
     model = one_node("FusedMatMul", operands, {"transA": 1}, ("y",), DOMAIN, False, ())
     model.graph.input[1].type.tensor_type.ClearField("shape")
@@ -328,7 +328,9 @@ def test_multi_head_attention_after_a_cache(unidirectional: int) -> None:
 
 
 def test_multi_head_attention_of_packed_operands() -> None:
-    """Which ONNX Runtime has on GPUs alone: as of unpacked ones."""
+    """ONNX Runtime supports packed operands only on GPUs; the expected result is that of unpacked
+    operands.
+    """
     q, k, v = (normal(2, 5, 3, 4) for _ in range(3))
     apart = [x.reshape(2, 5, 12) for x in (q, k, v)]
     names = {"x0": apart[0], "x1": apart[1], "x2": apart[2]}
@@ -410,7 +412,7 @@ def test_grouped_attention_of_one_packed_operand() -> None:
 
 @pytest.mark.parametrize("total", [7, 9])
 def test_grouped_attention_of_caches_of_unequal_fill(total: int) -> None:
-    """The second has a cache of more rows than it fills."""
+    """The second sequence uses only some rows of its cache."""
     feeds = grouped(1, 9 if total == 7 else 8, [3, total - 1], total, 16)
     attributes: dict[str, Any] = {**GROUPS, "do_rotary": 1}
     feeds = with_angles(feeds, attributes)
@@ -449,7 +451,9 @@ def test_grouped_attention_that_looks_ahead() -> None:
 
 
 def test_grouped_attention_with_normalised_queries_and_keys() -> None:
-    """Which ONNX Runtime has on GPUs alone: as of operands that are normalised before."""
+    """ONNX Runtime supports this only on GPUs; the expected result is that of operands that were normalized
+    before.
+    """
     feeds = grouped(5, None, [4, 4], 5, 16)
     weights = normal(16), normal(16)
 
@@ -555,7 +559,7 @@ def test_a_model_that_onnx_runtime_optimised(tmp_path: Path) -> None:
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 4])
 def test_the_last_row_of_causal_attention_sees_keys_of_another_length(rows: int, masked: bool) -> None:
-    """As a decoder's does that joins its cache to the keys itself, and asks for one row."""
+    """A decoder that appends keys to its cache in the graph asks for one row."""
     q, k, v = (normal(2, length, 8) for length in (rows, 6, 6))
     feeds = [q, k, v, *([None, np.array([6, 3], np.int32)] if masked else [])]
     compare("MultiHeadAttention", feeds, num_heads=2, unidirectional=1)

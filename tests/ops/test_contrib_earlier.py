@@ -78,7 +78,7 @@ def test_rows_of_a_table_in_blocks(bits: int, zeros: bool, indices: Array) -> No
 
 @pytest.mark.parametrize(("rows", "along"), [(1, 0), (0, 0), (0, 1)])
 def test_rows_of_a_table_of_four_bits(rows: int, along: int) -> None:
-    """Codes of i4, quantised along another axis than rows are taken from, or the same."""
+    """The i4 codes are quantized along the axis from which rows are gathered, or along another one."""
     shape, block = [32, 32], 16
     blocks = [size // block if axis == along else size for axis, size in enumerate(shape)]
     codes, zeros = (

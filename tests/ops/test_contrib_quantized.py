@@ -133,7 +133,7 @@ def test_packed_weights(bits: int, k: int, block: int, zeros: str) -> None:
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("columns", [False, True])
 def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
-    """ONNX Runtime quantises inputs and states as well, hence the tolerance."""
+    """ONNX Runtime also quantizes inputs and states, which requires the tolerance."""
     time, batch, inputs, hidden = 5, 2, 7, 4
     directions = 2 if direction == "bidirectional" else 1
     shape = (directions, 4 * hidden) if columns else (directions,)
@@ -166,7 +166,7 @@ def test_attention_of_quantised_rows(columns: bool) -> None:
 
 @pytest.mark.parametrize("last", [0, 1])
 def test_convolution(last: int) -> None:
-    """As ONNX Runtime writes it into models that it optimises."""
+    """ONNX Runtime writes this op into models that it optimizes."""
     x = codes(2, 6, 5, 3) if last else codes(2, 3, 6, 5)
     scales = rng.uniform(0.01, 0.02, 4).astype(np.float32)
     feeds = [

@@ -335,7 +335,7 @@ def test_unknown_ranks_pass_through_one_operand() -> None:
 @pytest.mark.parametrize("device", ["reference", "cpu"])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_integers_are_raised_without_loss(device: str, dtype: type[np.integer[Any]]) -> None:
-    """f32, the type of the exponent, does not hold 2**24 + 1."""
+    """f32, the type of the exponent, cannot represent 2**24 + 1."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     x, exponent, y = (
         helper.make_tensor_value_info(name, element, ["N"])

@@ -232,7 +232,7 @@ def model_of(op: str, inputs: dict[str, Any], **attributes: Any) -> bytes:
 @pytest.mark.parametrize("device", ["reference", "cpu"])
 @pytest.mark.parametrize("indices", [np.array([[1, 0]]), np.array([[1], [0]])])
 def test_the_depth_of_indices_may_be_open(indices: Any, device: str) -> None:
-    """It decides ranks, and is known with the first feed."""
+    """The depth determines ranks, and is known at the first feed."""
     x = np.array([[1, 2], [3, 4]], np.float32)
     taken = x[tuple(indices.T)]
     gather = gw.compile(
@@ -256,7 +256,7 @@ def test_a_fed_depth_of_0_gives_no_classes(device: str) -> None:
 
 
 def test_an_open_vector_may_be_a_scalar() -> None:
-    """As long as one element is fed."""
+    """Only one element may then be fed."""
     x = np.array([-2, 5], np.float32)
     model = gw.compile(model_of("Clip", {"x": x, "low": np.zeros(1, np.float32)}))
     assert np.array_equal(model.run({"x": x, "low": np.zeros(1, np.float32)})["y"], [0, 5])
@@ -265,7 +265,7 @@ def test_an_open_vector_may_be_a_scalar() -> None:
 
 
 def test_strings_are_filled_with_empty_ones() -> None:
-    """Where numbers would be 0."""
+    """Empty strings are the counterpart of 0."""
     x = np.array([["a", "b"], ["c", "d"]], object)
     assert evaluate(Trilu(False, 0), [x])[0].tolist() == [["a", ""], ["c", "d"]]
     assert evaluate(Trilu(True, -1), [x])[0].tolist() == [["a", "b"], ["c", "d"]]

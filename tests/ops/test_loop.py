@@ -276,7 +276,7 @@ def test_the_trip_count_becomes_an_attribute() -> None:
 
 
 def test_a_size_that_runs_change_may_be_broadcast_in_the_first() -> None:
-    """``h = h + x``: h has one element before the first run, and those of x from then on."""
+    """``h = h + x``: h has one element before the first run, and as many as x afterwards."""
     nodes = [node("Identity", "on", "go"), node("Add", "h x", "g")]
     inner = body(nodes, [NUMBER, GOES_ON, info("h", None)], ["go", "g"])
     loop = node("Loop", "T _ h0", "y", body=inner)

@@ -66,7 +66,7 @@ def test_rows_of_no_tokens() -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_means_of_no_elements_do_not_warn(device: str) -> None:
-    """As under ``python -W error``, where a warning ends the run."""
+    """``python -W error`` turns warnings into errors, which would stop the run."""
     x, rows = np.zeros((2, 3, 0, 4), np.float32), np.zeros((3, 0), np.float32)
     for op, given in (("GlobalAveragePool", x), ("MeanVarianceNormalization", x), ("LpNormalization", rows)):
         dims = [f"n{axis}" for axis in range(given.ndim)]
@@ -84,7 +84,9 @@ def test_means_of_no_elements_do_not_warn(device: str) -> None:
 
 
 def test_known_integers_of_no_elements_with_a_dynamic_axis() -> None:
-    """Shape inference computes small integers; there are none, whatever the size of the other axis."""
+    """Shape inference computes small integer tensors; this one has no elements for any size of the other
+    axis.
+    """
     known = Fact(TensorType(DTYPES["i64"], (0, symbol("N"))), ())
     assert broadcast_elements([known, known], (0, symbol("N"))) == []
     assert broadcast_elements([known, Fact(TensorType(DTYPES["i64"], ()), (3,))], (0, symbol("N"))) == []

@@ -145,7 +145,7 @@ def test_an_average_of_pads_alone_is_0(
     pads: tuple[int, ...],
     shape: tuple[int, ...],
 ) -> None:
-    """As ONNX Runtime has it: 0 / 0 would be NaN."""
+    """ONNX Runtime gives 0 too; 0 / 0 would be NaN."""
     node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=kernel, dilations=dilations, pads=pads)
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[str, Sequence[Array | None], dict[str, Any], Sequence[str
 
 @pytest.mark.parametrize("name", CASES)
 def test_ranks_come_with_the_feed(name: str, tmp_path: Path) -> None:
-    """And with that of a package that is not trusted, whose graph is text."""
+    """Ranks also come with the first feed of an untrusted package, whose graph is compiled again."""
     op, arrays, given, outputs, opset = CASES[name]
     source = model_of(op, arrays, given, outputs, opset)
     feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
@@ -99,7 +99,7 @@ def test_ranks_come_with_the_feed(name: str, tmp_path: Path) -> None:
 
 
 def test_the_axes_of_the_first_opsets() -> None:
-    """``axis`` says where the second operand begins, which only ranks make a place."""
+    """``axis`` says at which axis the second operand is aligned, which requires ranks."""
     a, b = normal(2, 3, 4), normal(3)
     model = gw.compile(model_of("Add", (a, b), {"broadcast": 1, "axis": 1}, "y", 6))
     np.testing.assert_array_equal(model.run({"x0": a, "x1": b})["y"], a + b[:, None])

@@ -120,7 +120,7 @@ def test_an_empty_constant_is_an_absent_operand() -> None:
 
 @pytest.mark.parametrize("absent", ["scales", "sizes"])
 def test_an_operand_of_unknown_length_is_empty_where_the_other_has_elements(absent: str) -> None:
-    """Both are graph inputs; the model states the length of one."""
+    """Both operands are graph inputs; the model states the length of one."""
     inputs = [("x", 1, [1, 1, 2, 2]), ("scales", 1, ["S" if absent == "scales" else 4])]
     inputs += [("sizes", 7, ["Z" if absent == "sizes" else 4])]
     graph = helper.make_graph(
@@ -160,7 +160,7 @@ def test_doubles_stay_doubles() -> None:
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scale", [1 / 3, 0.4, 0.1, 1 / 300, 2.3, 0.6])
 def test_scales_of_open_axes(scale: float, mode: str, device: str) -> None:
-    """Sizes are floors of products in f32, and the nearest element is that of f32, as in ONNX Runtime."""
+    """Sizes are floors of f32 products, and the nearest element is computed in f32, as in ONNX Runtime."""
     scales = np.array([1, scale], np.float32)
     node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode, nearest_mode="floor")
     graph = helper.make_graph(
@@ -191,7 +191,7 @@ def test_ratios_are_floors_of_products_in_f32(size: int, scale: float) -> None:
 
 
 def test_a_scale_that_no_ratio_stands_for() -> None:
-    """f32(1.3) is too little: some products are rounded up to a whole number and others are not."""
+    """f32(1.3) is less than 1.3: some products are rounded up to an integer, and others are not."""
     assert ratio_of_scale(float(np.float32(1.3))) is None
 
 

@@ -109,7 +109,9 @@ def test_an_optional(device: str, held: Any) -> None:
 
 @DEVICES
 def test_a_loop_that_builds_a_sequence(device: str) -> None:
-    """Squares of the numbers before each: as many tensors, of as many sizes, as the loop runs."""
+    """The loop appends the squares of the numbers so far: as many tensors, of as many sizes, as there are
+    iterations.
+    """
     body = helper.make_graph(
         [
             helper.make_node("Identity", ["cond"], ["again"]),
@@ -146,7 +148,7 @@ def test_a_loop_that_builds_a_sequence(device: str) -> None:
 
 
 def test_a_sequence_that_is_taken_apart_costs_nothing() -> None:
-    """Its tensors are read themselves, in one program without Python."""
+    """Its tensors are used directly, in one program without Python."""
     nodes = [
         helper.make_node("Constant", [], ["two"], value_int=2),
         helper.make_node("SplitToSequence", ["x", "two"], ["s"], axis=1),
@@ -177,7 +179,7 @@ def test_positions_outside_of_a_known_sequence_are_refused() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_random_edits_follow_lists(data: st.DataObject) -> None:
-    """Inserts and erases at known and unknown positions, against Python's list."""
+    """Inserts and erases at known and unknown positions are compared with a Python list."""
     nodes, feeds = [helper.make_node("SequenceConstruct", ["x0", "x1"], ["s0"])], {}
     inputs = {f"x{k}": helper.make_tensor_type_proto(TensorProto.FLOAT, [k + 1]) for k in range(4)}
     arrays = [np.full(k + 1, k, np.float32) for k in range(4)]

@@ -99,7 +99,7 @@ def test_elements_pass_through_every_mover_of_sizes() -> None:
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_numbers_are_not_moved_by_sizes_that_a_run_tells(op: Op, sizes: tuple[Dim, ...]) -> None:
-    """The shape is known, or so small that it is: what the reference would make of the elements is not."""
+    """The type of the result is inferred, and its elements are not computed."""
     _, b, _ = start(N)
     made = b(op, b.const(vector(*range(0 if 0 in sizes else 4))))
     assert (made[0] if isinstance(made, tuple) else made).type == tensor(I64, *sizes)
@@ -315,6 +315,6 @@ def test_a_block_that_does_not_divide_a_symbol_is_a_constraint() -> None:
 
 
 def test_a_padded_shape_has_zeros() -> None:
-    """Sizes that are symbols are padded as numbers are, not as strings."""
+    """Symbolic sizes are padded with 0 like numbers, not with empty strings."""
     _, b, x = start(N, 3)
     assert b.fact(b(Pad((1, 2)), b(Shape(), x))).elements == (0, N, 3, 0, 0)

@@ -40,7 +40,9 @@ def test_a_transform_of_the_signals_own_length(saved: bool, tmp_path: Path) -> N
 
 
 def test_an_image_as_large_as_another() -> None:
-    """Halves of an image with antialiasing: the mean of a constant is the constant, of a slope the slope."""
+    """Antialiasing halves an image: the result of a constant is the constant, and that of a slope is the
+    slope.
+    """
     model = gw.compile(parser.parse_model(f"{HEADER} {RESIZED}"))
     for height, width, high, wide in ((8, 6, 4, 3), (5, 5, 5, 5), (4, 4, 2, 1)):
         x = np.full((2, 1, height, width), 3, np.float32)

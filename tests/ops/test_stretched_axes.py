@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
 def test_a_slice_of_one_element_is_stretched(name: str, device: str) -> None:
-    """Its size is min(1, N): that it is 1 is demanded by the op that stretches it."""
+    """Its size is min(1, N); the op that broadcasts it requires that this is 1."""
     body, wanted = CASES[name]
     compiled = gw.compile(model(body), options=gw.CompileOptions(device=device))
     for size in (1, 2, 5, 9):
@@ -64,7 +64,7 @@ def test_so_it_is_in_a_branch(taken: bool) -> None:
 
 
 def test_elements_decide_whether_an_axis_is_stretched() -> None:
-    """The size of NonZero may be 5 or 1; which of them it is differs from run to run."""
+    """The size of NonZero may be 5 or 1, and changes from run to run."""
     compiled = gw.compile(
         model(
             "places = NonZero (x) row = Squeeze (places, zero) "

@@ -264,7 +264,9 @@ def test_a_weight_is_that_of_its_ngram_wherever_that_is_counted() -> None:
 def test_the_ngrams_of_a_constant_pool_are_made_once_and_not_kept(
     monkeypatch: pytest.MonkeyPatch, pool: Any
 ) -> None:
-    """A change of a pool that is no constant shows; that of another array is not mistaken for it."""
+    """A table is rebuilt when a pool that is not constant changes, and another array is never mistaken for
+    it.
+    """
     made: list[Any] = []
     before = len(tf_idf_vectorizer._GRAMS_OF_TEXTS)
     table = TfIdfVectorizer._table
@@ -316,7 +318,7 @@ def test_labels_are_those_of_onnx_runtime(x: Any, attributes: dict[str, Any]) ->
 
 
 def test_the_first_of_equal_keys_counts() -> None:
-    """As in ONNX Runtime; the standard says nothing."""
+    """ONNX Runtime does the same; the standard does not define it."""
     x = np.array([9, 3, 9, 4])
     lists = {"keys_int64s": [9, 3, 9], "values_int64s": [5, 6, 7]}
     for device in devices(x):
@@ -325,7 +327,7 @@ def test_the_first_of_equal_keys_counts() -> None:
 
 
 def test_labels_of_opset_1() -> None:
-    """Of equal classes the last counts, as in ONNX Runtime."""
+    """The last of equal classes counts, as in ONNX Runtime."""
     classes = {"classes_strings": ["a", "b", "a"]}
     x = texts("b", "a", "x")
     assert_same(ours(ml_model("LabelEncoder", 1, [x], classes), [x], "reference"), np.array([1, 2, -1]))

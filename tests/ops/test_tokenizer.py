@@ -55,7 +55,7 @@ def test_tokens_are_those_of_onnx_runtime(attributes: dict[str, Any], rows: slic
     text=st.text("abc ", max_size=12),
 )
 def test_matches_are_those_of_python(pattern: str, text: str) -> None:
-    """Of these patterns the first match that is tried is the longest one."""
+    """With these patterns, Python's first match is also the longest one, which RE2 finds."""
     wanted = [m.group() for m in re.finditer(pattern, text) if m.group()]
     (row,) = Tokenizer("#", pattern).reference(np.array([text], object)).tolist()
     assert [token for token in row if token != "#"] == wanted
@@ -69,7 +69,7 @@ def test_matches_are_those_of_python(pattern: str, text: str) -> None:
     text=st.text("abzA_ 09,.;/'\n\té漢^[", max_size=12),
 )
 def test_patterns_of_one_class_are_those_of_re2(pattern: str, text: str) -> None:
-    """Python compiles most of them."""
+    """Python's re module runs most of these patterns."""
     options = re2.Options()
     options.longest_match = True
     wanted = [m.span() for m in re2.compile(pattern, options).finditer(text)]

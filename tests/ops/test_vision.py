@@ -60,7 +60,7 @@ def test_nearest_takes_the_even_one_of_two() -> None:
 
 
 def test_a_cubic_volume_is_cubic_along_each_axis() -> None:
-    """Of a product of three functions of one axis each."""
+    """The input is a product of three functions, one of each axis."""
     parts = [floats(1, 1, 1, 6, seed=k) for k in range(3)]
     x = np.einsum("i,j,k->ijk", *(p.ravel() for p in parts))[None, None].astype(np.float32)
     grid = np.random.default_rng(4).uniform(-1.2, 1.2, (1, 2, 2, 3, 3)).astype(np.float32)

@@ -192,7 +192,7 @@ def test_more_members_than_16_bits_count(tmp_path: Path) -> None:
 
 
 def test_members_beyond_4_gib(tmp_path: Path) -> None:
-    """The archive is a file of holes: its members are placed by hand, its directory has 64-bit numbers."""
+    """The archive is a sparse file with members at chosen offsets; its directory has 64-bit numbers."""
     size, name = 2**32 + 64, b"large"
     pad = 64 - 30 - len(name)
     numbers = (45, 0, 0, 0, 0, 0, 0, 0, len(name), pad)
@@ -246,7 +246,9 @@ EDGES = [2**31, 2**32]
 def test_sizes_and_places_about_2_and_4_gib(
     tmp_path: Path, edge: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a member, of the next one's start, and of the directory's: each is met exactly."""
+    """The size of a member, the start of the next one and the size of the directory are exactly at these
+    limits.
+    """
     monkeypatch.setattr(archiver, "checksum", lambda pieces: 0)
     path, data = tmp_path / "x.om", zeros(edge + 2)
     for size in (*range(edge - 260, edge - 255), *range(edge - 130, edge - 60), *range(edge - 3, edge + 3)):
@@ -275,7 +277,7 @@ def test_what_stays_in_its_file_may_be_large(
 def test_the_standard_library_writes_64_bit_records_from_2_gib_on(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As earlier versions did: the numbers between 2 and 4 GiB are in the 32-bit record as well."""
+    """Earlier versions wrote them too; numbers between 2 and 4 GiB are also in the 32-bit record."""
     monkeypatch.setattr(zipfile, "crc32", lambda data, value=0: 0)
     with open(tmp_path / "x.om", "wb") as file, zipfile.ZipFile(Holes(file), "w") as archive:  # type: ignore[type-var]  # it has no read
         for name, data in (("large", zeros(size)), ("small", memoryview(b"abc"))):

@@ -143,7 +143,7 @@ CONTENTS: dict[str, Callable[[int], np.ndarray]] = {
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("size", [0, 1, 3, 1023, 1024, 16384, 16385, 65536, 65537, 70001])
 def test_digests_are_those_of_the_bytes(content: str, size: int) -> None:
-    """A file, where bytes that repeat are written once, leaves them as they are; other bytes have others."""
+    """A file that stores equal bytes once keeps the digests; other bytes have other digests."""
     array = CONTENTS[content](size)
     weights = pack_weights({"w": array, "same": array.copy()})
     member = b"".join(map(bytes, weights.pieces()))

@@ -44,8 +44,9 @@ def overwrite(path: Path, member: str, data: bytes, offset: int = 0) -> None:
 def test_what_was_hashed_is_what_runs(
     path: Path, options: Options, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """Every member but the weights becomes zeros behind, or in front of, each check; the file is the user's
-    own, so the key does not help who writes."""
+    """Each member except weights is overwritten with zeros before or after each check. The user owns the
+    file, so a signature does not protect it from this writer.
+    """
     key = user_key(options.key_folder, create=False)
     assert key is not None
     good, whole = read_package(path, keys=[key]), members_of(path)

@@ -76,7 +76,7 @@ gw.compile(source, options=Options(cache_dir=folder / "cache", key_dir=keys)).sa
 def test_other_processes_give_the_same_bytes(
     package_path: Path, classifier: Classifier, options: Options, tmp_path: Path
 ) -> None:
-    """Whatever the order of their hash tables, and with kernels compiled anew."""
+    """The bytes do not depend on the order of hash tables, and kernels are compiled again."""
     source = tmp_path / "model.onnx"
     source.write_bytes(classifier.onnx())
     for seed in ("1", "2"):
@@ -108,7 +108,7 @@ def test_it_holds_what_the_format_says(package_path: Path) -> None:
 def test_no_byte_changed_in_any_member_goes_unseen(
     package_path: Path, options: Options, tmp_path: Path
 ) -> None:
-    """Archive structures, padding and weights apart, which have tests of their own."""
+    """Archive structures, padding and weights have tests of their own."""
     members = members_of(package_path)
     source = random.Random(0)
     for name, data in members.items():
@@ -213,7 +213,7 @@ REPLACEMENTS = (-(2**63), -1, 0, 1, 7, 1000, 2**31, 2**62, 2**63, 2**70, 1.5, No
 def test_no_task_word_changed_does_harm(
     package_path: Path, null: Options, key: bytes, classifier: Classifier, tmp_path: Path
 ) -> None:
-    """Signed and malformed: the runtime refuses it, or plans it within its memory."""
+    """The file is signed but malformed: the runtime rejects it, or plans it within its memory."""
     (isa,) = targets_of(manifest_of(package_path))
     name = TASKS.format(isa)
     plain = json.loads(members_of(package_path)[name])
@@ -269,7 +269,7 @@ def test_kernels_that_are_no_shared_object(
 
 
 def test_graphs_of_strangers_that_mean_nothing(package_path: Path, options: Options, tmp_path: Path) -> None:
-    """An untrusted graph is refused or compiled; no other error gets out."""
+    """An untrusted graph is rejected or compiled; no other error is raised."""
     stranger = replace(options, key_dir=tmp_path / "none", device="reference")
     text = members_of(package_path)[GRAPH]
     source = random.Random(0)

@@ -96,7 +96,7 @@ def test_a_file_holds_what_repeats_once() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.booleans()), max_size=12))
 def test_equal_bytes_are_held_once(picks: list[tuple[int, int, bool]]) -> None:
-    """Whatever their dtypes and shapes are, and wherever they stand."""
+    """Equal bytes are stored once for all dtypes, shapes and members."""
     arrays: dict[str, Array] = {}
     for k, (seed, size, bits) in enumerate(picks):
         array = np.random.default_rng(seed).standard_normal(size, np.float32)

@@ -72,7 +72,7 @@ def test_sessions_take_them_all(
 def test_a_package_behind_other_bytes_is_read_from_where_the_file_stands(
     package_path: Path, options: Options, classifier: Classifier
 ) -> None:
-    """As pickle and NumPy read: several things may follow each other in one file."""
+    """Pickle and NumPy read in the same way, so that several objects can follow each other in a file."""
     file = io.BytesIO(b"header" + package_path.read_bytes())
     file.seek(6)
     assert gw.load(file, options=options)(classifier.x)[0].shape == (2, 5)
@@ -155,7 +155,7 @@ def test_saving_does_not_replace_the_model_nor_its_data(tmp_path: Path, options:
 def test_saving_does_not_replace_the_package_that_was_loaded(
     package_path: Path, tmp_path: Path, options: Options, trust: bool
 ) -> None:
-    """Compiled again or not: kernels for other CPUs might be lost."""
+    """Saving a package that was compiled again could lose kernels for other CPUs."""
     path = tmp_path / "model.om"
     path.write_bytes(package_path.read_bytes())
     stranger = replace(options, key_dir=tmp_path / "no key")

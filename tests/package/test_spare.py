@@ -83,7 +83,7 @@ def test_loading_leaves_it_in_the_file(path: Path, use_mmap: bool) -> None:
 def test_a_loaded_model_runs_where_it_is_lost(
     path: Path, deep: Deep, options: Options, tmp_path: Path
 ) -> None:
-    """Nothing that a run needs is in it: bytes of it are changed, and neither load nor run notices."""
+    """The file contains nothing that a run needs: its bytes are changed, and neither load nor run fails."""
     key = user_key(options.key_folder, create=False)
     spare = bytearray(members_of(path)[SPARE])
     spare[:8] = b"\xff" * 8
@@ -110,7 +110,9 @@ def test_loading_and_saving_keeps_every_byte(path: Path, options: Options, tmp_p
 
 
 def test_a_file_that_is_gone_or_shorter(path: Path, options: Options, tmp_path: Path) -> None:
-    """One that was removed is still there for who holds it; of one that was cut the error says so."""
+    """A removed file remains readable for those who have it open; the error says that a file was
+    truncated.
+    """
     mine = tmp_path / "mine.om"
     mine.write_bytes(path.read_bytes())
     gone, cut = gw.load(mine, options=options), gw.load(mine, options=options)
@@ -136,7 +138,7 @@ def test_verify_hashes_it(path: Path, tmp_path: Path) -> None:
 
 
 def test_members_that_share_its_bytes_are_refused(path: Path, tmp_path: Path) -> None:
-    """A directory entry that says that another member lies where it does."""
+    """A directory entry claims that another member is at the same offset."""
     data = bytearray(path.read_bytes())
     entry = data.rfind(b"PK\x01\x02", 0, data.rfind(WEIGHTS.encode()))
     header = data.rfind(b"PK\x03\x04", 0, data.rfind(SPARE.encode(), 0, data.find(b"PK\x01\x02")))

@@ -191,7 +191,9 @@ def test_an_output_of_fewer_rows_than_are_written_is_refused(
 def test_a_stated_range_and_a_foreign_symbol_are_checked(
     options: Options, stranger: Options, tmp_path: Path, size: str
 ) -> None:
-    """A range is checked with the shapes of a feed; a size that nothing decides is no size of a value."""
+    """A range is checked against the shapes of a feed; a symbol that nothing defines is not a size of a
+    value.
+    """
     model = gw.compile(affine(), options=options)
     old, new = (r"symbol N\n", "symbol N in [4, 4]\n") if size == "4" else (r"f32\[N, 8\]", "f32[M, 8]")
     loaded = gw.load(changed(model, old, new, tmp_path / "evil.om"), options=stranger)

@@ -145,7 +145,7 @@ def test_the_cpu_decides(
 
 
 def test_weights_are_there_once(options: Options, tmp_path: Path) -> None:
-    """The weights of products differ in the width of their panels alone."""
+    """Weights of matrix multiplications differ only in the width of their panels."""
     sizes = {}
     for name, chosen in (("both", {"targets": BOTH}), ("one", {"isa": HERE})):
         gw.compile(products(), options=replace(options, **chosen)).save(tmp_path / f"{name}.om")  # type: ignore[arg-type]  # options by name
@@ -167,7 +167,7 @@ def test_what_cannot_be_packed_again_is_a_member_of_its_own(packages: tuple[str,
 def test_damage_is_found_by_each_target(
     packages: tuple[str, dict[str, Path]], options: Options, tmp_path: Path
 ) -> None:
-    """In every tensor that it reads, packed again or its own."""
+    """Every tensor that a target reads is checked, whether it is packed again or stored for the target."""
     _, paths = packages
     members, later = open_archive(paths["both"], later=own_weights("v3").__eq__)
     for name, how in manifest_of(paths["both"])["packs"]["v3"]["made"]:
@@ -218,7 +218,7 @@ def test_the_command_and_the_environment(tmp_path: Path, monkeypatch: pytest.Mon
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_pack_follows_from_any_other(data: st.DataObject) -> None:
-    """Every size, 1 and primes among them, in panels of every width, seen with other shapes as well."""
+    """All sizes, including 1 and primes, are packed in panels of every width, also through other shapes."""
     shape = tuple(data.draw(st.lists(st.integers(1, 13), min_size=1, max_size=3)))
     array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1
 

@@ -87,7 +87,9 @@ def test_safetensors_reads_them() -> None:
 
 
 def test_safetensors_reads_every_type() -> None:
-    """The library's own parser: types that the format lacks are bytes, whose dtype the metadata has."""
+    """The safetensors library parses the file: types that the format lacks are bytes, and the metadata has
+    their dtype.
+    """
     names = sorted(set(DTYPES) - {"string"})
     arrays = {name: np.arange(7 + k).astype(DTYPES[name].numpy) for k, name in enumerate(names)}
     arrays |= {"text": np.array(["a", "\u00fc"], object), "none": np.zeros((0, 3), np.float32)}
@@ -102,7 +104,7 @@ def test_safetensors_reads_every_type() -> None:
 
 
 def test_safetensors_reads_the_members_of_a_package(tmp_path: Path) -> None:
-    """Weights as they are packed for the target, and constants of the graph alone."""
+    """The members are the weights packed for the target, and the constants of the graph."""
     random = np.random.default_rng(0)
     weights = {
         "a": random.standard_normal((24, 3, 3, 3), np.float32),
@@ -140,7 +142,7 @@ def test_reading_copies_nothing() -> None:
 
 
 def test_a_package_is_held_once_and_saved_without_a_copy(tmp_path: Path) -> None:
-    """Peaks: one copy to pack; none to save; one to read, none with mmap."""
+    """Peaks of memory: one copy to pack, none to save, one to read, and none with mmap."""
     array = np.random.default_rng(0).integers(0, 255, 16 * MIB, np.uint8)
     tracemalloc.start()
     weights = pack_weights({"w": array})
@@ -237,7 +239,7 @@ def test_no_byte_of_the_header_changed_does_harm() -> None:
 def test_changed_indices_are_found_where_mapped_and_floats_where_copied(
     tmp_path: Path,
 ) -> None:
-    """Kernels may take the elements of an integer constant for places in memory."""
+    """Kernels may use the elements of an integer constant as offsets in memory."""
     arrays = {"i": np.array([1, 2, 3]), "f": np.array([1.0, 2.0]), "b": np.array([True])}
     write_package(Package({"main": Entry("module {}", (), ())}, pack_weights(arrays)), tmp_path / "good.om")
     data = (tmp_path / "good.om").read_bytes()
@@ -254,7 +256,7 @@ def test_changed_indices_are_found_where_mapped_and_floats_where_copied(
 
 
 def test_tensors_that_nearly_agree_are_hashed_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comparing them in pairs would read 40 * 39 / 2 of them."""
+    """Comparing them in pairs would read 40 * 39 / 2 tensors."""
     count, size = 40, 1 << 17
     arrays = {f"{k:020x}": np.zeros(size, np.uint8) for k in range(count)}
     for k, array in enumerate(arrays.values()):
@@ -282,7 +284,7 @@ def test_tensors_that_nearly_agree_are_hashed_once_each(monkeypatch: pytest.Monk
 
 
 def test_what_is_packed_is_let_go() -> None:
-    """The memory that is read for one tensor is free before the last one is written."""
+    """The memory that was read for one tensor is free before the last one is written."""
     alive: list[int] = []
     sources: list[weakref.ref[Array]] = []
 

@@ -147,7 +147,7 @@ def test_a_size_outside_of_a_range_given_before() -> None:
 
 
 def test_ranges_decide_comparisons() -> None:
-    """``where(shape(x)[0] < 32, x, -x)`` is ``x`` where N is at most 16."""
+    """``where(shape(x)[0] < 32, x, -x)`` is ``x`` if N is at most 16."""
     for text, kept in (("1..16", 0), ("32..64", 0), ("1..64", 1)):
         module = Module()
         b, (x,) = new_graph(module, "main", [("x", tensor(F32, N, 3))])

@@ -61,7 +61,7 @@ def test_every_pass_has_a_golden_case(name: str) -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_pass_is_idempotent(path: Path) -> None:
-    """A second run of the pass alone finds nothing left to do: fixpoints rely on it."""
+    """A second run of the same pass changes nothing, which fixpoints require."""
     module = parse_module(path.read_text())
     stages = graph_passes() if path.parent.name == "pipeline" else (BY_NAME[path.parent.name],)
     run_passes(module, *stages)

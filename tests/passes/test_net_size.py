@@ -54,7 +54,7 @@ def test_weights_of_one_number_are_packed_and_take_no_room_in_the_file(tmp_path:
 
 
 def test_what_makes_the_constants_grow_too_much_in_all_stays_computed() -> None:
-    """Each of these tiles would be let pass alone."""
+    """Each of these tiles alone would be folded."""
     builder = gw.GraphBuilder()
     for k in range(40):
         row = np.random.default_rng(k).standard_normal(25 * KIB, np.float32)

@@ -74,7 +74,7 @@ def attention(choice: tuple[str, str, str, dict[str, Any]]) -> Nodes:
 @pytest.mark.parametrize("filler", [-np.inf, -3.4e38, -1e4, 5.0])
 @pytest.mark.parametrize("hidden", [1.0, np.inf, np.nan, 3e38])
 def test_scores_that_are_replaced_leave_no_trace(filler: float, hidden: float) -> None:
-    """Keys that a mask hides may be anything, as in a cache that is not full."""
+    """Masked keys may have any value, as in a cache that is not full."""
     q, k, v = (normal(1, 2, n, 4) for n in (3, 5, 5))
     k[:, :, 3:] = np.where(np.isfinite(hidden), np.sign(k[:, :, 3:]), 1) * np.float32(hidden)
     seen = np.ones((1, 1, 3, 5), bool)
@@ -132,7 +132,7 @@ def test_weights_that_cannot_hold_a_scale_stay_as_they_are(op: str, x: float, w:
 def test_each_feature_counts_whose_weights_overflow(
     op: str, given: dict[str, Any], w: Any, wide: int
 ) -> None:
-    """Of halves, where it happens soonest; one feature alone overflows, or none."""
+    """f16 weights overflow first; one feature alone overflows, or none."""
     weight = np.abs(RNG.normal(size=w)).astype(np.float16)
     features = {"Conv": 4, "ConvTranspose": 6, "Gemm": 6}[op]
     scale = np.ones(features, np.float16)
@@ -144,7 +144,7 @@ def test_each_feature_counts_whose_weights_overflow(
 
 @pytest.mark.parametrize("rows", [1, 4])
 def test_a_quantized_vector_is_no_matrix_of_columns(rows: int) -> None:
-    """Its scales are those of terms of one sum."""
+    """Its scales belong to the terms of one sum."""
     check(
         (
             ("DequantizeLinear", "x,xs", "xf", {}),
@@ -160,7 +160,7 @@ def test_a_quantized_vector_is_no_matrix_of_columns(rows: int) -> None:
     ("to", "size"), [("UINT8", 300), ("INT8", 300), ("UINT16", 70000), ("INT16", 70000), ("INT32", 300)]
 )
 def test_sizes_wrap_in_narrow_integers(to: str, size: int) -> None:
-    """A size that went through a narrow integer is another one, which only the run tells."""
+    """A size that was cast to a narrow integer may be another number, which is only known in a run."""
     narrow, wide = int(onnx.TensorProto.DataType.Value(to)), int(onnx.TensorProto.INT64)
     check(
         (
@@ -178,7 +178,7 @@ def test_sizes_wrap_in_narrow_integers(to: str, size: int) -> None:
 @pytest.mark.parametrize("zero", [None, 0, 5])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_a_zero_that_was_an_integer_has_no_sign(zero: int | None, dtype: Any) -> None:
-    """-0.1 is quantised to 0, of which the reciprocal is infinity, not minus infinity."""
+    """-0.1 is quantized to 0, and the reciprocal of that is infinity, not minus infinity."""
     constants: dict[str, Any] = {"s": np.float32(1)}
     if zero is not None:
         constants["z"] = np.array(zero, dtype)

@@ -253,7 +253,7 @@ def test_one_unknown_size_of_a_reshape_takes_the_rest() -> None:
 
 @pytest.mark.parametrize("rest", [(0, 1), (-1, 1)])
 def test_a_reshape_with_more_open_sizes_keeps_those_that_are_known(rest: tuple[int, int]) -> None:
-    """A 0 copies a size and a -1 takes the rest, so neither says what the unknown one is."""
+    """A 0 copies a size and a -1 takes the rest, so neither determines the unknown size."""
     module, b, (x, k) = _graph(("x", tensor(F32, N, 4, 6)), ("k", tensor(I64, 1)))
     target = b(Concat(0), k, b.const(np.array([*rest, 8])))
     found = _output(module, b, b(Reshape(), x, target)).type
@@ -277,7 +277,7 @@ def test_known_sizes_stay_where_elements_decide_others() -> None:
 
 
 def test_choices_by_known_elements_know_what_they_choose() -> None:
-    """The way in which exporters write Expand with -1 for sizes that stay."""
+    """Exporters write Expand in this way, with -1 for sizes that stay."""
     module, b, (_, k) = _graph(("x", tensor(F32, N, 1)), ("k", tensor(I64, 1)))
     target = b(Concat(0), b.const(np.array([-1])), k)
     ones = b(ConstantOfShape(1, I64), b.const(np.array([2])))

@@ -57,7 +57,9 @@ def test_a_weight_is_off_by_at_most_a_step(
 
 @pytest.mark.parametrize(("weights", "least", "most"), [("int8", 0.004, 0.008), ("int4", 0.06, 0.1)])
 def test_error_of_normal_weights(weights: str, least: float, most: float) -> None:
-    """Relative RMS of the product: a step over sqrt(12), with the largest of 128 or 64 normal numbers."""
+    """The relative RMS error of the product is a step over sqrt(12), for the largest of 128 or 64 normal
+    numbers.
+    """
     rng = np.random.default_rng(5)
     w, x = (
         rng.standard_normal((512, 96)).astype(np.float32),
@@ -92,7 +94,7 @@ def test_an_unknown_value_names_the_legal_ones() -> None:
 
 
 def test_module_keeps_its_meaning_in_the_package(tmp_path: Any) -> None:
-    """A file holds the codes: loaded, it gives the same bits."""
+    """A file stores the codes; a loaded model gives the same bits."""
     rng = np.random.default_rng(1)
     w, x = rng.standard_normal((256, 64)).astype(np.float32), rng.standard_normal((2, 256)).astype(np.float32)
     own = gw.compile(model_of(w, gemm=False), options={"weights": "int4", "threads": 1})

@@ -71,7 +71,7 @@ def test_pass_keeps_every_bit(each: Pass) -> None:
 
 @pytest.mark.parametrize(("name", "stages"), ROUNDED, ids=[name for name, _ in ROUNDED])
 def test_pass_keeps_special_numbers(name: str, stages: Sequence[Scheduled]) -> None:
-    """NaN, infinities and signs of zero stay where they are; finite numbers may be rounded otherwise."""
+    """NaN, infinities and the signs of zeros are unchanged; finite numbers may be rounded differently."""
 
     @quick
     @given(modules(products=False))

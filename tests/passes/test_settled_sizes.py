@@ -33,7 +33,7 @@ g (float[B, S, 4] x, float[C, T, 4] m, float[C, 1, T, 1] mask) => (float[p, q, r
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("length", [1, 5])
 def test_a_size_is_settled_by_one_that_is_settled_later(batch: int, length: int) -> None:
-    """``masked`` has the size of ``h``, of which only the guards say that it is that of ``x``."""
+    """``masked`` has the size of ``h``, which equals that of ``x`` only by a guard."""
     model = gw.compile(parser.parse_model(MODEL))
     rng = np.random.default_rng(0)
     x, m = (rng.standard_normal((batch, length, 4), np.float32) for _ in range(2))

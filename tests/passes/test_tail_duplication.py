@@ -113,7 +113,9 @@ def test_a_chain_that_would_grow_too_far_stays_as_it_is_and_says_so() -> None:
 
 
 def test_a_chain_of_branches_that_cannot_run_nests_no_deeper_than_allowed() -> None:
-    """One branch of each fails where its rank is too large: nothing doubles, but regions nest."""
+    """One branch of each node fails because its rank is too large: nothing is doubled, but regions are
+    nested.
+    """
     module = Module()
     graph = module.add_graph(Graph("main"))
     condition, value = graph.add_input(tensor(BOOL), "c"), graph.add_input(TensorType(F32, (4,)), "x")

@@ -106,7 +106,7 @@ def test_products_are_those_of_the_dequantised_weights(case: dict[str, Any], see
 
 @pytest.mark.parametrize("name", ["i2", "i4", "i8"])
 def test_products_of_special_values(name: str) -> None:
-    """One number a row beside zeros, for few rows and for many: infinity stays infinity."""
+    """Each row has one number and zeros, for few rows and for many: infinity remains infinity."""
     dtype, low, high = DTYPES[name]
     w = np.tile(np.array([high - 1, low], np.float32), (32, 1))
     constants = {"w": w.astype(dtype), "scale": np.full(2, 0.25, np.float32)}
@@ -168,7 +168,7 @@ def test_a_transpose_that_moves_nothing_turns_no_weights(
 
 @pytest.mark.parametrize("rows", [3, "rows"])
 def test_bytes_times_bytes_stay_integers_at_any_batch(rows: Any) -> None:
-    """Weights are not folded to floats while shapes are inferred."""
+    """Weights are not folded to floats during shape inference."""
     rng = np.random.default_rng(0)
     w = rng.integers(-128, 128, (16, 5)).astype(np.int8)
     constants = {"step": np.float32(0.5), "zero": np.uint8(3), "w": w, "scale": np.float32(0.25)}

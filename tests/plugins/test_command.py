@@ -76,7 +76,7 @@ def test_a_kernel_that_is_wrong(body: str, fault: str) -> None:
 
 
 def test_chunks_that_change_the_result_are_found() -> None:
-    """The kernel adds what depends on where its chunk begins."""
+    """The result of this kernel depends on where its chunk begins."""
     body = PLUS_ONE.replace("+ 1;", "+ 1 + (float)(begin != 0) * 1e-6f;")
     text = kernel(body).replace("x.type.elements)", "x.type.elements, work=10**9)")
     status, shown = run(HEAD, INFER, REFERENCE, SAMPLE.format(rest=""), text)

@@ -111,7 +111,7 @@ def softmax(node, context):
 
 
 def test_a_kernel_of_a_built_in_op_comes_first() -> None:
-    """With scratch, and in place; other types go graphwright's way."""
+    """The kernel has scratch or works in place; graphwright's kernels compute the other types."""
     Path("softmax.py").write_text(SOFTMAX)
     gw.plugins.load("softmax.py")
     nodes = [
@@ -237,7 +237,7 @@ def test_kernels_run_in_loops(name: str, op: str) -> None:
 
 
 def test_sizes_that_depend_on_elements_are_no_hindrance() -> None:
-    """The op that follows runs on what another made of sizes that only a run knows."""
+    """The next op reads a result of another op whose sizes are known only in a run."""
     gw.plugins.load(PLUGINS["median"], PLUGINS["l2_normalize"])
     nodes = [
         helper.make_node("NonZero", ["x"], ["places"]),
@@ -316,7 +316,7 @@ def plus(node, context):
 
 
 def test_functions_of_one_name_stay_apart() -> None:
-    """Of sources of one name, even; the generated kernels beside them have names of their own."""
+    """Even their sources have the same name; generated kernels have other names."""
     for n in (1, 20):
         Path(str(n)).mkdir()
         Path(f"{n}/plus_{n}.py").write_text(PLUS.format(n=n))
@@ -361,7 +361,7 @@ class Attributed(Op):
 
 
 def test_attributes_of_nodes_become_fields() -> None:
-    """Of every kind; with an operand that is absent, and two outputs."""
+    """Attributes have every kind; the node has an absent operand and two outputs."""
     Path("attributed.py").write_text(ATTRIBUTES)
     gw.plugins.load("attributed.py")
     given = {
@@ -407,7 +407,7 @@ print(json.dumps(found))
 
 
 def test_packages_run_without_the_plugin() -> None:
-    """All but the one whose op is NumPy: its error says which plugin it needs."""
+    """Only the package with a NumPy op does not: its error names the plugin that it needs."""
     x = numbers(5, 40)
     np.save("x.npy", x)
     for name in MODELS:
@@ -422,7 +422,7 @@ def test_packages_run_without_the_plugin() -> None:
 
 
 def test_a_package_that_is_compiled_again_needs_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of another user's, or for another CPU; what is trusted runs as it is."""
+    """A package of another user or for another CPU is compiled again; a trusted one runs as it is."""
     gw.plugins.load(PLUGINS["l2_normalize"])
     gw.compile(node_model(*MODELS["l2_normalize"])).save("model.om")
     x = numbers(5, 40)

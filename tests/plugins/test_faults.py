@@ -157,7 +157,7 @@ C = {
 
 @pytest.mark.parametrize("message", C)
 def test_c_that_fails(message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its line in the Python file is shown, and what stands there; nothing is left behind."""
+    """The error shows the line of the Python file and its text; no files are left behind."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -202,7 +202,7 @@ def test_a_launch_that_cannot_be(message: str) -> None:
 
 
 def test_what_the_context_refuses_a_candidate_is_a_reason() -> None:
-    """The op runs on its reference then, as after a reason that the candidate gives itself."""
+    """The op then runs on its reference, as if the candidate had returned a reason."""
     refused = "context.generate(Refused(), '')"
     head = "class Refused:\n    pass\n\n" + HEAD
     load(head, INFER, REFERENCE, ONNX, CANDIDATE.format(body=GOOD, launch=refused))

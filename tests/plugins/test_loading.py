@@ -199,7 +199,7 @@ def test_two_plugins_clash() -> None:
 
 
 def test_a_plugin_that_is_imported_before_the_built_in_ops_clashes_as_well() -> None:
-    """Whichever comes first, the plugin is at fault."""
+    """The plugin is at fault in both orders of import."""
     written("early.py", OP.format(name="Softmax"))
     code = "import early, graphwright as gw; gw.plugins.load()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -84,7 +84,7 @@ def between_convolutions(channels: int, middle: Any) -> tuple[onnx.ModelProto, A
 @pytest.mark.parametrize("isa", ["v3", "auto"])
 @pytest.mark.parametrize("channels", [16, 37])
 def test_an_op_works_on_channel_blocks_between_convolutions(channels: int, isa: str) -> None:
-    """Nothing is brought into rows for it: there is a transfer in front, and one behind."""
+    """There is one layout conversion before the convolutions and one after them, and none for the op."""
     model, x = between_convolutions(channels, [flip("p", "q")])
     compiled = gw.compile(model, options=gw.CompileOptions(isa=isa))
     assert compiled.entry.graph.count("= TransData") == 2
@@ -106,7 +106,7 @@ def test_an_op_that_promises_blocks_needs_a_kernel_for_them() -> None:
 
 @pytest.mark.usefixtures("_flip_rows")
 def test_an_op_tells_what_padding_can_reach() -> None:
-    """Between buckets, images are filled up where that is behind their columns; rows would change places."""
+    """Buckets only pad images after their columns; padded rows would move elements."""
     wide = node_model(node("FlipRows"), shape=("N", 2, 4, "W"))
     model = gw.compile(wide, gears=gw.Gears({"x": [[1, 2, 4, 3], [3, 2, 4, 8]]}, between="pad"))
     x = images(3, 2, 2, 4, 5)

@@ -97,7 +97,7 @@ def test_operations_by_definition(name: str, options: Options) -> None:
 
 
 def test_operations_are_those_of_the_form_that_runs(options: Options) -> None:
-    """Sizes of a run choose between the direct convolution and Winograd's."""
+    """Sizes of a run choose between direct convolution and Winograd."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])
@@ -156,7 +156,7 @@ def assert_shows(trace: Trace, p: Any, after: list[tuple[int, ...]], runs: int) 
 
 
 def test_time_is_that_of_runs(model: gw.Model, classifier: Classifier) -> None:
-    """On one thread, tasks and what lies between them make up the runs."""
+    """On one thread, the time of runs is that of tasks and what is between them."""
     model.threads = 1
     with gw.profile() as p:
         for _ in range(5):

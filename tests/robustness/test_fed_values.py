@@ -116,7 +116,7 @@ def test_what_no_result_has_is_refused(
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_bounds_of_slices_beyond_the_ends(device: str) -> None:
-    """ONNX clamps a start to the elements, and a negative step begins at one; NumPy does not."""
+    """ONNX clamps a start to the elements, and a negative step begins at an element; NumPy does not."""
     model = fed_model("Slice", [1], [1], [1], [1], x=("N",))
     session, compiled = peer(model), gw.compile(model, options=Options(device=device))
     for start, end, step, size in product(EDGES[::2], EDGES[1::2], (1, 2, -1, -3, 2**63 - 1), (0, 1, 2, 5)):
@@ -159,7 +159,7 @@ def test_pads_that_crop_what_the_other_end_adds(device: str) -> None:
 
 
 def test_no_result_is_larger_than_memory() -> None:
-    """Nothing of that size is even begun."""
+    """Nothing of that size is even started."""
     builder = gw.GraphBuilder()
     builder.output("y", builder(ConstantOfShape(1.0), builder.input("shape", "i64", (2,))))
     compiled = builder.compile()

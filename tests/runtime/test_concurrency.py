@@ -68,7 +68,7 @@ def test_concurrent_host_calls(options: Options) -> None:
 
 
 def test_a_late_model_compiles_each_shape_once(options: Options) -> None:
-    """Of more ranks than a package holds: variants made while others run."""
+    """There are more ranks than a package holds: variants are compiled while others run."""
     inputs = {"x": (TensorProto.FLOAT, None), "z": (TensorProto.FLOAT, None)}
     node = helper.make_node("MatMul", ["x", "z"], ["y"])
     model = gw.compile(onnx_model([node], inputs, {"y": (TensorProto.FLOAT, None)}), options=options)  # type: ignore[arg-type]  # no ranks
@@ -81,7 +81,7 @@ def test_a_late_model_compiles_each_shape_once(options: Options) -> None:
 
 
 def test_parts_of_open_rank_are_compiled_once_for_each(options: Options) -> None:
-    """Ranks that follow from sizes, met by several runs at once."""
+    """Ranks follow from sizes, and several runs need them at once."""
     model = gw.compile(rank_by_size(), options=options)
     feeds = [np.ones((1 + k % 3, 2), np.float32) for k in range(12)]
     with ThreadPoolExecutor(THREADS) as pool:
@@ -103,7 +103,7 @@ def test_models_let_go_while_others_run(package_path: Path, options: Options, cl
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_runs_what_its_parent_loaded(model: gw.Model, classifier: Classifier) -> None:
-    """As servers do that load before they fork."""
+    """Servers load a model before they fork."""
     expected = model(classifier.x)[0]
     for _ in range(3):
         child = os.fork()
@@ -170,7 +170,7 @@ def test_processes_that_are_disturbed(package_path: Path, script: str, said: str
 
 
 def test_interrupts_reach_only_the_main_thread(model: gw.Model, classifier: Classifier) -> None:
-    """Worker threads leave signals alone: a handler of the application's own runs, and the run is right."""
+    """Worker threads do not handle signals: the application's handler runs, and the run is correct."""
     received: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: received.append(number))
     try:

@@ -288,7 +288,7 @@ def test_packages_run_on_newer_cpus_and_are_compiled_anew_for_older_ones(
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_types_that_numpy_lacks(device: str, options: Options) -> None:
-    """As inputs, as outputs and in the caller's own arrays."""
+    """They are used for inputs, outputs and the caller's own arrays."""
     spec = (TensorProto.BFLOAT16, ["N"])
     model_bytes = onnx_model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": spec}, {"y": spec})
     model = gw.compile(model_bytes, options=replace(options, device=device))

@@ -165,7 +165,7 @@ def test_copies_of_a_model_have_states_of_their_own() -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("streams", [1, 3])
 def test_states_may_change_places(device: str, streams: int) -> None:
-    """A Fibonacci sequence: what one state is, the other was."""
+    """The model computes a Fibonacci sequence: one state becomes what the other was."""
     b = gw.GraphBuilder()
     one, two = b.state("one", "i64", (1,)), b.state("two", "i64", (1,))
     b.update(one, two)
@@ -179,7 +179,7 @@ def test_states_may_change_places(device: str, streams: int) -> None:
 @settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_random_updates_are_those_of_numpy(data: st.DataObject) -> None:
-    """Sums, products and moves of three states and an input, whose old values are read before and after."""
+    """Sums, products and moves of three states and an input read old values before and after updates."""
     names, count = ("a", "b", "c"), data.draw(st.sampled_from((1, 7, 64)))
     terms = st.tuples(st.sampled_from(("add", "mul", "sub")), *(st.integers(0, 6) for _ in range(2)))
     steps = data.draw(st.lists(terms, min_size=3, max_size=6))
@@ -210,7 +210,7 @@ def test_random_updates_are_those_of_numpy(data: st.DataObject) -> None:
 
 
 def test_a_model_of_several_programs_updates_states() -> None:
-    """What NonZero finds decides a size: a host program."""
+    """A NonZero determines a size, which requires a host program."""
     b = gw.GraphBuilder()
     x, most = b.input("x", "f32", (6,)), b.state("most", "i64", (1,))
     places = b.non_zero(x)
@@ -330,7 +330,7 @@ def test_chosen_outputs_keep_the_updates() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_process_that_is_forked_during_a_run_has_states_of_its_own() -> None:
-    """The thread that runs, and holds the lock, is not in the child."""
+    """The child lacks the thread that runs and holds the lock."""
     model, ones = counter(), np.ones(3, np.float32)
     model(ones)
     runs, forked, states = threading.Event(), threading.Event(), model.states

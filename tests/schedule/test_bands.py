@@ -80,7 +80,7 @@ def test_a_residual_that_the_first_stage_reads_too(isa: str) -> None:
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("name", FORMS)
 def test_bands_stay_within_their_arrays(name: str, rows: int) -> None:
-    """Unreadable pages are behind, or in front of, the image and the result; what is freed becomes NaN."""
+    """Unreadable pages are before or after the image and the result; freed memory is filled with NaN."""
     layers, cin = FORMS[name]
     model, x = chain(layers, cin, (1, 29, 37)), image(1, cin, 29, 37)
     expected, banded = compiled(model, 0)(x)[0], compiled(model, rows, 2)
@@ -124,7 +124,7 @@ def fits(layers: list[Layer], side: int) -> bool:
 def test_any_chain_at_any_size(
     layers: list[Layer], cin: int, rows: int, sizes: list[tuple[int, int, int]], threads: int, skip: bool
 ) -> None:
-    """Sizes are open; with several images a hook has no other operand."""
+    """Sizes are dynamic; with several images, a hook has no other operand."""
     assume(all(fits(layers, side) for _, *sides in sizes for side in sides))
     skip = (
         skip
@@ -139,7 +139,7 @@ def test_any_chain_at_any_size(
 
 
 def test_open_sizes_decide_when_they_are_known() -> None:
-    """Bands pay at 160 x 160; at 24 x 24 the stages run one after the other."""
+    """Bands pay at 160 x 160; at 24 x 24, the stages run one after the other."""
     model = chain(INVERTED, 16, ("N", "H", "W"))
     whole, either = compiled(model, 0), gw.compile(model)
     assert is_banded(either) and not is_banded(whole)
@@ -148,7 +148,9 @@ def test_open_sizes_decide_when_they_are_known() -> None:
 
 
 def test_whole_inner_images_take_memory_only_where_stages_run_apart() -> None:
-    """Bands pay at 160 x 160, and leave no room for an image of 96 channels; at 24 x 24 there are two."""
+    """Bands at 160 x 160 need no memory for an image of 96 channels; stages at 24 x 24 need two such
+    images.
+    """
     either = gw.compile(chain(INVERTED, 16, ("N", "H", "W")))
     inner = 96 * 160 * 160 * 4
     banded = either.memory({"x": (1, 16, 160, 160)}, threads=1)
@@ -158,7 +160,7 @@ def test_whole_inner_images_take_memory_only_where_stages_run_apart() -> None:
 
 
 def test_profiles_count_operations_where_they_are_done() -> None:
-    """By the band at 160 x 160, by each stage for itself at 24 x 24."""
+    """The band counts them at 160 x 160, and each stage at 24 x 24."""
     model = gw.compile(chain(INVERTED, 16, ("N", "H", "W")))
     pointwise, depthwise = 2 * 2 * 16 * 96, 2 * 9 * 96
     for side, expected in (
@@ -185,7 +187,7 @@ def test_a_launch_is_known_by_all_of_its_nodes() -> None:
 
 
 def test_rings_take_their_share_of_the_cache() -> None:
-    """Of an inverted residual block at 112 x 112: 96 channels, twice, in 80 percent of 1 MiB."""
+    """An inverted residual block at 112 x 112 has two rings of 96 channels in 80 percent of 1 MiB."""
     stages: list[bands.Stage] = []
 
     def see(isa: Isa, chain: Sequence[benefit.Costed], number: object) -> list[slice]:
@@ -212,7 +214,7 @@ def decisions(model: onnx.ModelProto) -> dict[tuple[str, ...], Decision]:
 
 
 def test_each_chain_has_a_decision() -> None:
-    """A value that an Add reads as well ends a chain; rows of 12 pixels are too short."""
+    """A value that an Add reads too ends a chain; rows of 12 pixels are too short."""
     found = decisions(chain(INVERTED, 16, (1, 160, 160)))
     taken = found["Conv:c0", "Conv:c1", "Conv:c2"]
     assert (taken.verdict, taken.code) == (Verdict.TAKEN, Code.BANDED)

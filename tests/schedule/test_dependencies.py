@@ -55,7 +55,7 @@ def test_a_task_does_not_wait_for_itself() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_waits_is_what_conflicts(seed: int) -> None:
-    """Every pair of accesses that may not be swapped is ordered by a path of edges."""
+    """A path of edges orders every pair of accesses that must not be swapped."""
     random = Random(seed)
     tasks = [
         (

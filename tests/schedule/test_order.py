@@ -92,7 +92,7 @@ def test_the_order_stays_where_nothing_is_gained() -> None:
 
 
 def test_what_is_read_late_is_made_late() -> None:
-    """Eight products of one input, made before a chain reads them one by one: three at once are enough."""
+    """A chain reads eight products of one input one by one: three of them at a time are enough."""
     builder = gw.GraphBuilder()
     random = np.random.default_rng(0)
     x = builder.input("x", "f32", (64, 64))

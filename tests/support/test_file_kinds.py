@@ -196,7 +196,7 @@ def test_a_large_file_of_another_kind_is_named_before_its_size(tmp_path: Path) -
 
 
 def test_models_that_begin_like_something_else_compile() -> None:
-    """A producer's name of four bytes lies where other formats have their mark."""
+    """A producer's name of four bytes is where other formats have their magic number."""
     for mark in ("TFL3", "ORTM"):
         model = onnx.load_from_string(Classifier().onnx())
         model.producer_name = mark
@@ -213,7 +213,7 @@ def test_short_heads_are_no_fault(size: int) -> None:
 
 
 def test_a_package_cut_short_is_said_to_be_cut(package_path: Path) -> None:
-    """Nobody can unpack it."""
+    """Such a file cannot be unpacked."""
     data = package_path.read_bytes()
     for size in (4, 20, 29, 30, 36, 42, 43, 100):
         with pytest.raises(gw.PackageError) as caught:

@@ -72,7 +72,7 @@ def test_faults_name_the_path(tmp_path: Path) -> None:
 
 
 def test_several_files_appear_or_none(tmp_path: Path) -> None:
-    """A folder where the last one is to be stops the first ones as well; the error names it."""
+    """A folder at the path of the last file prevents all of them; the error names it."""
     (tmp_path / "b").mkdir()
     with pytest.raises(IsADirectoryError) as raised, whole_file(tmp_path / "a") as first:
         first.write(b"new")

@@ -80,7 +80,7 @@ def test_compilation_reads_it_and_the_package_names_its_digest(file: Path, tmp_p
 
 
 def test_predictions_follow_the_rates(file: Path) -> None:
-    """Half the rates: twice the time, of FMAs, cycles and bytes alike."""
+    """Half of the rates predict twice the time, for FMAs, cycles and bytes."""
     work = [Work(fmas=10**9), Work(cycles=10**9), Work(moved=10**6), Work(moved=10**9), Work(weights=10**9)]
     for isa in ("v3", "v4"):
         for each in work:

@@ -59,7 +59,9 @@ def said(*arguments: object) -> str:
 
 
 def test_the_summary(folder: Path) -> None:
-    """512 bytes each: x, m, r, d, y; 32 bytes: s. Kernels: product with relu; sum with div; last."""
+    """x, m, r, d and y have 512 bytes each, s has 32. The kernels are matmul with relu, sum with div, and the
+    last op.
+    """
     text = said(folder / "m.om")
     first, *lines = text.splitlines()
     kernels = 2 * 512 + 2 * 512 + 2 * 512
@@ -200,7 +202,7 @@ def test_every_task_has_its_prediction_and_its_time(folder: Path) -> None:
 
 
 def test_the_largest_merges_are_timed_fused_and_apart(folder: Path) -> None:
-    """product with relu saves 1024 bytes, sum with div 576."""
+    """The matmul with relu saves 1024 bytes, and the sum with div 576."""
     merges = json.loads(said(folder / "m.om", "--measure", "--json"))["measured"]["merges"]
     assert [merge["nodes"] for merge in merges] == [["product", "relu"], ["sum", "div"]]
     assert [merge["ops"] for merge in merges] == [["MatMul", "Relu"], ["ReduceSum", "Div"]]
@@ -240,7 +242,7 @@ def test_arguments_that_do_not_go_with_measuring(folder: Path) -> None:
 
 @pytest.mark.parametrize("rules", ["all", "none"])
 def test_a_region_alone_computes_what_it_did(rules: str) -> None:
-    """Its weights are constants of it."""
+    """The weights of a region are its constants."""
     module = unpacked_module(gw.compile(model()).package)
     node = next(node for node in module.walk() if isinstance(node.op, Fused) and "product" in node.sources)
     alone = region_model(module, node, gw.CompileOptions(fusion_rules=rules))

@@ -105,7 +105,7 @@ TIME = re.compile(r"\d+(\.\d+)? (ns|us|ms)")
 
 @pytest.mark.parametrize("section", ["passes", "layouts", "shapes"])
 def test_screens_are_as_expected(section: str, folder: Path, request: pytest.FixtureRequest) -> None:
-    """Predicted times are those of a machine."""
+    """Predicted times are those of one machine."""
     given = "".join(
         " ".join(TIME.sub("TIME", line).split()) + "\n"
         for line in said(folder / "m.om", f"--{section}").splitlines()
@@ -132,7 +132,9 @@ def test_every_pass_of_the_pipeline_is_there_and_those_that_did_nothing_are_shor
 
 
 def test_layouts(folder: Path) -> None:
-    """Both convolutions ask; the mean follows; what the Flatten reads is brought back into rows."""
+    """Both convolutions request a layout, the mean follows, and the input of the Flatten is converted back to
+    rows.
+    """
     found = facts(folder / "m.om", "layouts")
     blocked = found["values"]["blocks of 8 channels"]
     assert [name.partition(" of ")[2] for name in blocked] == ["stem + norm + relu", "second", "pool"]
@@ -182,7 +184,7 @@ def test_shapes(folder: Path) -> None:
 
 
 def test_shapes_that_data_decides(tmp_path: Path) -> None:
-    """NonZero of x finds K places; the ranges are those that are asked for."""
+    """NonZero of x has K elements; the ranges are the requested ones."""
     b = gw.GraphBuilder()
     x = b.input("x", np.float32, ("N", 8))
     b.output("y", b.non_zero(x, name="places"))

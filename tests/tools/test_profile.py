@@ -55,7 +55,7 @@ def test_faults_are_said_before_anything_runs(model: Path) -> None:
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_table_fits_the_terminal(width: int, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns that do not fit are named; the most telling ones stay."""
+    """Columns that do not fit are named below; the most important ones stay."""
     monkeypatch.setenv("COLUMNS", str(width))
     command = "profile", model, "--shape", "x:8,4", "--runs", "2", "--group", "source"
     result = graphwright(*command)

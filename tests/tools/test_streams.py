@@ -95,7 +95,7 @@ def test_closed_streams_are_no_model(model: Path) -> None:
 
 @pytest.mark.parametrize("verb", [["run", "--shape", "x:2,4", "-o", "y.npy"], ["compile", "-o", "made.om"]])
 def test_a_pipe_with_a_name_is_read_once(model: Path, verb: list[str]) -> None:
-    """As a shell gives one for ``<(command)``."""
+    """A shell creates such a pipe for ``<(command)``."""
     os.mkfifo("pipe")
     command = [sys.executable, "-m", "graphwright", verb[0], "pipe", *verb[1:]]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
@@ -174,7 +174,7 @@ exec sleep 60
 def test_a_command_that_is_ended_stops_its_compilers_and_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As supervisors end it, by SIGTERM."""
+    """Supervisors end a command with SIGTERM."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "temporary").mkdir()
     compiler = tmp_path / "cc"

@@ -98,7 +98,7 @@ def test_gradients_of_what_pytorch_runs(model: nn.Module, operators: list[str]) 
 
 
 def test_random_numbers_are_drawn_in_the_order_of_the_graph() -> None:
-    """The second operator waits for a part that is compiled, and so do those behind it."""
+    """The second operator waits for a compiled subgraph, and so do all operators after it."""
 
     def draw(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.rand(2), torch.multinomial(x.softmax(-1), 2), torch.randperm(9), torch.rand_like(x) * x]
@@ -319,7 +319,7 @@ def test_threads() -> None:
 
 
 def test_memory_stays_flat_over_calls() -> None:
-    """Of static and of open sizes, whose plans are kept up to a limit, and of a parameter that changes."""
+    """Sizes are static or dynamic, with a limited number of cached plans, and a parameter changes."""
     module, scale = (
         nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)).eval(),
         nn.Parameter(torch.ones(4)),

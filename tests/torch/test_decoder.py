@@ -50,7 +50,7 @@ def test_prompts_of_any_length_are_one_graph() -> None:
 
 
 def test_an_exported_decoder_keeps_its_cache(tmp_path: Path) -> None:
-    """A package of two entries, the prompt's and one token's, which share the cache."""
+    """A package has two entries, for the prompt and for one token, which share the cache."""
     model, hidden = Decoder(2, capacity=20, layers=1).eval(), torch.tensor([0, 2])
     prompt = torch.randint(VOCABULARY, (2, 7))
     steps = {

@@ -455,7 +455,7 @@ BRANCHES: dict[str, tuple[Callable[[torch.Tensor], Any], int, int, int]] = {
 
 @pytest.mark.parametrize("name", BRANCHES)
 def test_sizes_that_take_another_branch_are_rejected(name: str) -> None:
-    """The program has the branch of the example; the last size takes another one."""
+    """The program has the branch of the example; the last size takes another branch."""
     function, example, same, other = BRANCHES[name]
     module = Applies(function)
     model = gw.compile(module, (torch.randn(example, 4),), dynamic_shapes={"x": {0: Dim.AUTO, 1: Dim.AUTO}})

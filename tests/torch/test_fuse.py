@@ -116,7 +116,7 @@ def test_kernels_of_a_compiled_module(made: list[gw.Model]) -> None:
 
 
 def test_a_backward_graph_has_no_hints(made: list[gw.Model]) -> None:
-    """Its nodes come from those of the forward graph, and need not be in one kernel."""
+    """Its nodes come from nodes of the forward graph, and need not be in one kernel."""
     x, y = (X.clone().requires_grad_() for _ in range(2))
     module = Chain("gate", "never")
     compiled(module)(x).sum().backward()

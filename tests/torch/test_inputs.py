@@ -254,7 +254,7 @@ def test_open_sizes_are_numbers_too(call: Callable[[torch.Tensor, int], torch.Te
 
 
 def test_special_values_of_floats() -> None:
-    """The sign of NaN is 0, and quotients that are rounded down are infinite where their divisors are 0."""
+    """The sign of NaN is 0, and quotients that are rounded down are infinite for divisors of 0."""
 
     def call(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.sign(a), torch.sgn(a), a // b, torch.div(a, b, rounding_mode="floor"), a // 0.0

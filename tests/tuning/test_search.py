@@ -173,7 +173,9 @@ def test_a_change_that_makes_others_slower_is_taken_back() -> None:
 
 
 def test_workloads_that_appear_with_a_reverted_change_are_measured() -> None:
-    """``a`` seems faster at first and is reverted; ``c`` exists only with ``b`` changed and ``a`` not."""
+    """``a`` seems faster at first and is reverted; ``c`` exists only with ``b`` changed and ``a``
+    unchanged.
+    """
 
     class Late(Compiler):
         def __call__(self, workloads: Workloads) -> Trial:
@@ -196,7 +198,9 @@ def test_workloads_that_appear_with_a_reverted_change_are_measured() -> None:
 
 
 def test_changes_that_share_a_kernel_are_tried_apart() -> None:
-    """Kernels of two workloads become one where both change, which alone are faster and together slower."""
+    """If both change, the kernels of two workloads become one: each change alone is faster, both are
+    slower.
+    """
 
     def cost(taken: Mapping[str, str]) -> Sequence[tuple[set[int], float]]:
         if taken["a"] == taken["b"] == "y":

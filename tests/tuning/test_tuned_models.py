@@ -121,7 +121,7 @@ def test_merges_that_are_expected_not_to_pay_are_ways_too() -> None:
 
 
 def test_workloads_are_known_by_content_alone() -> None:
-    """Names of nodes do not count, sizes do."""
+    """Names of nodes do not count, but sizes do."""
     model, renamed = rows(2, 5, 7), rows(2, 5, 7)
     for node in renamed.graph.node:
         node.name = f"other_{node.name}"
@@ -276,7 +276,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_gears_are_measured_at_their_own_sizes(tmp_path: Path) -> None:
-    """And other shapes, whose sizes are open, are not."""
+    """Shapes between gears, whose dimensions are dynamic, are not measured."""
     gears = gw.Gears(shapes={"x": [(2, 4), (8, 4)]}, between="dynamic")
     tuned = gw.compile(rows("N", 4), gears=gears, tune=20, options={"cache_dir": tmp_path / "cache"})
     assert "measured: " in tuned.report()

@@ -203,7 +203,9 @@ def test_it_prints(page: Browser) -> None:
 
 
 def test_a_long_graph_is_printed_on_several_sheets(tab: Browser, tmp_path: Path) -> None:
-    """In columns, at a scale at which names can be read; afterwards there is one canvas again."""
+    """The sheets are in columns, at a scale at which names can be read; afterwards there is one canvas
+    again.
+    """
     nodes = tuple(PictureNode("Op", f"n{k}") for k in range(300))
     edges = tuple(PictureEdge(k, k + 1) for k in range(299))
     picture = GraphPicture("chain", nodes, edges, (Group(""),))

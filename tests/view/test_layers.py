@@ -91,7 +91,7 @@ def test_a_long_edge_passes_beside_the_boxes_between() -> None:
 
 
 def test_ports_are_alone_in_the_first_and_last_row() -> None:
-    """Item 2 is read by nothing inside, and still stands above the row of ports that leave."""
+    """No node inside reads item 2, but it is still above the row of output ports."""
     edges = [(0, 1), (1, 3), (4, 2)]
     made = draw([SIZE] * 5, edges, (0, 4), (3,))
     assert [box.row for box in made.boxes] == [0, 1, 1, 2, 0]

@@ -52,7 +52,7 @@ def test_regions_are_functions_with_the_bytes_that_they_move(tmp_path: Path) -> 
 
 
 def test_a_region_of_one_op_does_not_call_itself(tmp_path: Path) -> None:
-    """A Relu that is a kernel of its own, beside one in an epilogue: functions are not recursive."""
+    """A Relu is a kernel of its own, and another one is an epilogue: functions are not recursive."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[8, 8] x, float[8, 8] w) => (float[8, 8] y) {
         [first] a = Relu (x)

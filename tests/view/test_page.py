@@ -94,7 +94,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_equal_levels_are_drawn_once(tmp_path: Path) -> None:
-    """The inside of a layer is the same for 3 layers and for 12, and so is that of its inner scope."""
+    """The drawing of a layer and that of its inner scope are the same for 3 layers and for 12."""
     few, many = (written(layers(count), tmp_path, "--stage", "imported")[1] for count in (3, 9))
     assert [stage["name"] for stage in many["stages"]] == ["imported"]
     assert len(many["stages"][0]["groups"]) == 2 + 2 * 9
@@ -110,7 +110,7 @@ def test_measured_times_are_those_of_tasks(tmp_path: Path) -> None:
 
 
 def test_errors_are_those_against_f64(tmp_path: Path) -> None:
-    """Sums of 8 products of f32 are off by some roundings; each layer adds to the error."""
+    """Sums of 8 f32 products have some rounding errors; each layer increases the error."""
     _, document = written(layers(3), tmp_path, "--check")
     fused = next(stage for stage in document["stages"] if stage["name"] == "fused")
     errors = [group["node"][4]["error"] for group in fused["groups"] if group["node"]]
@@ -142,7 +142,7 @@ def test_packages(tmp_path: Path) -> None:
 
 
 def test_two_compilations_side_by_side(tmp_path: Path) -> None:
-    """The second fuses nothing; both link to the same source nodes."""
+    """The second compilation fuses nothing; both link to the same source nodes."""
     for name, rules in (("old", "all"), ("new", "none")):
         gw.compile(layers(3), options={"fusion_rules": rules}).save(tmp_path / f"{name}.om")
     done = graphwright("view", tmp_path / "old.om", tmp_path / "new.om", "--diff", "-o", tmp_path / "m.html")
@@ -177,7 +177,7 @@ def test_an_empty_graph_and_one_node() -> None:
 
 
 def test_ten_thousand_nodes_without_scopes() -> None:
-    """The document grows with the nodes, not with what edges pass."""
+    """The size of the document depends on the number of nodes, not on what edges pass."""
     count = 10_000
     nodes = tuple(PictureNode("Add", f"Add_{k}", sources=(f"Add_{k}",)) for k in range(count))
     edges = [PictureEdge(k, k + 1) for k in range(count - 1)]
@@ -216,7 +216,7 @@ def test_misuse(
 
 
 def test_names_of_modules_are_names_of_files() -> None:
-    """So the bundle has all of them, each behind what it imports."""
+    """The bundle then has all of them, each after its imports."""
     text = bundle()
     found = re.findall(r"^const module_(\w+) = ", text, re.MULTILINE)
     assert sorted(found) == sorted(path.stem for path in FOLDER.glob("*.js")) and found[-1] == "main"

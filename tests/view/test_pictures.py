@@ -112,7 +112,7 @@ def edges_of(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
 
 
 def test_equal_layers_are_one_group(compiled: tuple[gw.Model, dict[str, GraphPicture]]) -> None:
-    """All nodes are in the scope encoder, which holds nothing but four equal layers."""
+    """All nodes are in the scope encoder, which only contains four equal layers."""
     picture = compiled[1]["imported"]
     assert paths(picture) == [
         "", "/encoder", *(f"/encoder/layer.{k}{inner}" for k in range(4) for inner in ("", "/dense")),
@@ -126,7 +126,7 @@ def test_equal_layers_are_one_group(compiled: tuple[gw.Model, dict[str, GraphPic
 def test_fused_regions_are_groups_with_the_bytes_that_they_move(
     compiled: tuple[gw.Model, dict[str, GraphPicture]],
 ) -> None:
-    """Product, addition and activation of a layer are one kernel, which reads and writes 4 x 8 f32."""
+    """The matmul, addition and activation of a layer are one kernel, which reads and writes 4 x 8 f32."""
     picture = compiled[1]["fused"]
     regions = [group for group in picture.groups if group.node is not None]
     assert [group.node.op for group in regions if group.node] == ["MatMul + Add + Relu"] * 4
@@ -151,7 +151,7 @@ def test_tasks_know_their_nodes_and_kernels(compiled: tuple[gw.Model, dict[str, 
 
 
 def test_tasks_say_what_their_kernels_were_chosen_from() -> None:
-    """A product alone could be generated loops as well; the kernel that runs is the first."""
+    """A matmul alone could also be generated loops; the kernel that runs is the first candidate."""
     b = gw.GraphBuilder()
     x, y = b.input("x", np.float32, (64, 64)), b.input("y", np.float32, (64, 64))
     b.output("z", b.matmul(x, y))
@@ -165,7 +165,9 @@ def test_tasks_say_what_their_kernels_were_chosen_from() -> None:
 
 
 def test_generated_kernels_have_their_code() -> None:
-    """A softmax is one kernel, the activation behind a product a function that the library's kernel calls."""
+    """A softmax is one kernel; the activation after a matmul is a function that the library's kernel
+    calls.
+    """
     b = gw.GraphBuilder()
     x = b.input("x", np.float32, (16, 8))
     b.output("y", b.softmax(b.hard_swish(b.matmul(x, np.ones((8, 8), np.float32)))))
@@ -215,7 +217,7 @@ def box(group: int = ROOT) -> PictureNode:
 
 
 def test_a_value_passes_the_borders_of_groups_through_ports() -> None:
-    """0 in group 1 in group 2; 1 in group 3: one port at each border, however many read the value."""
+    """0 is in group 1 in group 2, and 1 in group 3: each border has one port, for any number of readers."""
     groups = (Group(""), Group("a"), Group("b", 1), Group("c"))
     edges = (PictureEdge(0, 1, 0, "t"), PictureEdge(0, 2, 0, "t"), PictureEdge(0, 3, 0, "t"))
     picture = GraphPicture("x", (box(2), box(3), box(3), box(ROOT)), edges, groups)

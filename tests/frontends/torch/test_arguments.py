@@ -204,7 +204,7 @@ def schema_of(name: str) -> tuple[str, Any]:
 
 
 def test_no_argument_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An import function that fails with a Python error is a fault as well."""
+    """An import function that raises a Python error fails this test too."""
     monkeypatch.setattr(nodes, "Call", Recorded)
     monkeypatch.setattr(nodes, "_FAULTS_OF_IMPORTS", ())
     for operator, arguments in CALLS:
@@ -226,7 +226,9 @@ def test_no_argument_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", operators())
 def test_an_argument_that_is_not_read_is_refused(name: str) -> None:
-    """Whatever an import function leaves: it differs from its default, so that the call is refused."""
+    """An import function may ignore an argument; if the argument differs from its default, the call is
+    rejected.
+    """
     full, schema = schema_of(name)
     graph = fx.Graph()
     target = torch.ops

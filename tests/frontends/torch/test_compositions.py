@@ -168,7 +168,7 @@ def test_windows_that_overlap(
 
 
 def test_windows_that_overlap_are_one_operator() -> None:
-    """PyTorch takes broadcast windows apart into five operators for each of their elements."""
+    """PyTorch decomposes broadcast windows into five operators for each element of a window."""
     made = captured(
         lambda x: torch.ops.aten.unfold_backward(x, [2, 16400], 1, 400, 160), torch.randn(1, 101, 400)
     )

@@ -25,7 +25,7 @@ def changing(graph: fx.GraphModule) -> fx.GraphModule:
 
 
 def test_rows_are_written_into_a_changed_argument() -> None:
-    """Nothing but the rows moves: there is no copy of the cache."""
+    """Only the rows are written: the cache is not copied."""
 
     def put(cache: torch.Tensor, at: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         written = cache.index_copy(1, at, rows)

@@ -60,7 +60,7 @@ def test_special_values_are_those_of_pytorch(name: str) -> None:
 
 @pytest.mark.parametrize("name", ONE)
 def test_functions_are_as_exact_as_f64_allows(name: str) -> None:
-    """Near zeros of the function the error is that of its largest values."""
+    """Near zeros of the function, the error is relative to its largest values."""
     _, exact, low, high = ONE[name]
     x = np.random.default_rng(0).uniform(low, high, 97)
     expected = np.array([float(exact(mpmath.mpf(each))) for each in x])

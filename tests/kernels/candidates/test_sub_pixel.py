@@ -62,7 +62,7 @@ def test_it_is_what_the_reference_computes(
     axes: list[tuple[int, int, int]], channels: int, features: int, group: int, crop: int, extra: int,
     biased: bool, batch: int,
 ) -> None:  # fmt: skip
-    """Axes: elements of x, stride, taps of a phase."""
+    """The axes are elements of x, stride, and taps of a phase."""
     generator = np.random.default_rng(0)
     rank, cin = len(axes), channels * group
     strides, kernel = tuple(s for _, s, _ in axes), tuple(s * t for _, s, t in axes)

@@ -139,7 +139,7 @@ def test_masks_broadcast(isa: Isa, shape: tuple[int, int, int, int], softcap: fl
 @each_isa
 @pytest.mark.parametrize("shape", [(1, 1, 33, 70), (2, 4, 1, 70), (2, 1, 33, 1)])
 def test_masks_replace_scores(isa: Isa, shape: tuple[int, int, int, int]) -> None:
-    """NaN and infinities of hidden keys, as in memory that nothing has written yet, leave no trace."""
+    """NaN and infinity in masked keys, as in uninitialized memory, do not change the result."""
     rng = np.random.default_rng(2)
     mask = np.where(rng.random(shape) < 0.5, 0, np.float32(-1e4)).astype(np.float32)
     mask[..., :3] = -np.inf if shape[-1] > 1 else 0
@@ -157,7 +157,9 @@ def test_features_beyond_a_block(isa: Isa) -> None:
 
 @each_isa
 def test_largest_scores_in_any_block_of_keys(isa: Isa) -> None:
-    """Sums are brought to the new largest score, be it in the first, a middle or the last block."""
+    """Sums are rescaled when the maximum grows, whether the largest score is in the first, a middle or the
+    last block.
+    """
     mask = np.zeros((1, 3, 1, 700), np.float32)
     for head, place in enumerate((3, 400, 699)):
         mask[0, head, 0, place] = 60

@@ -68,7 +68,7 @@ def test_masks(isa: Isa, softcap: float) -> None:
 
 @each_isa
 def test_each_product_takes_its_own_operands(isa: Isa) -> None:
-    """Scores so far apart that each query takes one value."""
+    """Scores are so far apart that each query selects one value."""
     n = 48
     q = np.zeros((1, 1, n, n), np.float32)
     q[0, 0, np.arange(n), np.roll(np.arange(n), 5)] = 1024
@@ -83,7 +83,7 @@ def test_each_product_takes_its_own_operands(isa: Isa) -> None:
 @each_isa
 @pytest.mark.parametrize(("keys", "depth", "width"), [(33, 64, 64), (300, 15, 37), (1, 1, 1)])
 def test_keys_and_values_of_bf16(isa: Isa, keys: int, depth: int, width: int) -> None:
-    """The same bits as of f32 that holds them."""
+    """The result has the same bits as with f32 operands of the same values."""
     rng, heads, queries = np.random.default_rng(keys), 3, 13
     q = rounded(rng, 1, heads, queries, depth)
     k, v = rounded(rng, 1, heads, keys, depth), rounded(rng, 1, heads, keys, width)

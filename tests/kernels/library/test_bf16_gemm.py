@@ -159,7 +159,7 @@ def test_infinities_and_nan_stay_in_their_cells(isa: Isa) -> None:
 
 @each_isa
 def test_rounding_is_to_the_nearest_with_halves_to_even(isa: Isa) -> None:
-    """Each bf16 times 1 is the bf16 that ml_dtypes rounds to."""
+    """Each bf16 value times 1 is the bf16 value that ml_dtypes rounds to."""
     bits = np.arange(0x3F80_0000, 0x3F80_0000 + 997 * 4096, 997, dtype=np.uint32)
     values = np.concatenate([bits.view(np.float32), -bits.view(np.float32), [3.4e38, -3.4e38]])
     a = values.astype(np.float32)[:, None]

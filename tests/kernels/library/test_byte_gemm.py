@@ -92,7 +92,7 @@ def test_the_largest_bytes_do_not_saturate_and_sums_wrap(isa: Isa, signs: Any) -
 
 @each_isa
 def test_sums_wrap_without_overflow_of_signed_numbers(isa: Isa, capfd: pytest.CaptureFixture[str]) -> None:
-    """Which is undefined in C, and which the sanitizer would report."""
+    """Signed overflow is undefined in C, and the sanitizer would report it."""
     for signs in [(a, b) for a in BYTES for b in BYTES]:
         largest_bytes(isa, signs, 70_000).check("signed-integer-overflow")
     assert "runtime error" not in capfd.readouterr().err

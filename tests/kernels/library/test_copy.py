@@ -127,7 +127,7 @@ def test_copy_transposes_in_blocks_of_either_order(isa: Isa, dtype: type, shape:
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
 def test_copy_transposes_matrices_larger_than_the_caches(isa: Isa, dtype: type, offset: int) -> None:
-    """Past the caches where lines of the result are aligned, also for a part of the rows."""
+    """Large copies go past the caches if lines of the result are aligned, also for a part of the rows."""
     rows, cols = 321, (9 << 20) // np.dtype(dtype).itemsize // 320 // 64 * 64 + 64
     src = np.random.default_rng(1).integers(0, 255, (cols, rows)).astype(dtype)
     out = np.zeros((rows, cols), dtype)

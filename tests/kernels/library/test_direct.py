@@ -292,7 +292,7 @@ def test_nan_and_inf_follow_numpy(isa: Isa, planar: bool) -> None:
     ],
 )
 def test_scratch_without_a_copy(isa: Isa, window: Window, copied: bool) -> None:
-    """Windows of one column read the image in place: scratch holds the 16 bytes of each tap."""
+    """Windows of one column read the image in place: scratch only has 16 bytes for each tap."""
     x, w, bias = operands(np.random.default_rng(0), 1, 1, 32, 16, 8, 40, window)
     taps = window.kernel[0] * window.kernel[1]
     scratch = Direct(isa, x, w, bias, 1, window).scratch

@@ -127,7 +127,7 @@ def test_hook_sees_the_tiles(isa: Isa, m: int) -> None:
 
 
 def test_bytes_of_a_panel_lie_side_by_side() -> None:
-    """For each k, the code of every column less 128; codes of 0 behind the last column."""
+    """For each k, a panel has the code of every column minus 128, and codes of 0 after the last column."""
     codes = np.random.default_rng(0).integers(0, 256, (20, 12), dtype=np.uint8)
     packed = pack_bytes(codes.view("<u4"), nbits.panels(16)).view(np.int8)
     np.testing.assert_array_equal(packed[0, 7], codes[:16, 7].astype(np.int16) - 128)
@@ -135,7 +135,7 @@ def test_bytes_of_a_panel_lie_side_by_side() -> None:
 
 
 def test_words_of_a_panel_lie_side_by_side() -> None:
-    """For each word, one of every column; zeros behind the last column."""
+    """For each word, a panel has one word of every column, and zeros after the last column."""
     words = np.arange(20 * 3, dtype=np.uint32).reshape(20, 3)
     packed = pack(words, nbits.panels(16))
     np.testing.assert_array_equal(packed[1, 2], [*words[16:, 2], *[0] * 12])

@@ -86,7 +86,9 @@ def test_rows_are_those_of_the_definition(
     isa: Isa, shape: tuple[int, int, int], most: int | None, overlap: float | None, least: float | None,
     centered: bool, seed: int,
 ) -> None:  # fmt: skip
-    """Coordinates and scores of few values meet, tie and flip; some are NaN, infinite, -0 or tiny."""
+    """Coordinates and scores have few distinct values, so boxes touch and tie; some are NaN, infinite, -0 or
+    tiny.
+    """
     rng = np.random.default_rng(seed)
     batches, _, count = shape
     specials = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40, -1e30], np.float32)
@@ -101,7 +103,9 @@ def test_rows_are_those_of_the_definition(
 
 @each_isa
 def test_many_boxes_are_sorted_as_few_are(isa: Isa) -> None:
-    """More than are sorted at once: the first batch suffices, and does not; and scores that are alike."""
+    """There are more boxes than are sorted at once: the first batch is enough or not enough; some scores are
+    equal.
+    """
     rng = np.random.default_rng(0)
     count = 3000
     corner = rng.random((1, count, 2), np.float32)

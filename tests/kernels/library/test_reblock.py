@@ -62,7 +62,9 @@ def test_images_of_one_pixel_may_have_their_channels_last(isa: Isa, channels: in
 
 @each_isa
 def test_a_slot_keeps_what_stands_beside_it(isa: Isa) -> None:
-    """Channels 16 to 40 of a concatenated value of 48 (blocks 1 and 2 of 16): its neighbours keep theirs."""
+    """The kernel writes channels 16 to 40 of a concatenated value of 48 (blocks 1 and 2 of 16), and no
+    others.
+    """
     values, lanes = normal(np.random.default_rng(4), 2, 24, 3, 5), isa.lanes
     whole: Array
     whole, (image, block, row) = place(in_blocks(normal(np.random.default_rng(5), 2, 48, 3, 5), isa))

@@ -234,7 +234,7 @@ def direct_f32(x: Any, w: Any) -> Any:
 @each_isa
 @pytest.mark.parametrize("channels", [64, 128, 512])
 def test_rms_error_beside_direct_convolution(isa: Isa, channels: int) -> None:
-    """DESIGN: Winograd is allowed where its rms error stays within 2.5x of direct's."""
+    """Winograd is allowed where its RMS error is at most 2.5 times that of direct convolution."""
     x, weights, _ = operands(channels, 1, channels, 16, 16, 16)
     x, weights = np.maximum(x, 0), weights / np.float32(channels**0.5 * 3)
     exact = reference(x, weights, None, 1, window((1, 1, 1, 1)), 0)
@@ -250,7 +250,7 @@ def test_rms_error_beside_direct_convolution(isa: Isa, channels: int) -> None:
 @each_form
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)
 def test_weights_are_the_filter_at_the_points(m: int, isa: Isa) -> None:
-    """Planes at 0 and infinity are taps; pad lanes are zero; blocks of a group lie side by side."""
+    """Planes at 0 and infinity are taps; padding lanes are zero; blocks of a group are adjacent."""
     cout, cin, vectors = 5 * isa.lanes - 2, 5, 3 if isa.lanes == 16 else 2
     w = normal(np.random.default_rng(0), cout, cin, 3, 3)
     packed = transformed(w, m, isa)
@@ -295,7 +295,9 @@ def test_whether_a_form_pays_is_known_with_the_sizes(isa: Isa) -> None:
 
 
 def test_cost_chooses_the_form() -> None:
-    """Large tiles where pixels are many, small ones where weights are, none where there is little to save."""
+    """Large tiles are chosen for many pixels, small tiles for large weights, and none where little can be
+    saved.
+    """
     v4 = ISAS["v4"]
     assert winograd_cost.choose(v4, 1, 64, 64, 56, 56) == 4
     assert winograd_cost.choose(v4, 1, 512, 512, 28, 28) == 4

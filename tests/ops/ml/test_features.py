@@ -75,13 +75,13 @@ FED: dict[str, Any] = {
 @pytest.mark.parametrize("keys", list(KEYS))
 @pytest.mark.parametrize("values", list(KEYS))
 def test_label_encoders(version: int, keys: str, values: str) -> None:
-    """ONNX Runtime finds NaN from version 4 on, ONNX's text at version 2 already."""
+    """ONNX Runtime finds NaN keys from version 4 on; the ONNX specification requires it from version 2 on."""
     given: dict[str, Any] = {f"keys_{keys}": KEYS[keys], f"values_{values}": KEYS[values]}
     compare("LabelEncoder", FED[keys][int(version < 4) :], version, **given)
 
 
 def test_of_equal_keys_one_counts() -> None:
-    """The first; where they stand for categories, the last."""
+    """The first of equal keys counts for values, and the last for categories."""
     x, texts = np.array([[1], [2], [3]]), np.array([["a"], ["b"]], object)
     for version in (2, 4):
         compare("LabelEncoder", x, version, keys_int64s=[1, 2, 2, 1], values_int64s=[10, 20, 30, 40])

@@ -37,7 +37,7 @@ def test_linear_classifiers(
 
 @pytest.mark.parametrize("features", [1, 2])
 def test_of_too_many_coefficients_the_first_are_taken(features: int) -> None:
-    """As in ``logreg_iris.onnx``, an example of ONNX Runtime's: 12 coefficients, 3 classes, 2 features."""
+    """``logreg_iris.onnx``, an example of ONNX Runtime, has 12 coefficients for 3 classes and 2 features."""
     compare(
         "LinearClassifier",
         rows(5, features),
@@ -62,7 +62,7 @@ def test_linear_regressors(targets: int, transform: str) -> None:
 
 
 def test_probit_is_the_normal_quantile() -> None:
-    """ONNX Runtime approximates it to three digits."""
+    """ONNX Runtime's approximation has three digits."""
     x = np.array([[0.025], [0.5], [0.8413447]], np.float32)
     model = model_of("LinearRegressor", {"x": x}, coefficients=[1.0], post_transform="PROBIT")
     np.testing.assert_allclose(gw.compile(model)(x)[0].ravel(), [-1.959964, 0, 1], atol=2e-6)

@@ -119,7 +119,7 @@ def test_tree_regressors(
 
 
 def test_the_first_vote_of_a_leaf_counts_if_there_is_one_target() -> None:
-    """The leaves of decision paths that skl2onnx writes: each vote is the leaf's number, once per class."""
+    """skl2onnx writes such leaves for decision paths: each vote is the number of the leaf, once per class."""
     attributes = forest(3, 2, 3, 3, MODES[:1], "target", 3)
     leaves = np.array(attributes["target_nodeids"]) + np.tile(
         [0.0, 100, 200], len(attributes["target_ids"]) // 3
@@ -172,7 +172,7 @@ def test_trees_of_two_classes(transform: str, voted: int, base: list[float] | No
 
 
 def test_votes_for_the_second_class_count_beside_two_base_values() -> None:
-    """ONNX Runtime loses them there, so it is asked without base values."""
+    """ONNX Runtime drops these votes, so it runs without base values."""
     attributes = forest(3, 4, 3, 3, MODES[:1], "class", 1)
     attributes["class_ids"] = [1] * len(attributes["class_ids"])
     x = rows(12, 3)

@@ -271,7 +271,9 @@ def strings_and_lists() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("between", ["", "dynamic"])
 def test_models_that_are_cut_have_variants(between: str, quick: Options, tmp_path: Path) -> None:
-    """And those whose gears leave other shapes to a program for all."""
+    """Models that are partitioned have variants, and so do models whose gears leave other shapes to a dynamic
+    program.
+    """
     gears = gw.Gears(batch=(7, 9), between=between) if between else None
     model = gw.compile(strings_and_lists(), gears=gears, options=quick)
     model.save(tmp_path / "cut.om")

@@ -135,7 +135,7 @@ def test_sizes_that_do_not_fit_name_the_input(model: gw.Model) -> None:
 
 
 def test_bits_are_not_taken_for_another_type(options: Options) -> None:
-    """bfloat16 travels as uint16 inside; an array of uint16 is none."""
+    """bfloat16 is stored as uint16 internally, but an array of uint16 is not bfloat16."""
     node = helper.make_node("Identity", ["x"], ["y"])
     spec = (TensorProto.BFLOAT16, [3])
     bf16 = gw.compile(onnx_model([node], {"x": spec}, {"y": spec}), options=options)
@@ -372,7 +372,7 @@ class TestOut:
 
 
 def test_strings_are_read_from_each_of_numpy_s_types(options: Options, doubler: gw.Model) -> None:
-    """NumPy's strings of any length have no byte order to compare."""
+    """NumPy's strings of variable length have no byte order to compare."""
     spec = (TensorProto.STRING, ["N"])
     copied = gw.compile(
         onnx_model([helper.make_node("Identity", ["x"], ["y"])], {"x": spec}, {"y": spec}), options=options

@@ -56,7 +56,7 @@ def calls(model: gw.Model) -> list[CallProgram]:
 
 
 def test_memory_that_programs_share_is_counted_once(options: Options) -> None:
-    """What is counted is what the system has back."""
+    """What counts is the memory that the system gets back."""
     nodes = [
         helper.make_node("Exp", ["x"], ["e"]),
         helper.make_node("MatMul", ["e", "w"], ["m"]),
@@ -201,7 +201,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_malformed_host_programs_are_refused(
     change: Callable[[dict[str, Any]], object], saved: Saved, tmp_path: Path
 ) -> None:
-    """Though the file be trusted: a PackageError when it is loaded, or a run that ends with an error."""
+    """A trusted file raises PackageError when it is loaded, or its run ends with an error."""
     known, _, path = saved("positives")
     manifest = manifest_of(path)
     change(manifest)
@@ -213,7 +213,7 @@ def test_malformed_host_programs_are_refused(
 
 @pytest.mark.parametrize("number", [0, 7, None])
 def test_subgraphs_that_are_not_there_are_refused(number: int | None, saved: Saved, tmp_path: Path) -> None:
-    """Where ranks are known at a run only: that compiles a subgraph of the graph."""
+    """Programs with ranks that are only known in a run compile a subgraph of the graph."""
     known, _, path = saved("open_rank")
     manifest = manifest_of(path)
     (call,) = (step for step in _host_program(manifest)["steps"] if step.get("callee", {}).get("cases") == [])

@@ -54,7 +54,7 @@ def test_texts_at_its_border_make_a_graph_no_program() -> None:
 
 
 def test_nodes_of_the_host_run_before_programs_that_could_run_as_well() -> None:
-    """So that what needs both, and what needs neither, is one program."""
+    """Nodes that need both results, and nodes that need neither, are then in one program."""
     module, b, (x,) = start(tensor(F32, N))
     places = b(NonZero(), x)
     found = finish(module, b(Exp(), x), b(Add(), places, places))

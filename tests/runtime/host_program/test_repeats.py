@@ -143,7 +143,7 @@ def growing(*nodes: Any, constants: Any = ()) -> onnx.ModelProto:
 
 
 def test_sizes_that_are_1_at_first() -> None:
-    """No program is planned for a product of 1 and 3 elements: the first run goes the long way."""
+    """No plan is made for a product of 1 and 3 elements: the first run takes the slow path."""
     nodes = [
         node("Mul", "c x", "p"),
         node("ReduceSum", "p", "q", keepdims=0),
@@ -166,7 +166,7 @@ def test_sizes_that_are_1_at_first() -> None:
 
 
 def test_a_kernel_that_fails_names_its_node() -> None:
-    """The third run reads behind the end."""
+    """The third run reads beyond the end."""
     nodes = [node("Gather", "x i", "g"), node("Reshape", "g one", "r"), node("Concat", "c r", "c2", axis=0)]
     model = compiled(growing(*nodes, constants=[const("one", [1], np.int64)]), "cpu")
     feeds = {"c0": np.zeros(1, np.float32), "x": np.array([1, 2], np.float32)}
@@ -216,7 +216,7 @@ print(model.run(feeds)["ys0"].tolist())
 
 
 def test_a_loop_that_never_ends_can_be_interrupted(tmp_path: Path) -> None:
-    """And leaves other threads their time: one of them interrupts it."""
+    """Other threads get time as well: one of them interrupts the loop."""
     loop = Repeat(("add",), "slides", ("v2",), conditional=True, counted=False)
     compiled(loop.proto(), "cpu").save(tmp_path / "endless.om")
     ended = subprocess.run(

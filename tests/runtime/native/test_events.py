@@ -177,7 +177,9 @@ def test_what_does_not_fit_is_counted(library: _native.Library) -> None:
 
 
 def test_buffers_grow_by_parts(library: _native.Library) -> None:
-    """More events than a part of a buffer holds, and readers that begin in the middle of one."""
+    """There are more events than a segment of the buffer holds, and readers start in the middle of a
+    segment.
+    """
     model = load(affine_chain(10), library)
     model.run([numbers(3)])
     with Recording() as whole:
@@ -340,7 +342,7 @@ def test_scratch_is_no_traffic(library: _native.Library) -> None:
 
 
 def test_counters_of_the_system_count_what_a_task_does(library: _native.Library) -> None:
-    """Memory that nobody has touched: a page fault for each of its pages."""
+    """Each page of untouched memory causes a page fault."""
     b = Builder()
     x, (n,) = b.input(1)
     y = b.output((n,))

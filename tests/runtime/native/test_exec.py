@@ -236,7 +236,7 @@ def test_rows_beyond_their_buffer_end_the_run(library: _native.Library, threads:
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_a_failing_kernel_ends_a_loop(library: _native.Library, threads: int) -> None:
-    """It would run 2**62 times."""
+    """The loop would have 2**62 iterations."""
     b = Builder()
     x, (n,) = b.input(1)
     y = b.output((n,))
@@ -322,7 +322,7 @@ def test_poisoned_memory_changes_no_answer(
 
 
 def test_poison_shows_what_is_read_too_late(library: _native.Library) -> None:
-    """Two buffers share memory though both are live: the answer holds NaN."""
+    """Two buffers share memory although both are live: the result contains NaN."""
     b = Builder()
     x, (n,) = b.input(1)
     size = b.bytes_of(n)
@@ -611,7 +611,7 @@ def test_integer_functions_follow_python(library: _native.Library) -> None:
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 40_000])
 def test_long_copies_are_handed_out_in_pieces(library: _native.Library, threads: int, size: int) -> None:
-    """Of floats, 1024 to a piece: y is x, and behind it once more."""
+    """Copies of floats are divided into pieces of 1024: y is x, followed by x again."""
     b = Builder()
     x, (n,) = b.input(1)
     y = b.output((b.const(2 * size),))

@@ -200,7 +200,7 @@ def test_isa_is_what_the_kernel_reports() -> None:
 
 
 def test_each_library_from_memory_is_its_own(tmp_path: Path) -> None:
-    """Descriptors' numbers come again; the loader must not take a new object for an old one."""
+    """Numbers of file descriptors are reused; the loader must not mistake a new object for an old one."""
     data = build_kernels(tmp_path)
     libraries = [_native.load_library(data) for _ in range(20)]
     assert len({library.symbol("affine") for library in libraries}) == 20

@@ -168,7 +168,9 @@ def test_random_row_kernels(
     sizes=st.tuples(st.sampled_from((1, 3)), st.sampled_from((0, 1, 7, 16, 33, 5000))),
 )
 def test_random_column_kernels(isa: Isa, value: str, combiner: str, sizes: tuple[int, int]) -> None:
-    """Accumulators private to the lanes of a top-level vector loop, which the grid cuts in blocks."""
+    """Accumulators are private to the lanes of a top-level vector loop, which the grid divides into
+    blocks.
+    """
     body = f"""vector c < N {{
         s: f32[] register = 0.5
         pair: f32[2] register = 1.0
@@ -309,7 +311,9 @@ def test_special_values_follow_numpy(isa: Isa) -> None:
 
 @ISAS
 def test_division_of_a_row_by_one_number_rounds_as_division_does(isa: Isa) -> None:
-    """By the number's inverse where that is safe; only of or to numbers near zero it may be one unit off."""
+    """The kernel multiplies by the reciprocal where that is exact enough; only numbers near zero may differ
+    by one unit.
+    """
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 3000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     wide = (rng.standard_normal(3000) * np.exp2(rng.uniform(-20, 20, 3000))).astype(np.float32)
@@ -334,7 +338,7 @@ def test_division_of_a_row_by_one_number_rounds_as_division_does(isa: Isa) -> No
 
 @ISAS
 def test_a_share_rounds_as_division_does(isa: Isa) -> None:
-    """Of floats from 0 to their sum; those below 2^-100 may be one unit off."""
+    """The floats are between 0 and their sum; those below 2^-100 may differ by one unit."""
     rng = np.random.default_rng(0)
     tiny = np.array([0.0, np.nan, 1e-45, 1e-39, 1e-37], np.float32)
     parts = np.concatenate([tiny, rng.random(2000), np.exp(rng.uniform(-80, 0, 2000))]).astype(np.float32)
@@ -355,7 +359,7 @@ def test_a_share_rounds_as_division_does(isa: Isa) -> None:
 
 @ISAS
 def test_steps_side_by_side_in_place(isa: Isa) -> None:
-    """Stores of unrolled steps follow all their loads; the result may lie where the operand does."""
+    """Stores of unrolled steps follow all of their loads; the result may overwrite the operand."""
     kernel = kernel_of("vector i < N { y[i] = exp(x[i]) }", "x: f32[N], y: f32[N]", "N")
     library = compiled((kernel,), isa)
     for n in (1, 15, 16, 31, 32, 33, 64, 100):
@@ -388,7 +392,9 @@ def test_sizes_known_to_be_whole_vectors_have_no_tail(isa: Isa) -> None:
 
 @ISAS
 def test_accumulating_where_lanes_meet(isa: Isa) -> None:
-    """A histogram, a strided and a dense read-modify-write, and a reduction kept per inner axis."""
+    """The kernels are a histogram, a strided and a dense read-modify-write, and a reduction for each inner
+    axis.
+    """
     body = """serial once < 1 {
         vector i < N { count[jds[i] where @i < @(N - 1)] add= x[i] }
         vector i < N { dense[i] max= x[i] }

@@ -56,7 +56,7 @@ def test_the_costly_pass_asks_for_the_next_row() -> None:
 
 
 def test_a_prefetch_is_for_a_line() -> None:
-    """Sixteen f32, which are two vectors: each step of two asks once."""
+    """A cache line has sixteen f32, which are two vectors: each step of two vectors prefetches once."""
     text = emit(parse_kernel(SOFTMAX), V3)
     loop = re.search(r"for \(; s \+ 16 <= 48; s \+= 16\) \{(.*?)\n {16}\}", text, re.DOTALL)
     assert loop is not None and loop[1].count("__builtin_prefetch(x ") == 1
@@ -76,7 +76,7 @@ def test_nothing_is_asked_for(text: str) -> None:
 
 
 def test_columns_are_not_rows() -> None:
-    """Neighbours along the pass that lie apart in memory."""
+    """Elements that are adjacent along the pass are not adjacent in memory."""
     turned = SOFTMAX.replace("x: f32[4, 6, 48]", "x: f32[4, 48, 6]")
     turned = turned.replace("x[b, i, r]", "x[b, r, i]").replace("x[b, i, s]", "x[b, s, i]")
     assert [address.split()[0] for address, _ in asked_for(turned)] == ["m", "y"]
@@ -84,7 +84,7 @@ def test_columns_are_not_rows() -> None:
 
 @pytest.mark.parametrize("isa", RUNNABLE, ids=lambda isa: isa.name)
 def test_results_beside_numpy(isa: Isa) -> None:
-    """Operands end at pages that cannot be read: rows behind them are asked for, and not touched."""
+    """Operands end at unreadable pages: rows after them are prefetched, but not read."""
     rng = np.random.default_rng(0)
     x, m = rng.standard_normal((4, 6, 48), np.float32), rng.standard_normal((6, 48), np.float32)
     g = rng.standard_normal(48).astype(np.float32)

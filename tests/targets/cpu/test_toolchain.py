@@ -65,7 +65,7 @@ def test_no_compiler_is_one_error(no_compilers: None, monkeypatch: pytest.Monkey
 def test_a_process_without_path_finds_the_tools_of_the_compiler(
     fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As under ``env -i``: a compiler of the default path looks there for its linker."""
+    """``env -i`` removes PATH too; a compiler in the default path finds its linker there."""
     monkeypatch.delenv("PATH")
     assert compile_shared(SOURCE.format(7), RUNNABLE[0], find_toolchain(Options())).startswith(b"\x7fELF")
 

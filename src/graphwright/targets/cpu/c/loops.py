@@ -1,0 +1,239 @@
+"""Emits loops of the loop IR: scalar loops, and vector loops with whole steps and a masked tail."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+
+from graphwright.ir.loops.nodes import (
+    Kind,
+    Loop,
+    Statement,
+)
+from graphwright.ir.symbols import mod
+from graphwright.ir.types import BOOL, F32
+from graphwright.records import replace
+from graphwright.targets.cpu.c.accumulate import Accumulations, Partial
+from graphwright.targets.cpu.c.analysis import lanes_of, rows_inside, stores_may_wait, unrolling
+from graphwright.targets.cpu.c.distribution import BLOCK, Part, distributed
+from graphwright.targets.cpu.c.prefetch import LINE, Prefetch
+from graphwright.targets.cpu.c.scope import Lanes, Value, c_name
+from graphwright.targets.cpu.c.support import (
+    lane_dtype,
+)
+
+
+class Loops(Accumulations):
+    """Emits loops as lines of C; a subclass emits the statements in them."""
+
+    ahead: tuple[Loop, tuple[Prefetch, ...]] | None = None
+    """The vector loop that prefetches later rows, and its prefetches."""
+    late_stores: list[tuple[str, str]] | None = None
+    """While unrolled steps are emitted: declarations of the stored vectors, and their stores, which are
+    delayed until after all steps."""
+
+    @abstractmethod
+    def body(self, statements: Iterable[Statement]) -> None:
+        """Emits ``statements`` in order."""
+
+    def scalar_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
+        """Emits a scalar loop from ``first`` up to ``last``."""
+        axis = c_name(loop.axis)
+        end = self.factor(loop.extent) if last is None else last
+        if self.is_row_of_vectors(loop) and (parts := distributed(loop.body)):
+            with self.block(""):
+                self.line(f"int64_t {axis} = {first};")
+                self.distributed_steps(loop, parts, axis, f"{end} - {axis}", 1)
+            return
+        if self.goes_in_pairs(loop):
+            self.pairs(loop, axis, first, end)
+            return
+        increment = f"++{axis}" if loop.step == 1 else f"{axis} += {loop.step}"
+        with self.block(f"for (int64_t {axis} = {first}; {axis} < {end}; {increment})"):
+            self.scope.names[loop.axis] = axis
+            self.body(loop.body)
+
+    def copies(self, loop: Loop) -> int:
+        """The number of copies of the body per step of ``loop``."""
+        return unrolling(loop, self.private_names(loop), self.support.isa.chains)
+
+    def is_row_of_vectors(self, loop: Loop) -> bool:
+        """Whether each iteration of ``loop`` computes one whole vector."""
+        lanes = self.lanes
+        return lanes is not None and lanes.tail is None and loop.kind is Kind.SERIAL and loop.step == 1
+
+    def goes_in_pairs(self, loop: Loop) -> bool:
+        """Whether ``loop`` is inside a full vector step, and faster if two of its iterations are
+        interleaved.
+        """
+        if self.lanes is None or not self.is_row_of_vectors(loop):
+            return False
+        return unrolling(loop, self.private_names(loop), 2) == 2 and stores_may_wait(loop, self.lanes.axis)
+
+    def pairs(self, loop: Loop, axis: str, first: str, end: str) -> None:
+        """Emits a loop with two iterations per step, whose stores are delayed until after both."""
+        with self.block(""):
+            self.line(f"int64_t {axis} = {first};")
+            with self.block(f"for (; {axis} + 2 <= {end}; {axis} += 2)"), self.late():
+                for position in (axis, f"({axis} + 1)"):
+                    with self.block(""):
+                        self.scope.names[loop.axis] = position
+                        self.body(loop.body)
+            with self.block(f"if ({axis} < {end})"):
+                self.scope.names[loop.axis] = axis
+                self.body(loop.body)
+
+    @contextmanager
+    def late(self) -> Iterator[None]:
+        """Delays stores until the end of the block."""
+        start = len(self.lines)
+        self.late_stores = []
+        yield
+        waiting, self.late_stores = self.late_stores, None
+        for _, store in waiting:
+            self.line(store)
+        indent = "    " * self.depth
+        self.lines[start:start] = [indent + declaration for declaration, _ in waiting]
+
+    def vector_loop(self, loop: Loop, first: str = "0", last: str | None = None) -> None:
+        """Emits steps of whole vectors, then one step with the lanes beyond the end masked off."""
+        count = lanes_of(loop, self.support.isa.vector_bytes)
+        axis, end = c_name(loop.axis), self.factor(loop.extent) if last is None else last
+        known = loop.extent if last is None and isinstance(loop.extent, int) else None
+        if known == 0:
+            return
+        unroll = self.copies(loop)
+        while known is not None and unroll > 1 and known < count * unroll:
+            unroll //= 2
+        with self.block(""):
+            partials = self.open_partials(loop, count, unroll)
+            self.line(f"int64_t {axis} = {first};")
+            if known is None and (rows := rows_inside(loop)) is not None:
+                self.one_row(loop, rows, axis, end, count)
+            unrolled = [n for n in sorted({unroll, 1}, reverse=True) if known is None or known >= count * n]
+            self.whole_steps(loop, axis, end, count, unrolled, partials)
+            whole = last is None and mod(loop.extent, count) == 0
+            if not whole:
+                self.tail_step(loop, axis, end, count, partials, known)
+            self.close_partials(count, partials)
+
+    def one_row(self, loop: Loop, rows: Loop, axis: str, end: str, count: int) -> None:
+        """Emits a variant of ``loop`` for the case that the inner loop ``rows`` has one iteration, which
+        would otherwise load its constants again for each vector: two vectors at a time.
+        """
+        flat = replace(loop, body=(*loop.body[:-1], *rows.body))
+        if self.copies(flat) == 1:
+            return
+        with self.block(f"if ({self.factor(rows.extent)} == 1)"):
+            self.line(f"const int64_t {c_name(rows.axis)} = 0;")
+            self.scope.names[rows.axis] = c_name(rows.axis)
+            self.whole_steps(flat, axis, end, count, (self.copies(flat),), {})
+
+    def whole_steps(
+        self,
+        loop: Loop,
+        axis: str,
+        end: str,
+        count: int,
+        unrolled: Sequence[int],
+        partials: dict[int, Partial],
+    ) -> None:
+        """Emits all whole vectors of ``loop``: in blocks if its body is distributed, else in steps of
+        ``unrolled`` copies."""
+        if not partials and unrolled and (parts := distributed(loop.body)):
+            self.lanes = Lanes(loop.axis, count)
+            self.distributed_steps(loop, parts, axis, f"({end} - {axis}) / {count}", count)
+            self.lanes = None
+            return
+        for copies in unrolled:
+            self.full_steps(loop, axis, end, count, copies, partials)
+
+    def full_steps(
+        self, loop: Loop, axis: str, end: str, count: int, copies: int, partials: dict[int, Partial]
+    ) -> None:
+        """Emits the loop over steps of ``copies`` whole vectors."""
+        width = count * copies
+        late = self.late() if copies > 1 and stores_may_wait(loop, loop.axis) else nullcontext()
+        steps = [f"({axis} + {copy * count})" if copy else axis for copy in range(copies)]
+        with self.block(f"for (; {axis} + {width} <= {end}; {axis} += {width})"), late:
+            self.prefetch(loop, steps, count)
+            for copy, step in enumerate(steps):
+                self.one_step(loop, step, Lanes(loop.axis, count), partials, copy, braces=copies > 1)
+
+    def prefetch(self, loop: Loop, steps: Sequence[str], count: int) -> None:
+        """Emits prefetches of later rows, one per cache line, if ``loop`` is to do so."""
+        if self.ahead is None or self.ahead[0] is not loop:
+            return
+        for each in self.ahead[1]:
+            for copy, step in enumerate(steps):
+                if copy * count * each.buffer.dtype.bytes % LINE == 0:
+                    self.scope.names[loop.axis] = step
+                    at = self.access(each.buffer, each.index)
+                    self.line(f"__builtin_prefetch({at.pointer}, {int(each.is_written)});")
+
+    def distributed_steps(self, loop: Loop, parts: Sequence[Part], axis: str, steps: str, width: int) -> None:
+        """Emits ``steps`` whole vectors, ``width`` apart, in blocks: each of ``parts`` is a loop over a
+        block."""
+        count, step = self.fresh("count"), self.fresh("k")
+        kept = {name: self.fresh(name) for part in parts for name in part.keeps}
+        at_most = self.support.dim(f"dim_min({steps}, {BLOCK})")
+        advance = count if width == 1 else f"{width} * {count}"
+        with self.block(f"for (int64_t {count}; ({count} = {at_most}) > 0; {axis} += {advance})"):
+            for array in kept.values():
+                self.line(f"{self.support.vector(F32, self.count)} {array}[{BLOCK}];")
+            self.line(f"int64_t {step};")
+            for part in parts:
+                self.line(f"{step} = 0;")
+                for copies in sorted({self.copies(loop), 1}, reverse=True):
+                    head = f"for (; {step} + {copies} <= {count}; {step} += {copies})"
+                    with self.block(head), self.late():
+                        numbers = [f"{step} + {copy}" if copy else step for copy in range(copies)]
+                        positions = [self.fresh(loop.axis) for _ in numbers]
+                        for number, position in zip(numbers, positions, strict=True):
+                            offset = number if width == 1 else f"{width} * ({number})"
+                            self.line(f"const int64_t {position} = {axis} + {offset};")
+                        for number, position in zip(numbers, positions, strict=True):
+                            with self.block(""):
+                                self.scope.names[loop.axis] = position
+                                self.part_step(part, {name: f"{kept[name]}[{number}]" for name in kept})
+
+    def part_step(self, part: Part, kept: Mapping[str, str]) -> None:
+        """Emits one vector of ``part``; ``kept``: the addresses of values that are passed between loops."""
+        for name in part.reads:
+            self.scope.values[name] = Value(kept[name], F32, True)
+        self.body(part.statements)
+        for name in part.keeps:
+            self.line(f"{kept[name]} = {self.vectorised(self.scope.values[name])};")
+
+    def tail_step(
+        self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None
+    ) -> None:
+        """Emits the last, partial step."""
+        tail = self.fresh("tail")
+        live = f"{end} - {axis}" if known is None else str(known % count)
+        guard = f"if ({axis} < {end})" if known is None else ""
+        with self.block(guard):
+            first = self.support.call("first", lane_dtype(BOOL), count, live)
+            self.line(f"const {self.support.mask(count)} {tail} = {first};")
+            self.one_step(loop, axis, Lanes(loop.axis, count, tail), partials, 0, braces=False)
+
+    def one_step(
+        self, loop: Loop, position: str, lanes: Lanes, partials: dict[int, Partial], copy: int, braces: bool
+    ) -> None:
+        """Emits the body for the vector at ``position``; ``copy`` is the index of the unrolled step."""
+        outer = self.lanes
+        self.lanes = lanes
+        if braces:
+            with self.block(""):
+                self.step_body(loop, position, partials, copy)
+        else:
+            self.step_body(loop, position, partials, copy)
+        self.lanes = outer
+
+    def step_body(self, loop: Loop, position: str, partials: dict[int, Partial], copy: int) -> None:
+        """Emits the body in the current scope."""
+        self.scope.names[loop.axis] = position
+        for key, partial in partials.items():
+            self.scope.partials[key] = partial.names[min(copy, len(partial.names) - 1)]
+        self.body(loop.body)

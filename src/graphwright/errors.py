@@ -49,6 +49,10 @@ class ModelError(GraphwrightError):
     """The model cannot be read or is invalid: malformed file, unknown op, conflicting shapes."""
 
 
+class UnknownRankError(ModelError):
+    """An op cannot be built, as the rank of an operand is unknown."""
+
+
 class UnknownOpError(ModelError):
     """A text contains an op that is not registered, as its plugin is not loaded."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphwright.errors import Diagnostic, GraphwrightError, ModelError
+from graphwright.errors import Diagnostic, GraphwrightError, ModelError, UnknownRankError
 from graphwright.ir.constant import Constant
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Array, Fact, Inference, InferError, Op, UnknownRank, facts_elements
@@ -61,11 +62,8 @@ def evaluate(op: Op, arrays: Sequence[Array | None], location: str = "") -> tupl
 
 def _raise_inference_error(op: Op, arrays: Sequence[Array | None], location: str) -> None:
     """Raise ModelError if inference rejects these operands too: its message is better than NumPy's."""
-    try:
+    with contextlib.suppress(UnknownRankError):
         infer_outputs(op, [fact_of(array) for array in arrays], SymbolTable(), location)
-    except ModelError as error:
-        if error.diagnostics[0].code != "unknown-rank":
-            raise
 
 
 def _folded_arrays(
@@ -89,10 +87,8 @@ def _check_operands(op: Op, operands: Sequence[Fact | None], location: str) -> N
     """Raise ModelError if inference rejects ``op``, or a result does not fit in memory."""
     try:
         facts = infer_outputs(op, operands, SymbolTable(), location)
-    except ModelError as error:
-        if error.diagnostics[0].code == "unknown-rank":
-            return
-        raise
+    except UnknownRankError:
+        return
     for fact in facts:
         if fact.type.is_static and number_of(fact.type.bytes, {}) > physical_memory():
             message = f"{op.source_name}: the result, {fact.type}, exceeds the memory of this machine"
@@ -185,11 +181,11 @@ def infer_outputs(
 
 
 def _of_unknown_rank(op: Op, location: str, known: Sequence[TensorType]) -> tuple[Fact, ...]:
-    """Facts with the dtypes of ``known``, without shapes. Raises ModelError if no types are known."""
+    """Facts with the dtypes of ``known``, without shapes. Raises UnknownRankError if no types are known."""
     if not known:
         message = f"{op.source_name}: the rank of an operand is not known"
         hint = "give the shapes of the inputs with shapes="
-        raise ModelError(Diagnostic("unknown-rank", message, location, hint)) from None
+        raise UnknownRankError(Diagnostic("unknown-rank", message, location, hint)) from None
     return tuple(Fact(TensorType(t.dtype, None)) for t in known)
 
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from graphwright.errors import ModelError
+from graphwright.errors import UnknownRankError
 from graphwright.ir.build import Builder
 from graphwright.ir.constant import Constant
 from graphwright.ir.free_symbols import symbols_in, symbols_named, symbols_of
@@ -193,13 +193,9 @@ def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Rec
 def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
     try:
         return _rewrite(rule, node, module, record)
-    except UnknownRank:
-        pass
-    except ModelError as error:
-        if error.diagnostics[0].code != "unknown-rank":
-            raise
-    record.refused(node, rule.name, "the rank of an operand is not known")
-    return False
+    except (UnknownRank, UnknownRankError):
+        record.refused(node, rule.name, "the rank of an operand is not known")
+        return False
 
 
 def _rewrite(rule: Rule, node: Node, module: Module, record: Record) -> bool:

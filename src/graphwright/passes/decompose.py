@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphwright.errors import Diagnostic, PluginError
+from graphwright.errors import Diagnostic, PluginError, UnknownRankError
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Op, UnknownRank
@@ -56,7 +56,7 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
     before = node.previous
     try:
         made = _parts(node, Builder(module, graph, node, node.sources, Origin(type(node.op), node.origin)))
-    except UnknownRank:
+    except (UnknownRank, UnknownRankError):
         made = None
         record.refused(node, "decompose", "the rank of an operand is not known yet")
     if made is None:
@@ -72,8 +72,8 @@ def _parts(node: Node, builder: Builder) -> Any:
     cls = type(node.op)
     if not is_plugin_op(cls) or cls.decompose is Op.decompose:
         return node.op.decompose(builder, *node.inputs)
-    doing = f"{node.op.name}.decompose"
-    made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, (UnknownRank,))
+    doing, waits = f"{node.op.name}.decompose", (UnknownRank, UnknownRankError)
+    made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, waits)
     fault = "" if made is None else replacement_fault(made, node, builder.module)
     if fault:
         message = f"{doing} {fault} (node {node.location})"

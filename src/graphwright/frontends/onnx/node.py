@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from graphwright.errors import ModelError
+from graphwright.errors import ModelError, UnknownRankError
 from graphwright.frontends.onnx.attributes import value_of
 from graphwright.frontends.onnx.catalogue import Key
 from graphwright.frontends.onnx.faults import Fault
@@ -97,8 +97,8 @@ class OnnxNode:
         builder = self._scope.builder
         try:
             return builder(op, *inputs, regions=regions)
-        except ModelError as error:
-            if regions or error.diagnostics[0].code != "unknown-rank":
+        except UnknownRankError:
+            if regions:
                 raise
             facts = [builder.fact(value) for value in inputs]
             return builder(op, *inputs, known=_types_of_unknown_rank(op, facts, self._location))

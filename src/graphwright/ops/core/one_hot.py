@@ -10,14 +10,17 @@ import numpy as np
 
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter
+from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
-from graphwright.ir.types import F32, I64, TensorType
+from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.control.bind_size import bind_symbol
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.shaping import known_dims, known_floats, number
+
+_MOST_F32 = 1 << 24
+"""f32 has all integers up to this one."""
 
 
 @op("OneHot")
@@ -77,7 +80,12 @@ def _import(i: Importer) -> object:
 
 
 def _export(e: Exporter, op: OneHot, indices: Value, *others: Value) -> Any:
-    given: Any = others if op.depth is None else (e.size(op.depth), *others)
+    """ONNX Runtime has kernels for some combinations of types: a depth of f32 for values of f32 and i32."""
+    given: list[Operand] = list(others)
+    if isinstance(op.depth, int) and op.depth < _MOST_F32 and others[-1].type.dtype in (F32, I32):
+        given.insert(0, e.const(np.array(op.depth, np.float32)))
+    elif op.depth is not None:
+        given.insert(0, e.size(op.depth))
     return e.emit("OneHot", indices, *given, axis=op.axis)
 
 
@@ -95,4 +103,6 @@ OneHot.samples = (
     Sample(OneHot(depth=0), (arg(I64, 4, fill="index"), _PAIR)),
     Sample(OneHot(depth=-1), (arg(I64, 4, fill="index"), _PAIR), "the depth: -1 is less than 0"),
     Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(F32, 3)), "must be two"),
+    Sample(OneHot(depth=2), (arg(I64, 4, fill="index"), arg(I32, 2))),
+    Sample(OneHot(depth=3), (arg(F32, 4, fill="index"), _PAIR)),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from graphwright.errors import ModelError
+from graphwright.errors import UnknownRankError
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Graph, Module, Value
@@ -122,11 +122,9 @@ class RankedImport(Op):
         assert convert is not None
         try:
             made = convert(_Importer(self, b, operands))
+        except UnknownRankError as error:
+            raise UnknownRank from error
         except UnknownRank:
-            raise
-        except ModelError as error:
-            if error.diagnostics[0].code == "unknown-rank":
-                raise UnknownRank from error
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             ranks = ", ".join("none" if value is None else str(value.type) for value in operands)

@@ -171,18 +171,18 @@ def _export(
     left = e.emit("Mul", left, e.const(np.array(number(op.scale))))
     if heads != groups:
         shared = (batch, groups, floordiv(heads, groups), rows)
-        left = e.emit("Reshape", left, e.sizes((*shared, q.type.dims[op.q_axes[3]])))
+        left = e.emit("Reshape", left, e.sizes((*shared, q.type.dims[op.q_axes[3]])), allowzero=1)
         right, values = (e.emit("Unsqueeze", x, e.sizes((2,))) for x in (right, values))
     scores = e.emit("MatMul", left, right)
     if heads != groups:
-        scores = e.emit("Reshape", scores, e.sizes((batch, heads, rows, keys)))
+        scores = e.emit("Reshape", scores, e.sizes((batch, heads, rows, keys)), allowzero=1)
     scores = _export_mask(e, op, scores, mask, rows, keys, number)
     probabilities = _export_guard(e, op, scores, e.emit("Softmax", scores, axis=-1), number)
     if heads != groups:
-        probabilities = e.emit("Reshape", probabilities, e.sizes((*shared, keys)))
+        probabilities = e.emit("Reshape", probabilities, e.sizes((*shared, keys)), allowzero=1)
     y = e.emit("MatMul", probabilities, values)
     if heads != groups:
-        y = e.emit("Reshape", y, e.sizes((batch, heads, rows, v.type.dims[op.v_axes[3]])))
+        y = e.emit("Reshape", y, e.sizes((batch, heads, rows, v.type.dims[op.v_axes[3]])), allowzero=1)
     return _transposed(e, y, op.y_axes)
 
 
@@ -487,6 +487,8 @@ ScaledDotProductAttention.samples = (
     _sample(ScaledDotProductAttention(), (1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 5, 4), error="keys and values"),
     _sample(ScaledDotProductAttention(), *_SELF, (4, 5), error="axis -2 of the mask: 4 and 5 differ"),
     Sample(ScaledDotProductAttention(), tuple(arg(F64, 1, 1, 2, 3) for _ in range(3)), "the query is f64"),
+    _sample(ScaledDotProductAttention(), (1, 4, 0, 4), (1, 2, 3, 4), (1, 2, 3, 5)),
+    _sample(ScaledDotProductAttention(), (1, 4, 3, 4), (1, 2, 0, 4), (1, 2, 0, 5)),
 )  # fmt: skip
 
 

@@ -134,7 +134,7 @@ def _export(e: Exporter, op: Normalized, x: Value) -> Any:
     if not op.flat:
         return e.emit(op.name, x, axis=op.axis)
     rows = e.emit(op.name, e.emit("Flatten", x, axis=op.axis), axis=1)
-    return e.emit("Reshape", rows, e.emit("Shape", x))
+    return e.emit("Reshape", rows, e.emit("Shape", x), allowzero=1)
 
 
 def _import(cls: type[Normalized], flat: bool) -> Import:
@@ -158,6 +158,7 @@ for _cls in (Softmax, LogSoftmax, Hardmax):
         Sample(_cls(1), (arg(F32, 2, 5, 3),)),
         Sample(_cls(1, flat=True), (arg(F32, 2, 5, 3),)),
         Sample(_cls(-2, flat=True), (arg(F32, 2, 5, 3),)),
+        Sample(_cls(1, flat=True), (arg(F32, 2, 0, 3),)),
         Sample(_cls(), (arg(F32, _N, _M),)),
         Sample(_cls(), (arg(F32, 2, 4, values=(1e30, 1e30, -1e30, 0, 90, 89, 90, -90)),)),
         Sample(_cls(), (arg(F32, 0, 3),)),

@@ -11,7 +11,8 @@
 #   make conformance   run all of ONNX's own tests on the CPU, and print a table
 #   make sanitize      test the native runtime and the C interface with the address, undefined-behavior and thread sanitizers
 #   make fuzz          test FUZZ damaged models and packages in processes of bounded memory and time, FUZZ / 50 in C,
-#                      GRAPHS small random graphs against ONNX Runtime, and GRAPHS / 16 graphs with random partitions
+#                      GRAPHS small random graphs against ONNX Runtime, GRAPHS / 4 before and after graph-autofusion,
+#                      and GRAPHS / 16 with random partitions
 #   make wheel         build a wheel in dist for every Linux with this machine's glibc or a later one (manylinux)
 #   make test-wheel    install that wheel in an environment without a compiler, and run a package there
 #   make docs          regenerate the generated parts of the documentation
@@ -107,6 +108,7 @@ fuzz: $(VENV)/.test
 	@$(BIN)/python -m tests.c_api.hostile $$(($(FUZZ) / 50))
 	@$(BIN)/python -m tests.fuzz.differential --count $(GRAPHS) --jobs $(JOBS) --device reference
 	@$(BIN)/python -m tests.fuzz.differential --count $$(($(GRAPHS) / 10)) --jobs $(JOBS)
+	@$(BIN)/python -m tests.fuzz.autofusion --count $$(($(GRAPHS) / 4))
 	@$(BIN)/python -m tests.fuzz.partitions --graphs $$(($(GRAPHS) / 16)) --jobs $(JOBS)
 
 # What auditwheel leaves in dist says in its name which systems run it.

@@ -30,7 +30,7 @@ def _conv_refusal(node: Node[ConvInteger]) -> str | None:
     op, x, w = node.op, node.operand(0), node.operand(1)
     if op.auto_pad or x.type.shape is None or len(x.type.dims) not in (3, 4, 5):
         return "no kernel for more than three spatial axes, or for pads that are not known"
-    if not all(isinstance(d, int) for d in w.type.dims):
+    if not w.type.is_static:
         return "the sizes of its weights are not known"
     cout, cin = w.type.sizes[:2]
     if op.group > 1 and min(cin, cout // op.group) < _GROUP_CHANNELS:

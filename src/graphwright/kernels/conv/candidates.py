@@ -183,6 +183,6 @@ def _refusal(x: Value, w: Value, epilogue: Epilogue) -> str | None:
         return f"no convolution kernel for {x.type.dtype}"
     if len(x.type.dims) not in (3, 4, 5):
         return f"no convolution kernel for {len(x.type.dims) - 2} spatial axes"
-    if not all(isinstance(d, int) for d in w.type.dims):
+    if not w.type.is_static:
         return "the sizes of its weights are not known"
     return None

@@ -60,8 +60,8 @@ def test_the_right_column_runs(title: str, tmp_path: Path, monkeypatch: pytest.M
     for code in SECTIONS[title]:
         program, *arguments = shlex.split(code) if code.split()[0] in PROGRAMS else (code,)
         if program in PROGRAMS:
-            status, printed = run(program, *arguments)
-            assert status == 0, f"{code}\n{printed}"
+            done = run(program, *arguments)
+            assert done.status == 0, f"{code}\n{done.stderr}"
         elif code not in ABBREVIATED:
             exec(compile(code, f"{PAGE.name}: {code}", "exec"), names)
 

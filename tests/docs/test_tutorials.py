@@ -4,20 +4,17 @@ the page says: numbers and units may differ, and lines may come in another order
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.docs.commands import run
 from tests.docs.test_pages import FENCED, ROOT
 from tests.plugins.support import isolated
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-PROGRAMS = {"python": [], "graphwright": ["-m", "graphwright"]}
 NUMBER = re.compile(r"-?\d[\d.,]*(e[+-]\d+)?( (ns|us|ms|s|B|KiB|MiB|GiB)\b)?")
 STATUS = re.compile(r"# exit status (\d+)$")
 
@@ -35,21 +32,18 @@ def test_a_tutorial_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             if kind == "python":
                 exec(compile(text, page.name, "exec"), names)
             elif kind == "sh":
-                printed = run(text)
+                printed = printed_by(text)
             elif kind == "text":
                 assert shown(printed) == shown(text), printed
 
 
-def run(lines: str) -> str:
+def printed_by(lines: str) -> str:
     """What the last of ``lines`` prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
     printed = ""
     for line in lines.splitlines():
-        program, *arguments = shlex.split(line, comments=True)
-        command = [sys.executable, *PROGRAMS[program], *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        done = run(*shlex.split(line, comments=True))
         status = STATUS.search(line)
-        assert done.returncode == (int(status[1]) if status else 0), f"{line}\n{done.stderr}"
+        assert done.status == (int(status[1]) if status else 0), f"{line}\n{done.stderr}"
         printed = done.stdout
     return printed
 

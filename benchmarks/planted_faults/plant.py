@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from graphwright.compiler import memory_budget, modules
+from graphwright.compiler import code_generation, memory_budget
 from graphwright.compiler.pipeline import STAGES, passes_of
 from graphwright.config import Options
 from graphwright.ir.constant import Constant
@@ -183,13 +183,13 @@ def in_launch(source: str, change: Callable[[Launch], Launch]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = modules.select_kernels
+        original = code_generation.select_kernels
 
         def select(*arguments: Any, **named: Any) -> Any:
             selection = original(*arguments, **named)
             return replace(selection, steps=tuple(map(changed, selection.steps)))
 
-        with mock.patch.object(modules, "select_kernels", select):
+        with mock.patch.object(code_generation, "select_kernels", select):
             yield
 
     return planted
@@ -238,13 +238,13 @@ def in_tasks(change: Callable[[TaskGraph], TaskGraph]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = modules.lower_within
+        original = code_generation.lower_within
 
         def lower_within(*arguments: Any) -> Lowered:
             made = original(*arguments)
             return replace(made, tasks=change(made.tasks))
 
-        with mock.patch.object(modules, "lower_within", lower_within):
+        with mock.patch.object(code_generation, "lower_within", lower_within):
             yield
 
     return planted

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 
 def pytest_configure() -> None:
@@ -18,6 +19,9 @@ def pytest_configure() -> None:
     # Hundreds of tests start Python: it compiles the sources once, where the environment forbids that too.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # A busy machine is no fault.
+    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session", autouse=True)

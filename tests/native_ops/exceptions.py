@@ -11,6 +11,7 @@ HOST_CALLS: dict[str, dict[int, str]] = {
     "Inverse": {4: "matrices of symbolic size"},
     "LSTM": {5: "f64: the library's recurrent kernels are f32"},
     "MaxRoiPool": {k: "regions are pooled in Python" for k in range(4)},
+    "MurmurHash3": {k: "hashes are computed in Python" for k in (0, 1, 2, 3, 4, 5, 6, 8, 9)},
     "Multinomial": {k: "random numbers are drawn by NumPy" for k in range(6)},
     "Probit": {2: "quantiles are found by Newton's method"},
     "RandomNormal": {k: "random numbers are drawn by NumPy" for k in range(8)},

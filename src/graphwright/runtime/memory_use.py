@@ -229,7 +229,7 @@ def _all_shapes(
     tensors = [spec for spec in entry.inputs if spec.dtype.element is None]
     if given is None and any(spec.sizes is None and spec.name not in known for spec in tensors):
         return None
-    found = input_shapes(tensors, known)
+    found = input_shapes(tensors, known, entry.constraints)
     return tuple(found.get(spec.name, ()) for spec in entry.inputs)
 
 

@@ -24,19 +24,24 @@ MAX_ELEMENTS = 2**31
 
 
 def make_feeds(
-    specs: Sequence[TensorSpec], given: Sequence[str] | None, shapes: Sizes, seed: int = 0
+    specs: Sequence[TensorSpec],
+    given: Sequence[str] | None,
+    shapes: Sizes,
+    seed: int = 0,
+    constraints: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Feeds for ``specs``: those of ``given`` (``name=file.npy``, ``name=1.5``, ``all.npz``, a folder), else
     random.
 
     Random ones need sizes: of the model, of ``shapes``, or of a size that another input shares. A FeedError
-    lists all unknown names, containers that are not given, and inputs with unknown sizes.
+    lists all unknown names, containers that are not given, and inputs with unknown sizes; its example sizes
+    satisfy ``constraints``.
     """
     arrays = _given_feeds(specs, given or ())
     _require_containers(specs, arrays)
     tensors = [spec for spec in specs if spec.dtype.element is None]
     known = {spec.name: list(arrays[spec.name].shape) for spec in tensors if spec.name in arrays}
-    sizes = input_sizes(specs, {**shapes, **known})
+    sizes = input_sizes(specs, {**shapes, **known}, constraints)
     for index, spec in enumerate(specs):
         if spec.name not in arrays:
             arrays[spec.name] = random_array(
@@ -156,12 +161,15 @@ def _typed(array: Array, dtype: DType) -> Array:
 
 
 def input_sizes(
-    specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | Dim | None]]
+    specs: Sequence[TensorSpec],
+    shapes: Mapping[str, Sequence[int | str | Dim | None]],
+    constraints: Sequence[str] = (),
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input: ``shapes`` override those of the model, and sizes of the same name are equal.
     A range counts as its smallest size that is not 0.
     """
-    return input_shapes(specs, {name: list(map(_smallest, sizes)) for name, sizes in shapes.items()})
+    given = {name: list(map(_smallest, sizes)) for name, sizes in shapes.items()}
+    return input_shapes(specs, given, constraints)
 
 
 def _smallest(size: int | str | Dim | None) -> int | str | None:

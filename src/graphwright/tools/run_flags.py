@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from graphwright.config import Options
-from graphwright.executable.specs import TensorSpec
 from graphwright.records import dataclass
 from graphwright.runtime.model import Model
 from graphwright.tools.arguments import Constants, Feeds, Seed, Shapes, Sizes, parse_shapes
@@ -36,6 +34,6 @@ class RunFlags(FlagGroup):
         with stages(Watch()) as observe:
             return open_model(path, options, shapes=self.sizes, constants=self.const, observe=observe)
 
-    def feeds(self, specs: Sequence[TensorSpec]) -> dict[str, Any]:
-        """The given inputs, and random ones for the rest."""
-        return make_feeds(specs, self.input, self.sizes, self.seed)
+    def feeds(self, model: Model) -> dict[str, Any]:
+        """The given inputs of ``model``, and random ones for the rest."""
+        return make_feeds(model.inputs, self.input, self.sizes, self.seed, model.entry.constraints)

@@ -8,17 +8,23 @@ from collections.abc import Mapping, Sequence
 
 from graphwright.errors import Collector, FeedError
 from graphwright.executable.specs import TensorSpec
-from graphwright.ir.symbols import SymbolError, evaluate, parse_dim
+from graphwright.ir.symbols import SymbolError, evaluate, names_in, parse_constraint, parse_dim
 from graphwright.support.spelling import did_you_mean
+
+MAX_EXAMPLE = 1 << 12
+"""The largest size that an error gives as an example."""
 
 
 def input_shapes(
-    specs: Sequence[TensorSpec], shapes: Mapping[str, Sequence[int | str | None]]
+    specs: Sequence[TensorSpec],
+    shapes: Mapping[str, Sequence[int | str | None]],
+    constraints: Sequence[str] = (),
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input, by name. ``shapes`` take precedence over the shapes that the model declares,
     and dimensions of the same name get the same size.
 
-    Raises FeedError, which lists all sizes that are unknown or conflict.
+    Raises FeedError, which lists all sizes that are unknown or conflict, and gives example sizes that satisfy
+    ``constraints``.
     """
     faults = Collector(FeedError)
     for name in shapes.keys() - {spec.name for spec in specs}:
@@ -26,14 +32,16 @@ def input_shapes(
         hint = f"{did_you_mean([name], names)}the inputs are {', '.join(map(repr, names)) or 'none'}"
         faults.add("feed-name", f"there is no input {name!r}", hint=hint)
     bound = _bound_names(specs, shapes, faults)
-    sizes = {}
+    sizes, examples = {}, None
     for spec in specs:
         wanted = shapes.get(spec.name)
         dims = spec.shape if wanted is None or spec.shape is not None else tuple(wanted)
         shown = "any rank" if dims is None else ", ".join("?" if d is None else str(d) for d in dims)
         shape = None if dims is None else [_number(d, bound) for d in dims]
         if shape is None or None in shape:
-            example = "SIZES" if dims is None else ",".join(str(s or 1) for s in shape or ())
+            examples = _example_sizes(specs, bound, constraints) if examples is None else examples
+            fitting = [1 if (s := _number(d, examples)) is None else s for d in dims or ()]
+            example = "SIZES" if dims is None else ",".join(map(str, fitting))
             python = f"shapes={{{spec.name!r}: ({example},)}}"
             hint = f"pass them, for example --shape {spec.name}:{example}, in Python {python}"
             faults.add(
@@ -68,6 +76,28 @@ def _bound_names(
             if fixed != size:
                 faults.add("feed-size", f"axis {axis} of input {spec.name!r} is {fixed}, not {size}")
     return bound
+
+
+def _example_sizes(
+    specs: Sequence[TensorSpec], bound: Mapping[str, int], constraints: Sequence[str]
+) -> dict[str, int]:
+    """``bound``, and for each other dynamic dimension the smallest power of two that satisfies
+    ``constraints``; 1 if none up to :data:`MAX_EXAMPLE` does.
+    """
+    needs = [parse_constraint(text) for text in constraints]
+    dims = [parse_dim(dim) for spec in specs for dim in spec.shape or () if isinstance(dim, str)]
+    free = sorted(set().union(*map(names_in, dims)) - bound.keys())
+
+    def fits(sizes: Mapping[str, int]) -> bool:
+        return not any(each.broken_by(sizes) for each in needs)
+
+    powers = [2**k for k in range(MAX_EXAMPLE.bit_length())]
+    found = next((s for n in powers if fits(s := {**bound, **dict.fromkeys(free, n)})), None)
+    if found is None:
+        return {**bound, **dict.fromkeys(free, 1)}
+    for name in free:
+        found[name] = next(n for n in powers if fits({**found, name: n}))
+    return found
 
 
 def _number(dim: int | str | None, bound: Mapping[str, int]) -> int | None:

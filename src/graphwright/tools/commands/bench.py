@@ -93,7 +93,7 @@ def bench(
     require_folder(json_file, "--json")
     compiled = (replace(flags, shape=None) if symbolic else flags).open(model, options)
     _refuse_containers(compiled)
-    feeds = flags.feeds(compiled.inputs)
+    feeds = flags.feeds(compiled)
     theirs = all_feeds(load_onnx(str(model)), feeds, parse_constants(flags.const)) if peers else {}
     options = replace(options, threads=options.threads or _native.cpu_count())
     compiled.run(feeds)  # invalid feeds are reported here, not in another process

@@ -77,7 +77,7 @@ def check(
     constants = parse_constants(flags.const)
     source = onnx if onnx is not None else None if is_package(model) else model
     compiled = (replace(flags, const=None) if is_package(model) else flags).open(model, options)
-    feeds = flags.feeds(compiled.inputs)
+    feeds = flags.feeds(compiled)
     results = compiled.run(feeds)
     expected = _expected(compiled, source, feeds, constants)
     peer = _peer_results(source, feeds, constants)

@@ -212,7 +212,7 @@ def _write_page(path: Path, name: str, explained: Explanation) -> None:
 
 
 def _show_measured(model: Model, flags: ModelFlags, request: _Request, options: Options) -> None:
-    feeds = make_feeds(model.inputs, request.input, flags.sizes)
+    feeds = make_feeds(model.inputs, request.input, flags.sizes, constraints=model.entry.constraints)
     found = measure(model, feeds, options)
     if request.as_json:
         facts = {**Explanation.of(model.alone()).facts(), "measured": found.facts()}

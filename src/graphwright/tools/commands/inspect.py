@@ -205,7 +205,7 @@ def _read(path: Path, verify: bool, options: Options) -> Package:
 def _for_sizes(model: Model, dispatch: Dispatch, sizes: Sizes, options: Options) -> Model:
     """The executable for inputs of these sizes: a case of ``dispatch``, or one that is compiled now."""
     package = model.alone()
-    shapes = input_sizes(package.main.inputs, sizes)
+    shapes = input_sizes(package.main.inputs, sizes, package.main.constraints)
     for case in dispatch.cases:
         if accepts(case, list(shapes.values())) and not case.guards:
             entry = replace(package.main, inputs=case.inputs, outputs=case.outputs, executable=case)

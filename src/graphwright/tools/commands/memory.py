@@ -106,7 +106,7 @@ def _largest(sizes: Sizes) -> Sizes:
 def _known_shapes(model: Model, sizes: Sizes) -> dict[str, tuple[int, ...]] | None:
     """The shapes of all inputs; None if there are dynamic dimensions and no shape is given."""
     inputs = model.entry.inputs
-    return input_sizes(inputs, sizes) if sizes or is_sized(inputs, sizes) else None
+    return input_sizes(inputs, sizes, model.entry.constraints) if sizes or is_sized(inputs, sizes) else None
 
 
 # -- measured

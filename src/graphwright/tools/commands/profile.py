@@ -90,7 +90,7 @@ def profile(
     require_folder(trace, "--trace")
     require_folder(html, "--html")
     opened = entry_of(flags.open(model, options), entry)
-    feeds = flags.feeds(opened.inputs)
+    feeds = flags.feeds(opened)
     opened.run(feeds)  # the first run makes plans and allocates memory
     with progress("running"), Profile(counters=counters) as recorded:
         for _ in range(runs):

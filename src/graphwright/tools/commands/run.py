@@ -58,7 +58,7 @@ def run(
         raise typer.BadParameter(f"{output} does not end in .npy, .npz or .json", param_hint="--output")
     require_folder(output, "--output")
     compiled = flags.open_entry(model, options)
-    results = compiled.run(make_feeds(compiled.inputs, input, flags.sizes, seed))
+    results = compiled.run(make_feeds(compiled.inputs, input, flags.sizes, seed, compiled.entry.constraints))
     table([_summary(n, a) for n, a in results.items()], ["output", "type", "min", "mean", "max"])
     if output is not None:
         _write(output, results)

@@ -283,5 +283,5 @@ def _sizes(package: Package, given: Sizes) -> Mapping[str, Sequence[int]]:
 
 def _times(model: Model, request: _Request, flags: ModelFlags) -> dict[int, float]:
     """Nanoseconds of each task by number."""
-    feeds = make_feeds(model.inputs, request.input, flags.sizes)
+    feeds = make_feeds(model.inputs, request.input, flags.sizes, constraints=model.entry.constraints)
     return {row.task: row.median_ns for row in task_times(model, feeds, RUNS, threads=1)}

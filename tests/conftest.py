@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 
 def pytest_configure() -> None:
-    """Let programs that tests interrupt see it: a shell has its jobs in the background ignore interrupts."""
+    """Enables interrupts for the programs that tests start, as shells disable them for background jobs."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Hundreds of tests start Python: it compiles the sources once, where the environment forbids that too.
@@ -26,7 +26,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_rates_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What models compile to does not depend on what ``graphwright calibrate`` measured here."""
+    """Compiles without the rates that ``graphwright calibrate`` measured on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
@@ -34,7 +34,9 @@ def _no_rates_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_tuning_record_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nor on what ``--tune`` measured here, which lies beside compiled kernels that tests share."""
+    """Compiles without the measurements of ``--tune``, which are stored with the compiled kernels that
+    tests share.
+    """
     folder = tmp_path_factory.mktemp("tuning")
     with pytest.MonkeyPatch.context() as patch:
         place = property(lambda options: (options.cache_dir or folder) / "tuning")

@@ -32,14 +32,14 @@ def targets(package: Package) -> Mapping[str, TargetCode]:
 
 
 def dispatch(package: Package) -> Dispatch:
-    """What chooses by shapes what runs the model."""
+    """The executor that chooses a program by shape."""
     main = _main(package)
     assert isinstance(main, Dispatch)
     return main
 
 
 def guards(package: Package) -> list[str]:
-    """What its programs assume of sizes."""
+    """The assumptions of its programs about sizes."""
     return [text for program in programs(package) for text in program.guards]
 
 

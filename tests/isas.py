@@ -18,7 +18,7 @@ RUNNABLE: Final = [name for name in ISAS if LEVELS.index(name) <= LEVELS.index(_
 
 @contextmanager
 def compiling_on(isa: str) -> Iterator[None]:
-    """As on a CPU that has ``isa``; what is compiled may not run here."""
+    """Compiles as on a CPU with ``isa``, which this CPU may not support."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_native, "isa", lambda: isa)
         yield

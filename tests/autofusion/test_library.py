@@ -108,7 +108,7 @@ def feeds(n: int, k: int) -> dict[str, np.ndarray]:
 
 
 def expected(feed: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What the model means, in f64."""
+    """The expected results, in f64."""
     w, b = (numpy_helper.to_array(tensor).astype(np.float64) for tensor in MODEL.graph.initializer)
     means = np.maximum(feed["x"] @ w + b, 0).mean(axis=1, keepdims=True)
     logits = means / (1 + np.exp(-feed["z"].astype(np.float64)))

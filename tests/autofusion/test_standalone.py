@@ -61,7 +61,7 @@ def source(name: str) -> onnx.ModelProto:
 
 
 def expected(name: str, count: int) -> Array:
-    """What the model gives for the input of the programs in C."""
+    """The model's results for the input of the C programs."""
     x = np.sin(0.1 * np.arange(count * WIDTHS[name])).astype(np.float32).reshape(count, WIDTHS[name])
     (y,) = ReferenceEvaluator(source(name)).run(None, {"x": x})
     return np.asarray(y)
@@ -78,7 +78,7 @@ def build(file: str, target: Path, flags: Sequence[str]) -> Path:
 
 
 def run(program: Path, folder: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    """The program, which finds libraries in ``folder`` and knows nothing else."""
+    """Runs the program, which finds libraries only in ``folder``."""
     command = [str(program), *map(str, arguments)]
     known = {"LD_LIBRARY_PATH": str(folder), "PATH": os.defpath}
     return subprocess.run(command, capture_output=True, env=known, timeout=120, cwd=folder)

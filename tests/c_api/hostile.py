@@ -88,7 +88,7 @@ def stepped(seed: Path, number: int) -> Path:
 
 
 def main() -> None:
-    """Print what became of the mutants."""
+    """Prints the outcomes of the mutants."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

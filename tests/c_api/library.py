@@ -35,7 +35,7 @@ _RESULTS: dict[str, Any] = {
 
 
 def load(path: Path = LIBRARY_FOLDER / "libgraphwright.so", mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
-    """A library, with the types of what its functions return."""
+    """A library whose functions have result types."""
     library = ctypes.CDLL(str(path), mode)
     for name, kind in _RESULTS.items():
         getattr(library, name).restype = kind
@@ -113,7 +113,7 @@ class Model:
         return self._texts("state")
 
     def _texts(self, kind: str) -> list[str]:
-        """As ``TensorSpec`` prints them."""
+        """Types as ``TensorSpec`` prints them."""
         count = getattr(self.c, f"gw_{kind}_count")(self.handle)
         at = getattr(self.c, f"gw_{kind}")
         return [_text(self.c, at(self.handle, c_size_t(index))) for index in range(count)]

@@ -24,7 +24,7 @@ def classifier(rows: int | str = "N") -> gw.GraphBuilder:
 
 
 def classified(x: Array) -> tuple[Array, Array]:
-    """What :func:`classifier` means, in f64."""
+    """The expected results of :func:`classifier`, in f64."""
     logits = x.astype(np.float64) @ WEIGHT.astype(np.float64)
     powers = np.exp(logits - logits.max(-1, keepdims=True, initial=-np.inf))
     scores = powers / powers.sum(-1, keepdims=True)

@@ -26,7 +26,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(programs: Path, name: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    """In an environment of two variables: where the user's key lies, and nothing to find Python by."""
+    """Runs in an environment with the folder of the user's key, and nothing that leads to Python."""
     settings = {"XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"], "PATH": "/nonexistent"}
     command = [str(programs / name), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, timeout=120, env=settings)

@@ -127,7 +127,7 @@ def test_equal_choices_are_kept_once() -> None:
 
 
 def held(**changes: Any) -> str:
-    """The text of no remarks, with ``changes``."""
+    """The text of empty remarks, with ``changes``."""
     empty: dict[str, Any] = {"passes": [], "requests": [], "copies": [], "kernels": [], "choices": []}
     return json.dumps({**empty, "texts": ["a"], **changes})
 

@@ -14,7 +14,7 @@ from .run import Outcome, Verdict, run_cases
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the cases, print the table; 1 where a failure is not listed, or a listed one passes."""
+    """Runs the cases and prints the table. Returns 1 if a failure is not listed, or a listed one passes."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "reference"), default="cpu")
     parser.add_argument("--only", metavar="WORD", nargs="+", default=(), help="cases whose names contain one")

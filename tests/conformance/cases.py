@@ -33,7 +33,7 @@ class Case:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the inputs that are fed."""
+        """The names of the inputs that are fed."""
         given = {tensor.name for tensor in self.model.graph.initializer}
         return [info.name for info in self.model.graph.input if info.name not in given]
 

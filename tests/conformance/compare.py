@@ -13,7 +13,7 @@ BF16_RTOL = 2.0**-6
 
 
 def difference(actual: Any, expected: Any, rtol: float, atol: float) -> str:
-    """What is wrong with ``actual``; empty if nothing is. NaN equals NaN."""
+    """Describes how ``actual`` is wrong, or returns an empty text. NaN equals NaN."""
     if expected is None or actual is None:
         return "" if expected is actual else f"{_kind(actual)} instead of {_kind(expected)}"
     if isinstance(expected, list):

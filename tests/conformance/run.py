@@ -38,7 +38,7 @@ class Outcome:
 
 
 def run_case(case: Case, options: Options) -> Outcome:
-    """Compile ``case``, run it on all its data, compare what comes out."""
+    """Compiles ``case``, runs it on all of its data, and compares the results."""
     try:
         model = gw.compile(case.model, options=options)
         for inputs, outputs in case.data:
@@ -97,7 +97,7 @@ def run_cases(cases: Sequence[Case], device: str, workers: int = 0) -> Iterator[
 
 
 class _Shared:
-    """What forked workers see without its being sent."""
+    """Data that forked workers inherit."""
 
     cases: list[Case]
     options: Options

@@ -20,7 +20,7 @@ WANTED = 1800
 
 
 def check(cases: list[Case], device: str) -> None:
-    """What fails is what the list says, no more and no less."""
+    """Checks that exactly the listed cases fail."""
     outcomes = list(run_cases(cases, device))
     failed = {o.name: o.reason for o in outcomes if o.verdict is Verdict.FAILED}
     listed = {case.name for case in cases} & FAILURES.keys()

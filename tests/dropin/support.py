@@ -72,7 +72,7 @@ def copied(element: int, shape: Sequence[int | str | None] = (None,)) -> bytes:
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call gives, or the name of the class that it raises."""
+    """The result of a call, or the name of the class that it raises."""
     try:
         return plain(call())
     except Exception as error:
@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
 
 
 def same(call: Callable[[ModuleType], Any]) -> Any:
-    """What ``call(onnxruntime)`` gives with both engines; it must be the same."""
+    """The result of ``call(onnxruntime)``, which must be the same for both engines."""
     mine, wanted = outcome(lambda: call(ours)), outcome(lambda: call(theirs))
     assert mine == wanted
     return wanted

@@ -149,7 +149,7 @@ def folders(package: Package) -> list[str]:
 
 
 def run(name: str, engine: str, folder: Path) -> Any:
-    """What the example prints, run in a process of its own."""
+    """The output of the example in a process of its own."""
     command = [sys.executable, str(SCRIPT), name, engine, *folders(PACKAGES[name])]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(

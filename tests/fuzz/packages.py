@@ -160,7 +160,7 @@ class Workshop:
         return result
 
     def _planned(self, path: Path, mapped: bool, generator: np.random.Generator) -> str:
-        """Load with trust, and plan for some shapes: kernels get numbers of whoever wrote the file."""
+        """Loads with trust and plans for some shapes, so that kernels get the numbers in the file."""
         read_package(path, trust=True, use_mmap=mapped)
         options = replace(self.strangers, device="null")
         model: Model = gw.load(path, trust=True, mmap=mapped, options=options)
@@ -252,7 +252,7 @@ def damaged_json(data: bytes, generator: np.random.Generator) -> bytes:
 
 
 def _places(plain: Any) -> Any:
-    """All values in lists and objects, by what holds them and where."""
+    """All values in lists and objects, as pairs of container and key."""
     pending = [plain]
     while pending:
         held = pending.pop()

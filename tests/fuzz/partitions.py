@@ -43,7 +43,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Chance:
-    """Decides about merges by chance, for one partition after the other."""
+    """Decides about merges at random, for one partition after the other."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -80,7 +80,7 @@ class Tried:
 
 
 def tried(seed: int, count: int, cache: Path) -> Tried:
-    """The graph of ``seed`` under so many partitions."""
+    """Tries the graph of ``seed`` with the given number of partitions."""
     made = case(Random(seed), steps=STEPS)
     options = Options(cache_dir=cache, verify=True)
     plain = gw.compile(clone_module(made.module), options=Options(cache_dir=cache, fusion_rules="none"))
@@ -135,7 +135,7 @@ def _one(job: tuple[int, int, Path]) -> Tried:
 
 
 def main() -> int:
-    """The command: 1 where something is wrong."""
+    """The command. Returns 1 if there is a fault."""
     command = argparse.ArgumentParser(
         prog="python -m tests.fuzz.partitions",
         description=__doc__,

@@ -51,7 +51,7 @@ INTERRUPTED = "interrupted"
 
 
 class _Interrupted(BaseException):
-    """A mutant takes long."""
+    """Raised if a mutant takes too long."""
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -60,7 +60,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 @dataclass(frozen=True)
 class Python:
-    """What children are started with."""
+    """The command and environment of child processes."""
 
     command: tuple[str, ...] = (sys.executable,)
     environment: dict[str, str] | None = None
@@ -93,8 +93,8 @@ KINDS = {"frontend": _frontend, "model": _model, "package": _package}
 
 
 def work(kind: str, first: int, last: int, folder: Path) -> None:
-    """Try mutants ``first`` to ``last``; a JSON line for each that begins, and for what came of it. The
-    sanitizer bounds memory itself.
+    """Tries mutants ``first`` to ``last``, and prints a JSON line when one begins and when it ends. The
+    sanitizer limits memory itself.
     """
     faulthandler.enable()
     warnings.simplefilter("ignore")
@@ -133,7 +133,7 @@ def _place(error: Exception) -> str:
 
 @dataclass
 class Figures:
-    """What came of the mutants of one kind."""
+    """The outcomes of the mutants of one kind."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -161,7 +161,7 @@ def figures_of(kind: str, first: int, count: int, kept: Path = KEPT, python: Pyt
 def _one_child(
     python: Python, kind: str, numbers: tuple[int, int], folder: Path, found: Figures, kept: Path
 ) -> int:
-    """Run a child until it ends; the number to go on with."""
+    """Runs a child until it ends. Returns the number of the next mutant."""
     command = [*python.command, "-m", "tests.fuzz.run", "--work", kind, *map(str, numbers), str(folder)]
     number = numbers[0]
     with tempfile.TemporaryFile("w+") as errors:
@@ -194,7 +194,7 @@ def _one_child(
 
 
 def _lines(child: subprocess.Popen[str]) -> Iterator[str | None]:
-    """What the child prints; None, and nothing more, if it is silent for too long."""
+    """The lines that the child prints; the last one is None if it prints nothing for too long."""
     assert child.stdout is not None
     while True:
         if not select.select([child.stdout], [], [], SILENCE)[0]:

@@ -20,7 +20,7 @@ FLAGS = "-fsanitize=address -fno-omit-frame-pointer"
 
 
 def build() -> Path:
-    """Build what is not built yet; the folder to import the package from."""
+    """Builds what is not built yet. Returns the folder to import the package from."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     kept = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "src", FOLDER / "src", dirs_exist_ok=True, ignore=kept)
@@ -52,7 +52,9 @@ def compiler() -> Path:
 
 
 def environment(memory: int) -> dict[str, str]:
-    """What processes run in: this package instead of the installed one, ``memory`` bytes at most."""
+    """The environment of processes: this package instead of the installed one, and at most ``memory``
+    bytes.
+    """
     preloaded = [_library("libasan.so"), _library("libstdc++.so")]  # whose throw the sanitizer intercepts
     limit = memory >> 20
     options = {

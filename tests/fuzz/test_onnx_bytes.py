@@ -185,7 +185,7 @@ def pick(items: Any, generator: np.random.Generator) -> Any:
 
 
 def strange(descriptor: Any, generator: np.random.Generator) -> Any:
-    """A value of the field's type that its writer did not have in mind."""
+    """An unexpected value of the field's type."""
     match descriptor.cpp_type:
         case descriptor.CPPTYPE_STRING:
             chosen = pick(TEXTS, generator)
@@ -268,7 +268,9 @@ def mutant(number: int) -> bytes:
 
 
 def damage_structure(model: onnx.ModelProto, generator: np.random.Generator) -> bool:
-    """Whether there was something to change, and the message did not become too deep."""
+    """Damages a message. Returns whether there was something to change, and the message is not nested
+    too deeply.
+    """
     try:
         pick(STRUCTURE, generator)(model, generator)
     except (ValueError, EncodeError, DecodeError):
@@ -293,7 +295,7 @@ def attempt(number: int) -> str:
 
 
 def timed_attempt(number: int) -> tuple[str, float]:
-    """What :func:`attempt` says, and the seconds of CPU time that it took."""
+    """The result of :func:`attempt`, and its CPU time in seconds."""
     start = time.process_time()
     outcome = attempt(number)
     return outcome, time.process_time() - start

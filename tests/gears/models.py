@@ -15,7 +15,7 @@ node = helper.make_node
 
 
 def weight(seed: int, *shape: int) -> Array:
-    """Of a size that keeps sums small."""
+    """A weight that is scaled so that sums stay small."""
     numbers = np.random.default_rng(seed).standard_normal(shape)
     return (numbers / np.sqrt(np.prod(shape[1:]) or 1)).astype(np.float32)
 

@@ -48,7 +48,7 @@ def path(model: gw.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(options: Options) -> dict[tuple[int, ...], Array]:
-    """By shape, what the model gives that is compiled for it alone."""
+    """The results of the model that is compiled for one shape, by shape."""
     alone = (gw.compile(cnn(), shapes={"x": shape}, options=options) for shape in SHAPES)
     return {shape: m(images(*shape))[0] for shape, m in zip(SHAPES, alone, strict=True)}
 

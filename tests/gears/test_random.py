@@ -22,7 +22,7 @@ SIZES = [{"N": n, "M": m} for n in range(1, LARGEST["N"] + 1) for m in range(1, 
 
 
 def shapes_of(made: Case, rows: Sequence[Mapping[str, int]]) -> dict[str, list[list[int | None]]]:
-    """What gears of these sizes say of each input."""
+    """The shapes that gears of these sizes give each input."""
     return {
         value.name: [
             [number_of(dim, row) if isinstance(dim, Expr) else None for dim in value.type.dims]

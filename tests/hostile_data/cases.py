@@ -51,12 +51,12 @@ def ints(*values: Any, dtype: Any = np.int64) -> Array:
 
 
 def x(*shape: int) -> Fed:
-    """An operand of floats that are what they are."""
+    """An operand of plain floats."""
     return Fed(floats(*shape))
 
 
 def at(values: Any, bound: float, dtype: Any = np.int64) -> Fed:
-    """An operand that says where, how many or how long."""
+    """An operand of positions, counts or lengths."""
     return Fed(np.array(values, dtype), bound)
 
 

@@ -100,7 +100,7 @@ def _agree(found: list[Array], wanted: list[Array] | str) -> bool:
 
 
 def _are_close(a: Array, b: Array) -> bool:
-    """Signs of NaN, and which NaN, are no matter."""
+    """Compares arrays; the sign and payload of NaN do not count."""
     return bool(np.allclose(a, b, 1e-4, 1e-5, equal_nan=a.dtype.kind == "f"))
 
 
@@ -116,7 +116,7 @@ def _text(result: list[Array] | str) -> str:
 
 
 def named(case: Case, is_open: bool) -> str:
-    """What a case is called, with given or with open sizes."""
+    """The name of a case with static or dynamic sizes."""
     return f"{case.name}[open]" if is_open else case.name
 
 

@@ -48,7 +48,7 @@ def _seeded(samples: Iterable[Any]) -> Iterator[Any]:
 
 
 def reading(function: Callable[..., Any], *tensors: torch.Tensor) -> ReadGraph:
-    """What becomes of the graph of a call."""
+    """The result of reading the graph of a call."""
     graph = captured(function, *tensors)
     return read_graph(graph.graph, graph)
 

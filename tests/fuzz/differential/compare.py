@@ -35,9 +35,8 @@ UNITS = 48.0
 
 
 def difference(ops: Sequence[str], got: Any, want: Any, single: bool = False, epsilon: float = 0.0) -> str:
-    """What is wrong with ``got``; empty where nothing is.
-
-    ``single``: f64 is as exact as f32 alone; ``epsilon``: that of the narrowest floats on the way.
+    """Describes how ``got`` is wrong, or returns an empty text. ``single``: f64 results are only as
+    exact as f32; ``epsilon`` is that of the narrowest floats in the graph.
     """
     if isinstance(want, list):
         return _lists(ops, got, want)

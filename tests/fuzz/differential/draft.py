@@ -43,7 +43,7 @@ COMMON = ("float32", "float32", "float32", "float32", "int64", "int32", "bool", 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the graph; ``dtype`` is a name of NumPy's, empty where the draft does not know it."""
+    """A tensor of the graph; ``dtype`` is a NumPy name, or empty if the draft does not know it."""
 
     name: str
     dtype: str
@@ -61,7 +61,7 @@ Fill = Callable[[np.random.Generator, tuple[int, ...], Sizes], Array]
 
 @dataclass(frozen=True)
 class Symbol:
-    """The sizes that it may take; ``of`` gives one from the symbols before it."""
+    """The sizes that a symbol may have; ``of`` chooses one, given the earlier symbols."""
 
     choices: tuple[int, ...] = SIZES
     of: Callable[[Sizes, Random], int] | None = None
@@ -89,7 +89,7 @@ class Case:
 
 
 class Impossible(Exception):
-    """This draft cannot take the node that was drawn."""
+    """Raised if the drawn node does not fit the draft."""
 
 
 class Draft:
@@ -147,7 +147,7 @@ class Draft:
         return name
 
     def dim(self, *choices: int) -> int | str:
-        """A number, a symbol of before, or a new one."""
+        """A number, an earlier symbol, or a new symbol."""
         draw = self.random.random()
         known = [name for name, s in self.symbols.items() if s.of is None and s.choices == (choices or SIZES)]
         if draw < 0.25:
@@ -159,7 +159,7 @@ class Draft:
         return tuple(self.dim(*choices) for _ in range(rank))
 
     def twin(self, dim: Dim) -> int | str:
-        """A dim that is as long: the same one, or another name for it."""
+        """A dim of the same size: the same symbol, or another name for it."""
         assert dim is not None
         if isinstance(dim, int) or self.chance(0.7):
             return dim
@@ -196,7 +196,7 @@ class Draft:
     def fresh(
         self, dtype: str, dims: Sequence[Dim], fill: Fill | None = None, control: bool = False
     ) -> Value:
-        """A new input of the graph, or a weight where its shape is known."""
+        """A new input of the graph, or a weight if its shape is known."""
         value = Value(self.name("w" if control else "x"), dtype, tuple(dims))
         filled = fill or default_fill(self, dtype)
         static = all(isinstance(dim, int) for dim in dims)
@@ -226,7 +226,7 @@ class Draft:
         known: bool = False,
         sizes: Sequence[int] = (),
     ) -> Value:
-        """A value of before, or a new input. ``known``: all dims must be numbers or symbols."""
+        """An earlier value, or a new input. ``known``: all dims must be numbers or symbols."""
 
         def fits(value: Value) -> bool:
             if value.dtype not in dtypes or value.dims is None or value.rank not in ranks:
@@ -261,7 +261,7 @@ class Draft:
         domain: str = "",
         **attributes: Any,
     ) -> list[Value]:
-        """Append a node; its outputs with what ONNX's shape inference says of them."""
+        """Appends a node. Returns its outputs, with the types that ONNX's shape inference finds."""
         names = [v.name if v is not None else "" for v in inputs]
         while names and not names[-1]:
             names.pop()
@@ -396,7 +396,7 @@ def _dim(dim: Any) -> Dim:
 
 
 def default_fill(draft: Draft, dtype: str) -> Fill:
-    """Small integers, which sums and products of floats keep exact, or anything."""
+    """Small integers, whose float sums and products are exact, or arbitrary numbers."""
     if dtype == "object":
         return words
     if dtype == "bool":

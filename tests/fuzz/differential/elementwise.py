@@ -60,7 +60,7 @@ def binary(g: Draft, op: str) -> None:
 
 
 def divide(g: Draft, a: Value) -> None:
-    """Integers are not divided by zero: that is undefined, and kills ONNX Runtime."""
+    """Does not divide integers by zero, which is undefined and crashes ONNX Runtime."""
     g.node("Div", [a, g.partner(a, fill=None if a.dtype.startswith("float") else nonzero)])
 
 
@@ -263,7 +263,7 @@ def dequantize(g: Draft, op: str) -> None:
 
 
 def quantisation(g: Draft, x: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """By tensor, by axis, or by blocks of an axis."""
+    """Quantization per tensor, per axis, or per block of an axis."""
     assert x.dims is not None
     if not x.rank or g.opset < 13 or g.chance(0.4):
         return (), {}

@@ -31,7 +31,7 @@ FOREIGN = frozenset(name for name, maker in MAKERS.items() if maker.__module__ =
 
 
 def generate(seed: int, ops: Sequence[str] = ()) -> Case:
-    """A case of one to six nodes of ``ops``, by default of all that have a maker."""
+    """A case of one to six nodes of ``ops``; default: all ops that have a maker."""
     random = Random(seed ^ 0x5EED)
     draft = Draft(seed, random.choice(OPSETS))
     names = list(ops) or sorted(MAKERS)

@@ -11,7 +11,7 @@ MAKERS: dict[str, Maker] = {}
 
 
 def makes(*ops: str) -> Callable[[Maker], Maker]:
-    """Enter a maker for ``ops``."""
+    """Registers a maker for ``ops``."""
 
     def enter(maker: Maker) -> Maker:
         MAKERS.update(dict.fromkeys(ops, maker))
@@ -21,7 +21,7 @@ def makes(*ops: str) -> Callable[[Maker], Maker]:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Names that stand in a text."""
+    """The names in a text."""
     return tuple(text.split())
 
 

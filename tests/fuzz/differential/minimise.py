@@ -31,7 +31,7 @@ def reproducer(seed: int, ops: Sequence[str], device: str) -> str:
 
 
 def minimised(case: Case, mismatch: Mismatch, options: Options) -> tuple[Case, Mismatch]:
-    """Apply the first step that keeps a mismatch of the kind, until none does."""
+    """Applies steps that keep a mismatch of the kind, until there are none."""
     while True:
         for smaller in candidates(case, mismatch):
             found = [m for m in _attempted(smaller, options) if m.kind == mismatch.kind]

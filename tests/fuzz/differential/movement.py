@@ -279,7 +279,7 @@ def scatter_elements(g: Draft, op: str) -> None:
 
 
 def unique_places(g: Draft, dims: list[Any], axis: int) -> Fill:
-    """A permutation along the axis: what several updates of one element give is undefined."""
+    """A permutation along the axis, as several updates of one element are undefined."""
 
     def fill(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> Array:
         return np.argsort(rng.random(shape), axis)

@@ -21,11 +21,13 @@ Run = Callable[[Mapping[str, Any]], list[Any]]
 
 
 class Unsupported(Exception):
-    """ONNX Runtime has no kernel for a node: it says nothing of the model."""
+    """Raised if ONNX Runtime has no kernel for a node, so that it cannot judge the model."""
 
 
 class Refused(Exception):
-    """No peer runs a feed; the text is ONNX Runtime's. ``unjudged``: because kernels are missing alone."""
+    """Raised if no peer runs a feed, with ONNX Runtime's text. ``unjudged``: only because kernels are
+    missing.
+    """
 
     def __init__(self, text: str, unjudged: bool = False) -> None:
         super().__init__(text)
@@ -65,7 +67,7 @@ def reference(model: onnx.ModelProto) -> Run:
 
 
 class Peer:
-    """A model as the peers run it. ``refused`` is why ONNX Runtime refuses the whole model, else empty."""
+    """A model that the peers run. ``refused``: why ONNX Runtime rejects the whole model, or empty."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model, self.refused = model, ""
@@ -80,7 +82,7 @@ class Peer:
 
     @property
     def rough(self) -> bool:
-        """Whether one that rounds in another type ran a node last."""
+        """Whether a peer that rounds in another type was the last one to run a node."""
         return self._nodes is not None and any(node.judge != "ort" for node in self._nodes)
 
     @property
@@ -157,7 +159,7 @@ class Node:
         return made
 
     def _wide(self, single: onnx.ModelProto, feed: Mapping[str, Any]) -> list[Any]:
-        """On f32 and int64, or on f32 alone, where the elements' types do not enter the meaning of the op."""
+        """The node on f32 and int64, or on f32 alone, if the op means the same for these types."""
         if self.proto.op_type in TYPED or self.refused:
             raise Unsupported
         try:
@@ -193,7 +195,7 @@ MORE_TYPES = (22, 24, 25, 28)
 
 
 def _older(single: onnx.ModelProto) -> onnx.ModelProto:
-    """The same node at the opset before, where its own version only let more types in."""
+    """The same node in the previous opset, if the later version only added types."""
     (node,), opset = single.graph.node, single.opset_import[0]
     if node.domain:
         raise Unsupported
@@ -224,7 +226,7 @@ def _as(value: Any, types: Mapping[str, type[Any]]) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Numbers that are in reach of f32, integers exactly, else :class:`Unsupported`."""
+    """The numbers as f32 if that is exact for integers. Raises :class:`Unsupported`."""
     if value.dtype.kind in "iu" or value.dtype == np.float64:
         numbers = np.abs(value[np.isfinite(value)].astype(np.float64))
         if numbers.max(initial=0) > (2**24 if value.dtype.kind in "iu" else 2**40):
@@ -241,7 +243,7 @@ def _evaluated(single: onnx.ModelProto, feed: Mapping[str, Any]) -> list[Any]:
 
 
 def _typed(single: onnx.ModelProto, results: list[Any]) -> list[Any]:
-    """With the types that the standard gives: ONNX Runtime's Python shows small floats as integers."""
+    """Arrays of the types of the standard, as ONNX Runtime returns small floats as integers."""
     graph = onnx.shape_inference.infer_shapes(single).graph
     kinds = [output.type.tensor_type.elem_type for output in graph.output]
     return [_of_kind(result, kind) for result, kind in zip(results, kinds, strict=True)]
@@ -262,7 +264,7 @@ def constants(model: onnx.ModelProto) -> dict[str, Any]:
 
 
 def operands(node: onnx.NodeProto) -> Iterator[str]:
-    """The names of what it reads, what its regions capture included, each once."""
+    """The names of the values that a node and its regions read, without duplicates."""
     seen: set[str] = set()
     for name in (*node.input, *(n for a in node.attribute for n in _captured(a.g))):
         if name and name not in seen:
@@ -296,7 +298,7 @@ def alone(
 
 
 def _type(value: Any) -> TypeProto:
-    """With open sizes, but for lists of sizes, axes or indices: how many they are decides ranks."""
+    """The type with dynamic sizes, except lists of sizes, axes or indices, whose length determines ranks."""
     if isinstance(value, list):
         element = _type(value[0]) if value else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
         return helper.make_sequence_type_proto(element)
@@ -315,7 +317,7 @@ def agrees(node: onnx.ModelProto, feed: Mapping[str, Any], matches: Callable[[Se
 
 
 def line(error: Exception) -> str:
-    """The first line of an error, without what ONNX Runtime puts before each."""
+    """The first line of an error, without ONNX Runtime's prefix."""
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return text.replace("[ONNXRuntimeError] : ", "").replace(
         "Non-zero status code returned while running ", ""

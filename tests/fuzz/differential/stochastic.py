@@ -14,7 +14,7 @@ TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "float16":
 
 
 def drawn(g: Draft, op: str, inputs: list[Value | None], **attributes: Any) -> None:
-    """A node whose outputs no other reads, with a seed or without."""
+    """A node whose outputs no other node reads, with or without a seed."""
     if g.chance(0.6):
         attributes["seed"] = float(g.random.randrange(1, 99))
     for value in g.node(op, inputs, **attributes):

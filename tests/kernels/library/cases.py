@@ -16,7 +16,7 @@ each_isa = pytest.mark.parametrize("isa", RUNNABLE, ids=[isa.name for isa in RUN
 
 
 def guard(array: AnyArray, *, at_end: bool = True) -> AnyArray:
-    """A dense copy of ``array`` flush against a page that no one may touch."""
+    """A dense copy of ``array`` next to an inaccessible page."""
     area = guarded(-(-array.nbytes // 4), "end" if at_end else "start").view(np.uint8)
     first = area.size - array.nbytes if at_end else 0
     copy = area[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -30,7 +30,7 @@ def element_strides(array: AnyArray) -> tuple[int, ...]:
 
 
 def chunkings(grid: int) -> list[list[tuple[int, int]]]:
-    """All at once; single units, backwards; three uneven parts."""
+    """The grid as one chunk, as single units in reverse order, and as three unequal parts."""
     cuts = sorted({0, grid // 3, grid - grid // 5, grid})
     singles = min(grid, 300)
     return [

@@ -119,7 +119,7 @@ _LOADED: list[ctypes.CDLL] = []
 
 
 def extent_of(kernel: Any) -> Any:
-    """What says how far ``kernel`` reaches."""
+    """The extent function of ``kernel``."""
     name, address = kernel.__name__, ctypes.cast(kernel, ctypes.c_void_p).value
     for library in _LOADED:
         if hasattr(library, name) and ctypes.cast(library[name], ctypes.c_void_p).value == address:
@@ -128,7 +128,7 @@ def extent_of(kernel: Any) -> Any:
 
 
 def reach(kernel: Any, args: Sequence[Any], grid: Any, operands: int, hooked: bool = False) -> list[float]:
-    """What ``kernel`` says of itself. It takes no fewer arguments, and no fewer operands."""
+    """The result of the extent function of ``kernel``, which rejects fewer arguments or operands."""
     extent = extent_of(kernel)
     arg = (ctypes.c_int64 * max(1, len(args)))(*map(int, args))
     out = (ctypes.c_double * (FIRST + operands))(float(grid))
@@ -144,7 +144,9 @@ _ENOUGH = 8
 
 
 def check_refusals(kernel: Any, args: Sequence[Any], grid: Any, operands: int, hooked: bool) -> None:
-    """For some calls of each kernel: operands that have less than what it touches are refused."""
+    """Checks that operands smaller than what a kernel accesses are rejected, for some calls of each
+    kernel.
+    """
     _CHECKED[kernel.__name__] += 1
     if _CHECKED[kernel.__name__] <= _ENOUGH:
         found = reach(kernel, args, grid, operands, hooked)

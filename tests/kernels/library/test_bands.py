@@ -38,7 +38,7 @@ def expand_and_filter(isa: Isa) -> list[bands.Stage]:
 
 
 def said(isa: Isa, args: Any, operands: int = 2 * OPERANDS) -> list[float] | None:
-    """What the driver says; None if it refuses."""
+    """The output of the driver; None if it fails."""
     function = _EXTENT(kernel_library(isa.name).symbol("gw_bands_extent"))
     arg = (ctypes.c_int64 * len(args))(*map(int, args))
     out = (ctypes.c_double * (FIRST + 30))(0.0)

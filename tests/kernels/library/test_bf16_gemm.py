@@ -90,7 +90,7 @@ def normal(rng: np.random.Generator, *shape: int) -> Any:
 
 
 def scaled(b: Any) -> Any:
-    """So that sums are of the order of 1."""
+    """Numbers scaled so that sums are of the order of 1."""
     return b / np.float32(max(1, b.shape[0]) ** 0.5)
 
 

@@ -39,7 +39,7 @@ class Products:
         self.scratch = kernels.dual_scratch_bytes(isa, self.sizes)
 
     def error(self, name: str, results: list[AnyArray], chunks: Chunks | None = None) -> int:
-        """What the kernel returns with the hook ``name``."""
+        """The code that the kernel returns with the hook ``name``."""
         return call(
             self.kernel, self.operands, self.args, self.grid, self.scratch,
             chunks=chunks, hook=hook(name), hook_operands=results, hook_args=[self.sizes.m, self.sizes.n],

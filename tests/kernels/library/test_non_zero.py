@@ -16,7 +16,7 @@ DTYPES = (np.bool_, np.int8, np.uint16, np.float16, np.int32, np.float32, np.int
 
 
 def mask_of(dtype: AnyArray) -> int:
-    """A float's sign does not count."""
+    """Converts a mask; the sign of a float does not count."""
     return 2 ** (8 * dtype.itemsize - 1) - 1 if dtype.kind == "f" else -1
 
 

@@ -120,7 +120,7 @@ NAMES = {kind: kind.name.lower() for kind in Coordinates}
 def onnx_resize(
     x: F32, out: tuple[int, int], scales: tuple[float, float] | None, mode: str, **attributes: Any
 ) -> F32:
-    """What onnxruntime makes of it."""
+    """The result of ONNX Runtime."""
     inputs: dict[str, AnyArray] = {"x": x[None]}
     if scales is None:
         inputs["sizes"] = np.array([1, len(x), *out])

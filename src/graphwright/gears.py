@@ -108,7 +108,7 @@ def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value
         yield Diagnostic("gears", f"there is no input {name!r}", hint=hint)
         return
     if not shapes:
-        yield Diagnostic("gears", f"input {name!r} has no gear")
+        yield Diagnostic("gears", f"input {name!r} has no gear", hint="list at least one shape")
     for shape in shapes:
         for size in shape:
             if size is not None and not _is_size(size):

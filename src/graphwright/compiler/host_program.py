@@ -47,7 +47,11 @@ def subgraph_module(module: Module, number: int) -> Module:
     found = (n for n in module.walk() if isinstance(n.op, Subgraph) and n.op.number == number)
     node = next(found, None)
     if node is None:
-        raise PackageError(Diagnostic("damaged-package", f"the graph has no subgraph {number}"))
+        raise PackageError(
+            Diagnostic(
+                "damaged-package", f"the graph has no subgraph {number}", hint="compile the model again"
+            )
+        )
     return _module_of(module, node.regions[0], _unbound_sizes(node.regions[0]))
 
 

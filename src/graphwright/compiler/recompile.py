@@ -102,7 +102,9 @@ def recompile(package: Package, options: Options) -> Package:
     except (GraphwrightError, OSError, MemoryError):
         raise
     except Exception as error:  # a hostile graph text can make ops fail in any way
-        raise PackageError(Diagnostic("damaged-package", f"the graph is malformed: {error}")) from error
+        raise PackageError(
+            Diagnostic("damaged-package", f"the graph is malformed: {error}", hint="compile the model again")
+        ) from error
 
 
 def specialize(package: Package, shapes: Shapes, options: Options) -> Package:

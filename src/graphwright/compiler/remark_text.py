@@ -83,7 +83,7 @@ def decode_remarks(text: str) -> Remarks:
         return _Decoder(json.loads(text)).remarks()
     except (ValueError, TypeError, LookupError, RecursionError, SymbolError) as error:
         message = f"its remarks cannot be read: {type(error).__name__}: {error}"
-        raise PackageError(Diagnostic("damaged-package", message)) from error
+        raise PackageError(Diagnostic("damaged-package", message, hint="compile the model again")) from error
 
 
 class _Decoder:

@@ -37,4 +37,8 @@ class TargetCode:
         try:
             return self.stored.task_graph()
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise PackageError(Diagnostic("damaged-package", f"the tasks are malformed: {error}")) from error
+            raise PackageError(
+                Diagnostic(
+                    "damaged-package", f"the tasks are malformed: {error}", hint="compile the model again"
+                )
+            ) from error

@@ -55,7 +55,7 @@ def decode_decisions(text: str) -> list[Decision]:
         return [_decision(row, nodes, held["reasons"]) for row in held["decisions"][:MOST_DECISIONS]]
     except (ValueError, TypeError, LookupError, RecursionError, SymbolError) as error:
         message = f"its decisions cannot be read: {type(error).__name__}: {error}"
-        raise PackageError(Diagnostic("damaged-package", message)) from error
+        raise PackageError(Diagnostic("damaged-package", message, hint="compile the model again")) from error
 
 
 def _node(held: Any) -> tuple[str, tuple[str, ...]]:

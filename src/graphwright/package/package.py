@@ -135,7 +135,7 @@ class Package:
         plugin = self.plugins.get(op)
         if plugin is None:
             message = f"its graph has the op {op!r}, which this version does not have"
-            return PackageError(Diagnostic("damaged-package", message, where))
+            return PackageError(Diagnostic("damaged-package", message, where, "compile the model again"))
         message = f"it needs the op {op!r} of the plugin {plugin!r}, which is not loaded"
         hint = "load it with --plugin FILE, or call graphwright.plugins.load(FILE) before loading the package"
         return PackageError(Diagnostic("missing-plugin", message, where, hint))

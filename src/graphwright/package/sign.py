@@ -122,5 +122,7 @@ def signature(manifest: bytes, key: bytes) -> str:
 def is_signed(manifest: bytes, text: str, keys: Sequence[bytes]) -> bool:
     """Whether one of ``keys`` signed the manifest. Raises PackageError for a key that is too short."""
     if any(len(key) < KEY_BYTES for key in keys):
-        raise PackageError(Diagnostic("unsafe-key", f"a key is shorter than {KEY_BYTES} bytes"))
+        raise PackageError(
+            Diagnostic("unsafe-key", f"a key is shorter than {KEY_BYTES} bytes", hint="create a longer one")
+        )
     return any(hmac.compare_digest(signature(manifest, key).encode(), text.encode()) for key in keys)

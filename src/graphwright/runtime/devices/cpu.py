@@ -127,7 +127,13 @@ class Cpu(Executor):
             task, code, *details = error.args
             reason = self._kernel_fault(task, code, *details)
             raise RunError(Diagnostic("kernel", reason, self._target.task_graph.tasks[task].name)) from None
-        raise RunError(Diagnostic("memory", f"not enough memory: {error}")) from None
+        raise RunError(
+            Diagnostic(
+                "memory",
+                f"not enough memory: {error}",
+                hint="feed smaller inputs, or compile with memory_budget",
+            )
+        ) from None
 
     def _kernel_fault(self, task: int, code: int, *details: int) -> str:
         """The meaning of a kernel's return ``code`` and ``details``. Kernels of plugins define their own

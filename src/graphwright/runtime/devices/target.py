@@ -124,8 +124,8 @@ def best_target(targets: Mapping[str, TargetCode], options: Options) -> TargetCo
 
 @dataclass
 class Shared:
-    """What the programs of a model share, as usually one of them runs at a time: arenas and loaded
-    libraries.
+    """Arenas and loaded libraries, which the programs of a model share, as usually one of them runs at a
+    time.
     """
 
     plans: int = Options.plan_cache
@@ -157,7 +157,9 @@ def load_program(program: Program, target: TargetCode, weights: Weights, shared:
         return _load(program, target, weights, shared)
     except (_native.ProgramError, _native.LoadError, OverflowError, ValueError) as error:
         raise PackageError(
-            Diagnostic("bad-program", f"the tasks or kernels are malformed: {error}")
+            Diagnostic(
+                "bad-program", f"the tasks or kernels are malformed: {error}", hint="compile the model again"
+            )
         ) from error
 
 

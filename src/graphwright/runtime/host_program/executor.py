@@ -43,7 +43,7 @@ class HostProgramExecutor(Executor):
             raise
         except Exception as error:  # the text of an untrusted package can make ops raise anything
             message = f"the host program is malformed: {type(error).__name__}: {error}"
-            raise PackageError(Diagnostic("bad-program", message)) from error
+            raise PackageError(Diagnostic("bad-program", message, hint="compile the model again")) from error
         self._conditions = Conditions(program)
         self._counted: Counter[str] = Counter(runs=0, host_calls=0)
         self._lock = ForkLock()

@@ -49,7 +49,7 @@ class Compilation:
     weights: Weights
     kernels: GeneratedKernels
     records: Sequence[Record]
-    """What each pass did."""
+    """The result of each pass."""
 
 
 class CodeGeneration:

@@ -95,7 +95,7 @@ class Single:
     module: Module
     general: Module | None = None
     records: Sequence[Record] = ()
-    """What passes did to the module before this."""
+    """The results of earlier passes on the module."""
 
     @property
     def modules(self) -> Sequence[Module]:

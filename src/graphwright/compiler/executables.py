@@ -39,7 +39,7 @@ class Compiled:
     choices: Sequence[Choice] = ()
     """Choices between kernels or fusions that a tuning record can decide."""
     records: Sequence[Record] = ()
-    """What passes and stages did to the module and its subgraphs."""
+    """The results of passes and stages on the module and its subgraphs."""
 
 
 def compile_executables(

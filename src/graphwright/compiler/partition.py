@@ -21,7 +21,7 @@ from graphwright.records import dataclass
 
 
 class Kind(enum.IntEnum):
-    """What runs a group. Groups of one round run in this order."""
+    """The runner of a group. Groups of one round run in this order."""
 
     HOST = 0
     PROGRAM = 1
@@ -92,7 +92,7 @@ def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str]
 
 
 _Runner = tuple[Kind, int]
-"""What runs a node: the kind, and the number of the device."""
+"""The runner of a node: its kind, and the number of the device."""
 _Slot = tuple[int, _Runner]
 """A round, and what runs in it."""
 

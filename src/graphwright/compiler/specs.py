@@ -1,4 +1,4 @@
-"""What users and packages see of a compiled module: its inputs, outputs, states, guards and constraints."""
+"""The interface of a compiled module: its inputs, outputs, states, guards and constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of an executable only Python runs: the C interface rejects it, as ``native/decode.c`` does."""
+"""The parts of an executable that only Python runs; the C interface (``native/decode.c``) rejects them."""
 
 from __future__ import annotations
 

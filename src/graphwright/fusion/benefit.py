@@ -1,4 +1,4 @@
-"""Which legal merges are beneficial: constraints that several fusion rules use."""
+"""Constraints on beneficial merges, which several fusion rules use."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about ``edit``, with the first reason that decided it.
+    """The decision about ``edit``, with the first reason that decided it.
 
     ``bytes_saved``: memory traffic saved per run, symbolic for dynamic shapes, None if unknown.
     ``predicted``, ``measured``: log(time after / time before). ``sources``: for each node of the edit, the

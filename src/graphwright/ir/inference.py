@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Fact:
-    """What inference knows about a value: its type and, if known, its elements."""
+    """The facts that inference knows about a value: its type and, if known, its elements."""
 
     type: TensorType
     elements: tuple[Dim, ...] | None = None

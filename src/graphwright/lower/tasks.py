@@ -114,7 +114,7 @@ ABSENT: Final = None
 
 
 class TaskKind(enum.IntEnum):
-    """What a task does with its operands and args. The native runtime uses the same numbers."""
+    """The work of a task on its operands and args. The native runtime uses the same numbers."""
 
     LAUNCH = 0
     """``kernels[kernel](operands, args, begin, end, scratch)`` over chunks of ``[0, grid)``"""

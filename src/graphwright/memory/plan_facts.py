@@ -1,4 +1,4 @@
-"""What a memory plan states of a program: sizes and offsets of buffers, and the accesses of tasks."""
+"""The facts of a memory plan: sizes and offsets of buffers, and the accesses of tasks."""
 
 from __future__ import annotations
 

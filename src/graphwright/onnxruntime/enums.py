@@ -12,7 +12,7 @@ class _Named(IntEnum):
 
 
 class GraphOptimizationLevel(_Named):
-    """Which optimisations run. graphwright runs all of them at every level."""
+    """The optimizations that run. graphwright runs all of them at every level."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -100,7 +100,7 @@ class OrtDeviceVendorId(IntEnum):
 
 
 class OrtExecutionProviderDevicePolicy(_Named):
-    """Which device to prefer. graphwright supports only the CPU."""
+    """The device to prefer. graphwright supports only the CPU."""
 
     DEFAULT = 0
     PREFER_CPU = 1

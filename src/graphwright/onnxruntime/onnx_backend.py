@@ -36,7 +36,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
 
 class OnnxRuntimeBackend(Backend):
-    """What ``onnx.backend.test`` and scripts for several backends call."""
+    """The backend that ``onnx.backend.test`` and scripts for several backends call."""
 
     allowReleasedOpsetsOnly = False  # ONNX Runtime's name; all opsets that can be read are run
 

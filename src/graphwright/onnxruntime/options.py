@@ -106,7 +106,7 @@ class SessionOptions(_Fields):
 
     @property
     def overrides(self) -> Overrides:
-        """What it replaces in a model."""
+        """The values that it replaces in a model."""
         arrays = {name: value.array() for name, value in self._initializers.items()}
         return Overrides(dict(self._sizes), dict(self._denotations), arrays, dict(self._files))
 

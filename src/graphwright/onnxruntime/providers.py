@@ -51,7 +51,7 @@ def _names(providers: Sequence[Any] | None, options: Sequence[Mapping[Any, Any]]
 
 
 def _name(given: Any) -> str:
-    """Of a provider, or of a pair of one and its options."""
+    """The name of a provider, or of a pair of a provider and its options."""
     match given:
         case str() as name:
             return name

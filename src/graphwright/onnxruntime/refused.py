@@ -100,7 +100,7 @@ def _error(name: str) -> Unsupported:
 
 
 def missing_part(name: str) -> ImportError:
-    """That ``onnxruntime.NAME``, one of :data:`PARTS`, is not here."""
+    """The error for ``onnxruntime.NAME``, one of the missing :data:`PARTS`."""
     return ImportError(_missing_text(name), name=f"onnxruntime.{name}")
 
 

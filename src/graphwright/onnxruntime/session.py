@@ -54,7 +54,7 @@ class InferenceSession:
         self._sess_options = sess_options or SessionOptions()
         source = _source(path_or_bytes)
         self._model_path = source if isinstance(source, str) else None
-        """As ONNX Runtime calls it: packages read it."""
+        """The name that ONNX Runtime uses, which packages read."""
         self._model_bytes = source if isinstance(source, bytes) else None
         warn_of_others(providers, provider_options)
         self._options = _compile_options(self._sess_options)

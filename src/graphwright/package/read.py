@@ -46,7 +46,7 @@ def _is_read_later(name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Checks:
-    """Which checks of weights to make: of tensors against damage, and of whole members by SHA-256."""
+    """The checks of weights to make: of tensors against damage, and of whole members by SHA-256."""
 
     tensors: bool
     weights: bool

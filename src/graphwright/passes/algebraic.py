@@ -210,7 +210,7 @@ def _grows(m: Match) -> str | None:
 
 
 def _powers_of_two(array: Array) -> Array:
-    """Which elements are powers of two, of either sign."""
+    """A mask of the elements that are powers of two, of either sign."""
     mantissa = np.frexp(np.abs(array.astype(np.float64)))[0]
     return np.asarray(mantissa == 0.5)
 

@@ -82,7 +82,7 @@ def node_keys(module: Module) -> Counter[NodeKey]:
 
 @dataclass
 class Record:
-    """What one run of a pass did: the number of changes by kind, and reasons for what it did not change."""
+    """The result of one run of a pass: the number of changes by kind, and reasons for unchanged matches."""
 
     name: str
     counts: Counter[str] = field(default_factory=Counter)

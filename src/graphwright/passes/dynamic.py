@@ -145,7 +145,7 @@ class _Search:
                     yield -index, f"determined by operand {index}, {self.origin(value, element)}"
 
     def elements(self, node: Node) -> str:
-        """What determines sizes that no operand gives."""
+        """Describes what determines sizes that no operand gives."""
         if node.regions:
             decider = node.inputs[0] if node.inputs else None
             where = "" if decider is None else f", {self.origin(decider, 0)}"

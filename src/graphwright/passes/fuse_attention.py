@@ -46,7 +46,7 @@ MOST_SCALE: Final = 2.0**32
 
 @dataclass(frozen=True)
 class _Scores:
-    """What the Softmax reads, taken apart."""
+    """The parts of the operand of the Softmax."""
 
     q: Value
     keys: Value

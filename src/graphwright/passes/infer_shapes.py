@@ -192,7 +192,7 @@ class ShapeInference:
         self.notify(node)
 
     def fact(self, value: Value) -> Fact:
-        """What is known of ``value``."""
+        """The known facts about ``value``."""
         return self.facts.get(value) or Fact(value.type)
 
     def region(

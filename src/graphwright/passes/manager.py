@@ -41,7 +41,7 @@ class StageEnd:
 
 
 Scheduled = Pass | Fixpoint | Point | StageEnd
-"""What a pass manager runs. A Point stands for the passes that users registered at it."""
+"""An item that a pass manager runs. A Point stands for the passes that users registered at it."""
 
 
 @dataclass

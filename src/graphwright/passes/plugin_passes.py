@@ -130,7 +130,7 @@ def _author(rule: Rule) -> Callable[..., Any]:
 
 
 def replacement_fault(made: object, node: Node, module: Module) -> str:
-    """What is wrong with ``made``, which a user's function returned to replace ``node``; empty if nothing."""
+    """The fault of ``made``, which a user's function returned to replace ``node``; empty if there is none."""
     values = (made,) if isinstance(made, Value) else made
     if not isinstance(values, list | tuple) or not all(isinstance(value, Value) for value in values):
         return f"returned {made!r} instead of a value for each output"

@@ -31,7 +31,7 @@ NOT_COUNTED: Final = (
     "the compiler and the source model, if the model was compiled in this process",
     "values between programs, and nodes that run in Python",
 )
-"""What :attr:`Memory.process` does not count."""
+"""The memory that :attr:`Memory.process` does not count."""
 _COPIES_OF_WORDS: Final = 2
 """How many times the words of tasks are held: in Python, and in the form that the native runtime decodes."""
 _PARSED: Final = 9
@@ -156,7 +156,7 @@ class Memory:
 
     @property
     def not_counted(self) -> tuple[str, ...]:
-        """What :attr:`process` does not count."""
+        """The memory that :attr:`process` does not count."""
         return NOT_COUNTED
 
     def facts(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What the models of a package are made from."""
+    """The parts that the models of a package are made from."""
 
     package: Package
     key: bytes | None

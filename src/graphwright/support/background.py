@@ -29,7 +29,7 @@ class BackgroundTask(Generic[T]):
         """Used instead of Thread.join, which after an interrupt assumes that the thread has ended."""
         self._made: list[T] = []
         self.fault: BaseException | None = None
-        """What the call raised, once it has ended."""
+        """The exception that the call raised, once it has ended."""
 
     def start(self) -> None:
         """Starts the thread."""

@@ -44,7 +44,7 @@ from graphwright.tools.reports.autofusion import show_fused
 
 
 class Weights(enum.Enum):
-    """Which weights are written."""
+    """The weights that are written."""
 
     ORIGINAL = "original"
     PACKED = "packed"

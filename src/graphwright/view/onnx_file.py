@@ -36,7 +36,7 @@ def onnx_model(picture: GraphPicture, title: str) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class _Unit:
-    """What becomes one node: a box, or a region, whose function contains ``members``."""
+    """The source of one node: a box, or a region, whose function contains ``members``."""
 
     node: PictureNode
     members: Sequence[int]

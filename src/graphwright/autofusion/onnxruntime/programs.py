@@ -91,7 +91,7 @@ def count_launches(nodes: Iterable[Node]) -> int:
 
 @dataclass(frozen=True)
 class ProgramModule:
-    """What the program of a Subgraph node is compiled from. ``inputs``: the positions of the operands that it
+    """The source of the program of a Subgraph node. ``inputs``: the positions of the operands that it
     takes; the others are constants of its own.
     """
 

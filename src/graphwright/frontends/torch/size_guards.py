@@ -1,4 +1,4 @@
-"""What an exported program assumes about the sizes of its arguments, because Python code branched on them."""
+"""Assumptions of an exported program about sizes of its arguments, on which Python code branched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fusion rules are enabled, given the options ``fusion_rules`` and ``opt_level``."""
+"""Selects the enabled fusion rules by the options ``fusion_rules`` and ``opt_level``."""
 
 from __future__ import annotations
 

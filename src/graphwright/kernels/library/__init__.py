@@ -1,1 +1,1 @@
-"""What the kernel families share: arguments, memory extents, register tiles and C headers."""
+"""Code that the kernel families share: arguments, memory extents, register tiles and C headers."""

@@ -16,7 +16,7 @@ from graphwright.targets.cpu.isa import Isa
 
 
 class PadMode(IntEnum):
-    """What elements outside the source contain."""
+    """The contents of elements outside the source."""
 
     CONSTANT = 0
     EDGE = 1

@@ -22,7 +22,7 @@ app = typer.Typer(add_completion=False)
 
 
 class Group(enum.StrEnum):
-    """What the rows of the table are."""
+    """The kind of rows of the table."""
 
     KERNEL = "kernel"
     SOURCE = "source"

@@ -53,10 +53,10 @@ $(VENV)/.tools:
 	@$(PIP) install --upgrade 'pip>=24' 'scikit-build-core>=0.11' 'nanobind>=2.4' 'numpy>=2.0' 'ml_dtypes>=0.5' cmake ninja
 	@touch $@
 
-# $(VENV)/.demo, .test, .bench and .models: graphwright with the extra of that name. The tests' build forbids warnings,
-# and other extras keep that setting, so that nothing is compiled twice. Python compiles what tests import: of the 9,000
-# files, most are never imported.
-$(VENV)/.test: SETTINGS := --config-settings=cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON --no-compile
+# $(VENV)/.demo, .test, .bench and .models: graphwright with the extra of that name. The tests' build forbids warnings in
+# kernels, and other extras keep that setting, so that nothing is compiled twice. Python compiles what tests import: of the
+# 9,000 files, most are never imported.
+$(VENV)/.test: SETTINGS := --config-settings=cmake.define.STRICT_KERNELS=ON --no-compile
 
 $(VENV)/.%: $(VENV)/.tools $(NATIVE)
 	@echo "building graphwright[$*]"

@@ -32,7 +32,8 @@ ALLOWED = (
     "graphwright.ir.dtypes graphwright.ir.deferred graphwright.ir.names graphwright.ir.conversion "
     "graphwright.ir.mapped graphwright.ir.pytree graphwright.lower.wire graphwright.records graphwright.log "
     "graphwright.option_files graphwright.support.gc_pause graphwright.support.spelling "
-    "graphwright.support.file_kinds graphwright.support.fork_lock graphwright.support.event_sink"
+    "graphwright.support.file_kinds graphwright.support.fork_lock graphwright.support.event_sink "
+    "graphwright.support.source_record"
 ).split()
 PACKAGES = {"graphwright", "graphwright.ir", "graphwright.lower", "graphwright.support"}
 OUTSIDE = sys.stdlib_module_names | {"numpy", "graphwright"}

@@ -20,6 +20,7 @@ from graphwright.option_files.rate_files import resolved
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.crashes.brief_sites import brief_sites
+from graphwright.support.source_record import changed_sources
 
 LIBRARY_FOLDER = Path(_native.__file__).parent / "runtime" / "native"
 LEVELS = ("baseline", "v3", "v4")
@@ -77,8 +78,6 @@ def _warn_if_outdated(path: Path, record: str) -> None:
     """Logs a warning if modules that wrote the library at ``path`` have changed: its kernels may then read
     their arguments, or compute sizes of scratch memory, in another way than the compiler does.
     """
-    from graphwright.support.source_record import changed_sources
-
     package = LIBRARY_FOLDER.parents[1]
     changed = changed_sources(path, record, package)
     if changed:

@@ -8,12 +8,28 @@ import pytest
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.graph import Module, Value
 from graphwright.ir.op import Op
-from graphwright.ir.types import BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, U32, U64, DType, tensor
+from graphwright.ir.types import (
+    BOOL,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U32,
+    U64,
+    DType,
+    TensorType,
+    tensor,
+)
 from graphwright.ops.core.binary import Add, Div, Mul, Pow, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
-from graphwright.passes.algebraic import ALGEBRAIC, holds_all
-from graphwright.passes.base import Record
+from graphwright.passes.algebraic import ALGEBRAIC, RULES, holds_all
+from graphwright.passes.base import Record, apply_rules
 
 from .support import Closeness, Evaluator, assert_same_array
 
@@ -127,3 +143,12 @@ def test_chains_of_casts(have: DType, between: DType, to: DType, merges: bool) -
 )  # fmt: skip
 def test_which_dtypes_hold_which(wide: DType, narrow: DType, holds: bool) -> None:
     assert holds_all(wide, narrow) == holds
+
+
+def test_a_rewrite_that_needs_an_unknown_rank_leaves_the_graph_as_it_is() -> None:
+    module, record, unranked = Module(), Record("algebraic"), TensorType(F16, None)
+    b, (x,) = new_graph(module, "main", [("x", unranked)])
+    b.graph.set_outputs([b(Div(), x, b.const(np.array(2, np.float16)), known=[unranked])])
+    assert not apply_rules(RULES, b.graph, module, record)
+    assert [node.op.name for node in b.graph] == ["Constant", "Div"]
+    assert [reason.why for reason in record.reasons] == ["the rank of an operand is not known"]

@@ -18,7 +18,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from graphwright.errors import UnknownRankError
 from graphwright.ir.build import Builder
@@ -32,6 +32,9 @@ from graphwright.ir.types import UnknownRank
 from graphwright.records import dataclass, field
 
 SomeOp = TypeVar("SomeOp", bound=Op)
+
+UNKNOWN_RANK: Final = (UnknownRank, UnknownRankError)
+"""Raised where a pass needs a rank that is unknown: by a type, and by a Builder. The pass leaves the node."""
 MAX_REASONS = 1000
 """Reasons that are kept per pass; further ones are only counted."""
 
@@ -191,10 +194,12 @@ def apply_rules(rules: Sequence[Rule], graph: Graph, module: Module, record: Rec
 
 
 def _apply(rule: Rule, node: Node, module: Module, record: Record) -> bool:
+    before = node.previous
     try:
         return _rewrite(rule, node, module, record)
-    except (UnknownRank, UnknownRankError):
+    except UNKNOWN_RANK:
         record.refused(node, rule.name, "the rank of an operand is not known")
+        drop_unused(before, node)
         return False
 
 
@@ -244,6 +249,12 @@ def prune(node: Node) -> int:
         erased += 1
         pending += [v.producer for v in operands if v is not None and v.producer is not None]
     return erased
+
+
+def drop_unused(before: Node | None, node: Node) -> None:
+    """Erases the nodes between ``before`` and ``node`` that an abandoned rewrite or decomposition built."""
+    while node.previous is not before and node.previous is not None and prune(node.previous):
+        pass
 
 
 def is_dead(node: Node) -> bool:

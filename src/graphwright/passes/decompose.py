@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphwright.errors import Diagnostic, PluginError, UnknownRankError
+from graphwright.errors import Diagnostic, PluginError
 from graphwright.ir.build import Builder
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.op import Op, UnknownRank
+from graphwright.ir.op import Op
 from graphwright.ir.origin import Origin
 from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op
-from graphwright.passes.base import Pass, Record, graphs, prune, replace
+from graphwright.passes.base import UNKNOWN_RANK, Pass, Record, drop_unused, graphs, replace
 from graphwright.passes.plugin_passes import replacement_fault
 from graphwright.records import dataclass
 
@@ -56,11 +56,11 @@ def _decompose(node: Node, graph: Graph, module: Module, record: Record) -> bool
     before = node.previous
     try:
         made = _parts(node, Builder(module, graph, node, node.sources, Origin(type(node.op), node.origin)))
-    except (UnknownRank, UnknownRankError):
+    except UNKNOWN_RANK:
         made = None
         record.refused(node, "decompose", "the rank of an operand is not known yet")
     if made is None:
-        _drop_unused(graph, before, node)
+        drop_unused(before, node)
         return False
     record.did(f"{node.op.name} decomposed")
     replace(node, [made] if isinstance(made, Value) else made)
@@ -72,16 +72,10 @@ def _parts(node: Node, builder: Builder) -> Any:
     cls = type(node.op)
     if not is_plugin_op(cls) or cls.decompose is Op.decompose:
         return node.op.decompose(builder, *node.inputs)
-    doing, waits = f"{node.op.name}.decompose", (UnknownRank, UnknownRankError)
-    made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, waits)
+    doing = f"{node.op.name}.decompose"
+    made = guarded(lambda: node.op.decompose(builder, *node.inputs), cls, doing, UNKNOWN_RANK)
     fault = "" if made is None else replacement_fault(made, node, builder.module)
     if fault:
         message = f"{doing} {fault} (node {node.location})"
         raise PluginError(Diagnostic("plugin", message, defined_at(cls.decompose)))
     return made
-
-
-def _drop_unused(graph: Graph, before: Node | None, node: Node) -> None:
-    """Erases the nodes that an abandoned decomposition built."""
-    while node.previous is not before and node.previous is not None and prune(node.previous):
-        pass

@@ -77,10 +77,12 @@ gw_part gw_contents_part(const char *folder, const char *name, const char *endin
     char wanted[NAME], held[NAME], line[LINE];
     size_t start, size;
     snprintf(wanted, sizeof wanted, "%s%s%s%s", folder, *folder ? "/" : "", name, ending);
-    for (const char *at = file.data + file.index; file.index && (at = read_line(at, line));)
-        if (sscanf(line, "%zu %zu %255s", &start, &size, held) == 3 && strcmp(held, wanted) == 0 &&
-            start <= file.size && size <= file.size - start)
+    for (const char *at = file.data + file.index; file.index && (at = read_line(at, line));) {
+        if (sscanf(line, "%zu %zu %255s", &start, &size, held) != 3)
+            break; /* the index is damaged, or does not begin here */
+        if (strcmp(held, wanted) == 0 && start <= file.size && size <= file.size - start)
             return (gw_part){file.data + start, size};
+    }
     return (gw_part){NULL, 0};
 }
 

@@ -1,4 +1,4 @@
-"""Computes the polynomials of ``targets.cpu.vmath``: prints the coefficients and the error of each one.
+"""Computes the polynomials of ``targets.cpu.vmath`` and of attention: prints coefficients and errors.
 
 Minimax fits by Lawson's iteration (C. L. Lawson, 1961: least squares whose weights grow where the error is
 large), in double precision on Chebyshev nodes. Coefficients are rounded to f32 from the lowest power up, the
@@ -58,6 +58,15 @@ HALF_LN2 = math.log(2) / 2 * 1.001
 if __name__ == "__main__":
     fit("exp: 1 + r + r^2 q(r)", lambda r: (np.expm1(r) - r) / r**2, lambda r: r**2, -HALF_LN2, HALF_LN2, 4)
     fit("expm1: r + r^2 q(r)", lambda r: (np.expm1(r) - r) / r**2, lambda r: r, -HALF_LN2, HALF_LN2, 4)
+    for name, low, high in (("0 <= f < 1", 1e-6, 1.0), ("|f| <= 0.5", -0.5, 0.5)):
+        fit(
+            f"exp2 of attention: 1 + f q(f), {name}",
+            lambda f: (np.exp2(f) - 1) / f,
+            lambda f: f / np.exp2(f),
+            low,
+            high,
+            5,
+        )
     fit(
         "log1p: f - f^2/2 + f^3 p(f)",
         lambda f: (np.log1p(f) - f + f**2 / 2) / f**3,

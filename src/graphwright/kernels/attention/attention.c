@@ -5,13 +5,6 @@
 /* n rounded up to a multiple of the unit of computation. */
 GW_INLINE int64_t whole(int64_t n) { return (n + SCORES - 1) / SCORES * SCORES; }
 
-/* The number of keys of the block whose scores are computed for a row: the visible ones, and hidden ones up
- * to a multiple of SCORES, so that the order of the sums does not depend on the number of hidden keys. */
-GW_INLINE int64_t visible(const place *p, const block *b) {
-    const int64_t n = smaller(smaller(p->limit - b->first, whole(p->unhidden - b->first)), b->count);
-    return n < 0 ? 0 : n;
-}
-
 static void score_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
                        int64_t end) {
     const int64_t deep = steps_of(h, t->depth);
@@ -46,7 +39,7 @@ static void soften_tile(const struct attention_args *t, const head *h, const blo
     float drop[VL] = {0}, keep[VL], shift[VL];
     for (int64_t r = 0; r < rows; r++) {
         const float *mask = p[r].mask ? p[r].mask + b->first * t->mask_col : NULL;
-        const float found = finish_scores(t, mask, visible(p + r, b), h->scores + r * PITCH);
+        const float found = finish_scores(t, mask, p[r].visible, h->scores + r * PITCH);
         const float before = h->largest[in_run + r], largest = found > before ? found : before;
         shift[r] = largest == -__builtin_inff() ? 0 : largest;
         drop[r] = before - shift[r];
@@ -54,7 +47,7 @@ static void soften_tile(const struct attention_args *t, const head *h, const blo
     }
     vf_store(keep, vf_power(vf_load(drop)));
     for (int64_t r = 0; r < rows; r++) {
-        const float total = exponentials(shift[r], visible(p + r, b), end, h->scores + r * PITCH);
+        const float total = exponentials(shift[r], p[r].visible, end, h->scores + r * PITCH);
         h->total[in_run + r] = h->total[in_run + r] * keep[r] + total;
         if (h->pairs)
             narrow_scores(h->scores + r * PITCH, h->k.native, end);
@@ -67,12 +60,20 @@ static void soften_tile(const struct attention_args *t, const head *h, const blo
     }
 }
 
-static void add_values(const struct attention_args *t, const head *h, int64_t rows, int64_t in_run,
-                       int64_t end, int64_t length) {
+/* Adds the products of exponentials and values to the accumulators, which the first block writes. */
+static void add_values(const struct attention_args *t, const head *h, const block *b, int64_t rows,
+                       int64_t in_run, int64_t end, int64_t length) {
     const int64_t steps = steps_of(h, end), apart = steps_of(h, length);
     for (int64_t j = 0; j < t->width; j += NR)
         multiply(h, rows, t->width - j > VL, steps, h->scores, h->values + j * apart, sum_of(h, in_run, j),
-                 1);
+                 b->first > 0);
+}
+
+/* The accumulators of rows that see no key. */
+static void clear_sums(const struct attention_args *t, const head *h, int64_t rows, int64_t in_run) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < t->width; j += VL)
+            vf_store(sum_of(h, in_run + r, j), (vf){0});
 }
 
 /* A row whose softmax is all zeros: the sum of 0 times each value, which is NaN if a value is not finite. */
@@ -85,12 +86,8 @@ static void add_zeros(const struct attention_args *t, const head *h, int64_t in_
     }
 }
 
-static void store_row(const struct attention_args *t, const head *h, float *y, int64_t in_run) {
-    const float total = h->total[in_run];
-    const int guarded = t->guard == GUARD_NAN ? !(total > 0) : t->guard == GUARD_EMPTY ? total == 0 : 0;
-    if (guarded)
-        add_zeros(t, h, in_run);
-    const vf share = vf_set1(guarded || t->keys == 0 ? 1 : 1 / total);
+/* Stores a row of accumulators, times `share`. */
+static void store_row(const struct attention_args *t, const head *h, float share, float *y, int64_t in_run) {
     for (int64_t j = 0; j < t->width; j += VL) {
         const vf x = vf_load(sum_of(h, in_run, j)) * share;
         const int64_t n = smaller(VL, t->width - j);
@@ -102,6 +99,19 @@ static void store_row(const struct attention_args *t, const head *h, float *y, i
             for (int64_t i = 0; i < n; i++)
                 y[(j + i) * t->y_col] = x[i];
         }
+    }
+}
+
+static void store_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
+                       int64_t in_run) {
+    float share[VL] = {0};
+    vf_store(share, 1 / vf_load_n(h->total + in_run, rows));
+    for (int64_t r = 0; r < rows; r++) {
+        const float total = h->total[in_run + r];
+        const int guarded = t->guard == GUARD_NAN ? !(total > 0) : t->guard == GUARD_EMPTY ? total == 0 : 0;
+        if (guarded)
+            add_zeros(t, h, in_run + r);
+        store_row(t, h, guarded || t->keys == 0 ? 1 : share[r], p[r].y, in_run + r);
     }
 }
 
@@ -151,9 +161,13 @@ static void find_rows(const struct attention_args *t, const head *h, int64_t row
 static void find_seen(const struct attention_args *t, head *h, int64_t row) {
     const float *before = NULL;
     place p;
+    for (int64_t r = 0; r < h->rows; r++)
+        h->unhidden[r] = t->keys;
+    h->keys_seen = t->keys;
+    if (!h->mask && !t->causal)
+        return;
     h->keys_seen = 0;
     for (int64_t r = 0; r < h->rows; r++) {
-        h->unhidden[r] = t->keys;
         find_rows(t, h, row + r, 1, r, &p);
         if (p.mask)
             h->unhidden[r] = p.mask == before ? h->unhidden[r - 1] : find_unhidden(t, p.mask);
@@ -164,28 +178,15 @@ static void find_seen(const struct attention_args *t, head *h, int64_t row) {
     h->keys_seen = smaller(h->keys_seen, t->keys);
 }
 
-/* The maximal number of keys of a block that a row sees. */
-GW_INLINE int64_t most_visible(const place *p, int64_t rows, const block *b) {
+/* Finds the keys of a block that rows see, and returns the most of a row. */
+static int64_t find_visible(place *p, int64_t rows, const block *b) {
     int64_t most = 0;
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t n = visible(p + r, b);
+        const int64_t n = smaller(smaller(p[r].limit - b->first, whole(p[r].unhidden - b->first)), b->count);
+        p[r].visible = n < 0 ? 0 : n;
         most = n > most ? n : most;
     }
     return most;
-}
-
-/* Prefetches a share of the keys and values that are packed next. */
-static void fetch_share(const struct attention_args *t, const head *h, const block *b, int64_t length,
-                        int64_t share, int64_t shares) {
-    const int64_t first = b->first + length < h->keys_seen ? b->first + length : 0;
-    const struct numbers k = first ? h->k : h->next_k, v = first ? h->v : h->next_v;
-    const int64_t count = smaller(length, (first ? h->keys_seen : t->keys) - first);
-    const int64_t row0 = first + part_begin(count, share, shares);
-    const int64_t rows = first + part_begin(count, share + 1, shares) - row0;
-    if (k.at && t->k_col == 1)
-        fetch_numbers(k, row0 * t->k_row, t->k_row, rows, t->depth);
-    if (v.at && t->v_col == 1)
-        fetch_numbers(v, row0 * t->v_row, t->v_row, rows, t->width);
 }
 
 /* Computes tiles [tile0, tile1) of the rows of one batch and head of keys. */
@@ -206,8 +207,6 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
     h->largest = (float *)(h->unhidden + h->rows);
     h->total = h->largest + h->rows;
     for (int64_t r = 0; r < h->rows; r++) {
-        for (int64_t j = 0; j < t->width; j += VL)
-            vf_store(sum_of(h, r, j), (vf){0});
         h->largest[r] = -__builtin_inff();
         h->total[r] = 0;
     }
@@ -221,23 +220,23 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
             const int64_t row = part_begin(rows, i, tiles), count = part_begin(rows, i + 1, tiles) - row,
                           at = row - row0;
             find_rows(t, h, row, count, at, p);
-            const int64_t end = most_visible(p, count, &b);
+            const int64_t end = find_visible(p, count, &b);
             if (end > 0 && !packed) {
                 pack_block(t, h, &b, length);
                 packed = 1;
             }
+            if (end == 0 && b.first == 0)
+                clear_sums(t, h, count, at);
             if (end > 0) {
                 score_tile(t, h, p, count, end);
                 soften_tile(t, h, &b, p, count, at, end);
                 if (last)
                     for (int64_t r = 0; r < count; r++)
                         fetch_rows(p[r].y, 0, 1, t->width);
-                fetch_share(t, h, &b, length, i - tile0, tile1 - tile0);
-                add_values(t, h, count, at, end, length);
+                add_values(t, h, &b, count, at, end, length);
             }
             if (last)
-                for (int64_t r = 0; r < count; r++)
-                    store_row(t, h, p[r].y, at + r);
+                store_tile(t, h, p, count, at);
         }
         b.first += length;
     } while (b.first < h->keys_seen);
@@ -266,10 +265,6 @@ static int32_t run(void *const *buf, const int64_t *arg, int64_t begin, int64_t 
             .y = (float *)buf[ATTENTION_Y] + batch * t.y_batch + kv * group * t.y_head,
             .pairs = pairs,
         };
-        if (begin + run < end && unit + run == units && kv + 1 < t.kv_heads) {
-            h.next_k = numbers_from(h.k, t.k_head);
-            h.next_v = numbers_from(h.v, t.v_head);
-        }
         if (h.mask)
             h.mask += batch * t.mask_batch + kv * group * t.mask_head;
         run_tiles(&t, &h, part_begin(tiles, unit, units), part_begin(tiles, unit + run, units), rows,

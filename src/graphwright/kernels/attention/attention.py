@@ -50,6 +50,27 @@ _VECTORS_AT_ONCE: Final = 4
 _ROWS_AHEAD: Final = 12
 """The prefetch distance, in rows, while values are copied."""
 
+_FLOORED: Final = (("x", "x * 1.44269504f"), ("n", "vf_fraction(x)"))
+"""Steps to x / log 2 and its fraction n in [0, 1)."""
+_MAGIC: Final = "12583103.0f"
+"""A sum with it is rounded to an integer, and its low bits are the exponent bits of 2^(n + 64)."""
+_ROUNDED: Final = (
+    ("x", "vf_larger(vf_set1(-104.0f), x)"),  # smaller arguments give 0
+    ("y", f"x * 1.44269504f + {_MAGIC}"),
+    ("n", f"x * 1.44269504f - (y - {_MAGIC})"),
+    ("x", "y"),
+)
+"""Steps to x / log 2, rounded, and the rest n in [-0.5, 0.5]."""
+_FRACTION: Final = (
+    "0.00021565972f", "0.001248229f", "0.009673775f", "0.055486184f", "0.24022909f", "0.69314706f",
+)  # fmt: skip
+"""Coefficients of 2^n for n in [0, 1), highest power first, without the last, 1
+(``benchmarks.vmath_coefficients``)."""
+_CENTERED: Final = (
+    "0.00015326463f", "0.0013390806f", "0.009618506f", "0.0555036f", "0.24022648f", "0.6931472f",
+)  # fmt: skip
+"""The same for n in [-0.5, 0.5]."""
+
 Four = tuple[Dim, Dim, Dim, Dim]
 
 
@@ -279,21 +300,17 @@ def _reduction(isa: Isa, name: str, combined: str) -> str:
 
 
 def _powers(isa: Isa, name: str, count: int) -> str:
-    """A C function for exp(x) with x <= 0, which keeps NaN. It processes several vectors in parallel to hide
-    latency. Range reduction and polynomial are those of exp in ``vmath``; subnormal results are rounded
-    twice."""
+    """A C function for exp(x) = 2^(x / log 2) with x <= 0, which keeps NaN. It processes several vectors in
+    parallel to hide latency. Rounding x / log 2 causes a relative error of at most ``|x| * 2**-24``, as the
+    rounding of a score does. Subnormal results are rounded twice with AVX2."""
     v4 = isa.vector_bytes == 64
-    magic = "12582912.0f" if v4 else "12583103.0f"  # a sum with it and n has the exponent bits of 2^(n + 64)
-    scaled = f"scale_f32x{isa.lanes}(y, n - {magic})" if v4 else "y * (vf)((vi)n << 23) * 0x1p-64f"
+    reduced = _FLOORED if v4 else _ROUNDED
+    first, second, *others = _FRACTION if v4 else _CENTERED
     steps = (
-        ("x", "vf_larger(vf_set1(-104.0f), x)"),  # smaller arguments give 0
-        ("n", f"x * 1.44269504f + {magic}"),
-        ("y", f"n - {magic}"),
-        ("x", "x - y * 0.693147182f"),
-        ("x", "x - y * -1.90465421e-9f"),
-        *(("y", term) for term in ("x * 0.0013940561f + 0.00836883f", "y * x + 0.041666403f")),
-        *(("y", term) for term in ("y * x + 0.1666652f", "y * x + 0.5f", "x * y", "x * y + x", "y + 1.0f")),
-        ("x", scaled),
+        *reduced,
+        ("y", f"n * {first} + {second}"),
+        *(("y", f"y * n + {c}") for c in (*others, "1.0f")),
+        ("x", f"scale_f32x{isa.lanes}(y, x)" if v4 else "y * (vf)((vi)x << 23) * 0x1p-64f"),
     )
     one = count == 1
     lines = [f"GW_INLINE {'vf' if one else 'void'} {name}(vf {'x0' if one else '*x'}) {{"]

@@ -18,7 +18,6 @@ typedef struct {
     float *sums, *largest, *total; /* for each row of the run */
     int64_t *unhidden;             /* for each row of the run: from this key on, its mask hides all keys */
     int64_t keys_seen;             /* from this key on, no row of the run sees a key */
-    struct numbers next_k, next_v; /* for the head after the run; NULL at the end of the chunk */
     int64_t rows;                  /* rows of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
     int pairs;                     /* whether both products take pairs of bf16 */
 } head;
@@ -43,6 +42,9 @@ typedef struct {
     float *y;
     int64_t limit;    /* the number of keys that the row sees */
     int64_t unhidden; /* from this key on, the mask of the row hides all keys */
+    /* The number of keys of the block whose scores are computed: the visible ones, and hidden ones up to a
+     * multiple of SCORES, so that the order of the sums does not depend on the number of hidden keys. */
+    int64_t visible;
 } place;
 
 #endif

@@ -18,15 +18,6 @@ GW_INLINE void fetch_rows(const float *x, int64_t x_row, int64_t rows, int64_t n
             __builtin_prefetch(x + r * x_row + j, 0, 2);
 }
 
-/* Prefetches rows of numbers (f32 or bf16). */
-GW_INLINE void fetch_numbers(struct numbers x, int64_t place, int64_t row, int64_t rows, int64_t n) {
-    const int64_t size = x.single ? 4 : 2;
-    const char *at = (const char *)x.at + size * place;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < size * n; j += 64)
-            __builtin_prefetch(at + r * row * size + j, 0, 2);
-}
-
 /* Packs x[rows][cols], whose rows are dense, into panels to[col / NR][rows][NR]; the last panel is padded
  * with zeros. */
 static void copy_panels(const float *x, int64_t x_row, int64_t rows, int64_t cols, float *to, int64_t apart) {

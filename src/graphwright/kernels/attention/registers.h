@@ -12,6 +12,15 @@ GW_INLINE vf vf_larger(vf a, vf b) {
     return y;
 }
 
+#if VL == 16
+/* x - floor(x), 0 for infinity. */
+GW_INLINE vf vf_fraction(vf x) {
+    vf y;
+    __asm__("vreduceps $9, %1, %0" : "=v"(y) : "v"(x));
+    return y;
+}
+#endif
+
 /* Keeps broadcasts in program order: GCC would hoist them, and then the accumulators no longer fit the
  * registers. */
 #define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=" VECTOR_REGISTER(x) : "m"(p))

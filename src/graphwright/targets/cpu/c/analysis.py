@@ -33,6 +33,18 @@ COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 """Comparisons and their C operators."""
 
 
+NUMBER_FIRST: Final = {"max": "most", "min": "least"}
+"""Extrema as one instruction, which gives its second operand if either is NaN (:func:`number_first`)."""
+
+
+def number_first(operands: tuple[Scalar, ...]) -> tuple[Scalar, Scalar] | None:
+    """The operands of an extremum of floats, a number that is not NaN first; None if neither is one."""
+    for number, other in (operands, operands[::-1]):
+        if isinstance(number, Const) and number.dtype.is_float and number.value == number.value:
+            return number, other
+    return None
+
+
 def children(value: Scalar) -> list[Scalar]:
     """The operands, gather indices and mask of ``value``."""
     match value:

@@ -56,18 +56,6 @@ KEEP    const @I large = @abs@(x) > {_LARGE}.0f;
 _KEEP_ZERO: Final = "    y = @select@(x == 0.0f, x, y); /* -0 */\n"
 
 HELPERS: Final[dict[str, str]] = {
-    "least": """\
-GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN */
-    @V y;
-    __asm__("vminps %2, %1, %0" : "=@REG"(y) : "@REG"(a), "@REG"(b));
-    return y;
-}""",
-    "most": """\
-GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN */
-    @V y;
-    __asm__("vmaxps %2, %1, %0" : "=@REG"(y) : "@REG"(a), "@REG"(b));
-    return y;
-}""",
     "powered": """\
 GW_INLINE @V NAME(@V x, @T y) { /* one exponent for all: those that need no logarithm */
     if (y == 0.5f) /* pow is infinite for -inf, and +0 for -0 */

@@ -105,6 +105,8 @@ SCALAR_HELPERS: Final[dict[str, Template]] = {
         _integers("GW_INLINE @T NAME(@T a, @T b) { return a < b ? a : b; }"),
         _floats("GW_INLINE @T NAME(@T a, @T b) { return a < b || a != a ? a : b; } /* NaN if either is */"),
     ),
+    "most": _floats("GW_INLINE @T NAME(@T a, @T b) { return a > b ? a : b; } /* b if either is NaN */"),
+    "least": _floats("GW_INLINE @T NAME(@T a, @T b) { return a < b ? a : b; } /* b if either is NaN */"),
     "clamp": _floats(
         "GW_INLINE @T NAME(@T x, @T low, @T high) { /* low if NaN */\n"
         "    return x > low ? (x < high ? x : high) : low;\n}"

@@ -19,7 +19,14 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, I64, DType
 from graphwright.records import replace
-from graphwright.targets.cpu.c.analysis import COMPARISONS, children, index_of, is_position_test
+from graphwright.targets.cpu.c.analysis import (
+    COMPARISONS,
+    NUMBER_FIRST,
+    children,
+    index_of,
+    is_position_test,
+    number_first,
+)
 from graphwright.targets.cpu.c.arithmetic import Arithmetic
 from graphwright.targets.cpu.c.dims import along, depends, strides_of
 from graphwright.targets.cpu.c.lines import operand
@@ -188,6 +195,8 @@ class Values(Arithmetic):
                 special = self.compare_positions(value)
                 if special is not None:
                     return special
+                if function in NUMBER_FIRST and (ordered := number_first(operands)) is not None:
+                    function, operands = NUMBER_FIRST[function], ordered
                 return self.apply(function, tuple(self.value(o) for o in operands), value.dtype)
             case _:
                 raise TypeError(f"{value!r} is not a scalar")

@@ -58,7 +58,7 @@ GW_INLINE void NAME(@T *p, @V x, @M mask) {
 }
 """Masked moves of 1- and 2-byte elements with AVX-512."""
 
-_FLOAT_ONLY: Final = frozenset({"abs", "clamp", "sqrt", "floor", "ceil", "round", "trunc"})
+_FLOAT_ONLY: Final = frozenset({"most", "least", "abs", "clamp", "sqrt", "floor", "ceil", "round", "trunc"})
 
 _EXTREMUM: Final = """\
 GW_INLINE @V NAME(@V a, @V b) { /* NaN if either is */
@@ -109,6 +109,13 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c, 0 <= x <= c, 1 <= c, by c's inverse as
 }"""
 """Two instructions; a division takes as long as seven. The error is at most 0.50001 units in the last place,
 as the sum has 47 bits; below 2^-102, where ``x * low`` underflows, it is one unit."""
+
+_NUMBER_FIRST: Final = """\
+GW_INLINE @V NAME(@V a, @V b) { /* b if either is NaN, or if both are 0 */
+    @V y;
+    __asm__("VERBp@SUFFIX %2, %1, %0" : "=@REG"(y) : "@REG"(a), "@REG"(b));
+    return y;
+}"""
 
 _ROUNDING: Final = """\
 GW_INLINE @V NAME(@V x) {
@@ -224,6 +231,8 @@ GW_INLINE @V NAME(@M mask, @V yes, @V no) {
     "share": "GW_INLINE @V NAME(@V x, @T c) { return @divided@(x, c); }",
     "max": _EXTREMUM.replace("SIGN", ">"),
     "min": _EXTREMUM.replace("SIGN", "<"),
+    "most": _NUMBER_FIRST.replace("VERB", "vmax"),
+    "least": _NUMBER_FIRST.replace("VERB", "vmin"),
     "clamp": """\
 GW_INLINE @V NAME(@V x, @V low, @V high) { /* low if NaN: the instruction gives its second operand then */
     @V y;

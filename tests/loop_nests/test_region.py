@@ -34,7 +34,7 @@ from graphwright.targets.cpu.target import TARGETS
 from tests.random_graphs.generate import Known, case, filled
 
 SIZES = {"N": 3, "M": 2}
-SHORT, COLUMNS, BLOCK = LIMITS.jam_row, LIMITS.column_block, LIMITS.row_block
+SHORT, COLUMNS, BLOCK = LIMITS.unroll_row, LIMITS.column_block, LIMITS.row_block
 
 
 def fused_nodes(module: Module) -> list[Node]:

@@ -78,9 +78,12 @@ def test_columns_are_cut_into_blocks_of_nearly_the_same_size(columns: Dim, block
     assert schedule(ReduceSum(axes=(0,)), (900, columns)).block == block
 
 
-@pytest.mark.parametrize(("rows", "length", "jam"), [(4, 1024, 2), (4, 1025, 1), (5, 33, 1), (1, 33, 1)])
-def test_pairs_of_short_rows_are_computed_side_by_side(rows: int, length: int, jam: int) -> None:
-    assert schedule(ReduceSum(axes=(1,)), (rows, length)).jam == jam
+@pytest.mark.parametrize(
+    ("rows", "length", "unroll"),
+    [(4, 1024, 2), (4, 1025, 1), (5, 33, 1), (1, 33, 1), (2048, 1024, 2), (2050, 1024, 1), (2 * N, 1024, 2)],
+)
+def test_iterations_of_two_short_rows_that_caches_hold(rows: Dim, length: int, unroll: int) -> None:
+    assert schedule(ReduceSum(axes=(1,)), (rows, length)).unroll == unroll
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ class Schedule:
     """Iterations per unit of work of the axis that is split into blocks (columns, short rows or lanes); 0 if
     no axis is.
     """
-    jam: int = 1
-    """Rows that are computed together (unroll-and-jam)."""
+    unroll: int = 1
+    """Rows per iteration."""
     sums: int = 1
     """Independent partial sums per lane."""
     keeps_rows: bool = False

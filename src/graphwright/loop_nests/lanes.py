@@ -24,9 +24,9 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, ceildiv, floordiv, mod, symbol
 from graphwright.ir.types import DType
-from graphwright.loop_nests.jam import copy_of, unrolled
 from graphwright.loop_nests.row import Row
 from graphwright.loop_nests.row_axes import RowAxes
+from graphwright.loop_nests.unroll import copy_of, unrolled
 from graphwright.records import replace
 
 

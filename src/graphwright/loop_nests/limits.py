@@ -23,10 +23,14 @@ class Limits:
     """COLUMNS: the most columns per block, so that their accumulators stay in the cache."""
     column_step: int
     """COLUMNS: wider rows are split into blocks of nearly equal size, multiples of this."""
-    jam: int
-    """ROWS: the number of short rows that are computed together (unroll-and-jam)."""
-    jam_row: int
+    unroll: int
+    """ROWS: the number of short rows per iteration."""
+    unroll_row: int
     """ROWS: the most elements of a short row, in which the latency of sums dominates."""
+    unroll_elements: int
+    """ROWS: the most elements of an operand that the caches hold. Rows that come from memory are computed one
+    at a time, as longer pauses between reading them cost more than the latency of sums.
+    """
     short_axis: int
     """SHORT_ROWS: the largest innermost axis for which the row loop is inside the vector loop. Values that
     are the same for all rows, such as a scale per channel, then stay in registers.

@@ -8,7 +8,7 @@ from itertools import compress
 from graphwright.ir.fused import Schedule, Strategy
 from graphwright.ir.loops.nodes import Index, Kind, Let, Loop, Statement
 from graphwright.ir.symbols import Dim, ceildiv, minimum, symbol
-from graphwright.loop_nests.jam import jam
+from graphwright.loop_nests.unroll import unroll_rows
 
 
 class RowAxes:
@@ -75,8 +75,8 @@ class RowAxes:
         statements = list(body)
         for loop in reversed(loops):
             rows = Loop(loop.axis, loop.kind, loop.extent, tuple(statements))
-            jams = self.schedule.jam > 1 and loop is loops[-1]
-            statements = [jam(rows, self.schedule.jam, self.take) if jams else rows]
+            unrolls = self.schedule.unroll > 1 and loop is loops[-1]
+            statements = [unroll_rows(rows, self.schedule.unroll, self.take) if unrolls else rows]
         return statements
 
     def over_lanes(self, body: Sequence[Statement]) -> Loop:

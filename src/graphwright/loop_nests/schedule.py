@@ -96,15 +96,19 @@ def _rows(whole: Schedule, limits: Limits) -> Schedule:
     if whole.reduced[-1] != len(whole.axes) - 1:
         block = _column_block(whole.axes[-1], limits)
         return replace(whole, strategy=Strategy.COLUMNS, block=block)
-    jam = limits.jam if _may_jam(whole, limits) else 1
+    unroll = limits.unroll if _may_unroll(whole, limits) else 1
     keeps = Level.CACHE in limits.memory
-    return replace(whole, strategy=Strategy.ROWS, jam=jam, keeps_rows=keeps)
+    return replace(whole, strategy=Strategy.ROWS, unroll=unroll, keeps_rows=keeps)
 
 
-def _may_jam(whole: Schedule, limits: Limits) -> bool:
-    """Whether unroll-and-jam applies: rows are short, and the jam count divides the innermost grid axis."""
+def _may_unroll(whole: Schedule, limits: Limits) -> bool:
+    """Whether rows are short and not known to come from memory, and iterations divide the innermost grid
+    axis."""
     grid = [extent for k, extent in enumerate(whole.axes) if k not in whole.reduced]
-    return bool(grid) and grid[-1] % limits.jam == 0 and _at_most(_length(whole), limits.jam_row)
+    elements = product(whole.axes)
+    if isinstance(elements, int) and elements > limits.unroll_elements:
+        return False
+    return bool(grid) and grid[-1] % limits.unroll == 0 and _at_most(_length(whole), limits.unroll_row)
 
 
 def _column_block(columns: Dim, limits: Limits) -> int:

@@ -1,8 +1,10 @@
-"""Unroll-and-jam: unrolls a loop over rows and fuses the copies of its inner loops.
+"""Unrolls loops over rows, and copies statements with new names.
 
-See Allen and Cocke, "A Catalogue of Optimizing Transformations", 1971. The latency of each sum and maximum
-bounds the time of a short row with reductions; after unroll-and-jam, the reductions of several rows overlap.
-The order of the elements within each reduction stays the same.
+The latency of each sum and maximum bounds the time of a short row with reductions. An unrolled loop makes the
+same pass over each of its rows before the next pass, so that a sum ends while other rows are read. The inner
+loops are not fused, unlike in unroll-and-jam (Allen and Cocke, "A Catalogue of Optimizing Transformations",
+1971): hardware prefetchers do not follow rows that are read in turns. The order of the elements within each
+reduction stays the same.
 """
 
 from __future__ import annotations
@@ -32,25 +34,16 @@ from graphwright.ir.symbols import Dim, floordiv, substitute, symbol
 from graphwright.records import dataclass, field, replace
 
 
-def jam(loop: Loop, count: int, take: Callable[[str], str]) -> Loop:
-    """Unroll ``loop`` by ``count``, which divides its extent, and fuse the copies of its inner loops.
-    ``take`` returns new names.
+def unroll_rows(loop: Loop, count: int, take: Callable[[str], str]) -> Loop:
+    """Unroll ``loop`` by ``count``, which divides its extent: each statement or inner loop is followed by
+    its copies for the other rows. ``take`` returns new names.
 
     The body must not contain microkernel calls, and the extents of inner loops must not depend on the axis of
     ``loop``.
     """
     copies = [_Copy({loop.axis: count * symbol(loop.axis) + k}, take, k == 0) for k in range(count)]
-    return replace(loop, extent=loop.extent // count, body=_jammed(loop.body, copies))
-
-
-def _jammed(body: tuple[Statement, ...], copies: list[_Copy]) -> tuple[Statement, ...]:
-    statements: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, Loop):
-            statements.append(replace(statement, body=_jammed(statement.body, copies)))
-        else:
-            statements += [copy.statement(statement) for copy in copies]
-    return tuple(statements)
+    body = tuple(copy.statement(statement) for statement in loop.body for copy in copies)
+    return replace(loop, extent=loop.extent // count, body=body)
 
 
 def unrolled(loop: Loop, buffers: Sequence[Mapping[str, Buffer]], take: Callable[[str], str]) -> Loop:
@@ -108,7 +101,9 @@ class _Copy:
             case Accumulate(buffer, index, combiner, value, mask):
                 at = self.index(index)
                 return Accumulate(self.buffer(buffer), at, combiner, self.value(value), self.mask(mask))
-            case Call() | Loop():
+            case Loop():
+                return replace(statement, body=tuple(map(self.statement, statement.body)))
+            case Call():
                 raise TypeError(f"a {type(statement).__name__} cannot be copied")
 
     def buffer(self, buffer: Buffer) -> Buffer:

@@ -3,7 +3,7 @@
 from l2_normalize import L2Normalize
 
 import graphwright.plugins as gp
-from graphwright.ops.core.binary import Div
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.reductions import ReduceL2
 
 X = gp.Var("x")

@@ -17,7 +17,8 @@ from graphwright.ir.fused import region_of
 from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, TensorType
 from graphwright.kernel_sources import kernel_sources
-from graphwright.ops.core.unary import Exp, Tanh
+from graphwright.ops.core.exp import Exp
+from graphwright.ops.core.unary import Tanh
 from graphwright.passes.base import Record
 from graphwright.runtime.model import Model
 

@@ -17,13 +17,14 @@ from graphwright.ir.graph import Module, Value
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import BOOL, F16, F32, TensorType, tensor
 from graphwright.lower.tasks import TaskGraph, TaskKind
-from graphwright.ops.core.binary import Add, Mul, Where
+from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import HardSwish, Neg, Not, Relu, Sigmoid
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.activations import Gelu
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv

@@ -14,9 +14,9 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F32, tensor
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Exp
 from graphwright.ops.nn.conv import Conv
 
 

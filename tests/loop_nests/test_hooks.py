@@ -23,8 +23,9 @@ from graphwright.ir.loops.verify import verify
 from graphwright.ir.types import F32, tensor
 from graphwright.loop_nests import RegionKernel, hook_kernel, schedule_of
 from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.unary import Exp, Relu, Sigmoid, Tanh
+from graphwright.ops.core.unary import Relu, Sigmoid, Tanh
 from graphwright.passes.manager import PassManager
 from graphwright.targets.cpu.emit import emit_file
 from graphwright.targets.cpu.isa import Isa

@@ -21,12 +21,13 @@ from graphwright.ir.types import F32, tensor
 from graphwright.loop_nests.moves import is_move
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.reductions import ReduceMax
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.roll import Roll
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Exp, Neg, Relu
+from graphwright.ops.core.unary import Neg, Relu
 from graphwright.passes.infer_shapes import InferShapes
 from graphwright.passes.manager import run_passes
 from graphwright.targets.cpu.target import TARGETS

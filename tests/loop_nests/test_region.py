@@ -20,12 +20,14 @@ from graphwright.ir.op import Array, Op, Trait
 from graphwright.ir.symbols import Dim, evaluate, symbol
 from graphwright.ir.types import F16, F32, DType, TensorType, tensor
 from graphwright.loop_nests import RegionKernel, hook_kernel, region_kernel, schedule_of
-from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMean, ReduceSum
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Exp, Relu
+from graphwright.ops.core.unary import Relu
 from graphwright.ops.nn.layer_normalization import LayerNormalization
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager

@@ -22,9 +22,9 @@ from graphwright.loop_nests.analysis import analyse, extended
 from graphwright.loop_nests.limits import Limits
 from graphwright.loop_nests.schedule import schedule_of
 from graphwright.ops.core.binary import Mul
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
-from graphwright.ops.core.unary import Exp
 from graphwright.passes.base import nodes_of
 from graphwright.passes.manager import PassManager
 from graphwright.records import replace

@@ -20,24 +20,14 @@ from graphwright.ir.infer import infer_outputs
 from graphwright.ir.op import Fact, Op, Trait, op_class, registered_ops
 from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, I8, I32, I64, STRING, U8, tensor, type_of
-from graphwright.ops.core.binary import (
-    Add,
-    BitShift,
-    Div,
-    Equal,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Pow,
-    Sub,
-)
+from graphwright.ops.core.binary import Add, Greater, GreaterOrEqual, Less, LessOrEqual, Max, Min, Mul, Sub
+from graphwright.ops.core.bit_shift import BitShift
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.mod import Mod
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.unary import Abs, Neg, Relu
 from graphwright.ops.ml.binarizer import Binarizer
 from graphwright.ops.nn.activations import (

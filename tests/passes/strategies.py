@@ -13,21 +13,25 @@ from graphwright.ir.symbols import Range, symbol
 from graphwright.ir.types import BOOL, F32, F64, TensorType, tensor
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
-from graphwright.ops.core.binary import Add, Div, Max, Min, Mul, Pow, Sub, Where
+from graphwright.ops.core.binary import Add, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.flatten import Flatten
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Abs, Exp, Neg, Relu, Sqrt
+from graphwright.ops.core.unary import Abs, Neg, Relu, Sqrt
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.softmax import Softmax

@@ -25,9 +25,11 @@ from graphwright.ir.types import (
     TensorType,
     tensor,
 )
-from graphwright.ops.core.binary import Add, Div, Mul, Pow, Sub
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.pow import Pow
 from graphwright.passes.algebraic import ALGEBRAIC, RULES, holds_all
 from graphwright.passes.base import Record, apply_rules
 

@@ -16,12 +16,13 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import Range, ceildiv, symbol
 from graphwright.ir.types import F32, TensorType, tensor
-from graphwright.ops.core.binary import Add, Less, Where
+from graphwright.ops.core.binary import Add, Less
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Neg, Relu
+from graphwright.ops.core.where import Where
 from graphwright.passes.bind_sizes import Shapes, shape_inputs
 from tests.executables import guards
 

@@ -18,26 +18,15 @@ from graphwright.ir.op import Fact, Op
 from graphwright.ir.symbols import Dim, Expr, substitute, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, TensorType, tensor
 from graphwright.ops.control.if_ import If
-from graphwright.ops.core.binary import (
-    Add,
-    And,
-    Div,
-    Equal,
-    Greater,
-    Less,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Or,
-    Sub,
-    Where,
-)
+from graphwright.ops.core.binary import Add, And, Greater, Less, Max, Min, Mul, Or, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceProd, ReduceSum
 from graphwright.ops.core.reshape import Reshape
@@ -49,6 +38,7 @@ from graphwright.ops.core.tile import Tile
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Neg
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import ShapeInference, infer_module
 

@@ -27,27 +27,27 @@ from graphwright.ops.core.binary import (
     Add,
     And,
     BitwiseXor,
-    Div,
-    Equal,
     Greater,
     Less,
     LessOrEqual,
     Max,
     Min,
-    Mod,
     Mul,
     Or,
     Sub,
-    Where,
     Xor,
 )
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.flatten import Flatten
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.pad import Pad
 from graphwright.ops.core.reductions import (
     ReduceL2,
@@ -66,7 +66,6 @@ from graphwright.ops.core.unary import (
     Abs,
     Cos,
     Erf,
-    Exp,
     Floor,
     HardSwish,
     Log,
@@ -81,6 +80,7 @@ from graphwright.ops.core.unary import (
     Tanh,
 )
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.activations import Elu, Gelu, HardSigmoid, LeakyRelu, Swish
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.layer_normalization import LayerNormalization, RMSNormalization

@@ -11,7 +11,8 @@ from graphwright.ir.graph import Module
 from graphwright.ir.types import F32, tensor
 from graphwright.kernels.launch import Run, SelectedNode
 from graphwright.ops.core.binary import Add
-from graphwright.ops.core.unary import Exp, Neg, Relu
+from graphwright.ops.core.exp import Exp
+from graphwright.ops.core.unary import Neg, Relu
 from graphwright.schedule.dependencies import Access, Hazards
 from graphwright.schedule.streams import assign_streams
 

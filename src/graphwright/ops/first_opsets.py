@@ -13,45 +13,22 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Import, Importer, OnnxImporter, Op
 from graphwright.ir.types import I64
-from graphwright.ops.core.binary import (
-    Add,
-    And,
-    Div,
-    Equal,
-    Greater,
-    Less,
-    Max,
-    Min,
-    Mul,
-    Or,
-    Pow,
-    PRelu,
-    Sub,
-    Xor,
-)
+from graphwright.ops.core.binary import Add, And, Greater, Less, Max, Min, Mul, Or, PRelu, Sub, Xor
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
 from graphwright.ops.core.common import dtype_attribute, rank_of
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.pad import Pad
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.tile import Tile
-from graphwright.ops.core.unary import (
-    Abs,
-    Ceil,
-    Exp,
-    Floor,
-    Log,
-    Neg,
-    Reciprocal,
-    Relu,
-    Sigmoid,
-    Sqrt,
-    Tanh,
-)
+from graphwright.ops.core.unary import Abs, Ceil, Floor, Log, Neg, Reciprocal, Relu, Sigmoid, Sqrt, Tanh
 from graphwright.ops.core.unsqueeze import Unsqueeze
 from graphwright.ops.nn.activations import Elu, HardSigmoid, LeakyRelu, Selu
 from graphwright.ops.nn.global_pool import GlobalLpPool

@@ -16,25 +16,15 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, P, Rule, Var, always
 from graphwright.ir.op import Array, Op
 from graphwright.ir.types import STRING, DType
-from graphwright.ops.core.binary import (
-    Add,
-    And,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
-    Div,
-    Max,
-    Min,
-    Mul,
-    Or,
-    Pow,
-    Sub,
-    Where,
-)
+from graphwright.ops.core.binary import Add, And, BitwiseAnd, BitwiseOr, BitwiseXor, Max, Min, Mul, Or, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.exp import Exp
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reductions import ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare
-from graphwright.ops.core.unary import Abs, Ceil, Exp, Floor, Neg, Not, Relu, Round, Sigmoid, Sign, Sqrt
+from graphwright.ops.core.unary import Abs, Ceil, Floor, Neg, Not, Relu, Round, Sigmoid, Sign, Sqrt
+from graphwright.ops.core.where import Where
 from graphwright.passes.base import RulePass
 
 X, C, D, Y = Var("x"), Const("c"), Const("d"), Var("y")

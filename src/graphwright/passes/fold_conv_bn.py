@@ -16,7 +16,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rule, Var
 from graphwright.ir.op import Array, Op
 from graphwright.ir.types import BF16
-from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.nn.batch_normalization import BatchNormalization
 from graphwright.ops.nn.conv import Conv

@@ -21,13 +21,15 @@ from graphwright.ir.match import Const, Match, P, Rest, Rule, Var, constant_arra
 from graphwright.ir.op import Array, Trait
 from graphwright.ir.refusal import Code, Refusal
 from graphwright.ir.types import F32, Shape
-from graphwright.ops.core.binary import Add, Div, Mul, Where
+from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import Cast, as_dtype
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import IsNaN, Tanh
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.base import RulePass

@@ -16,8 +16,9 @@ from graphwright.ir.graph import Value
 from graphwright.ir.match import Const, Match, Opt, P, Rest, Rule, Var
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32, I32
-from graphwright.ops.core.binary import Add, Div, Mul
+from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.transpose import Transpose

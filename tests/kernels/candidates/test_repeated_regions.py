@@ -10,8 +10,8 @@ import pytest
 import graphwright as gw
 from graphwright.kernels.candidates import fused
 from graphwright.ops.core.binary import Add, Mul, Sub
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
-from graphwright.ops.core.unary import Exp
 from graphwright.ops.nn.softmax import Softmax
 
 RANDOM = np.random.default_rng(7)

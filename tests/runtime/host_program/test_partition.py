@@ -13,12 +13,13 @@ from graphwright.ir.types import F32, I64, STRING, TensorType, tensor
 from graphwright.ops.core.binary import Add
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.non_zero import NonZero
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.slice import Slice
-from graphwright.ops.core.unary import Exp, Relu
+from graphwright.ops.core.unary import Relu
 from graphwright.ops.core.unique import Unique
 from graphwright.passes.dead_code import DeadCode
 from graphwright.passes.fixpoints import SHAPES

@@ -22,19 +22,9 @@ from graphwright.ir.symbols import Dim, names_in
 from graphwright.ir.types import I64
 from graphwright.ops.control.bind_size import bind_size, bind_symbol
 from graphwright.ops.control.regions import tensors_of
-from graphwright.ops.core.binary import (
-    Add,
-    Equal,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    Max,
-    Min,
-    Mul,
-    Sub,
-)
+from graphwright.ops.core.binary import Add, Greater, GreaterOrEqual, Less, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
 from graphwright.records import dataclass

@@ -12,10 +12,11 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.symbols import Dim, floordiv
 from graphwright.ir.types import F32, I32
 from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import Add, And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where
+from graphwright.ops.core.binary import Add, And, Greater, GreaterOrEqual, Less, LessOrEqual
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
@@ -25,6 +26,7 @@ from graphwright.ops.core.split import Split
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.attention import CANONICAL, HEADS_INSIDE, Axes, ScaledDotProductAttention, scaled
 from graphwright.records import dataclass, replace
 

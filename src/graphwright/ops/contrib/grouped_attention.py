@@ -15,7 +15,7 @@ from graphwright.ir.types import I64
 from graphwright.ops.contrib.attention import Heads, attention, mask_bias, split_heads, wide
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.contrib.rotary import looked_up, rotated
-from graphwright.ops.core.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub, Where
+from graphwright.ops.core.binary import Add, And, Greater, Less, LessOrEqual, Max, Min, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.gather_nd import GatherND
 from graphwright.ops.core.pad import Pad
@@ -24,6 +24,7 @@ from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.attention import CANONICAL, HEADS_INSIDE, ScaledDotProductAttention
 from graphwright.ops.nn.layer_normalization import RMSNormalization
 

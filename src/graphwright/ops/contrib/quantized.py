@@ -17,7 +17,7 @@ from graphwright.ir.op import Array, Importer, Op
 from graphwright.ir.types import F32, U8
 from graphwright.ops.contrib.attention import import_attention
 from graphwright.ops.contrib.common import added, contribute
-from graphwright.ops.core.binary import Add, Mul, Sub, Where
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.concat import Concat
@@ -28,6 +28,7 @@ from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Sigmoid
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.activations import LeakyRelu
 from graphwright.ops.nn.attention import ScaledDotProductAttention
 from graphwright.ops.nn.average_pool import AveragePool

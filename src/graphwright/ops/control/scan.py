@@ -14,13 +14,14 @@ from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.require import Require
 from graphwright.ir.types import I64, TensorType
 from graphwright.ops.control.loop import ITERATION, Loop, set_inputs, widened_types
-from graphwright.ops.core.binary import Less, Sub, Where
+from graphwright.ops.core.binary import Less, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.transpose import Transpose
+from graphwright.ops.core.where import Where
 from graphwright.records import dataclass
 
 BACKWARD = 1

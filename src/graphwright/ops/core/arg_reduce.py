@@ -26,13 +26,15 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import maximum, product, symbol
 from graphwright.ir.types import F16, F32, I32, I64, STRING, TensorType
-from graphwright.ops.core.binary import Equal, Or, Where
+from graphwright.ops.core.binary import Or
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import NUMBERS, need_dtype, rank_of
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceMin, Reduction, reduced_shape
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unary import IsNaN
+from graphwright.ops.core.where import Where
 
 
 @family

@@ -10,6 +10,11 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import AtenImport, AtenImporter, Op
 
+TENSOR_OR_NUMBER = ("Tensor", "Scalar")
+"""Overloads of operators whose second operand is a tensor or a number."""
+BOTH_WAYS = (*TENSOR_OR_NUMBER, "Scalar_Tensor")
+"""The same, and the overload of a number and a tensor."""
+
 
 def elementwise(op: Op, operands: int = 1, *, floats: bool = False) -> AtenImport:
     """Import as ``op`` of the first ``operands`` arguments, promoted to one dtype; with ``floats``, integers

@@ -10,13 +10,16 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, TensorType
-from graphwright.ops.core.binary import Div, Equal, Mul, Sub, Where
+from graphwright.ops.core.binary import Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import quiet, rank_of, simple, widened
 from graphwright.ops.core.constant_of_shape import ConstantOfShape
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.elimination import need_square_matrices, part, pivot
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.sampling import reshaped, wide
 from graphwright.ops.core.unary import Neg
+from graphwright.ops.core.where import Where
 
 MAX_STEPS = 16
 """Larger matrices are not decomposed: each step of the elimination adds about a dozen nodes."""

@@ -8,11 +8,12 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Fact, Inference
 from graphwright.ops.core.arg_reduce import ArgMax
-from graphwright.ops.core.binary import Equal, Where
 from graphwright.ops.core.common import FLOATS, need_dtype, rank_of
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.unary import Abs
+from graphwright.ops.core.where import Where
 
 
 def need_square_matrices(at: Inference, x: Fact) -> None:

@@ -17,12 +17,14 @@ from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, Expr, ceildiv
 from graphwright.ir.types import BF16, F16, F32, F64, I64, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbol
-from graphwright.ops.core.binary import Add, Div, Less, Max, Mul, Sub, Where
+from graphwright.ops.core.binary import Add, Less, Max, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import known_size, same_dtype, simple
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shaping import known_dims, known_floats, not_negative, open_sizes
 from graphwright.ops.core.unary import Abs, Ceil
+from graphwright.ops.core.where import Where
 
 Number = Dim | float
 _EXACT = 2.0**52

@@ -38,7 +38,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import Dim, maximum, minimum, product, symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
-from graphwright.ops.core.binary import Add, Div, Mul, Sub, Where
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import (
     INTEGERS,
@@ -51,9 +51,12 @@ from graphwright.ops.core.common import (
     resolve_axes,
     widened,
 )
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze
-from graphwright.ops.core.unary import Exp, Log
+from graphwright.ops.core.unary import Log
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.activations import IsInf
 from graphwright.records import dataclass, replace
 

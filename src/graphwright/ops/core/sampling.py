@@ -18,27 +18,18 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BF16, F16, F32, I64, DType
-from graphwright.ops.core.binary import (
-    Add,
-    And,
-    Equal,
-    GreaterOrEqual,
-    LessOrEqual,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Sub,
-    Where,
-)
+from graphwright.ops.core.binary import Add, And, GreaterOrEqual, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.clip import Clip
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
+from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unary import Abs, Floor, Round
+from graphwright.ops.core.where import Where
 
 OFFSETS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 """By mode: the offsets of the taps from the nearest pixel, or from the pixel at the rounded-down

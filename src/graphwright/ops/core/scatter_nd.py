@@ -12,7 +12,6 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, I64, TensorType
-from graphwright.ops.core.binary import Where
 from graphwright.ops.core.common import need_dtype, quiet, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import INDICES
@@ -20,6 +19,7 @@ from graphwright.ops.core.gather_nd import index_depth, indexed_axes, need_index
 from graphwright.ops.core.scatter_elements import REDUCTIONS, check_reduction, scattered, write_slices
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 
 
 @op("ScatterND")

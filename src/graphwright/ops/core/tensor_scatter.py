@@ -12,9 +12,10 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F32, I32, I64, STRING, TensorType
-from graphwright.ops.core.binary import Add, Mod
+from graphwright.ops.core.binary import Add
 from graphwright.ops.core.common import need_dtype, rank_of, same_dtype
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.scatter_elements import ScatterElements

@@ -1,4 +1,4 @@
-"""Elementwise ops with one operand and, except for Exp, without attributes."""
+"""Elementwise ops with one operand and without attributes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply, maximum, minimum
-from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, Sample, arg, op
+from graphwright.ir.op import Array, AtenImport, AtenImporter, Importer, Op, op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
-from graphwright.ir.types import BOOL, F16, F32, I32, I64, U8, DType
+from graphwright.ir.types import BOOL, F16, F32, DType
 from graphwright.ops.core.aten import elementwise
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import (
@@ -27,6 +27,7 @@ from graphwright.ops.core.common import (
     quiet,
     simple,
 )
+from graphwright.ops.core.elementwise_samples import unary_samples
 
 
 def unary(
@@ -68,18 +69,8 @@ def unary(
     if since is not None:
         cls.onnx = {(name, since): simple(cls)}
         cls.to_onnx = as_onnx(name)
-    cls.samples = _samples(cls, dtypes, fill)
+    cls.samples = unary_samples(cls(), dtypes, fill)
     return cls
-
-
-def _samples(cls: type[Op], dtypes: frozenset[DType], fill: str) -> tuple[Sample, ...]:
-    first, *others = sorted(dtypes & {F32, I64, BOOL, U8, F16}, key=str, reverse=True)
-    return (
-        *(Sample(cls(), (arg(dtype, 2, 7, fill=fill),)) for dtype in (first, *others)),
-        Sample(cls(), (arg(first),)),
-        Sample(cls(), (arg(first, 0, 3),)),
-        Sample(cls(), (arg(I32 if dtypes <= FLOATS | LOGICAL else BOOL, 2),), "the operand is"),
-    )
 
 
 def _softplus(x: Array) -> Array:
@@ -118,25 +109,6 @@ Sign = unary("Sign", "The sign of ``x``: -1, 0 or 1; NaN stays NaN", 9, np.sign,
              known=_known_sign)  # fmt: skip
 Reciprocal = unary("Reciprocal", "``1 / x``", 6, lambda x: 1 / x, lambda x: 1.0 / x)
 Sqrt = unary("Sqrt", "The square root; NaN for negative ``x``", 6, np.sqrt, "sqrt", fill="positive")
-
-
-@op("Exp")
-class Exp(Pointwise):
-    """``e ** x``. ``nonpositive``: no element is positive; the kernel then needs fewer instructions."""
-
-    nonpositive: bool = False
-
-    @quiet
-    def reference(self, x: Array) -> Array:
-        return like(np.exp(x), x)
-
-    def expression(self, x: Scalar) -> Scalar:
-        return apply("exp_nonpositive" if self.nonpositive else "exp", x)
-
-
-Exp.onnx = {("Exp", 6): simple(Exp)}
-Exp.to_onnx = lambda e, op, x: e.emit("Exp", x)
-Exp.samples = _samples(Exp, FLOATS, "normal")
 
 Expm1 = unary("Expm1", "``e ** x - 1``, accurate near 0", None, np.expm1, "expm1")
 Log1p = unary("Log1p", "``log(1 + x)``, accurate near 0", None, np.log1p, "log1p", fill="positive")
@@ -225,7 +197,7 @@ for _cls, _name in {Abs: "abs", Neg: "neg", Relu: "relu"}.items():
 for _cls, _name in {Floor: "floor", Ceil: "ceil", Round: "round", Trunc: "trunc"}.items():
     _cls.aten = {_name: _aten_rounding(_cls())}
 for _cls in (
-    Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Exp, Expm1, Log, Log10, Log1p, Log2,
+    Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Expm1, Log, Log10, Log1p, Log2,
     Reciprocal, Sigmoid, Sin, Sinh, Sqrt, Tan, Tanh,
 ):  # fmt: skip
     _cls.aten = {_cls.name.lower(): elementwise(_cls(), floats=True)}

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.op import Importer
-from graphwright.ops.core.binary import Equal, Where
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.unary import IsNaN
+from graphwright.ops.core.where import Where
 from graphwright.ops.ml.post_transforms import DOMAIN
 
 

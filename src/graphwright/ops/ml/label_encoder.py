@@ -13,14 +13,16 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BOOL, F32, F64, I16, I32, I64, STRING, TensorType
-from graphwright.ops.core.binary import Equal, LessOrEqual, Max, Sub, Where
+from graphwright.ops.core.binary import LessOrEqual, Max, Sub
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype, rank_of
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.reductions import ReduceSum
 from graphwright.ops.core.unary import IsNaN
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 
 DTYPES = frozenset({STRING, F32, F64, I16, I32, I64})
 _NAN = "nan"

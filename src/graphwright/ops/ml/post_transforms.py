@@ -13,13 +13,14 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
 from graphwright.ir.types import F32, I64
 from graphwright.ops.core.arg_reduce import ArgMax
-from graphwright.ops.core.binary import Greater, LessOrEqual, Sub, Where
+from graphwright.ops.core.binary import Greater, LessOrEqual, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unary import Abs, Neg, Sigmoid
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.ml.probit import Probit
 from graphwright.ops.nn.softmax import Softmax
 

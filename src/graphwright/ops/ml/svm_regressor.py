@@ -8,10 +8,13 @@ import numpy as np
 
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer
-from graphwright.ops.core.binary import Add, Greater, Max, Mul, Pow, Sub, Where
+from graphwright.ops.core.binary import Add, Greater, Max, Mul, Sub
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.matmul import MatMul
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reductions import ReduceSumSquare
-from graphwright.ops.core.unary import Exp, Tanh
+from graphwright.ops.core.unary import Tanh
+from graphwright.ops.core.where import Where
 from graphwright.ops.ml.linear_regressor import linear
 from graphwright.ops.ml.post_transforms import (
     DOMAIN,

@@ -25,10 +25,12 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import Dim, evaluate, floordiv, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, DType, TensorType
-from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Sub, Where
+from graphwright.ops.core.binary import Add, And, Less, LessOrEqual, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet
 from graphwright.ops.core.concat import Concat
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.pad import Pad
@@ -40,6 +42,7 @@ from graphwright.ops.core.rounded_operands import rounded, verify_precision
 from graphwright.ops.core.transpose import Transpose
 from graphwright.ops.core.unary import Sqrt, Tanh
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.softmax import Softmax
 
 Axes = tuple[int, ...]

@@ -9,11 +9,13 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, OnnxImporter
 from graphwright.ir.types import BOOL, F64
-from graphwright.ops.core.binary import Div, GreaterOrEqual, Mul, Or, Sub, Where
+from graphwright.ops.core.binary import GreaterOrEqual, Mul, Or, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.identity import Identity
 from graphwright.ops.core.random import RandomUniform, seed_of
 from graphwright.ops.core.unary import Not
+from graphwright.ops.core.where import Where
 
 
 def _import_12(i: OnnxImporter) -> Any:

@@ -13,14 +13,17 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, F64, I64, DType
-from graphwright.ops.core.binary import Add, And, Div, Equal, Greater, Less, Max, Min, Mul, Or, Sub, Where
+from graphwright.ops.core.binary import Add, And, Greater, Less, Max, Min, Mul, Or, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceMin, ReduceSum
 from graphwright.ops.core.shape import Shape
 from graphwright.ops.core.unary import Abs, Ceil, Floor
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 from graphwright.ops.nn.interpolate import Interpolate
 from graphwright.ops.nn.resize_taps import Method
 from graphwright.records import dataclass

@@ -14,8 +14,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.binary import Pow
 from graphwright.ops.core.common import FLOATS, mean_over, need_dtype, quiet, rank_of, simple
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reductions import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
 from graphwright.ops.core.unary import Abs
 from graphwright.ops.nn.interpolate import Interpolate

@@ -12,9 +12,10 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import BF16, C64, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType
-from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import FLOATS, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.sampling import (
     OFFSETS,
     PADDINGS,

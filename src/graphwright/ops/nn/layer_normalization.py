@@ -23,7 +23,7 @@ from graphwright.ir.op import (
 )
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, F64, I32, DType, TensorType
-from graphwright.ops.core.binary import Add, Div, Mul
+from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import (
     FLOATS,
@@ -35,6 +35,7 @@ from graphwright.ops.core.common import (
     rank_of,
     widened,
 )
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Reciprocal, Sqrt

@@ -12,8 +12,8 @@ from graphwright.ir.op import Array, AtenImport, AtenImporter, Fact, Inference, 
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, I8, I64, U8, TensorType
 from graphwright.ops.core.aten import per_axis
-from graphwright.ops.core.binary import Mod
 from graphwright.ops.core.common import rank_of
+from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.range import scalar_of
 from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze

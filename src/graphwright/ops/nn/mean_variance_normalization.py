@@ -11,7 +11,7 @@ from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, Op, Sample, arg, op
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
-from graphwright.ops.core.binary import Add, Div, Mul, Sub
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import (
     FLOATS,
@@ -24,6 +24,7 @@ from graphwright.ops.core.common import (
     resolve_axes,
     widened,
 )
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.reductions import ReduceMean
 from graphwright.ops.core.unary import Sqrt
 

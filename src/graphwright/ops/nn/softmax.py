@@ -26,13 +26,16 @@ from graphwright.ir.op import (
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.arg_reduce import ArgMax
-from graphwright.ops.core.binary import Div, Equal, Sub
+from graphwright.ops.core.binary import Sub
 from graphwright.ops.core.cast import Cast, as_dtype, in_f32
 from graphwright.ops.core.common import FLOATS, like, need_dtype, quiet, rank_of, widened
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.exp import Exp
 from graphwright.ops.core.range import Range
 from graphwright.ops.core.reductions import ReduceMax, ReduceSum
 from graphwright.ops.core.reshape import Reshape
-from graphwright.ops.core.unary import Exp, Log
+from graphwright.ops.core.unary import Log
 
 
 @family

@@ -10,9 +10,12 @@ import numpy as np
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Importer, Op
 from graphwright.ir.types import BOOL
-from graphwright.ops.core.binary import Add, Div, Mul, Pow, Sub, Where
+from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.unary import Sqrt
+from graphwright.ops.core.where import Where
 
 DOMAIN = "ai.onnx.preview.training"
 UpdateRule = Callable[["_OptimizerStep", Value, Value, Sequence[Value]], Sequence[Value]]

@@ -13,9 +13,10 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import DTYPES, F16, F32, I8, I32, U8, DType, TensorType, dtype_of
-from graphwright.ops.core.binary import Div, Mul
+from graphwright.ops.core.binary import Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import need_dtype, need_scalar, quiet, same_dtype, simple
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.quantized.matmul_integer import (
     MatMulInteger,

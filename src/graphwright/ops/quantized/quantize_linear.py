@@ -24,9 +24,9 @@ from graphwright.ir.types import (
     TensorType,
     dtype_of,
 )
-from graphwright.ops.core.binary import Div
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import dtype_attribute, need_dtype, quiet, rank_of
+from graphwright.ops.core.div import Div
 from graphwright.ops.quantized.quantized import (
     POWERS,
     QUANTIZED,

@@ -17,9 +17,13 @@ from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.op import Array, Fact, Inference, Op, Sample, arg, family, op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F32, F64, I32, TensorType
-from graphwright.ops.core.binary import Add, And, Div, Equal, Less, LessOrEqual, Mul, Pow, Sub, Where
+from graphwright.ops.core.binary import Add, And, Less, LessOrEqual, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
 from graphwright.ops.core.common import FLOATS, like, need_dtype, same_dtype
+from graphwright.ops.core.div import Div
+from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.exp import Exp
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.unary import (
     Abs,
     Acos,
@@ -27,7 +31,6 @@ from graphwright.ops.core.unary import (
     Cos,
     Cosh,
     Erfc,
-    Exp,
     Floor,
     IsNaN,
     Log,
@@ -39,6 +42,7 @@ from graphwright.ops.core.unary import (
     Tan,
     Trunc,
 )
+from graphwright.ops.core.where import Where
 from graphwright.ops.special.polynomial import Polynomial, horner
 
 Real: TypeAlias = Any

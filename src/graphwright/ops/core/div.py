@@ -1,0 +1,50 @@
+"""Div."""
+
+from __future__ import annotations
+
+from graphwright.ir.loops.functions import FUNCTIONS
+from graphwright.ir.loops.nodes import Scalar, apply
+from graphwright.ir.op import Array, op
+from graphwright.ir.symbols import Dim, SymbolTable, floordiv, mod
+from graphwright.ops.core.common import NUMBERS, Pointwise, like, quiet, simple
+from graphwright.ops.core.elementwise_samples import binary_samples
+
+
+@op("Div")
+class Div(Pointwise):
+    """``a / b``. Integers are truncated towards zero; the quotient of an integer and 0 is 0.
+
+    ``share``: the operands are floats, ``b >= 1`` is a sum of numbers that are not negative, and ``a`` is one
+    of them, as in softmax. The kernel then needs fewer instructions.
+    """
+
+    share: bool = False
+    dtypes = NUMBERS
+
+    @quiet
+    def reference(self, a: Array, b: Array) -> Array:
+        return like(FUNCTIONS["div"].numpy(a, b), a)
+
+    def expression(self, a: Scalar, b: Scalar) -> Scalar:
+        return apply("share" if self.share else "div", a, b)
+
+    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        """The quotient of two numbers, or of symbolic operands that are not negative: their quotient,
+        truncated towards zero, is floordiv.
+        """
+        a, b = elements
+        if isinstance(a, int) and isinstance(b, int) and b:
+            return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        if symbols.proves_at_least(a, 0) and symbols.proves_at_least(b, 1):
+            return floordiv(a, b)
+        return None
+
+    def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
+        """The quotient if there is no remainder."""
+        a, b = elements
+        return floordiv(a, b) if symbols.proves_at_least(b, 1) and mod(a, b) == 0 else None
+
+
+Div.onnx = {("Div", 7): simple(Div)}
+Div.to_onnx = lambda e, op, a, b: e.emit("Div", a, b)
+Div.samples = binary_samples(Div(), NUMBERS, divisor=True)

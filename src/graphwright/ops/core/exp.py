@@ -1,0 +1,31 @@
+"""Exp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphwright.ir.loops.nodes import Scalar, apply
+from graphwright.ir.op import Array, op
+from graphwright.ops.core.aten import elementwise
+from graphwright.ops.core.common import FLOATS, Pointwise, like, quiet, simple
+from graphwright.ops.core.elementwise_samples import unary_samples
+
+
+@op("Exp")
+class Exp(Pointwise):
+    """``e ** x``. ``nonpositive``: no element is positive; the kernel then needs fewer instructions."""
+
+    nonpositive: bool = False
+
+    @quiet
+    def reference(self, x: Array) -> Array:
+        return like(np.exp(x), x)
+
+    def expression(self, x: Scalar) -> Scalar:
+        return apply("exp_nonpositive" if self.nonpositive else "exp", x)
+
+
+Exp.onnx = {("Exp", 6): simple(Exp)}
+Exp.to_onnx = lambda e, op, x: e.emit("Exp", x)
+Exp.aten = {"exp": elementwise(Exp(), floats=True)}
+Exp.samples = unary_samples(Exp(), FLOATS)

@@ -19,12 +19,12 @@ from graphwright.ir.symbols import SymbolTable, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, U8, tensor, type_of
 from graphwright.ops.core.arg_reduce import ArgMax, ArgMin
 from graphwright.ops.core.cumulative import CumProd, CumSum
+from graphwright.ops.core.reduce_log_sum_exp import ReduceLogSumExp
 from graphwright.ops.core.reductions import (
     Fold,
     ReduceL1,
     ReduceL2,
     ReduceLogSum,
-    ReduceLogSumExp,
     ReduceMax,
     ReduceMean,
     ReduceMin,

@@ -49,14 +49,8 @@ from graphwright.ops.core.gather import Gather
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.mod import Mod
 from graphwright.ops.core.pad import Pad
-from graphwright.ops.core.reductions import (
-    ReduceL2,
-    ReduceLogSumExp,
-    ReduceMax,
-    ReduceMean,
-    ReduceMin,
-    ReduceSum,
-)
+from graphwright.ops.core.reduce_log_sum_exp import ReduceLogSumExp
+from graphwright.ops.core.reductions import ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceSum
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.slice import Slice
 from graphwright.ops.core.split import Split

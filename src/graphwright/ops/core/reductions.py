@@ -1,7 +1,5 @@
-"""Reductions over axes.
-
-All but ReduceLogSumExp are a :class:`Fold`: a function of each element, a combiner, and a function of the
-result.
+"""Reductions over axes: their base class, and those that are a :class:`Fold`, which consists of a function of
+each element, a combiner, and a function of the result.
 """
 
 from __future__ import annotations
@@ -14,15 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphwright.ir.build import Builder
 from graphwright.ir.exporter import Exporter
 from graphwright.ir.graph import Value
 from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Position, Scalar, apply, cast
 from graphwright.ir.op import (
     Array,
-    AtenImport,
-    AtenImporter,
     Fact,
     Import,
     Importer,
@@ -36,28 +31,17 @@ from graphwright.ir.op import (
     is_known,
     op,
 )
-from graphwright.ir.symbols import Dim, maximum, minimum, product, symbol
+from graphwright.ir.symbols import Dim, maximum, minimum, symbol
 from graphwright.ir.types import BOOL, F16, F32, F64, I32, I64, STRING, U8, DType, TensorType, dtype_of
-from graphwright.ops.core.binary import Add, Mul, Sub
-from graphwright.ops.core.cast import as_dtype, in_f32
 from graphwright.ops.core.common import (
-    INTEGERS,
     NUMBERS,
     like,
     need_dtype,
     positive_axes,
     quiet,
-    rank_of,
     resolve_axes,
     widened,
 )
-from graphwright.ops.core.div import Div
-from graphwright.ops.core.exp import Exp
-from graphwright.ops.core.range import scalar_of
-from graphwright.ops.core.squeeze import Squeeze
-from graphwright.ops.core.unary import Log
-from graphwright.ops.core.where import Where
-from graphwright.ops.nn.activations import IsInf
 from graphwright.records import dataclass, replace
 
 
@@ -233,10 +217,11 @@ def _export(e: Exporter, op: Reduction, x: Value, axes: Value | None = None) -> 
     return e.emit(op.name, x, given, keepdims=op.keepdims, noop_with_empty_axes=noop)
 
 
-def _complete(cls: type[Reduction], fill: str = "normal") -> None:
-    """Set imports, export and samples, which are the same for all reductions."""
-    since = 13 if cls is ReduceSum else 18
-    cls.onnx = {(cls.name, 1): _import(cls), (cls.name, since): _import_operand(cls)}
+def set_onnx_and_samples(cls: type[Reduction], fill: str = "normal", operand_since: int = 18) -> None:
+    """Set imports, export and samples; they are alike for all reductions. From opset ``operand_since`` on,
+    the axes are an operand.
+    """
+    cls.onnx = {(cls.name, 1): _import(cls), (cls.name, operand_since): _import_operand(cls)}
     cls.to_onnx = _export
     n, m = symbol("N"), symbol("M")
     cls.samples = (
@@ -312,120 +297,13 @@ ReduceLogSum = fold(
 )
 
 
-@op("ReduceLogSumExp")
-class ReduceLogSumExp(Reduction):
-    """``log(sum(exp(x)))`` over ``axes``. The maximum is subtracted before ``exp``, so that it does not
-    overflow.
-
-    Integers are computed in f64, and the result is truncated.
-    """
-
-    @quiet
-    def reference(self, x: Array) -> Array:
-        axes, wide = positive_axes(self.axes, x.ndim), widened(x)
-        wide = wide if wide.dtype.kind == "f" else x.astype(np.float64)
-        maximum = np.maximum.reduce(wide, axis=axes, keepdims=True, initial=-np.inf)
-        maximum = np.where(np.isinf(maximum), 0, maximum).astype(wide.dtype)
-        total = np.add.reduce(np.exp(wide - maximum), axis=axes, keepdims=True)
-        result = np.log(total) + maximum
-        shape = result.shape if self.keepdims else reduced_shape(x.shape, axes, False)
-        return like(result, x).reshape(shape)
-
-    def decompose(self, b: Builder, x: Value, axes: Value | None = None) -> Value | None:
-        if axes is not None:
-            return None
-        reduced = self.resolved(rank_of(x))
-        wide = as_dtype(b, x, F64) if x.type.dtype in INTEGERS else in_f32(b, x)
-        maximum = b(ReduceMax(reduced), wide)
-        maximum = b(Where(), b(IsInf(), maximum), b.const(0.0, wide.type.dtype), maximum)
-        total = b(ReduceSum(reduced), b(Exp(), b(Sub(), wide, maximum)))
-        result = b(Add(), b(Log(), total), maximum)
-        if not self.keepdims:
-            result = b(Squeeze(reduced), result)
-        return as_dtype(b, result, x.type.dtype)
-
-
-_ALL: tuple[type[Reduction], ...] = (
-    ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, ReduceL1, ReduceL2,
-    ReduceLogSum, ReduceLogSumExp,
-)  # fmt: skip
-for _cls in _ALL:
-    _complete(_cls, "positive" if _cls is ReduceLogSum else "normal")
+set_onnx_and_samples(ReduceSum, operand_since=13)
+set_onnx_and_samples(ReduceLogSum, "positive")
+for _cls in (ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, ReduceL1, ReduceL2):
+    set_onnx_and_samples(_cls)
 
 _SIZES = (arg(I64, 3, values=(2, 3, 4)),)
 ReduceSum.samples += (Sample(ReduceSum((0,)), _SIZES),)
 ReduceProd.samples += (Sample(ReduceProd(None, False), _SIZES),)
 ReduceMax.samples += (Sample(ReduceMax(), _SIZES), Sample(ReduceMax((1,)), (arg(BOOL, 3, 4),)))
 ReduceMin.samples += (Sample(ReduceMin(), _SIZES), Sample(ReduceMin((1,)), (arg(U8, 3, 4),)))
-
-
-def _reduce(i: AtenImporter, cls: type[Reduction], x: Value, has_dim: bool) -> Any:
-    """``x`` reduced over the axes ``dim`` of an overload that ``has_dim``; over all axes if there
-    are none.
-    """
-    axes = i.attr("dim") if has_dim else None
-    axes = (axes,) if isinstance(axes, int) else axes
-    keepdims = has_dim and bool(i.attr("keepdim"))
-    return i.emit(cls(tuple(axes) if axes and rank_of(x) else None, keepdims), x)
-
-
-def _aten_reduction(cls: type[Reduction], has_dim: bool) -> AtenImport:
-    """A reduction, computed in the dtype of the result."""
-
-    def convert(i: AtenImporter) -> Any:
-        i.ignore("dtype")
-        return _reduce(i, cls, i.result(i.input(0)), has_dim)
-
-    return convert
-
-
-def _aten_logical(cls: type[Reduction], has_dim: bool) -> AtenImport:
-    """``any`` (ReduceMax) or ``all`` (ReduceMin): the elements become bools, then u8 numbers 0 and 1."""
-
-    def convert(i: AtenImporter) -> Any:
-        bits = as_dtype(i.builder, as_dtype(i.builder, i.input(0), BOOL), U8)
-        return as_dtype(i.builder, _reduce(i, cls, bits, has_dim), BOOL)
-
-    return convert
-
-
-def _variance_and_mean(i: AtenImporter) -> Any:
-    """The variance, with the divisor ``count - correction``, and the mean."""
-    x, correction, keepdim = i.result(i.input(0)), i.attr("correction", 1), bool(i.attr("keepdim"))
-    axes = tuple(i.attr("dim") or range(rank_of(x))) if rank_of(x) else ()
-    count = product([x.type.dims[axis] for axis in axes])
-    mean = i.emit(ReduceMean(axes or None), x)
-    deviation = i.emit(Sub(), x, mean)
-    total = i.emit(ReduceSum(axes or None, keepdim), i.emit(Mul(), deviation, deviation))
-    variance = i.emit(Div(), total, _degrees_of_freedom(i, count, correction, x.type.dtype))
-    return variance, mean if keepdim else i.emit(ReduceMean(axes or None, False), x)
-
-
-def _degrees_of_freedom(i: AtenImporter, count: Dim, correction: Any, dtype: DType) -> Value:
-    """``count - correction``, but at least 0."""
-    if isinstance(count, int):
-        return i.const(np.asarray(max(count - correction, 0), dtype.numpy))
-    if not float(correction).is_integer():
-        raise i.fail(f"a correction of {correction} over dynamic dimensions is not supported")
-    return as_dtype(i.builder, scalar_of(i.builder, maximum(count - int(correction), 0)), dtype)
-
-
-for _cls, _whole, _dim in (
-    (ReduceSum, "sum", "sum.dim_IntList"),
-    (ReduceMean, "mean", "mean.dim"),
-    (ReduceProd, "prod", "prod.dim_int"),
-    (ReduceMax, "max", "amax"),
-    (ReduceMin, "min", "amin"),
-):
-    _cls.aten = {_whole: _aten_reduction(_cls, has_dim=False), _dim: _aten_reduction(_cls, has_dim=True)}
-for _cls, _name in ((ReduceMax, "any"), (ReduceMin, "all")):
-    _cls.aten = {
-        **_cls.aten,
-        _name: _aten_logical(_cls, has_dim=False),
-        **dict.fromkeys((f"{_name}.dim", f"{_name}.dims"), _aten_logical(_cls, has_dim=True)),
-    }
-ReduceMean.aten = {
-    **ReduceMean.aten,
-    "var.correction": lambda i: _variance_and_mean(i)[0],
-    "var_mean.correction": _variance_and_mean,
-}

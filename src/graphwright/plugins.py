@@ -74,7 +74,8 @@ from graphwright.kernels.candidates.registry import Context, candidate, register
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.layout.blocks import stored_shape
-from graphwright.ops.core.common import FLOATS, INTEGERS, Pointwise, dtype_attribute, need_dtype, same_dtype
+from graphwright.ops.core.common import FLOATS, INTEGERS, dtype_attribute, need_dtype, same_dtype
+from graphwright.ops.core.pointwise import Pointwise
 from graphwright.passes.base import Pass, Record
 from graphwright.passes.plugin_passes import Point, register, registered_passes
 from graphwright.records import MISSING

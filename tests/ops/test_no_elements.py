@@ -15,7 +15,7 @@ from graphwright.ir.dtypes import DTYPES
 from graphwright.ir.op import Fact
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import TensorType
-from graphwright.ops.core.common import broadcast_elements
+from graphwright.ops.core.known_elements import broadcast_elements
 from tests.ops.peer import compare
 
 

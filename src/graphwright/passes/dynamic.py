@@ -12,7 +12,7 @@ from graphwright.ir.free_symbols import symbols_in
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import Fact, Op, Trait
 from graphwright.ir.symbols import Dim, atoms
-from graphwright.ops.core.common import MAX_PARTIAL, known_size
+from graphwright.ops.core.known_elements import MAX_PARTIAL, known_size
 from graphwright.passes.base import Record
 from graphwright.passes.infer_shapes import ShapeInference, infer_module
 from graphwright.records import dataclass, field

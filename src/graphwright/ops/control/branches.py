@@ -11,7 +11,7 @@ from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.region_op import RegionOp
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
-from graphwright.ops.core.common import fact_of_parts
+from graphwright.ops.core.known_elements import fact_of_parts
 from graphwright.records import replace
 
 

@@ -9,8 +9,9 @@ from graphwright.ir.loops.nodes import Const, Scalar, apply, select
 from graphwright.ir.op import Array, InferError, Sample, arg, op
 from graphwright.ir.types import I32, U8
 from graphwright.ops.core.aten import TENSOR_OR_NUMBER, elementwise
-from graphwright.ops.core.common import INTEGERS, Pointwise, like
+from graphwright.ops.core.common import INTEGERS, like
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("BitShift")

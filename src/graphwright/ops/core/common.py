@@ -1,18 +1,17 @@
-"""Helpers of many ops: imports, checks of types, and inference of elements."""
+"""Helpers of many ops: imports, checks of types and axes, and functions on arrays."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, partial, wraps
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, Trait, UnknownRank
-from graphwright.ir.symbols import Dim, SymbolTable, numbers, product
+from graphwright.ir.op import Array, Fact, Import, Importer, Inference, Op, UnknownRank
+from graphwright.ir.symbols import Dim
 from graphwright.ir.types import (
     BF16,
     BOOL,
@@ -29,7 +28,6 @@ from graphwright.ir.types import (
     U32,
     U64,
     DType,
-    TensorType,
 )
 
 FLOATS = frozenset({F16, BF16, F32, F64})
@@ -38,12 +36,6 @@ UNSIGNED = frozenset({U8, U16, U32, U64})
 INTEGERS = SIGNED | UNSIGNED
 NUMBERS = FLOATS | INTEGERS
 LOGICAL = frozenset({BOOL})
-
-MAX_ELEMENTS = 256
-"""The elements of larger integer tensors are not tracked during inference: no shape has so many."""
-EXACT = 2**24
-"""Every integer up to this one is exact in f32. Sizes that models compute in floats are assumed to be
-smaller."""
 
 
 def simple(factory: Callable[[], Op]) -> Import:
@@ -120,124 +112,6 @@ def same_dtype(at: Inference, *facts: Fact) -> DType:
     return facts[0].dtype
 
 
-def known_size(dims: Sequence[Dim]) -> int | None:
-    """The number of elements of a shape, if it is a number and at most MAX_ELEMENTS; otherwise, or if a size
-    is negative, None.
-    """
-    if any(isinstance(dim, int) and dim < 0 for dim in dims):
-        return None
-    size = product(tuple(dims))
-    return size if isinstance(size, int) and size <= MAX_ELEMENTS else None
-
-
-MAX_PARTIAL = 16
-"""The largest tensor of which some elements may be known and others not: about the rank of a shape."""
-
-
-def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
-    """The elements of each fact, None for unknown ones. None if no fact has a known element, or if a fact
-    without one has more than MAX_PARTIAL elements.
-    """
-    if all(fact.elements is not None for fact in facts):
-        return [fact.elements or () for fact in facts]
-    if all(fact.elements is None and fact.partial_elements is None for fact in facts):
-        return None
-    parts = [fact.partial_elements if fact.elements is None else fact.elements for fact in facts]
-    sizes = [known_size(fact.type.shape) if fact.type.shape is not None else None for fact in facts]
-    if any(
-        part is None and (size is None or size > MAX_PARTIAL) for part, size in zip(parts, sizes, strict=True)
-    ):
-        return None
-    return [(None,) * (size or 0) if part is None else part for part, size in zip(parts, sizes, strict=True)]
-
-
-def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | TensorType:
-    """The fact of a tensor of ``type`` whose elements are ``parts``, None for unknown ones."""
-    if all(part is None for part in parts):
-        return Fact(type, ()) if not parts else type
-    if any(part is None for part in parts):
-        return Fact(type, partial_elements=tuple(parts)) if len(parts) <= MAX_PARTIAL else type
-    return Fact(type, tuple(part for part in parts if part is not None))
-
-
-def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tuple[Dim | None, ...]] | None:
-    """For each element of ``shape``, in row-major order, the elements of the operands that broadcast to it,
-    None for unknown ones. None if ``shape`` is too large or :func:`parts_of` returns None.
-    """
-    size = known_size(shape)
-    parts = None if size is None else parts_of(facts)
-    if parts is None:
-        return None
-    if size == 0:  # the other axes may be symbols
-        return []
-    columns = [list(_broadcast(part, fact.shape, shape)) for part, fact in zip(parts, facts, strict=True)]
-    return list(zip(*columns, strict=True))
-
-
-def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
-    """``fact`` with its elements as dims if all are known integers >= 0, in an integer or float dtype;
-    otherwise None.
-    """
-    elements = fact.elements
-    if elements is None and fact.data is not None and fact.dtype.is_float and fact.data.size <= MAX_ELEMENTS:
-        values = fact.data.astype(np.float64).ravel()
-        if np.all((values >= 0) & (values <= EXACT) & (values == np.floor(values)) & ~np.signbit(values)):
-            elements = tuple(int(value) for value in values)
-    if elements is None or not all(symbols.proves_at_least(element, 0) for element in elements):
-        return None
-    return Fact(fact.type, elements, fact.data)
-
-
-def _broadcast(
-    elements: Sequence[Dim | None], dims: Sequence[Dim], shape: Sequence[Dim]
-) -> Iterator[Dim | None]:
-    """The elements of a tensor of shape ``dims``, broadcast to ``shape``."""
-    index = np.arange(len(elements)).reshape(numbers(dims))
-    for position in np.broadcast_to(index, numbers(shape)).ravel():
-        yield elements[int(position)]
-
-
-def elementwise_fact(
-    type: TensorType,
-    facts: Sequence[Fact],
-    function: Callable[..., Dim | None] | None,
-    may_be_unknown: bool = False,
-) -> TensorType | Fact:
-    """The fact of an elementwise result of ``type``: ``function`` computes each element from those of the
-    operands.
-
-    A result is unknown if an element of an operand is, unless the function accepts None for unknown elements
-    (``may_be_unknown``).
-    """
-    if function is None or type.dtype.kind not in ("int", "uint", "bool", "float") or type.shape is None:
-        return type
-    if type.dtype.is_float and type.dtype.bits < 32:
-        return type
-    rows = broadcast_elements(facts, type.shape)
-    if rows is None:
-        return type
-    elements = [function(*row) if may_be_unknown or None not in row else None for row in rows]
-    fit = [e if e is None or _fits(e, type.dtype) else None for e in elements]
-    return fact_of_parts(type, fit)
-
-
-def _fits(value: Dim, dtype: DType) -> bool:
-    """Whether ``dtype`` represents ``value`` exactly. Constant folding computes values that wrap around or
-    are rounded. A symbolic size fits in no narrow integer, because it may be too large, and in no unsigned
-    integer, because differences may be negative.
-    """
-    if not isinstance(value, int):
-        return dtype.kind in ("bool", "float") or (dtype.kind == "int" and dtype.bits >= 32)
-    if dtype.kind == "bool":
-        return value in (0, 1)
-    if dtype.is_float:
-        return 0 <= value <= EXACT
-    low, high = (
-        (0, 1 << dtype.bits) if dtype.kind == "uint" else (-(1 << dtype.bits - 1), 1 << dtype.bits - 1)
-    )
-    return low <= value < high
-
-
 def resolve_axes(at: Inference, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """``axes`` as non-negative numbers, sorted; None means all axes. Raises InferError for axes that are out
     of range or repeated.
@@ -304,58 +178,6 @@ def mean_over(array: Array, axes: tuple[int, ...]) -> Array:
 def widened(array: Array) -> Array:
     """``array``, converted to f32 if it has 16-bit floats, which are summed in f32."""
     return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
-
-
-@cache
-def _operand_count(expression: Callable[..., object]) -> int | None:
-    """The number of operands of a method ``expression``; None if it takes any number."""
-    parameters = list(inspect.signature(expression).parameters.values())[1:]
-    is_open = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
-    return None if is_open else len(parameters)
-
-
-class Pointwise(Op):
-    """Base class of elementwise ops whose operands have one dtype and are broadcast."""
-
-    traits = Trait.ELEMENTWISE
-    dtypes: ClassVar[frozenset[DType]] = FLOATS
-    """The dtypes of operands; others are an error."""
-    gives: ClassVar[DType | None] = None
-    """The dtype of the output; None if it is that of the operands."""
-
-    def infer(self, at: Inference, *operands: Fact) -> TensorType | Fact:
-        needed = _operand_count(self.__class__.expression)
-        if needed is not None and len(operands) != needed:
-            raise at.fail(f"{needed} operands are needed, {len(operands)} are given")
-        dtype = same_dtype(at, *operands)
-        need_dtype(at, operands[0], self.dtypes, "the operand")
-        if len(operands) == 1:
-            shape = operands[0].type.shape
-        else:
-            shape = at.broadcast(*(operand.shape for operand in operands))
-        type = TensorType(self.gives or dtype, shape)
-        if not dtype.is_float:
-            return elementwise_fact(type, operands, partial(self.known, at.symbols))
-        if any(operand.elements is None and operand.data is None for operand in operands):
-            return type
-        sizes = [
-            fact for fact in (size_fact(at.symbols, operand) for operand in operands) if fact is not None
-        ]
-        if len(sizes) < len(operands):
-            return type
-        return elementwise_fact(type, sizes, partial(self.known_real, at.symbols))
-
-    def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        """Compute an integer or bool output element, as a dim, from the elements of the operands, which may
-        be symbolic. None if it is unknown.
-        """
-        return None
-
-    def known_real(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        """The same for float operands whose elements are integers >= 0. Models convert sizes to floats to
-        scale them.
-        """
-        return None
 
 
 def need_broadcast(at: Inference, fact: Fact, shape: Sequence[Dim], what: str) -> None:

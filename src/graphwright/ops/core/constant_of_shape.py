@@ -29,8 +29,8 @@ from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32, I64, DType, TensorType, dtype_of
 from graphwright.ops.control.bind_size import bind_symbols
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import known_size
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.known_elements import known_size
 from graphwright.ops.core.shaping import known_dims, known_parts
 
 

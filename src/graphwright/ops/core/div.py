@@ -6,8 +6,9 @@ from graphwright.ir.loops.functions import FUNCTIONS
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, op
 from graphwright.ir.symbols import Dim, SymbolTable, floordiv, mod
-from graphwright.ops.core.common import NUMBERS, Pointwise, like, quiet, simple
+from graphwright.ops.core.common import NUMBERS, like, quiet, simple
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("Div")

@@ -9,8 +9,9 @@ from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, Sample, Trait, arg, op
 from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.types import BOOL, I64, STRING
-from graphwright.ops.core.common import LOGICAL, NUMBERS, Pointwise, simple
+from graphwright.ops.core.common import LOGICAL, NUMBERS, simple
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("Equal")

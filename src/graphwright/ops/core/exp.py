@@ -7,8 +7,9 @@ import numpy as np
 from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, op
 from graphwright.ops.core.aten import elementwise
-from graphwright.ops.core.common import FLOATS, Pointwise, like, quiet, simple
+from graphwright.ops.core.common import FLOATS, like, quiet, simple
 from graphwright.ops.core.elementwise_samples import unary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("Exp")

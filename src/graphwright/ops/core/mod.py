@@ -12,8 +12,9 @@ from graphwright.ir.loops.nodes import Scalar, apply
 from graphwright.ir.op import Array, op
 from graphwright.ir.symbols import Dim, SymbolTable, mod
 from graphwright.ops.core.aten import BOTH_WAYS, TENSOR_OR_NUMBER, by_overload, elementwise
-from graphwright.ops.core.common import NUMBERS, Pointwise, like, quiet, with_attributes
+from graphwright.ops.core.common import NUMBERS, like, quiet, with_attributes
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("Mod")

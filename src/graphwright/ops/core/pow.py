@@ -12,8 +12,9 @@ from graphwright.ir.op import Array, AtenImporter, Importer, op
 from graphwright.ir.types import F64
 from graphwright.ops.core.aten import by_overload, elementwise, number
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import NUMBERS, Pointwise, like, quiet
+from graphwright.ops.core.common import NUMBERS, like, quiet
 from graphwright.ops.core.elementwise_samples import binary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("Pow")

@@ -11,7 +11,7 @@ from graphwright.ir.free_symbols import symbols_named
 from graphwright.ir.op import Array, Fact, Inference, Op, UnknownRank, is_known
 from graphwright.ir.symbols import Dim, Expr, SymbolTable, maximum
 from graphwright.ir.types import TensorType
-from graphwright.ops.core.common import MAX_ELEMENTS, fact_of_parts, known_size, parts_of
+from graphwright.ops.core.known_elements import MAX_ELEMENTS, fact_of_parts, known_size, parts_of
 
 
 def known_ints(fact: Fact | None) -> tuple[int, ...] | None:

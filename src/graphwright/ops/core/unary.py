@@ -16,18 +16,9 @@ from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType
 from graphwright.ops.core.aten import elementwise
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import (
-    FLOATS,
-    INTEGERS,
-    LOGICAL,
-    NUMBERS,
-    SIGNED,
-    Pointwise,
-    like,
-    quiet,
-    simple,
-)
+from graphwright.ops.core.common import FLOATS, INTEGERS, LOGICAL, NUMBERS, SIGNED, like, quiet, simple
 from graphwright.ops.core.elementwise_samples import unary_samples
+from graphwright.ops.core.pointwise import Pointwise
 
 
 def unary(

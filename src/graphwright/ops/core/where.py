@@ -12,7 +12,8 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import BOOL, F16, F32, F64, I64, STRING, TensorType
 from graphwright.ops.core.aten import by_overload
-from graphwright.ops.core.common import elementwise_fact, like, simple
+from graphwright.ops.core.common import like, simple
+from graphwright.ops.core.known_elements import elementwise_fact
 
 
 @op("Where")

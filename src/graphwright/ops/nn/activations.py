@@ -13,7 +13,8 @@ from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, s
 from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
 from graphwright.ops.core.cast import Cast
-from graphwright.ops.core.common import FLOATS, Pointwise, like, quiet, with_attributes
+from graphwright.ops.core.common import FLOATS, like, quiet, with_attributes
+from graphwright.ops.core.pointwise import Pointwise
 
 
 @op("LeakyRelu")

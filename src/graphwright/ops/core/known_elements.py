@@ -1,0 +1,133 @@
+"""Inference of elements: those of shapes and other small tensors, as numbers or symbolic dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from graphwright.ir.op import Fact
+from graphwright.ir.symbols import Dim, SymbolTable, numbers, product
+from graphwright.ir.types import DType, TensorType
+
+MAX_ELEMENTS = 256
+"""The elements of larger integer tensors are not tracked during inference: no shape has so many."""
+EXACT = 2**24
+"""Every integer up to this one is exact in f32. Sizes that models compute in floats are assumed to be
+smaller."""
+MAX_PARTIAL = 16
+"""The size of the largest tensor of which only some elements may be known: about the rank of a shape."""
+
+
+def known_size(dims: Sequence[Dim]) -> int | None:
+    """The number of elements of a shape, if it is a number and at most MAX_ELEMENTS; otherwise, or if a size
+    is negative, None.
+    """
+    if any(isinstance(dim, int) and dim < 0 for dim in dims):
+        return None
+    size = product(tuple(dims))
+    return size if isinstance(size, int) and size <= MAX_ELEMENTS else None
+
+
+def parts_of(facts: Sequence[Fact]) -> list[tuple[Dim | None, ...]] | None:
+    """The elements of each fact, None for unknown ones. None if no fact has a known element, or if a fact
+    without one has more than MAX_PARTIAL elements.
+    """
+    if all(fact.elements is not None for fact in facts):
+        return [fact.elements or () for fact in facts]
+    if all(fact.elements is None and fact.partial_elements is None for fact in facts):
+        return None
+    parts = [fact.partial_elements if fact.elements is None else fact.elements for fact in facts]
+    sizes = [known_size(fact.type.shape) if fact.type.shape is not None else None for fact in facts]
+    if any(
+        part is None and (size is None or size > MAX_PARTIAL) for part, size in zip(parts, sizes, strict=True)
+    ):
+        return None
+    return [(None,) * (size or 0) if part is None else part for part, size in zip(parts, sizes, strict=True)]
+
+
+def fact_of_parts(type: TensorType, parts: Sequence[Dim | None]) -> Fact | TensorType:
+    """The fact of a tensor of ``type`` whose elements are ``parts``, None for unknown ones."""
+    if all(part is None for part in parts):
+        return Fact(type, ()) if not parts else type
+    if any(part is None for part in parts):
+        return Fact(type, partial_elements=tuple(parts)) if len(parts) <= MAX_PARTIAL else type
+    return Fact(type, tuple(part for part in parts if part is not None))
+
+
+def broadcast_elements(facts: Sequence[Fact], shape: Sequence[Dim]) -> list[tuple[Dim | None, ...]] | None:
+    """For each element of ``shape``, in row-major order, the elements of the operands that broadcast to it,
+    None for unknown ones. None if ``shape`` is too large or :func:`parts_of` returns None.
+    """
+    size = known_size(shape)
+    parts = None if size is None else parts_of(facts)
+    if parts is None:
+        return None
+    if size == 0:  # the other axes may be symbols
+        return []
+    columns = [list(_broadcast(part, fact.shape, shape)) for part, fact in zip(parts, facts, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def size_fact(symbols: SymbolTable, fact: Fact) -> Fact | None:
+    """``fact`` with its elements as dims if all are known integers >= 0, in an integer or float dtype;
+    otherwise None.
+    """
+    elements = fact.elements
+    if elements is None and fact.data is not None and fact.dtype.is_float and fact.data.size <= MAX_ELEMENTS:
+        values = fact.data.astype(np.float64).ravel()
+        if np.all((values >= 0) & (values <= EXACT) & (values == np.floor(values)) & ~np.signbit(values)):
+            elements = tuple(int(value) for value in values)
+    if elements is None or not all(symbols.proves_at_least(element, 0) for element in elements):
+        return None
+    return Fact(fact.type, elements, fact.data)
+
+
+def _broadcast(
+    elements: Sequence[Dim | None], dims: Sequence[Dim], shape: Sequence[Dim]
+) -> Iterator[Dim | None]:
+    """The elements of a tensor of shape ``dims``, broadcast to ``shape``."""
+    index = np.arange(len(elements)).reshape(numbers(dims))
+    for position in np.broadcast_to(index, numbers(shape)).ravel():
+        yield elements[int(position)]
+
+
+def elementwise_fact(
+    type: TensorType,
+    facts: Sequence[Fact],
+    function: Callable[..., Dim | None] | None,
+    may_be_unknown: bool = False,
+) -> TensorType | Fact:
+    """The fact of an elementwise result of ``type``: ``function`` computes each element from those of the
+    operands.
+
+    A result is unknown if an element of an operand is, unless the function accepts None for unknown elements
+    (``may_be_unknown``).
+    """
+    if function is None or type.dtype.kind not in ("int", "uint", "bool", "float") or type.shape is None:
+        return type
+    if type.dtype.is_float and type.dtype.bits < 32:
+        return type
+    rows = broadcast_elements(facts, type.shape)
+    if rows is None:
+        return type
+    elements = [function(*row) if may_be_unknown or None not in row else None for row in rows]
+    fit = [e if e is None or _fits(e, type.dtype) else None for e in elements]
+    return fact_of_parts(type, fit)
+
+
+def _fits(value: Dim, dtype: DType) -> bool:
+    """Whether ``dtype`` represents ``value`` exactly. Constant folding computes values that wrap around or
+    are rounded. A symbolic size fits in no narrow integer, because it may be too large, and in no unsigned
+    integer, because differences may be negative.
+    """
+    if not isinstance(value, int):
+        return dtype.kind in ("bool", "float") or (dtype.kind == "int" and dtype.bits >= 32)
+    if dtype.kind == "bool":
+        return value in (0, 1)
+    if dtype.is_float:
+        return 0 <= value <= EXACT
+    low, high = (
+        (0, 1 << dtype.bits) if dtype.kind == "uint" else (-(1 << dtype.bits - 1), 1 << dtype.bits - 1)
+    )
+    return low <= value < high

@@ -1,4 +1,4 @@
-"""Resize, and the import of Upsample."""
+"""Resize."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import numpy as np
 from graphwright.ir.blocked_form import Blocked, BlockedForm, can_be_blocked
 from graphwright.ir.bounded_form import BoundedForm
 from graphwright.ir.build import Builder
-from graphwright.ir.exporter import Exporter, Operand
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import (
     Array,
-    AtenImport,
-    AtenImporter,
     Fact,
-    Importer,
     Inference,
     InferError,
     Op,
@@ -29,7 +25,6 @@ from graphwright.ir.padding import Padded, PaddingRule
 from graphwright.ir.symbols import Dim, floordiv, names_in, substitute, symbol
 from graphwright.ir.types import F16, F32, F64, I64, U8, DType, TensorType
 from graphwright.ops.control.bind_size import bind_symbols
-from graphwright.ops.core.common import rank_of
 from graphwright.ops.core.shaping import known_dims, known_floats, number
 from graphwright.ops.nn.dynamic_resize import (
     axis_parameters,
@@ -368,105 +363,6 @@ def _all_axes(values: Sequence[Any], axes: Sequence[int], default: list[Any]) ->
     return tuple(default)
 
 
-def _import_10(i: Importer) -> Any:
-    """Resize of opset 10 and Upsample of opset 9, with the coordinate mode asymmetric."""
-    made = Resize(_mode(i), "asymmetric", "floor")
-    return i.emit(made, i.input(0), None, i.input(1))
-
-
-def _import_7(i: Importer) -> Any:
-    scales = i.const(np.array(i.required_attr("scales"), np.float32))
-    return i.emit(Resize(_mode(i), "asymmetric", "floor"), i.input(0), None, scales)
-
-
-def _mode(i: Importer) -> str:
-    mode = str(i.attr("mode", "nearest"))
-    return "linear" if mode == "bilinear" else mode
-
-
-def _import_11(i: Importer) -> Any:
-    axes = i.attr("axes")
-    made = Resize(
-        mode=i.attr("mode", "nearest"),
-        coordinates=i.attr("coordinate_transformation_mode", "half_pixel"),
-        rounding=i.attr("nearest_mode", "round_prefer_floor"),
-        axes=None if axes is None else tuple(axes),
-        policy=i.attr("keep_aspect_ratio_policy", "stretch"),
-        antialias=bool(i.attr("antialias", 0)),
-        cubic_a=i.attr("cubic_coeff_a", -0.75),
-        exclude_outside=bool(i.attr("exclude_outside", 0)),
-        extrapolation=i.attr("extrapolation_value", 0.0),
-    )
-    roi = i.optional(1) if made.crops else None
-    return i.emit(made, i.input(0), roi, *_scales_or_sizes(i))
-
-
-def _scales_or_sizes(i: Importer) -> tuple[Value | None, Value | None]:
-    """The two operands, of which one is present. Where both are, the standard says that one has no elements:
-    that is the one whose length is unknown.
-    """
-    scales, sizes = (None if _is_empty(i, k) else i.optional(k) for k in (2, 3))
-    if scales is None or sizes is None or _has_known_length(scales) == _has_known_length(sizes):
-        return scales, sizes
-    return (scales, None) if _has_known_length(scales) else (None, sizes)
-
-
-def _has_known_length(value: Value) -> bool:
-    return value.type.shape is not None and all(isinstance(dim, int) for dim in value.type.shape)
-
-
-def _is_empty(i: Importer, index: int) -> bool:
-    """Whether operand ``index`` is an empty vector: some exporters write one for an absent operand."""
-    value = i.optional(index)
-    return value is not None and value.type.shape == (0,)
-
-
-def _export(e: Exporter, op: Resize, x: Value, *operands: Value | None) -> Any:
-    """Writes scales, sizes and region as operands. Axes are written non-negative and sorted, as ONNX Runtime
-    requires.
-    """
-    given = (*operands, None, None, None)
-    roi = given[0] if op.roi is None else e.const(np.array(op.roi, np.float32))
-    scales = given[1] if op.scales is None else e.const(np.array(op.scales, np.float32))
-    sizes = given[2] if op.sizes is None else e.sizes(op.sizes)
-    axes = op.axes
-    if axes is not None and x.type.shape is not None:
-        axes = tuple(axis % len(x.type.dims) for axis in axes)
-        order = sorted(range(len(axes)), key=axes.__getitem__)
-        if order != list(range(len(axes))):
-            axes = tuple(sorted(axes))
-            roi = _in_order(e, roi, [*order, *(len(axes) + k for k in order)])
-            scales, sizes = _in_order(e, scales, order), _in_order(e, sizes, order)
-    return e.emit(
-        "Resize",
-        x,
-        roi,
-        scales,
-        sizes,
-        mode=op.mode,
-        coordinate_transformation_mode=op.coordinates,
-        nearest_mode=op.rounding,
-        axes=axes,
-        keep_aspect_ratio_policy=op.policy,
-        antialias=op.antialias,
-        cubic_coeff_a=op.cubic_a,
-        exclude_outside=op.exclude_outside,
-        extrapolation_value=op.extrapolation,
-    )
-
-
-def _in_order(e: Exporter, values: Operand, order: Sequence[int]) -> Operand:
-    """Elements of the vector ``values`` in ``order``; None if there is no vector."""
-    return None if values is None else e.emit("Gather", values, e.const(np.array(order)))
-
-
-Resize.to_onnx = _export
-Resize.onnx = {
-    ("Upsample", 7): _import_7,
-    ("Upsample", 9): _import_10,
-    ("Resize", 10): _import_10,
-    ("Resize", 11): _import_11,
-}
 _X, _H = arg(F32, 1, 2, 4, 6), symbol("H")
 _UP, _DOWN = (1.0, 1.0, 2.0, 1.5), (1.0, 1.0, 0.5, 0.75)
 _SIZES = arg(I64, 4, values=(1, 2, 7, 3))
@@ -499,31 +395,3 @@ Resize.samples = (
         Resize("linear", "tf_crop_and_resize", sizes=(4, 3), axes=(-1, 2), roi=(0.2, -0.5, 0.8, 1.1)), (_X,)
     ),
 )
-
-
-def _aten_upsample(mode: str) -> AtenImport:
-    """A resize to the sizes of the result. ``scale_factors``, if given, map its positions to the input."""
-
-    def convert(i: AtenImporter) -> Any:
-        i.ignore("output_size")
-        x, factors = i.input(0), i.attr("scale_factors")
-        aligned = mode != "nearest" and bool(i.attr("align_corners"))
-        axes = tuple(range(2, rank_of(x)))
-        coordinates = "asymmetric" if mode == "nearest" else "align_corners" if aligned else "half_pixel"
-        op = Resize(
-            mode, coordinates, "floor" if mode == "nearest" else "round_prefer_floor",
-            scales=None if factors is None or aligned else tuple(map(float, factors)),
-            sizes=i.results[0].dims[2:], axes=axes,
-        )  # fmt: skip
-        return i.emit(op, x)
-
-    return convert
-
-
-Resize.aten = {
-    **{f"upsample_nearest{n}d.vec": _aten_upsample("nearest") for n in (1, 2, 3)},
-    "upsample_linear1d.vec": _aten_upsample("linear"),
-    "upsample_bilinear2d.vec": _aten_upsample("linear"),
-    "upsample_trilinear3d.vec": _aten_upsample("linear"),
-    "upsample_bicubic2d.vec": _aten_upsample("cubic"),
-}

@@ -40,7 +40,7 @@ from graphwright.ir.nesting import regions_of
 from graphwright.ir.symbols import names_in, symbol
 from graphwright.kernels.candidates.registry import load as load_candidates
 from graphwright.ops.quantized.dequantize_linear import DequantizeLinear
-from graphwright.records import dataclass, replace
+from graphwright.records import dataclass, field, replace
 from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.support.file_kinds import FileId
 from graphwright.support.gc_pause import gc_paused
@@ -117,38 +117,26 @@ def autofuse(
     plugins.use(options)
     load_candidates()
     target = target_of(options)
-    opened = open_model(source, options.external_data)
-    if redo:
-        opened = replace(opened, model=without_choice(opened.model))
-    else:
-        _refuse_fused(opened)
+    opened = _open(source, options, redo)
     alone = build_standalone(opened, wanted) if standalone else None
-    module = load(opened, keep_foreign=True)
-    module.metadata.pop(METADATA, None)
-    module.symbols.assume_nothing()
+    module = _load(opened)
     with regions_of(module):
         passes = source_passes(options, _is_quantized)
         run_passes(module, passes, options, observe)
         before, operators = traffic(module), _operators(module)
         likely = likely_form(module, passes, options.verify) if library else None
         fusion = fuse_model(module, target, options)
-        nodes = sum(_nodes_in(region_of(node)) for node in fusion.made)
-        after = traffic(module)
-        noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
-        write = functools.partial(write_model, metadata=noted, version=version, inline=inline)
-        made = None
         if likely is not None:
             fuse_model(likely, target, options)
-            made = _with_library(joined_forms(module, likely), write, wanted, left or {})
-            mark_choice(made.model.proto)
-        if library and (made is None or not made.built.whole):
-            likely, made = None, _with_library(module, write, wanted, left or {})
-        model = write(module) if made is None else made.model
-    foreign = Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign))
-    open_sizes = [f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)]
-    benefit = _benefit_ms(before, after, target.machine)
+        after, nodes = traffic(module), sum(_nodes_in(region_of(node)) for node in fusion.made)
+        noted = {METADATA: json.dumps({"regions": len(fusion.made), "nodes": nodes})} if nodes else {}
+        write = functools.partial(write_model, metadata=noted, version=version, inline=inline)
+        if library:
+            written = _with_library(module, likely, write, wanted, left or {})
+        else:
+            written = _Written(write(module))
     return Autofused(
-        model=model,
+        model=written.model,
         inputs=input_specs(module),
         operators=operators,
         before=before,
@@ -157,34 +145,70 @@ def autofuse(
         fused_nodes=nodes,
         candidates=fusion.considered,
         merges=fusion.merged,
-        foreign=foreign,
-        open_sizes=open_sizes,
-        benefit_ms=benefit,
-        operator_library=None if made is None else made.built,
+        foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
+        open_sizes=[f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)],
+        benefit_ms=_benefit_ms(before, after, target.machine),
+        operator_library=written.library,
         read=frozenset(opened.folder.files),
-        likely_sizes=[] if likely is None else list(map(str, likely.symbols.guards)),
-        outside={} if made is None else made.outside,
+        likely_sizes=written.likely_sizes,
+        outside=written.outside,
         standalone=alone,
     )
 
 
+def _open(source: Source, options: Options, redo: bool) -> Opened:
+    """The source model, without what an earlier fusion added if ``redo``. Raises ModelError."""
+    opened = open_model(source, options.external_data)
+    if redo:
+        return replace(opened, model=without_choice(opened.model))
+    _refuse_fused(opened)
+    return opened
+
+
+def _load(opened: Opened) -> Module:
+    """The module of a model, with ops that are unknown here. Engines may run it on any sizes."""
+    module = load(opened, keep_foreign=True)
+    module.metadata.pop(METADATA, None)
+    module.symbols.assume_nothing()
+    return module
+
+
 @dataclass(frozen=True)
-class _Made:
-    """A model with its library. ``outside`` has the reason why an op is in no operator, by name of the op."""
+class _Written:
+    """A fused model and its library: some fields of :class:`Autofused`."""
 
     model: OnnxModel
-    built: Library
-    outside: Mapping[str, str]
+    library: Library | None = None
+    outside: Mapping[str, str] = field(default_factory=dict)
+    likely_sizes: Sequence[str] = field(default_factory=list)
 
 
 def _with_library(
+    module: Module,
+    likely: Module | None,
+    write: Callable[[Module], OnnxModel],
+    options: Options,
+    left: Mapping[str, str],
+) -> _Written:
+    """Makes programs of ``module`` functions, and compiles them. If one program can run the whole model on
+    ``likely`` sizes, the model contains both forms. Raises ModelError, ToolchainError.
+    """
+    if likely is not None:
+        model, library, outside = _with_programs(joined_forms(module, likely), write, options, left)
+        if library.whole:
+            mark_choice(model.proto)
+            return _Written(model, library, outside, list(map(str, likely.symbols.guards)))
+    return _Written(*_with_programs(module, write, options, left))
+
+
+def _with_programs(
     module: Module, write: Callable[[Module], OnnxModel], options: Options, left: Mapping[str, str]
-) -> _Made:
-    """Makes programs of ``module`` functions, and compiles them. Raises ModelError, ToolchainError."""
+) -> tuple[OnnxModel, Library, Mapping[str, str]]:
+    """The model whose programs are functions, their library, and the ops outside of them with the reasons."""
     programs = outline_programs(module)
     model = write(module)
-    built = build_library(module, model, programs.made, options, left)
-    return _Made(model, built, {node.op.source_name: why for node, why in programs.outside.items()})
+    library = build_library(module, model, programs.made, options, left)
+    return model, library, {node.op.source_name: why for node, why in programs.outside.items()}
 
 
 def _is_quantized(node: Node) -> bool:

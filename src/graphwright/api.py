@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -39,7 +38,7 @@ from graphwright.passes.interface import bind_constants, keep_outputs, keep_stat
 from graphwright.records import replace
 from graphwright.runtime.model import Model
 from graphwright.support.event_sink import now, record_stage
-from graphwright.support.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, file_id, kind_of_file
+from graphwright.support.file_kinds import EXPORTED, TORCH, TORCHSCRIPT, FileId, file_id, kind_of_file
 from graphwright.support.gc_pause import gc_paused
 
 if TYPE_CHECKING:
@@ -140,16 +139,9 @@ def compile(
         package = _package(entries, options, observe)
         if any(_is_of_torch(each.source) for each in arguments.values()):  # a file would be read again
             package = package.with_own_memory()
-    files = [each.folder.files for each in given.values() if isinstance(each, Opened)]
-    files += [{file_id(os.stat(path))} for each in arguments.values() if (path := _torch_file(each.source))]
+    files = frozenset[FileId]().union(*(_files_of(each, given[name]) for name, each in arguments.items()))
     log.info("compiled %s in %.2f s", _shown(source), time.perf_counter() - start)
-    return made(
-        package,
-        key,
-        replace(options, targets=(), tune=0),
-        frozenset(chain.from_iterable(files)),
-        _shown(source),
-    )
+    return made(package, key, replace(options, targets=(), tune=0), files, _shown(source))
 
 
 @gc_paused()
@@ -223,6 +215,14 @@ def _opened(arguments: EntryArguments, options: Options) -> Module | Opened:
             Diagnostic("examples", message, hint="give sizes of inputs as shapes={'x': (1, 3)}")
         )
     return source if isinstance(source, Module | Opened) else open_model(source, options.external_data)
+
+
+def _files_of(arguments: EntryArguments, given: Module | Opened) -> frozenset[FileId]:
+    """The files that the model was read from."""
+    if isinstance(given, Opened):
+        return frozenset(given.folder.files)
+    file = _torch_file(arguments.source)
+    return frozenset() if file is None else frozenset({file_id(os.stat(file))})
 
 
 def _is_pickled(source: object) -> bool:

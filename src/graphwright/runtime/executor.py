@@ -130,7 +130,8 @@ class Executor(Protocol):
     """
 
     def fast_path(self, threads: int) -> FastPath:
-        """The fast path for runs on ``threads`` threads."""
+        """The fast path for runs on ``threads`` threads; by default there is none."""
+        return NoFastPath(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -27,7 +27,7 @@ from graphwright.log import warn_once
 from graphwright.package.package import Entry, Package
 from graphwright.package.write import write_package
 from graphwright.records import dataclass, replace
-from graphwright.runtime.executor import Executor, FastPath, NoFastPath, ProgramPlan, Shapes
+from graphwright.runtime.executor import Executor, ProgramPlan, Shapes
 
 MODELS: Final = "models"
 """The folder of the packages, inside ``crash_dir``."""
@@ -153,9 +153,6 @@ class RecordingExecutor(Executor):
             *(f"--plugin {_quoted(each)}" for each in _whole_paths(options.plugins)),
         ]
         self._advice = f"{_versions()}{_ADVICE.format(flags=' '.join(flags))}"
-
-    def fast_path(self, threads: int) -> FastPath:
-        return NoFastPath(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

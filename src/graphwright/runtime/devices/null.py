@@ -13,7 +13,6 @@ from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.devices.target import Shared
 from graphwright.runtime.executor import (
     Executor,
-    NoFastPath,
     ProgramPlan,
     RunError,
     Shapes,
@@ -29,9 +28,6 @@ class Null(Executor):
         self._cpu = Cpu(program, target, weights, shared)
         self._outputs = program.outputs
         self._runs = 0
-
-    def fast_path(self, threads: int) -> NoFastPath:
-        return NoFastPath(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -17,7 +17,6 @@ from graphwright.passes.manager import PassManager
 from graphwright.runtime.executor import (
     REFERENCE_FAULTS,
     Executor,
-    NoFastPath,
     RunError,
     reference_fault,
     update_states,
@@ -34,9 +33,6 @@ class Reference(Executor):
         names = enumerate(module.main.output_names)
         self._names = [f"output {name!r}" for position, name in names if position not in self._updates]
         self._runs = 0
-
-    def fast_path(self, threads: int) -> NoFastPath:
-        return NoFastPath(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -14,7 +14,6 @@ from graphwright.ir.region_op import LoopCarried
 from graphwright.ir.symbols import parse_constraint
 from graphwright.runtime.executor import (
     Executor,
-    NoFastPath,
     ProgramPlan,
     Shapes,
     total,
@@ -47,9 +46,6 @@ class HostProgramExecutor(Executor):
         self._conditions = Conditions(program)
         self._counted: Counter[str] = Counter(runs=0, host_calls=0)
         self._lock = ForkLock()
-
-    def fast_path(self, threads: int) -> NoFastPath:
-        return NoFastPath(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -10,7 +10,7 @@ from graphwright.ir.op import Array
 from graphwright.package.package import Package
 from graphwright.records import dataclass, field
 from graphwright.runtime.devices.cpu import Cpu
-from graphwright.runtime.executor import Executor, NoFastPath
+from graphwright.runtime.executor import Executor
 from graphwright.runtime.host_program.executor import HostProgramExecutor
 from graphwright.tools.check import EvaluationError
 from graphwright.tools.debugging.history import CompiledGraph, History
@@ -86,9 +86,6 @@ class _Recorder(Executor):
     def __init__(self, executor: Cpu) -> None:
         self._executor = executor
         self.arrays: list[Array] = []
-
-    def fast_path(self, threads: int) -> NoFastPath:
-        return NoFastPath(threads)
 
     def run(
         self, arrays: Sequence[Array], outputs: Sequence[Array | None] | None, threads: int

@@ -50,7 +50,11 @@ class ModelError(GraphwrightError):
 
 
 class UnknownRankError(ModelError):
-    """An op cannot be built, as the rank of an operand is unknown."""
+    """The types of an op cannot be inferred, as the rank of an operand is unknown.
+
+    It names the node. ``UnknownRank`` of :mod:`graphwright.ir.types`, from which it follows, does not: most
+    callers catch that one and go on without the rank.
+    """
 
 
 class UnknownOpError(ModelError):

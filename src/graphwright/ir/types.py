@@ -37,8 +37,8 @@ Shape = tuple[Dim, ...]
 
 
 class UnknownRank(TypeError):
-    """A rank is needed, but unknown. Inference then gives every output of the op an unknown rank, and passes
-    leave the node as it is.
+    """A rank is needed, but unknown. Inference then gives every output of the op an unknown rank, or raises
+    UnknownRankError if it does not know their dtypes; passes leave the node as it is.
     """
 
     def __init__(self) -> None:

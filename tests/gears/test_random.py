@@ -16,7 +16,8 @@ from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.symbols import Expr
 from graphwright.ir.symbols import evaluate as number_of
 from tests.random_graphs.check import assert_close
-from tests.random_graphs.generate import LARGEST, Case, case, with_symbols
+from tests.random_graphs.generate import Case, case, with_symbols
+from tests.random_graphs.values import LARGEST
 
 SIZES = [{"N": n, "M": m} for n in range(1, LARGEST["N"] + 1) for m in range(1, LARGEST["M"] + 1)]
 

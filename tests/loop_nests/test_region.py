@@ -33,7 +33,8 @@ from graphwright.ops.nn.softmax import Softmax
 from graphwright.passes.manager import PassManager
 from graphwright.targets.cpu.limits import LIMITS
 from graphwright.targets.cpu.target import TARGETS
-from tests.random_graphs.generate import Known, case, filled
+from tests.random_graphs.generate import case
+from tests.random_graphs.values import Known, filled
 
 SIZES = {"N": 3, "M": 2}
 SHORT, COLUMNS, BLOCK = LIMITS.unroll_row, LIMITS.column_block, LIMITS.row_block

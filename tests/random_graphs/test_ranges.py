@@ -18,7 +18,8 @@ from graphwright.ir.symbols import Expr
 from graphwright.passes.bind_sizes import Shapes
 
 from .check import assert_close, native
-from .generate import LARGEST, Case, case, with_symbols
+from .generate import Case, case, with_symbols
+from .values import LARGEST
 
 MODULES = 30
 SIZES = 6

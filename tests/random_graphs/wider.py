@@ -31,7 +31,8 @@ from graphwright.ops.sequence.sequence_erase import SequenceErase
 from graphwright.ops.sequence.sequence_insert import SequenceInsert
 from graphwright.ops.sequence.split_to_sequence import SplitToSequence
 
-from .generate import EXACT, MOST_ELEMENTS, Grower, Known
+from .generate import Grower
+from .values import EXACT, MOST_ELEMENTS, Known
 
 SCALED = (F32, F16, BF16)
 

@@ -10,6 +10,14 @@ import torch
 from graphwright.program_cache import ProgramCache
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _guards_are_not_timed() -> Iterator[None]:
+    """PyTorch evicts the caches of the CPU at each compilation, to log how long its guards take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     torch._dynamo.reset()

@@ -115,7 +115,11 @@ DequantizeLinear.samples = (
     Sample(DequantizeLinear(F64), (_X, _ONE), "dequantization to f64 is not supported"),
     Sample(DequantizeLinear(), (_X, _ONE, arg(I8)), "the zero point is i8"),
     Sample(DequantizeLinear(), (_X, arg(F32, 3)), "the scale along axis 1: 3 and 4 differ"),
-    Sample(DequantizeLinear(F32, 1, 3), (_X, arg(F32, 3, 1)), "the scale along axis 1: 1 and 2 differ"),
+    Sample(
+        DequantizeLinear(F32, 1, 3),
+        (_X, arg(F32, 3, 1)),
+        "for blocks of 3 along axis 1 of u8[3, 4]: 1 and 2 differ",
+    ),
     Sample(DequantizeLinear(F32, 1, -3), (_X, _ONE), "the block size is -3"),
     Sample(DequantizeLinear(), (arg(I64, 3), _ONE), "the input is i64"),
 )

@@ -85,13 +85,14 @@ def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, bloc
     axis = at.axis(axis, x.rank)
     if not block:
         if scale.rank != 1:
-            raise at.fail(f"{what} is {scale.type}; without blocks it must be a scalar or a vector")
+            raise at.fail(f"{what} is {scale.type}; without block_size it must be a scalar or a vector")
         at.require_broadcast(scale.shape[0], x.shape[axis], f"{what} along axis {axis}")
         return
     if scale.rank != x.rank:
-        raise at.fail(f"{what} is {scale.type}; with blocks it must have the rank of {x.type}")
+        raise at.fail(f"{what} is {scale.type}; with block_size it must have the rank of {x.type}")
     for k, (have, dim) in enumerate(zip(scale.shape, x.shape, strict=True)):
-        at.equal(have, ceildiv(dim, block) if k == axis else dim, f"{what} along axis {k}")
+        where = f"{what} along axis {k}, for blocks of {block} along axis {axis} of {x.type}"
+        at.equal(have, ceildiv(dim, block) if k == axis else dim, where)
 
 
 def check_quantization(

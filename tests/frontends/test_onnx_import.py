@@ -375,6 +375,22 @@ def test_one_error_lists_everything() -> None:
     assert isinstance(error.value.__cause__, IndexError)
 
 
+@pytest.mark.parametrize(
+    ("op", "kind", "said"),
+    [
+        ("DequantizeLinear", TensorProto.UINT4, "again with opset 21 or later"),
+        ("Relu", TensorProto.BOOL, "export the model again"),
+    ],
+)
+def test_a_type_that_only_later_opsets_allow(op: str, kind: int, said: str) -> None:
+    """The standard allows 4-bit integers in DequantizeLinear from opset 21 on, and bool in Relu never."""
+    nodes = [helper.make_node(op, ["x", "s"] if op == "DequantizeLinear" else ["x"], ["y"])]
+    with pytest.raises(ModelError, match="cannot be .* in " + op) as error:
+        load(model_of(nodes, [tensor_info("x", kind=kind), tensor_info("s", [])]))
+    (fault,) = error.value.diagnostics
+    assert fault.hint is not None and fault.hint.endswith(said)
+
+
 def test_unsupported_ops_are_listed_in_branches_and_functions_too() -> None:
     then = helper.make_graph([helper.make_node("Deep", ["x"], ["t"])], "then", [], [tensor_info("t", None)])
     nodes = [

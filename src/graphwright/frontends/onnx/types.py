@@ -179,14 +179,14 @@ def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.Op
         raise Fault("outputs", f"{call} has at most {rules.most_outputs} outputs, but {outputs} are named")
     chosen: dict[str, tuple[str, DType]] = {}
     for position, value in enumerate(inputs):
-        formal = rules.formals[min(position, len(rules.formals) - 1)]
+        formal = _formal_at(rules, position)
         if value is None:
             if formal.is_single:
                 raise Fault(
                     "inputs", f"{call} needs input {position} ({formal.name})", "export the model again"
                 )
             continue
-        _check_dtype(value.type.dtype, position, formal, chosen)
+        _check_dtype(value.type.dtype, position, formal, chosen, schema)
 
 
 @dataclass(frozen=True)
@@ -231,10 +231,35 @@ def _operand_rules(schema: defs.OpSchema) -> _OperandRules:
     return _OperandRules(call, least, schema.max_input, schema.max_output, formals)
 
 
-def _check_dtype(dtype: DType, position: int, formal: _Formal, chosen: dict[str, tuple[str, DType]]) -> None:
+def _first_opset_with(type_name: str, position: int, schema: defs.OpSchema) -> int | None:
+    """The first opset after that of ``schema`` in which this input of the op can be of the type."""
+    later = [
+        other.since_version
+        for other in defs.get_all_schemas_with_history()
+        if (other.name, other.domain) == (schema.name, schema.domain)
+        and other.since_version > schema.since_version
+        and type_name in _formal_at(_operand_rules(other), position).allowed
+    ]
+    return min(later, default=None)
+
+
+def _formal_at(rules: _OperandRules, position: int) -> _Formal:
+    """The declaration of an input. The last one is that of all inputs after it."""
+    return rules.formals[min(position, len(rules.formals) - 1)]
+
+
+def _check_dtype(
+    dtype: DType,
+    position: int,
+    formal: _Formal,
+    chosen: dict[str, tuple[str, DType]],
+    schema: defs.OpSchema,
+) -> None:
     what = f"input {position} ({formal.name})"
     if type_text(dtype) not in formal.allowed:
-        raise Fault("dtype", f"{what} cannot be {dtype}", "cast it, or export the model again")
+        later = _first_opset_with(type_text(dtype), position, schema)
+        hint = f"cast it, or export the model again{f' with opset {later} or later' if later else ''}"
+        raise Fault("dtype", f"{what} cannot be {dtype} in {schema.name}-{schema.since_version}", hint)
     if not formal.is_shared:
         return
     first, other = chosen.setdefault(formal.parameter, (what, dtype))

@@ -105,6 +105,8 @@ def test_an_optional(device: str, held: Any) -> None:
     assert bool(has) == (held is not None) and has.dtype == bool
     assert same is None if held is None else np.array_equal(same, held)
     np.testing.assert_array_equal(filled, y)
+    with pytest.raises(FeedError, match=r"(?s)input 'o' is missing.*pass None for no value"):
+        model.run({"x": np.ones(2, np.float32)})
 
 
 @DEVICES

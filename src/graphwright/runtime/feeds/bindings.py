@@ -111,8 +111,9 @@ class Bindings:
             if name not in self._feed_names:
                 hint = f"{did_you_mean([name], missing)}{self.summary()}"
                 faults.add("feed-name", f"there is no input {name!r}", hint=hint)
-        for name in missing:
-            faults.add("feed-name", f"input {name!r} is missing", hint=self.summary())
+        for spec in (spec for spec in self.inputs if spec.name in missing):
+            empty = "pass None for no value; " if spec.dtype.kind == "optional" else ""
+            faults.add("feed-name", f"input {spec.name!r} is missing", hint=f"{empty}{self.summary()}")
         return FeedError(*faults.diagnostics)
 
     def _checked(self, index: int, array: Array) -> Array:

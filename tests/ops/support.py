@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 
 from graphwright.ir.build import Builder, new_graph
 from graphwright.ir.constant import Constant
@@ -24,6 +26,16 @@ Array = np.ndarray[Any, Any]
 
 SIZES = (3, 5, 4, 7)
 """What the symbols of a sample stand for, in order of their names."""
+
+
+@contextmanager
+def noted(text: str) -> Iterator[None]:
+    """Adds ``text`` to a failure inside, which says where it is in a test of many samples."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception) as error:
+        error.add_note(text)
+        raise
 
 
 def bindings(sample: Sample) -> dict[str, int]:

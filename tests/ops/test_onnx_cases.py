@@ -24,7 +24,7 @@ from graphwright.ir.op import Array, Fact, Import, Op, facts_elements, registere
 from graphwright.ir.symbols import SymbolTable
 from graphwright.ir.types import TensorType, type_of
 
-from .support import run_reference
+from .support import noted, run_reference
 
 graphwright.ops.load()
 
@@ -167,11 +167,8 @@ def cases() -> dict[tuple[str, str], list[Any]]:
 @pytest.mark.parametrize(("domain", "op_type"), MAPPINGS)
 def test_node_cases_of_onnx(cases: dict[tuple[str, str], list[Any]], domain: str, op_type: str) -> None:
     for case in cases.get((domain, op_type), []):
-        try:
+        with noted(case.name):
             check(case)
-        except Exception as error:
-            error.add_note(case.name)
-            raise
 
 
 def test_most_cases_of_onnx_are_tested(cases: dict[tuple[str, str], list[Any]]) -> None:

@@ -25,6 +25,7 @@ from .support import (
     bindings,
     bound,
     expression_result,
+    noted,
     run_graph,
     run_reference,
     sample_node,
@@ -53,11 +54,8 @@ def samples_that(
         @pytest.mark.parametrize("name", [name for name, samples in chosen.items() if samples])
         def test_of_op(name: str) -> None:
             for number, sample in chosen[name]:
-                try:
+                with noted(f"{name}, sample {number}"):
                     test(sample)
-                except (Exception, pytest.fail.Exception) as error:
-                    error.add_note(f"{name}, sample {number}")
-                    raise
 
         test_of_op.__name__, test_of_op.__doc__ = test.__name__, test.__doc__
         return test_of_op

@@ -17,6 +17,8 @@ from graphwright.frontends.onnx import OVERRIDABLE, graph, load
 from graphwright.ir.constant import Constant
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.nesting import MAX_DEPTH
+from graphwright.ir.text import parse_module, print_module
+from graphwright.ir.verify import verify
 from graphwright.ops.core.random import RandomUniform
 from tests.frontends.support import DOMAIN, model_of, run, tensor_info, toy
 
@@ -457,6 +459,15 @@ def nested(levels: int) -> onnx.ModelProto:
 def test_nested_subgraphs_are_read() -> None:
     model = nested(20)  # protobuf itself stops at about 30
     np.testing.assert_array_equal(run(load(model.SerializeToString()), {"x": X})["y"], X * 2 + 500)
+
+
+def test_an_output_may_occur_twice() -> None:
+    """ONNX Runtime returns it twice, too. Exporters write such models."""
+    model = model_of([helper.make_node("Neg", ["x"], ["y"])], outputs=["y", "y"])
+    module = load(model)
+    verify(module)
+    verify(parse_module(print_module(module)))
+    assert module.main.output_names == ("y", "y")
 
 
 def test_no_outputs_and_dangling_outputs_are_refused() -> None:

@@ -89,7 +89,10 @@ def _signature_faults(module: Module) -> Iterator[str]:
                 yield f"output {output} of {name!r}, {made}, is the next value of input {source}, {kept}"
         yield from _state_faults(name, signature)
         yield from _start_faults(name, signature, graph, module)
-        names = (("inputs", [v.name for v in graph.inputs]), ("outputs", graph.output_names))
+        results = dict.fromkeys(
+            zip(graph.output_names, graph.outputs, strict=True)
+        )  # one value may occur twice
+        names = (("inputs", [v.name for v in graph.inputs]), ("outputs", [name for name, _ in results]))
         for what, texts in names:
             for text, count in Counter(texts).items():
                 if count > 1 and text:

@@ -42,7 +42,7 @@ def input_shapes(
             examples = _example_sizes(specs, bound, constraints) if examples is None else examples
             fitting = [1 if (s := _number(d, examples)) is None else s for d in dims or ()]
             example = "SIZES" if dims is None else ",".join(map(str, fitting))
-            python = f"shapes={{{spec.name!r}: ({example},)}}"
+            python = f"shapes={{{spec.name!r}: {'SIZES' if dims is None else tuple(fitting)}}}"
             hint = f"pass them, for example --shape {spec.name}:{example}, in Python {python}"
             faults.add(
                 "feed-size",

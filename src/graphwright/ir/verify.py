@@ -89,9 +89,8 @@ def _signature_faults(module: Module) -> Iterator[str]:
                 yield f"output {output} of {name!r}, {made}, is the next value of input {source}, {kept}"
         yield from _state_faults(name, signature)
         yield from _start_faults(name, signature, graph, module)
-        results = dict.fromkeys(
-            zip(graph.output_names, graph.outputs, strict=True)
-        )  # one value may occur twice
+        # The same value may be an output twice.
+        results = dict.fromkeys(zip(graph.output_names, graph.outputs, strict=True))
         names = (("inputs", [v.name for v in graph.inputs]), ("outputs", [name for name, _ in results]))
         for what, texts in names:
             for text, count in Counter(texts).items():

@@ -159,6 +159,18 @@ def test_sizes_are_results() -> None:
         assert (size, nothing) == (2 * n, None)
 
 
+def test_floats_of_dynamic_sizes_do_not_split_graphs() -> None:
+    norm = nn.BatchNorm1d(3)
+    expected = copy.deepcopy(norm)
+    run = compiled(lambda x: norm(x * (x[0, 0].item() / x.shape[0])), dynamic=True)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        for rows in (4, 7):
+            x = torch.randn(rows, 3)
+            close(run(x), expected(x * (x[0, 0].item() / rows)))
+    close(norm.running_var, expected.running_var)
+    assert not any(graph.missing for graph in gw.torch.report(run))
+
+
 def test_a_size_that_no_tensor_has() -> None:
     run = compiled(lambda x, n: torch.ones(n) * x.sum(), dynamic=True)
     for n in (4, 9):

@@ -484,6 +484,16 @@ DYNAMIC: dict[str, Callable[[torch.Tensor], Any]] = {
     "largest of all": partial(nn.functional.adaptive_max_pool2d, output_size=1, return_indices=True),
     "variance": lambda x: (x.var(3), x.std((0, 2, 3)), torch.var_mean(x, 2, correction=0)),
     "windows": lambda x: (x.unfold(3, 4, 2) + 1, x.unfold(-2, 1, 3) * 2),
+    "quotients and roots of sizes": lambda x: (
+        x / x.shape[3] ** 0.5,
+        (x > 0) * (1 / x.shape[2]),
+        x.abs() ** (x.shape[3] / 4) + x.sum().item() / x.shape[2],
+        x.clamp(max=x.shape[2] / 20),
+    ),
+    "a tensor of a quotient": lambda x: x.new_full((3,), -abs(x.shape[3] / 4)),
+    "factors": lambda x: torch.baddbmm(
+        torch.add(x[0], x[0], alpha=x.shape[3]), x[0], x[0].mT @ x[0], alpha=x.shape[2] / 4, beta=x.shape[3]
+    ),
 }
 
 

@@ -103,6 +103,7 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (torch.ops.prims.convert_element_type.default, (X, torch.int32)),
     (aten.relu6.default, (X,)),
     (aten.div.Scalar_mode, (X, 3, {"rounding_mode": "floor"})),
+    (aten.true_divide.Tensor, (X, X)),
     (aten.special_zeta.other_scalar, (X, 2)),
     (aten.special_zeta.self_scalar, (2, X)),
     (aten.reflection_pad2d.default, (IMAGE, [1, 2, 0, 1])),

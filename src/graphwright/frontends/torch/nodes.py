@@ -148,9 +148,7 @@ class NodeReader:
                 raise error from None
 
     def _number(self, node: fx.Node, fake: Any) -> Any:
-        """The result of a computation on sizes. Floats are computed only where a size is made of them."""
-        if isinstance(fake, torch.SymFloat):
-            return UnsupportedValue(f"{node.target} of sizes is not supported")
+        """The result of a computation on sizes."""
         if node.target in _ROUNDINGS and not free_unbacked_symbols(fake):
             return dim_from(fake)
         arguments = self.resolved(node.args)

@@ -19,14 +19,18 @@ from graphwright.ir.build import Builder
 from graphwright.ir.graph import Value
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, names_in
-from graphwright.ir.types import I64
+from graphwright.ir.types import F64, I64
 from graphwright.ops.control.bind_size import bind_size, bind_symbol
 from graphwright.ops.control.regions import tensors_of
 from graphwright.ops.core.binary import Add, Greater, GreaterOrEqual, Less, LessOrEqual, Max, Min, Mul, Sub
 from graphwright.ops.core.cast import as_dtype
+from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
+from graphwright.ops.core.identity import Identity
+from graphwright.ops.core.pow import Pow
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.shape import Shape
+from graphwright.ops.core.unary import Abs, Neg, Sqrt
 from graphwright.records import dataclass
 
 _OPS: Mapping[Any, Op] = {
@@ -42,6 +46,16 @@ _OPS: Mapping[Any, Op] = {
     operator.eq: Equal(),
 }
 """The op for each operator on numbers. PyTorch evaluates other operators on sizes symbolically."""
+_FLOAT_OPS: Mapping[Any, Op] = {
+    **_OPS,
+    operator.truediv: Div(),
+    operator.pow: Pow(),
+    operator.neg: Neg(),
+    operator.abs: Abs(),
+    torch.sym_sqrt: Sqrt(),
+    torch.sym_float: Identity(),
+}
+"""The op for each operator whose result is a float, which is computed in f64 as in Python."""
 
 
 @dataclass(eq=False)
@@ -79,12 +93,22 @@ def number_from(node: fx.Node, made: Any, builder: Builder) -> Any:
 
 def computed(node: fx.Node, arguments: Sequence[Any], builder: Builder) -> Any:
     """The result of ``node``, which computes with sizes and numbers; None if no op computes it."""
-    op, fake = _OPS.get(node.target), node.meta["val"]
+    fake = node.meta["val"]
     numbers = tuple(each for each in arguments if isinstance(each, UnbackedInt))
-    if op is None or (isinstance(fake, torch.SymInt) and not numbers):
+    if isinstance(fake, torch.SymInt) and not numbers:
         return None
-    made = builder(op, *tensors_of(builder, [scalar(each) for each in arguments]))
+    has_floats = any(isinstance(each, float | torch.SymFloat) for each in (fake, *map(_number, node.args)))
+    op = (_FLOAT_OPS if has_floats else _OPS).get(node.target)
+    if op is None:
+        return None
+    operands = tensors_of(builder, [scalar(each) for each in arguments])
+    made = builder(op, *[as_dtype(builder, each, F64) for each in operands] if has_floats else operands)
     return UnbackedInt(made, dim_from(fake), builder, numbers) if isinstance(fake, torch.SymInt) else made
+
+
+def _number(argument: Any) -> Any:
+    """The number in PyTorch that ``argument`` of a call stands for."""
+    return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
 
 
 def bind(node: fx.Node, arguments: Sequence[Any]) -> None:

@@ -28,7 +28,7 @@ from graphwright.ops.core.binary import (
     Sub,
     Xor,
 )
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import INTEGERS
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
@@ -37,9 +37,12 @@ from graphwright.ops.core.unary import IsNaN, Not, Round, Sign, Trunc
 from graphwright.ops.core.where import Where
 
 
-def _times_alpha(i: AtenImporter, x: Value) -> Any:
-    alpha = i.attr("alpha", 1)
-    return x if alpha == 1 else i.emit(Mul(), x, number(i, alpha, x))
+def times_number(i: AtenImporter, x: Value, name: str) -> Any:
+    """``x`` multiplied by the argument ``name``, a number."""
+    factor = i.number(name)
+    if isinstance(factor, Value):  # it depends on sizes or elements
+        return i.emit(Mul(), x, as_dtype(i.builder, factor, x.type.dtype))
+    return x if factor == 1 else i.emit(Mul(), x, number(i, factor, x))
 
 
 def _aten_add(i: AtenImporter) -> Any:
@@ -47,17 +50,17 @@ def _aten_add(i: AtenImporter) -> Any:
     if a.type.dtype == BOOL:
         i.ignore("alpha")
         return i.emit(Or(), a, b)
-    return i.emit(Add(), a, _times_alpha(i, b))
+    return i.emit(Add(), a, times_number(i, b, "alpha"))
 
 
 def _aten_sub(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
-    return i.emit(Sub(), a, _times_alpha(i, b))
+    return i.emit(Sub(), a, times_number(i, b, "alpha"))
 
 
 def _aten_rsub(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
-    return i.emit(Sub(), b, _times_alpha(i, a))
+    return i.emit(Sub(), b, times_number(i, a, "alpha"))
 
 
 def _aten_div_mode(i: AtenImporter) -> Any:
@@ -171,6 +174,7 @@ Sub.aten = {
 Mul.aten = by_overload("mul", _aten_by_dtype(Mul(), And()), *TENSOR_OR_NUMBER)
 Div.aten = {
     **by_overload("div", elementwise(Div(), 2, floats=True), *TENSOR_OR_NUMBER),
+    "true_divide.Tensor": elementwise(Div(), 2, floats=True),  # of numbers that PyTorch turns into tensors
     **by_overload("div", _aten_div_mode, "Tensor_mode", "Scalar_mode"),
     "round.decimals": _aten_round_decimals,
     "floor_divide": lambda i: _floor_divide(i, *i.promoted(0, 1)),

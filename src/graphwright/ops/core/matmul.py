@@ -13,8 +13,8 @@ from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, 
 from graphwright.ir.padding import Padded, PaddingRule, broadcast_leak
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType, TensorType
-from graphwright.ops.core.aten import number
-from graphwright.ops.core.binary import Add, Mul
+from graphwright.ops.core.aten_elementwise import times_number
+from graphwright.ops.core.binary import Add
 from graphwright.ops.core.common import NUMBERS, need_dtype, quiet, simple
 from graphwright.ops.core.rounded_operands import product_dtype, rounded, summed, verify_precision
 
@@ -95,14 +95,10 @@ def _product(i: AtenImporter, first: int, second: int) -> Any:
 def _aten_addmm(i: AtenImporter) -> Any:
     """``beta * input + alpha * (a @ b)``."""
     product = _product(i, 1, 2)
-    alpha, beta = i.attr("alpha", 1), i.attr("beta", 1)
-    if alpha != 1:
-        product = i.emit(Mul(), product, number(i, alpha, product))
-    if beta == 0:
+    product = times_number(i, product, "alpha")
+    if i.number("beta") == 0:
         return product
-    x = i.input(0)
-    scaled = x if beta == 1 else i.emit(Mul(), x, number(i, beta, x))
-    return i.emit(Add(), product, scaled)
+    return i.emit(Add(), product, times_number(i, i.input(0), "beta"))
 
 
 MatMul.aten = {

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+import torch._inductor.inductor_prims  # registers prims.fma
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_utils import SEED

@@ -101,6 +101,7 @@ CALLS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (aten._fused_rms_norm.default, (X, [5], torch.rand(5), 1e-5)),
     (aten.copysign.Scalar, (X, -1.0)),
     (torch.ops.prims.convert_element_type.default, (X, torch.int32)),
+    (torch.ops.prims.fma.default, (X, X, X)),
     (aten.relu6.default, (X,)),
     (aten.div.Scalar_mode, (X, 3, {"rounding_mode": "floor"})),
     (aten.true_divide.Tensor, (X, X)),

@@ -53,6 +53,12 @@ def _aten_add(i: AtenImporter) -> Any:
     return i.emit(Add(), a, times_number(i, b, "alpha"))
 
 
+def _aten_fma(i: AtenImporter) -> Any:
+    """``a * b + c``, which steps of torch.optim contain if Inductor was imported."""
+    a, b, c = i.promoted(0, 1, 2)
+    return i.emit(Add(), i.emit(Mul(), a, b), c)
+
+
 def _aten_sub(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
     return i.emit(Sub(), a, times_number(i, b, "alpha"))
@@ -166,7 +172,10 @@ def _aten_round_decimals(i: AtenImporter) -> Any:
     return i.emit(scale_down, i.emit(Round(), i.emit(scale_up, x, scale)), scale)
 
 
-Add.aten = by_overload("add", _aten_add, *TENSOR_OR_NUMBER)
+Add.aten = {
+    **by_overload("add", _aten_add, *TENSOR_OR_NUMBER),
+    "prims.fma": _aten_fma,
+}
 Sub.aten = {
     **by_overload("sub", _aten_sub, *TENSOR_OR_NUMBER),
     **by_overload("rsub", _aten_rsub, *TENSOR_OR_NUMBER),

@@ -20,9 +20,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 import graphwright.ops
@@ -270,14 +271,25 @@ def _load_file(path: Path) -> ModuleType:
         raise PluginError(
             Diagnostic("plugin-clash", f"{other} has the same name", str(path), "rename one of them")
         )
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise PluginError(Diagnostic("plugin-missing", "its name does not end in .py", str(path)))
-    module = importlib.util.module_from_spec(spec)
+    loader = _Uncached(name, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    module.__file__ = str(path)
     sys.modules[name] = module
     with _loading(name, str(path)), _beside(path.parent):
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     return module
+
+
+class _Uncached(SourceFileLoader):
+    """Compiles the file at each load: Python takes cached bytecode for current if the file was changed within
+    a second and kept its size.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from graphwright.config import Options, to_environment
 from graphwright.ir import op
 from graphwright.ir.op import registered_ops
 
-from .support import EXAMPLES, PLUGINS, graphwright, node, node_model
+from .support import EXAMPLES, PLUGINS, graphwright, isolated, node, node_model
 
 OP = """
 from graphwright.plugins import Op, op
@@ -45,6 +46,16 @@ def test_a_file_is_loaded_once() -> None:
     (first,) = gw.plugins.load(file)
     assert gw.plugins.load(file, Path(file).resolve()) == (first, first)
     assert "Twice" in registered_ops()
+
+
+def test_a_file_that_was_changed_within_a_second_is_read_again() -> None:
+    """Python's cached bytecode would count as current: the size and the second are the same."""
+    for name in ("Before", "Afters"):
+        file = written("changed.py", OP.format(name=name))
+        os.utime(file, (10, 10))
+        with isolated():
+            gw.plugins.load(file)
+            assert name in registered_ops()
 
 
 def test_a_module_is_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,12 +128,14 @@ class Arithmetic:
         self.add(self.b(Gather(), self.values[i], self.values[j]), lambda a: a[i][a[j]])
 
     def sliced(self) -> None:
+        """A slice backwards from before the first element starts at that one, unlike in NumPy."""
         i = self.vector()
         start, end, step = self.draw(
             st.tuples(st.integers(-3, 3), st.integers(-3, 9), st.sampled_from((1, 2, -1)))
         )
         self.add(
-            self.b(Slice((start,), (end,), (0,), (step,)), self.values[i]), lambda a: a[i][start:end:step]
+            self.b(Slice((start,), (end,), (0,), (step,)), self.values[i]),
+            lambda a: a[i][start if step > 0 else max(start, -len(a[i])) : end : step],
         )
 
     def viewed(self) -> None:

@@ -69,7 +69,7 @@ static void add_values(const struct attention_args *t, const head *h, const bloc
                  b->first > 0);
 }
 
-/* The accumulators of rows that see no key. */
+/* Clears the accumulators of rows that see no key. */
 static void clear_sums(const struct attention_args *t, const head *h, int64_t rows, int64_t in_run) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < t->width; j += VL)
@@ -104,7 +104,7 @@ static void store_row(const struct attention_args *t, const head *h, float share
 
 static void store_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
                        int64_t in_run) {
-    float share[VL] = {0};
+    float share[VL];
     vf_store(share, 1 / vf_load_n(h->total + in_run, rows));
     for (int64_t r = 0; r < rows; r++) {
         const float total = h->total[in_run + r];
@@ -163,9 +163,10 @@ static void find_seen(const struct attention_args *t, head *h, int64_t row) {
     place p;
     for (int64_t r = 0; r < h->rows; r++)
         h->unhidden[r] = t->keys;
-    h->keys_seen = t->keys;
-    if (!h->mask && !t->causal)
+    if (!h->mask && !t->causal) {
+        h->keys_seen = t->keys;
         return;
+    }
     h->keys_seen = 0;
     for (int64_t r = 0; r < h->rows; r++) {
         find_rows(t, h, row + r, 1, r, &p);

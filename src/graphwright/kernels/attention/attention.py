@@ -345,4 +345,5 @@ typedef void (*product)(int64_t k, const float *a, const float *b, float *c, int
     reductions = _reduction(isa, "vf_largest", "vf_larger(x, y)") + _reduction(isa, "vf_total", "x + y")
     powers = _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", _VECTORS_AT_ONCE)
     unrolled = [products, transpose(isa), reductions, powers]
-    return "\n".join([ABI.c_text(), constants, vmath(isa, ("exp", "tanh")), *unrolled])
+    helpers = ("scale", "tanh") if isa.vector_bytes == 64 else ("tanh",)
+    return "\n".join([ABI.c_text(), constants, vmath(isa, helpers), *unrolled])

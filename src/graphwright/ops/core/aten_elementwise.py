@@ -54,7 +54,7 @@ def _aten_add(i: AtenImporter) -> Any:
 
 
 def _aten_fma(i: AtenImporter) -> Any:
-    """``a * b + c``, which steps of torch.optim contain if Inductor was imported."""
+    """``a * b + c``, as Dynamo writes the last step of ``addcmul_`` and ``addcdiv_`` with a ``value``."""
     a, b, c = i.promoted(0, 1, 2)
     return i.emit(Add(), i.emit(Mul(), a, b), c)
 

@@ -13,7 +13,7 @@ static void score_tile(const struct attention_args *t, const head *h, const plac
         if (h->pairs)
             scale_pairs(t, p[r].q, h->k.native, to);
         else
-            scale_query(t, p[r].q, to);
+            scale_query(t, scale_of(t, h), p[r].q, to);
     }
     fetch_rows(p[0].q + rows * t->q_row, t->q_row, rows, t->depth); /* usually the rows of the next tile */
     for (int64_t j = 0; j < end; j += NR) {
@@ -27,91 +27,92 @@ static void score_tile(const struct attention_args *t, const head *h, const plac
     }
 }
 
-/* The accumulators of a row, from column j on. */
-GW_INLINE float *sum_of(const head *h, int64_t in_run, int64_t j) {
-    return h->sums + j / KEY_BLOCK * h->rows * PITCH + in_run * PITCH + j % KEY_BLOCK;
+/* The accumulators of row r, from column j on. */
+GW_INLINE float *sum_of(const head *h, const tile *x, int64_t r, int64_t j) {
+    return x->sums + (j / KEY_BLOCK * h->sum_rows + r) * PITCH + j % KEY_BLOCK;
 }
 
 /* Replaces scores by their exponentials (online softmax), and rescales the accumulators to the new row
  * maxima. */
-static void soften_tile(const struct attention_args *t, const head *h, const block *b, const place *p,
-                        int64_t rows, int64_t in_run, int64_t end) {
-    float drop[VL] = {0}, keep[VL], shift[VL];
-    for (int64_t r = 0; r < rows; r++) {
+static void soften_tile(const struct attention_args *t, const head *h, const block *b, const tile *x,
+                        const place *p, int64_t end) {
+    vf lanes[VL], keep = {0};
+    for (int64_t r = 0; r < VL; r++)
+        lanes[r] = vf_set1(-__builtin_inff());
+    for (int64_t r = 0; r < x->rows; r++) {
         const float *mask = p[r].mask ? p[r].mask + b->first * t->mask_col : NULL;
-        const float found = finish_scores(t, mask, p[r].visible, h->scores + r * PITCH);
-        const float before = h->largest[in_run + r], largest = found > before ? found : before;
-        shift[r] = largest == -__builtin_inff() ? 0 : largest;
-        drop[r] = before - shift[r];
-        h->largest[in_run + r] = largest;
+        lanes[r] = finish_scores(t, mask, p[r].visible, h->scores + r * PITCH);
     }
-    vf_store(keep, vf_power(vf_load(drop)));
-    for (int64_t r = 0; r < rows; r++) {
-        const float total = exponentials(shift[r], p[r].visible, end, h->scores + r * PITCH);
-        h->total[in_run + r] = h->total[in_run + r] * keep[r] + total;
+    const vf before = vf_load(x->largest), largest = vf_larger(vf_maxima(lanes), before);
+    const vf shift = vf_select(largest == vf_set1(-__builtin_inff()), (vf){0}, largest);
+    vf_store(x->largest, largest);
+    if (b->first > 0)
+        keep = vf_power(exponent(before - shift, h->in_log2));
+    for (int64_t r = 0; r < x->rows; r++) {
+        float *scores = h->scores + r * PITCH;
+        lanes[r] = h->in_log2 ? exponentials(shift[r], p[r].visible, end, scores, 1)
+                              : exponentials(shift[r], p[r].visible, end, scores, 0);
         if (h->pairs)
-            narrow_scores(h->scores + r * PITCH, h->k.native, end);
-        if (keep[r] == 1 || b->first == 0)
+            narrow_scores(scores, h->k.native, end);
+        if (b->first == 0 || keep[r] == 1)
             continue;
-        for (int64_t j = 0; j < t->width; j += VL) {
-            float *sum = sum_of(h, in_run + r, j);
-            vf_store(sum, vf_load(sum) * keep[r]);
-        }
+        for (int64_t j = 0; j < t->width; j += VL)
+            vf_store(sum_of(h, x, r, j), vf_load(sum_of(h, x, r, j)) * keep[r]);
     }
+    vf_store(x->total, vf_load(x->total) * keep + vf_totals(lanes));
 }
 
 /* Adds the products of exponentials and values to the accumulators, which the first block writes. */
-static void add_values(const struct attention_args *t, const head *h, const block *b, int64_t rows,
-                       int64_t in_run, int64_t end, int64_t length) {
+static void add_values(const struct attention_args *t, const head *h, const block *b, const tile *x,
+                       int64_t end, int64_t length) {
     const int64_t steps = steps_of(h, end), apart = steps_of(h, length);
     for (int64_t j = 0; j < t->width; j += NR)
-        multiply(h, rows, t->width - j > VL, steps, h->scores, h->values + j * apart, sum_of(h, in_run, j),
+        multiply(h, x->rows, t->width - j > VL, steps, h->scores, h->values + j * apart, sum_of(h, x, 0, j),
                  b->first > 0);
 }
 
 /* Clears the accumulators of rows that see no key. */
-static void clear_sums(const struct attention_args *t, const head *h, int64_t rows, int64_t in_run) {
-    for (int64_t r = 0; r < rows; r++)
+static void clear_sums(const struct attention_args *t, const head *h, const tile *x) {
+    for (int64_t r = 0; r < x->rows; r++)
         for (int64_t j = 0; j < t->width; j += VL)
-            vf_store(sum_of(h, in_run + r, j), (vf){0});
+            vf_store(sum_of(h, x, r, j), (vf){0});
 }
 
 /* A row whose softmax is all zeros: the sum of 0 times each value, which is NaN if a value is not finite. */
-static void add_zeros(const struct attention_args *t, const head *h, int64_t in_run) {
+static void add_zeros(const struct attention_args *t, const head *h, const tile *x, int64_t r) {
     for (int64_t c = 0; c < t->width; c++) {
-        float *sum = sum_of(h, in_run, c);
+        float *sum = sum_of(h, x, r, c);
         *sum = 0;
         for (int64_t j = 0; j < t->keys; j++)
             *sum += 0 * numbers_at(&h->v, j * t->v_row + c * t->v_col, 1)[0];
     }
 }
 
-/* Stores a row of accumulators, times `share`. */
-static void store_row(const struct attention_args *t, const head *h, float share, float *y, int64_t in_run) {
-    for (int64_t j = 0; j < t->width; j += VL) {
-        const vf x = vf_load(sum_of(h, in_run, j)) * share;
-        const int64_t n = smaller(VL, t->width - j);
-        if (t->y_col == 1 && n == VL) {
-            vf_store(y + j, x);
-        } else if (t->y_col == 1) {
-            vf_store_n(y + j, x, n);
-        } else {
-            for (int64_t i = 0; i < n; i++)
-                y[(j + i) * t->y_col] = x[i];
-        }
+/* Stores n accumulators, times `share`. */
+GW_INLINE void store_sums(const float *sum, float share, int64_t n, float *y, int64_t y_col) {
+    int64_t j = 0;
+    if (y_col != 1) {
+        for (; j < n; j++)
+            y[j * y_col] = sum[j] * share;
+        return;
     }
+    for (; j + VL <= n; j += VL)
+        vf_store(y + j, vf_load(sum + j) * share);
+    if (j < n)
+        vf_store_n(y + j, vf_load(sum + j) * share, n - j);
 }
 
-static void store_tile(const struct attention_args *t, const head *h, const place *p, int64_t rows,
-                       int64_t in_run) {
-    float share[VL];
-    vf_store(share, 1 / vf_load_n(h->total + in_run, rows));
-    for (int64_t r = 0; r < rows; r++) {
-        const float total = h->total[in_run + r];
-        const int guarded = t->guard == GUARD_NAN ? !(total > 0) : t->guard == GUARD_EMPTY ? total == 0 : 0;
+static void store_tile(const struct attention_args *t, const head *h, const tile *x, const place *p) {
+    const vf total = vf_load(x->total), share = 1 / total;
+    for (int64_t r = 0; r < x->rows; r++) {
+        const int guarded = t->guard == GUARD_NAN     ? !(total[r] > 0)
+                            : t->guard == GUARD_EMPTY ? total[r] == 0
+                                                      : 0;
         if (guarded)
-            add_zeros(t, h, in_run + r);
-        store_row(t, h, guarded || t->keys == 0 ? 1 : share[r], p[r].y, in_run + r);
+            add_zeros(t, h, x, r);
+        for (int64_t j = 0; j < t->width; j += KEY_BLOCK)
+            store_sums(sum_of(h, x, r, j), guarded || t->keys == 0 ? 1 : share[r],
+                       smaller(KEY_BLOCK, t->width - j), p[r].y + j * t->y_col, t->y_col);
     }
 }
 
@@ -199,17 +200,18 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
     const int64_t length = blocks ? ceildiv(ceildiv(t->keys, blocks), NR) * NR : 0;
     place p[MR];
     h->rows = row1 - row0;
+    h->sum_rows = blocks > 1 ? h->rows : MR;
+    h->in_log2 = !h->mask && t->softcap == 0 && !h->pairs;
     h->keys = scratch;
     h->values = h->keys + length * t->depth;
     h->scores = h->values + length * ceildiv(t->width, NR) * NR;
     h->queries = h->scores + MR * PITCH;
-    h->sums = h->queries + (t->depth ? ceildiv(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
-    h->unhidden = (int64_t *)(h->sums + ceildiv(t->width, KEY_BLOCK) * h->rows * PITCH);
-    h->largest = (float *)(h->unhidden + h->rows);
-    h->total = h->largest + h->rows;
-    for (int64_t r = 0; r < h->rows; r++) {
-        h->largest[r] = -__builtin_inff();
-        h->total[r] = 0;
+    float *sums = h->queries + (t->depth ? ceildiv(t->depth, KEY_BLOCK) : 1) * MR * PITCH;
+    h->unhidden = (int64_t *)(sums + ceildiv(t->width, KEY_BLOCK) * h->sum_rows * PITCH);
+    float *largest = (float *)(h->unhidden + h->rows), *total = largest + (tile1 - tile0) * VL;
+    for (int64_t i = 0; i < (tile1 - tile0) * VL; i++) {
+        largest[i] = -__builtin_inff();
+        total[i] = 0;
     }
     find_seen(t, h, row0);
     block b = {0, 0};
@@ -218,26 +220,31 @@ static void run_tiles(const struct attention_args *t, head *h, int64_t tile0, in
         const int last = b.first + length >= h->keys_seen;
         int packed = 0;
         for (int64_t i = tile0; i < tile1; i++) {
-            const int64_t row = part_begin(rows, i, tiles), count = part_begin(rows, i + 1, tiles) - row,
-                          at = row - row0;
-            find_rows(t, h, row, count, at, p);
-            const int64_t end = find_visible(p, count, &b);
+            const int64_t row = part_begin(rows, i, tiles), at = row - row0;
+            const tile x = {
+                .rows = part_begin(rows, i + 1, tiles) - row,
+                .sums = sums + (blocks > 1 ? at * PITCH : 0),
+                .largest = largest + (i - tile0) * VL,
+                .total = total + (i - tile0) * VL,
+            };
+            find_rows(t, h, row, x.rows, at, p);
+            const int64_t end = find_visible(p, x.rows, &b);
             if (end > 0 && !packed) {
                 pack_block(t, h, &b, length);
                 packed = 1;
             }
             if (end == 0 && b.first == 0)
-                clear_sums(t, h, count, at);
+                clear_sums(t, h, &x);
             if (end > 0) {
-                score_tile(t, h, p, count, end);
-                soften_tile(t, h, &b, p, count, at, end);
+                score_tile(t, h, p, x.rows, end);
+                soften_tile(t, h, &b, &x, p, end);
                 if (last)
-                    for (int64_t r = 0; r < count; r++)
+                    for (int64_t r = 0; r < x.rows; r++)
                         fetch_rows(p[r].y, 0, 1, t->width);
-                add_values(t, h, &b, count, at, end, length);
+                add_values(t, h, &b, &x, end, length);
             }
             if (last)
-                store_tile(t, h, p, count, at);
+                store_tile(t, h, &x, p);
         }
         b.first += length;
     } while (b.first < h->keys_seen);

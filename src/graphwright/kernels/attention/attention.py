@@ -50,17 +50,17 @@ _VECTORS_AT_ONCE: Final = 4
 _ROWS_AHEAD: Final = 12
 """The prefetch distance, in rows, while values are copied."""
 
-_FLOORED: Final = (("x", "x * 1.44269504f"), ("n", "vf_fraction(x)"))
-"""Steps to x / log 2 and its fraction n in [0, 1)."""
-_MAGIC: Final = "12583103.0f"
-"""A sum with it is rounded to an integer, and its low bits are the exponent bits of 2^(n + 64)."""
+_FLOORED: Final = (("n", "vf_fraction(x)"),)
+"""The step to the fraction n of x in [0, 1)."""
+_MAGIC: Final = "12583039.0f"
+"""A sum with it is rounded to an integer, and its low bits are the exponent bits of a power of 2."""
 _ROUNDED: Final = (
-    ("x", "vf_larger(vf_set1(-104.0f), x)"),  # smaller arguments give 0
-    ("y", f"x * 1.44269504f + {_MAGIC}"),
-    ("n", f"x * 1.44269504f - (y - {_MAGIC})"),
+    ("x", "vf_larger(vf_set1(-127.0f), x)"),  # whose exponent bits are those of 0
+    ("y", f"x + {_MAGIC}"),
+    ("n", f"x - (y - {_MAGIC})"),
     ("x", "y"),
 )
-"""Steps to x / log 2, rounded, and the rest n in [-0.5, 0.5]."""
+"""Steps to x, rounded, and the rest n in [-0.5, 0.5]."""
 _FRACTION: Final = (
     "0.00021565972f", "0.001248229f", "0.009673775f", "0.055486184f", "0.24022909f", "0.69314706f",
 )  # fmt: skip
@@ -169,13 +169,14 @@ class Attention:
     def scratch_bytes(self, isa: Isa) -> Dim:
         """The bytes of a packed block of keys and values, of tiles of queries and scores, and of the
         accumulators."""
-        tile, panel = tile_rows(isa), panel_columns(isa)
+        tile, panel, in_run = tile_rows(isa), panel_columns(isa), _RUN_UNITS * _UNIT_TILES
         keys = minimum(ceildiv(self.keys, panel) * panel, KEY_BLOCK)
         width = ceildiv(self.width, panel) * panel
-        rows = minimum(self._rows, _RUN_UNITS * _UNIT_TILES * tile) + 2 * tile + 16
+        rows = minimum(self._rows, in_run * tile) + tile
         tiles = (maximum(ceildiv(self.depth, KEY_BLOCK), 1) + 1) * tile
         sums = ceildiv(self.width, KEY_BLOCK) * rows
-        return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 4 * rows)
+        lanes = minimum(ceildiv(self._rows, tile), in_run) * isa.lanes
+        return 4 * (keys * (self.depth + width) + (tiles + sums) * _PITCH + 2 * rows + 2 * lanes + 16)
 
     def work_ns(self, isa: Isa, in_bf16: bool = False) -> Dim:
         """The predicted time on one core, in nanoseconds: both products, the exponentials, and reading keys
@@ -289,20 +290,33 @@ static const product {kind}product_of[MR][2] = {{
 """
 
 
-def _reduction(isa: Isa, name: str, combined: str) -> str:
-    """C function that combines the lanes of a vector, by halves."""
-    lines, half = [f"GW_INLINE float {name}(vf x) {{", "    vf y;"], isa.lanes // 2
-    while half:
-        order = ", ".join(str((lane + half) % isa.lanes) for lane in range(isa.lanes))
-        lines += [f"    y = __builtin_shufflevector(x, x, {order});", f"    x = {combined};"]
-        half //= 2
-    return "\n".join([*lines, "    return x[0];", "}", ""])
+def _reductions(isa: Isa, name: str, combined: str) -> str:
+    """C function that combines the lanes of each of ``isa.lanes`` vectors: lane r of the result is that of
+    vector r. Each step combines the halves of all rows, and puts the results of two vectors in one."""
+    count = isa.lanes
+    lines = [f"GW_INLINE vf {name}(const vf *rows) {{"]
+    lines += [f"    vf x{r} = rows[{r}];" for r in range(count)]
+    lines += ["    vf x, y;"]
+    while count > 1:
+        half = count // 2
+        lower = [
+            block % 2 * isa.lanes + block // 2 * count + lane
+            for block in range(isa.lanes // half)
+            for lane in range(half)
+        ]
+        first, second = (", ".join(str(lane + ahead) for lane in lower) for ahead in (0, half))
+        for r in range(half):
+            both = f"x{r}, x{r + half}"
+            lines += [f"    x = __builtin_shufflevector({both}, {first});"]
+            lines += [f"    y = __builtin_shufflevector({both}, {second});"]
+            lines += [f"    x{r} = {combined};"]
+        count = half
+    return "\n".join([*lines, "    return x0;", "}", ""])
 
 
 def _powers(isa: Isa, name: str, count: int) -> str:
-    """A C function for exp(x) = 2^(x / log 2) with x <= 0, which keeps NaN. It processes several vectors in
-    parallel to hide latency. Rounding x / log 2 causes a relative error of at most ``|x| * 2**-24``, as the
-    rounding of a score does. Subnormal results are rounded twice with AVX2."""
+    """A C function for 2^x with x <= 0, which keeps NaN. It processes several vectors in parallel to hide
+    latency. With AVX2, subnormal results are 0."""
     v4 = isa.vector_bytes == 64
     reduced = _FLOORED if v4 else _ROUNDED
     first, second, *others = _FRACTION if v4 else _CENTERED
@@ -310,7 +324,7 @@ def _powers(isa: Isa, name: str, count: int) -> str:
         *reduced,
         ("y", f"n * {first} + {second}"),
         *(("y", f"y * n + {c}") for c in (*others, "1.0f")),
-        ("x", f"scale_f32x{isa.lanes}(y, x)" if v4 else "y * (vf)((vi)x << 23) * 0x1p-64f"),
+        ("x", f"scale_f32x{isa.lanes}(y, x)" if v4 else "y * (vf)((vi)x << 23)"),
     )
     one = count == 1
     lines = [f"GW_INLINE {'vf' if one else 'void'} {name}(vf {'x0' if one else '*x'}) {{"]
@@ -342,7 +356,7 @@ enum {{ {", ".join(f"GUARD_{guard.name} = {guard.value}" for guard in Guard)} }}
 typedef void (*product)(int64_t k, const float *a, const float *b, float *c, int add);
 """
     products = _products(tile, pairs=False) + (_products(tile, pairs=True) if isa.vector_bytes == 64 else "")
-    reductions = _reduction(isa, "vf_largest", "vf_larger(x, y)") + _reduction(isa, "vf_total", "x + y")
+    reductions = _reductions(isa, "vf_maxima", "vf_larger(x, y)") + _reductions(isa, "vf_totals", "x + y")
     powers = _powers(isa, "vf_power", 1) + _powers(isa, "vf_powers", _VECTORS_AT_ONCE)
     unrolled = [products, transpose(isa), reductions, powers]
     helpers = ("scale", "tanh") if isa.vector_bytes == 64 else ("tanh",)

@@ -7,20 +7,32 @@
 
 #include "attention/attention.gen.h"
 
+_Static_assert(MR <= VL, "the rows of a tile are lanes of a vector");
+
+#define LOG2_E 1.4426950408889634
+
 /* The operands for one batch and one head of keys, and the intermediate results of a run. A run is a sequence
  * of consecutive tiles that share packed keys and values. */
 typedef struct {
     const float *q, *mask;
     struct numbers k, v;
     float *y;
-    float *keys, *values;          /* the current block: panels [depth][NR] and [keys][NR] */
-    float *queries, *scores;       /* the current tile */
-    float *sums, *largest, *total; /* for each row of the run */
-    int64_t *unhidden;             /* for each row of the run: from this key on, its mask hides all keys */
-    int64_t keys_seen;             /* from this key on, no row of the run sees a key */
-    int64_t rows;                  /* rows of the run; sums are [width / KEY_BLOCK][rows][PITCH] */
-    int pairs;                     /* whether both products take pairs of bf16 */
+    float *keys, *values;    /* the current block: panels [depth][NR] and [keys][NR] */
+    float *queries, *scores; /* the current tile */
+    int64_t *unhidden;       /* for each row of the run: from this key on, its mask hides all keys */
+    int64_t keys_seen;       /* from this key on, no row of the run sees a key */
+    int64_t rows;            /* rows of the run */
+    int64_t sum_rows;        /* rows of accumulators: of a tile if there is one block, else of the run */
+    int pairs;               /* whether both products take pairs of bf16 */
+    int in_log2;             /* whether scores are multiplied by log2(e): see scale_of */
 } head;
+
+/* The current tile. Each row has a lane of the vectors `largest` and `total`. */
+typedef struct {
+    int64_t rows;
+    float *sums; /* accumulators [width / KEY_BLOCK][sum_rows][PITCH] */
+    float *largest, *total;
+} tile;
 
 /* The numbers x, advanced by `count` elements. */
 GW_INLINE struct numbers numbers_from(struct numbers x, int64_t count) {

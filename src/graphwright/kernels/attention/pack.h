@@ -132,15 +132,21 @@ static void pack_block(const struct attention_args *t, const head *h, const bloc
     pack_panels(v + b->first * t->v_row, t->v_row, t->v_col, b->count, t->width, h->values, length * NR);
 }
 
+/* The factor of queries. Exponentials are powers of 2: a factor of log2(e) in the scores saves a
+ * multiplication of each. Scores that are masked or capped are multiplied later, since a mask of -FLT_MAX
+ * would become -inf. */
+GW_INLINE float scale_of(const struct attention_args *t, const head *h) {
+    return (float)(h->in_log2 ? t->scale * LOG2_E : t->scale);
+}
+
 /* Packs one row of queries, times the scale, in parts of KEY_BLOCK that are MR * PITCH elements apart. */
-static void scale_query(const struct attention_args *t, const float *from, float *to) {
-    const vf scale = vf_set1((float)t->scale);
+static void scale_query(const struct attention_args *t, float scale, const float *from, float *to) {
     for (int64_t d0 = 0; d0 < t->depth; d0 += KEY_BLOCK, to += MR * PITCH) {
         const int64_t n = smaller(KEY_BLOCK, t->depth - d0);
         const float *part = from + d0 * t->q_col;
         if (t->q_col != 1) {
             for (int64_t j = 0; j < n; j++)
-                to[j] = part[j * t->q_col] * (float)t->scale;
+                to[j] = part[j * t->q_col] * scale;
             continue;
         }
         int64_t j = 0;

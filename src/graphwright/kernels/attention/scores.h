@@ -55,8 +55,8 @@ GW_INLINE vf masked(const struct attention_args *t, vf x, vf mask) {
 }
 
 /* Applies softcap and mask to scores, pads them with -inf from column n to a whole vector, and returns the
- * maximum. */
-GW_INLINE float finish_scores(const struct attention_args *t, const float *mask, int64_t n, float *s) {
+ * maxima of the lanes. */
+GW_INLINE vf finish_scores(const struct attention_args *t, const float *mask, int64_t n, float *s) {
     const vf below = vf_set1(-__builtin_inff());
     const vf cap = vf_set1((float)t->softcap), inverse = vf_set1(1.0f / (float)t->softcap);
     vf most = below;
@@ -69,7 +69,7 @@ GW_INLINE float finish_scores(const struct attention_args *t, const float *mask,
             vf_store(s + j, x);
             most = vf_larger(x, most);
         }
-        return vf_largest(most);
+        return most;
     }
     for (int64_t j = 0; j < n; j += VL) {
         const int64_t m = smaller(VL, n - j);
@@ -83,11 +83,15 @@ GW_INLINE float finish_scores(const struct attention_args *t, const float *mask,
         vf_store(s + j, x);
         most = vf_larger(x, most);
     }
-    return vf_largest(most);
+    return most;
 }
 
-/* Computes s = exp(s - largest) up to column n, pads with zeros up to column end, and returns the sum. */
-GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
+/* The exponent of 2 for the exponential of a difference of scores. */
+GW_INLINE vf exponent(vf x, int in_log2) { return in_log2 ? x : x * (float)LOG2_E; }
+
+/* Computes s = exp(s - largest) up to column n, pads with zeros up to column end, and returns the sums of the
+ * lanes. */
+GW_INLINE vf exponentials(float largest, int64_t n, int64_t end, float *s, int in_log2) {
     const vf shift = vf_set1(largest);
     vf total = {0};
     int64_t j = 0;
@@ -95,7 +99,7 @@ GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
         vf e[4]; /* in registers, if both loops are unrolled */
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
-            e[i] = vf_load(s + j + i * VL) - shift;
+            e[i] = exponent(vf_load(s + j + i * VL) - shift, in_log2);
         vf_powers(e);
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
@@ -103,13 +107,13 @@ GW_INLINE float exponentials(float largest, int64_t n, int64_t end, float *s) {
         total += (e[0] + e[1]) + (e[2] + e[3]);
     }
     for (; j < n; j += VL) {
-        const vf e = vf_power(vf_load(s + j) - shift);
+        const vf e = vf_power(exponent(vf_load(s + j) - shift, in_log2));
         total += e;
         vf_store(s + j, e);
     }
     for (; j < end; j += VL)
         vf_store(s + j, (vf){0});
-    return vf_total(total);
+    return total;
 }
 
 #endif

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from benchmarks.calls import call, library, room
 from benchmarks.limits import fma_gflops, thread_seconds
 from graphwright.kernels.conv import direct
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 _PATIENCE: Final = 1.5
@@ -98,7 +99,7 @@ def measure(isa: Isa, shape: Shape) -> tuple[float, float]:
 
 def main(arguments: list[str]) -> None:
     """A line per shape."""
-    for isa in [ISAS[name] for name in arguments] or [ISAS["v4"]]:
+    for isa in [ISAS[name] for name in arguments] or [ISAS[usable_isas()[-1]]]:
         parts = []
         for shape in resnet50():
             speed, part = measure(isa, shape)

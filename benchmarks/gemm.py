@@ -30,6 +30,7 @@ from benchmarks.calls import library
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.gemm import gemm
 from graphwright.kernels.library.bits import single_bits
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 _SECONDS: Final = 5e-4
@@ -149,7 +150,7 @@ def measure(case: Case, isa: Isa) -> tuple[str, float]:
 
 def main(arguments: list[str]) -> None:
     """Print a line per case, then the geometric means of dense products and of those of few rows."""
-    isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS["v4"]]
+    isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS[usable_isas()[-1]]]
     words = [word for word in arguments if word not in ISAS]
     for isa in isas:
         ratios: dict[str, list[float]] = {}

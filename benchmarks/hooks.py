@@ -43,6 +43,7 @@ from graphwright.ops.core.unary import Sigmoid, Tanh
 from graphwright.ops.nn.activations import Gelu
 from graphwright.passes.manager import PassManager
 from graphwright.records import replace
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.targets.cpu.emit import BLOCK, emit_file
 from graphwright.targets.cpu.isa import ISAS, Isa, prelude
 from graphwright.targets.cpu.target import TARGETS
@@ -263,7 +264,7 @@ def main() -> None:
     command = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("--isa", nargs="+", choices=list(ISAS), default=["v4", "v3"])
+    command.add_argument("--isa", nargs="+", choices=list(ISAS), default=usable_isas()[::-1])
     command.add_argument("--seconds", type=float, default=0.3, help="of each comparison")
     command.add_argument("--kernels", action="store_true", help="whole kernels, fused and apart")
     command.add_argument("--only", default="", help="names that hold this")

@@ -23,6 +23,7 @@ from benchmarks.calls import library
 from graphwright.kernels.conv import conv, depthwise
 from graphwright.kernels.conv.pack import conv_panels
 from graphwright.records import replace
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa, prelude
 from graphwright.targets.cpu.toolchain import compile_shared, find_toolchain
 
@@ -166,7 +167,7 @@ def _seconds(run: Callable[[], None]) -> float:
 
 def main(arguments: list[str]) -> None:
     """Print a line per case: GFLOP/s, the limit measured in turns with it, the median of their ratios."""
-    chosen = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS["v4"]]
+    chosen = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS[usable_isas()[-1]]]
     families = [name for name in CASES if name in arguments] or list(CASES)
     for isa in chosen:
         _, limit_flops, limit = _limit(isa)

@@ -20,6 +20,7 @@ from typing import Any, Final
 from benchmarks.calls import call, library, room
 from benchmarks.limits import fma_gflops, read_gbps, thread_seconds
 from graphwright.kernels.conv import direct, winograd, winograd_cost
+from graphwright.runtime.devices.target import usable_isas
 from graphwright.targets.cpu.isa import ISAS, Isa
 
 SHAPES: Final = ("64x56", "128x28", "256x14", "512x7")
@@ -94,7 +95,7 @@ def measure(isa: Isa, channels: int, size: int) -> Iterator[str]:
 
 def main(arguments: list[str]) -> None:
     """A line per shape."""
-    isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS["v4"]]
+    isas = [isa for name, isa in ISAS.items() if name in arguments] or [ISAS[usable_isas()[-1]]]
     shapes = [word for word in arguments if word not in ISAS] or SHAPES
     for isa in isas:
         for shape in shapes:

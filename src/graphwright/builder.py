@@ -21,7 +21,7 @@ from graphwright.building.input_types import dtype_of_name, size_of
 from graphwright.building.loop_types import loop_region
 from graphwright.building.operands import Operand, optional_value_of, value_of
 from graphwright.building.regions import Scope, new_scope, read_region, results_of, share_operands
-from graphwright.config import WHOLE_MODELS, Options, known_device
+from graphwright.config import Options
 from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.op import ConstRef, Op
 from graphwright.ir.types import BOOL, I64, DType, TensorType
@@ -29,6 +29,7 @@ from graphwright.ir.user_inputs import constant_for
 from graphwright.ops.control.if_ import If
 from graphwright.ops.control.loop import ITERATION, Loop
 from graphwright.ops.core.reshape import Reshape
+from graphwright.option_values import WHOLE_MODELS, known_device
 from graphwright.runtime.model import Model
 
 _OWN = ("input", "state", "update", "on", "constant", "if_", "loop", "output", "build", "compile")

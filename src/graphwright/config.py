@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,22 +19,26 @@ from graphwright.log import warn
 from graphwright.option_files.rate_files import USERS_RATES, read_calibration
 from graphwright.option_files.rule_lists import read_rules
 from graphwright.option_files.tuning_records import USERS_RECORD, read_tuning
+from graphwright.option_values import (
+    ISA_NAMES,
+    NUMERICS,
+    PRECISIONS,
+    SPECIALIZE,
+    WEIGHTS,
+    known_device,
+    one_of,
+    read_bytes,
+    read_count,
+    read_folder,
+    read_isas,
+    read_level,
+    read_names,
+    read_positive,
+    read_sizes,
+    read_switch,
+)
 from graphwright.records import dataclass, field, fields, replace
 from graphwright.support.spelling import close_names, did_you_mean
-
-NUMERICS: Final = ("default", "strict")
-PRECISIONS: Final = ("default", "bf16")
-WEIGHTS: Final = ("default", "int8", "int4")
-OPT_LEVELS: Final = ("0", "1", "2", "3")
-ISA_NAMES: Final = ("auto", "v3", "v4")
-DEVICES: Final = ("cpu", "null", "reference")
-"""The built-in devices; all of them run on the CPU of this machine."""
-WHOLE_MODELS: Final = ("null", "reference")
-"""The devices that can only run whole models, not single nodes."""
-_OTHER_DEVICES: Final[list[str]] = []
-"""Devices of plugins."""
-SPECIALIZE: Final = ("none", "hot")
-
 
 _PREFIX: Final = "GRAPHWRIGHT_"
 _OTHER_VARIABLES: Final = ("GRAPHWRIGHT_MODELS",)
@@ -51,104 +54,6 @@ def _option(
     """
     metadata = {"help": help_text, "read": read, "in_key": in_key, "one_text": one_text}
     return field(default=default, metadata=metadata)
-
-
-_MAX_DIGITS: Final = 9
-"""Numbers with at most this many digits fit an int of the native code."""
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError("takes a whole number, 0 or more")
-    if len(text.lstrip("0")) > _MAX_DIGITS:
-        raise ValueError(f"takes a number of at most {_MAX_DIGITS} digits")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    number = _count(text) if text.isdecimal() else 0
-    if not number:
-        raise ValueError("takes a whole number, 1 or more")
-    return number
-
-
-_UNITS: Final = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,18})(?:[.]([0-9]{1,9}))? ?(B|KiB|MiB|GiB|)", text)
-    if found is None:
-        raise ValueError("takes bytes, as in 67108864, 64MiB or 1.5GiB")
-    whole, part = found[1], found[2] or ""
-    scale: int = 10 ** len(part)
-    return int(whole + part) * _UNITS[found[3]] // scale
-
-
-def _level(text: str) -> int:
-    if text not in OPT_LEVELS:
-        raise ValueError(f"takes {', '.join(OPT_LEVELS)}")
-    return int(text)
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(f"takes one of {', '.join(allowed)}")
-        return text
-
-    return read
-
-
-def _switch(text: str) -> bool:
-    known = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-    }
-    if text.lower() not in known:
-        raise ValueError("takes true or false")
-    return known[text.lower()]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for name in text.split(os.pathsep) if name)
-
-
-def add_device(name: str) -> None:
-    """Make ``name`` a valid value of the option ``device``."""
-    if name not in (*DEVICES, *_OTHER_DEVICES):
-        _OTHER_DEVICES.append(name)
-
-
-def known_device(text: str) -> str:
-    """``text``. Raises a ValueError that lists the devices if it is not one of them."""
-    return _one_of(*DEVICES, *_OTHER_DEVICES)(text)
-
-
-def _isas(text: str) -> tuple[str, ...]:
-    names = tuple(text.replace(os.pathsep, ",").split(",")) if text else ()
-    if not set(names) <= {*ISA_NAMES} - {"auto"} or len(set(names)) < len(names):
-        raise ValueError(f"takes some of {', '.join(ISA_NAMES[1:])}, each once, with commas between them")
-    return names
-
-
-def _sizes(text: str) -> str:
-    for each in text.split(",") if text else ():
-        name, equals, size = each.partition("=")
-        if not (name.strip() and equals and size.strip().isdecimal() and len(size.strip()) <= _MAX_DIGITS):
-            raise ValueError("takes sizes as in N=1,H=640")
-    return text
-
-
-def _folder(text: str) -> Path:
-    if not text or "\0" in text:
-        raise ValueError("takes a folder")
-    return Path(text).expanduser()
 
 
 def _base(variable: str, otherwise: str) -> Path:
@@ -177,67 +82,67 @@ class Options:
     cache_dir: Path | None = _option(
         None,
         "folder for the cache of compiled kernels and programs; default: the user's cache folder",
-        _folder,
+        read_folder,
     )
     cache_limit: int = _option(
         1024,
         "maximum size of the kernel cache, and of the program cache, in MiB; 0 caches no programs",
-        _count,
+        read_count,
     )
-    threads: int = _option(0, "threads of a run; 0 is one per usable core", _count)
+    threads: int = _option(0, "threads of a run; 0 is one per usable core", read_count)
     isa: str = _option(
         "auto",
         "instruction set of kernels: v3 is AVX2, v4 is AVX-512, auto is the best that this CPU supports",
-        _one_of(*ISA_NAMES),
+        one_of(*ISA_NAMES),
         True,
     )
     targets: tuple[str, ...] = _option(
         (),
         "ISAs that a package contains kernels for, as in v4,v3; the CPU that loads it decides",
-        _isas,
+        read_isas,
         one_text=True,
     )
     specialize: str = _option(
         "none",
         "static programs for input shapes that recur: none, or hot (compiled in the background)",
-        _one_of(*SPECIALIZE),
+        one_of(*SPECIALIZE),
     )
     hot_after: int = _option(
-        16, "number of runs of a shape after which specialize=hot compiles a program for it", _positive
+        16, "number of runs of a shape after which specialize=hot compiles a program for it", read_positive
     )
-    hot_variants: int = _option(4, "maximum number of programs that specialize=hot keeps", _positive)
+    hot_variants: int = _option(4, "maximum number of programs that specialize=hot keeps", read_positive)
     plan_cache: int = _option(
-        16, "maximum number of cached plans of a model, one for each set of input shapes", _positive
+        16, "maximum number of cached plans of a model, one for each set of input shapes", read_positive
     )
     device: str = _option(
         "cpu",
         "device: cpu; null, which plans a run but launches no kernel; reference, which is NumPy",
         known_device,
     )
-    streams: int = _option(1, "number of task streams that may run concurrently", _count, True)
+    streams: int = _option(1, "number of task streams that may run concurrently", read_count, True)
     numerics: str = _option(
         "default",
         "rounding: default, or strict (no Winograd, no f32 as a pair of bf16)",
-        _one_of(*NUMERICS),
+        one_of(*NUMERICS),
         True,
     )
     precision: str = _option(
         "default",
         "precision: default (the model's types), or bf16 (contractions in bf16 with f32 accumulation)",
-        _one_of(*PRECISIONS),
+        one_of(*PRECISIONS),
         True,
     )
     weights: str = _option(
         "default",
         "weights of matrix multiplications: default (as in the model), int8 or int4 (quantized)",
-        _one_of(*WEIGHTS),
+        one_of(*WEIGHTS),
         True,
     )
     opt_level: int = _option(
         3,
         "optimization level: 0 (only what is needed to run), 1 (simplification, layouts), 2 (fusion of "
         "loops), 3 (all)",
-        _level,
+        read_level,
         True,
     )
     fusion_rules: str = _option(
@@ -254,15 +159,14 @@ class Options:
     )
     tune: int = _option(
         0,
-        "time limit in seconds for measuring alternative kernels and fusions; the faster ones are stored "
-        "in the "
-        "user's tuning record; 0 measures nothing",
-        _count,
+        "time limit in seconds for measuring alternative kernels and fusions; the faster ones are stored in "
+        "the user's tuning record; 0 measures nothing",
+        read_count,
     )
     tune_sizes: str = _option(
         "",
         "sizes of dynamic dimensions while --tune measures, as in N=1,H=640",
-        _sizes,
+        read_sizes,
     )
     tuning: str = _option(
         USERS_RECORD,
@@ -273,36 +177,38 @@ class Options:
         0,
         "maximum bytes of weights and the arena of a run together, as in 64MiB: tasks are reordered, values "
         "are recomputed, or the model is rejected; 0 is no limit",
-        _bytes,
+        read_bytes,
         True,
     )
     debug: bool = _option(
         False,
         "keep symbols, line numbers and frame pointers in kernels; a crash also reports loops and operands",
-        _switch,
+        read_switch,
         True,
     )
     crash_dir: Path | None = _option(
         None,
         "folder to which a crash in a kernel writes the model, its inputs and a script that reproduces it",
-        _folder,
+        read_folder,
     )
     no_crash_report: bool = _option(
-        False, "install no signal handlers: a crash in a kernel does not report which kernel it was", _switch
+        False,
+        "install no signal handlers: a crash in a kernel does not report which kernel it was",
+        read_switch,
     )
-    verify: bool = _option(False, "verify the graph after every pass", _switch)
+    verify: bool = _option(False, "verify the graph after every pass", read_switch)
     plugins: tuple[str, ...] = _option(
-        (), "a plugin to load: a .py file, a module, or the name of an installed one", _names
+        (), "a plugin to load: a .py file, a module, or the name of an installed one", read_names
     )
-    no_autoload: bool = _option(False, "load only the installed plugins that are named", _switch)
+    no_autoload: bool = _option(False, "load only the installed plugins that are named", read_switch)
     external_data: Path | None = _option(
-        None, "additional folder in which a model's external data may be", _folder
+        None, "additional folder in which a model's external data may be", read_folder
     )
-    trust: bool = _option(False, "run the kernels of packages that others built", _switch)
+    trust: bool = _option(False, "run the kernels of packages that others built", read_switch)
     keys: tuple[str, ...] = _option(
-        (), "a key file: packages signed with it are trusted, like this user's own", _names
+        (), "a key file: packages signed with it are trusted, like this user's own", read_names
     )
-    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", _folder)
+    key_dir: Path | None = _option(None, "folder of the signing key; default: the user's", read_folder)
 
     def __post_init__(self) -> None:
         faults = Collector(OptionError)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from graphwright.compiling import load_plugins, recompile, recompiler, use_plugins
-from graphwright.config import DEVICES, Options
+from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError, PackageError, ToolchainError, UnknownOpError
 from graphwright.log import info, warn_once
+from graphwright.option_values import DEVICES
 from graphwright.package.archive import shown
 from graphwright.package.package import Package
 from graphwright.package.read import read_package

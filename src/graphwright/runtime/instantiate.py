@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
-from graphwright.config import Options, add_device
+from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError
 from graphwright.executable.nodes import (
     COMPILE,
@@ -17,6 +17,7 @@ from graphwright.executable.nodes import (
     between_buckets,
     is_static,
 )
+from graphwright.option_values import add_device
 from graphwright.package.package import Package
 from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu

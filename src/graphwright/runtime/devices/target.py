@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from graphwright import _native
-from graphwright.config import DEVICES, Options
+from graphwright.config import Options
 from graphwright.errors import Diagnostic, PackageError, ToolchainError
 from graphwright.executable.nodes import Program
 from graphwright.executable.target_code import TargetCode
 from graphwright.log import warn_once
 from graphwright.option_files.rate_files import resolved
+from graphwright.option_values import DEVICES
 from graphwright.package.weights import Weights
 from graphwright.records import dataclass, field, replace
 from graphwright.runtime.crashes.brief_sites import brief_sites
@@ -165,7 +166,8 @@ def load_program(program: Program, target: TargetCode, weights: Weights, shared:
 def _load(program: Program, target: TargetCode, weights: Weights, shared: Shared) -> _native.Program:
     loaded = _linked(program, target, weights, shared)
     if loaded.states != sorted(program.states):
-        raise ValueError(f"the tasks update inputs {loaded.states}, the program {sorted(program.states)}")
+        declared = sorted(program.states)
+        raise ValueError(f"the tasks update the inputs {loaded.states}, but the program declares {declared}")
     return loaded
 
 

@@ -177,7 +177,7 @@ GRAPH = "module {{ graph main(%x: f32[2]) {{ {} return %x }} }}"
         (GRAPH.format("%y = ToyScale[nope=1](%x): f32[2]"), "nope"),
         (GRAPH.format("%y = ToyScale(%z): f32[2]"), "%z is used before it is defined"),
         (GRAPH.format("%x = ToyScale(%x): f32[2]"), "defined twice"),
-        (GRAPH.format("%y = ToyBag[e=Mode.NONE](%x): f32[]"), "no enum with a member NONE"),
+        (GRAPH.format("%y = ToyBag[e=Mode.NONE](%x): f32[]"), "not an enum with a member NONE"),
         (GRAPH.format("%y = ToyBag[a=Path()](%x): f32[]"), "has no class Path"),
         (GRAPH.format("%y = ToyBag[a=ToyAdd()](%x): f32[]"), "not a dataclass of attributes"),
         (GRAPH.format("%y = ToyBag[a=#w](%x): f32[]"), "no constant is called #w"),

@@ -118,7 +118,7 @@ class AttributeParser(TokenStream):
         try:
             return dtype_named(name)
         except KeyError:
-            self.fail(f"{name} is no dtype")
+            self.fail(f"{name} is not a dtype")
 
     def constant_ref(self) -> ConstRef:
         ref = self.labels.get(self.now.text)
@@ -159,7 +159,7 @@ class AttributeParser(TokenStream):
         name, member = self.now.text.rsplit(".", 1)
         cls = self.known_class(scope, name)
         if not issubclass(cls, enum.Enum) or member not in cls.__members__:
-            self.fail(f"{name} is no enum with a member {member}")
+            self.fail(f"{name} is not an enum with a member {member}")
         self.at += 1
         return cls.__members__[member]
 

@@ -1,26 +1,16 @@
-"""Tokens of the text format of modules, and the base class of its parser."""
+"""Tokens of a text, and the base class of the parsers of modules and of kernels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import ClassVar, NamedTuple, NoReturn, TypeVar
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.names import terminal
 from graphwright.ir.printer import unquote
 
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
-_TOKEN = re.compile(
-    rf"""(?P<space>\s+|//[^\n]*)
-    |(?P<value>%(?:{_STRING}|[A-Za-z0-9_/.\-]+)(?:~\d+)?)
-    |(?P<constant>\#[0-9A-Za-z_]+)
-    |(?P<string>b?{_STRING})
-    |(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?j?)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-    |(?P<mark>\.\.\.|==|<=|!=|[()\[\]{{}},:=*+\-/])""",
-    re.VERBOSE,
-)
 T = TypeVar("T")
 
 
@@ -39,6 +29,18 @@ class TokenStream:
     ModelError with the line and a caret.
     """
 
+    pattern: ClassVar[re.Pattern[str]] = re.compile(
+        rf"""(?P<space>\s+|//[^\n]*)
+        |(?P<value>%(?:{_STRING}|[A-Za-z0-9_/.\-]+)(?:~\d+)?)
+        |(?P<constant>\#[0-9A-Za-z_]+)
+        |(?P<string>b?{_STRING})
+        |(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?j?)
+        |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
+        |(?P<mark>\.\.\.|==|<=|!=|[()\[\]{{}},:=*+\-/])""",
+        re.VERBOSE,
+    )
+    """Matches one token; the name of the group is its kind. The kind ``space`` is skipped."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
@@ -48,7 +50,7 @@ class TokenStream:
     def _scan(self) -> list[Token]:
         tokens, position = [], 0
         while position < len(self.text):
-            match = _TOKEN.match(self.text, position)
+            match = self.pattern.match(self.text, position)
             if match is None:
                 self.tokens, self.at = [Token("mark", self.text[position], position)], 0
                 self.fail("this character is not allowed here")

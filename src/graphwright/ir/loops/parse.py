@@ -28,7 +28,7 @@ _KINDS: Final = frozenset(kind.value for kind in Kind)
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Parse the result of :func:`print_kernel`. Raises :class:`ModelError` with line and column."""
+    """Parse the result of :func:`print_kernel`. Raises :class:`ModelError` with the line and a caret."""
     parser = _Parser(text)
     try:
         return parser.kernel()
@@ -117,7 +117,7 @@ class _Parser(ExpressionParser):
         kind, axis = Kind(self.name()), self.name()
         self.expect("<")
         extent = self.dim("{", "step")
-        step = int(self.take()) if self.accept("step") else 1
+        step = int(self.take().text) if self.accept("step") else 1
         return Loop(axis, kind, extent, self.body(), step)
 
     def assignment(self) -> Statement:

@@ -74,7 +74,7 @@ class ExpressionParser(KernelTokens):
     def expression(self, level: int = 0) -> _Value:
         left = self.unary()
         while self.peek() in _FUNCTION_OF and _FUNCTION_OF[self.peek()][1] >= max(level, 1):
-            function, own = _FUNCTION_OF[self.take()]
+            function, own = _FUNCTION_OF[self.take().text]
             left = self.applied(function, left, self.expression(own + 1))
         return left
 
@@ -91,7 +91,7 @@ class ExpressionParser(KernelTokens):
         return self.atom()
 
     def literal(self, sign: int) -> _Value:
-        text = self.take()
+        text = self.take().text
         special = {"inf": math.inf, "nan": math.nan}.get(text)
         value = special if special is not None else float(text) if re.search("[.eE]", text) else int(text)
         if sign < 0:
@@ -108,7 +108,7 @@ class ExpressionParser(KernelTokens):
         if re.match(r"[\d.]", head) or head in ("inf", "nan"):
             return self.literal(1)
         if head in ("true", "false"):
-            return Const(self.take() == "true", BOOL)
+            return Const(self.take().text == "true", BOOL)
         if self.accept("("):
             value = self.expression()
             self.expect(")")
@@ -120,12 +120,12 @@ class ExpressionParser(KernelTokens):
         if following == "[":
             return Load(*self.element())
         if head in self.bindings:
-            return Ref(self.take(), self.bindings[head])
+            return Ref(self.take().text, self.bindings[head])
         self.fail(f"{head or 'the end'!r} is not a value here (an index expression needs @)")
 
     def position(self) -> Position:
         if not self.accept("("):
-            return Position(parse_dim(self.take()))
+            return Position(parse_dim(self.take().text))
         index = self.dim(")")
         self.expect(")")
         return Position(index)

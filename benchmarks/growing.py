@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from graphwright.support.protobuf import field_header
+
 OPSET = 17
 FLOAT = TensorProto.FLOAT
 
@@ -276,20 +278,11 @@ def _matrix(number: int) -> bytes:
 def _write_inline(file: BinaryIO, model: onnx.ModelProto, tensors: Sequence[onnx.TensorProto]) -> None:
     """The protobuf with raw data, one tensor in memory at a time: a graph's fields may stand in any order."""
     size = 4 * math.prod(SIDES)
-    heads = [tensor.SerializeToString() + _field(9, size) for tensor in tensors]  # 9: raw_data
-    fields = [_field(5, len(head) + size) + head for head in heads]  # 5: initializer
+    heads = [tensor.SerializeToString() + field_header(9, size) for tensor in tensors]  # 9: raw_data
+    fields = [field_header(5, len(head) + size) + head for head in heads]  # 5: initializer
     graph = model.graph.SerializeToString()
     model.ClearField("graph")
     file.write(model.SerializeToString())
-    file.write(_field(7, len(graph) + sum(len(field) + size for field in fields)) + graph)  # 7: graph
+    file.write(field_header(7, len(graph) + sum(len(field) + size for field in fields)) + graph)  # 7: graph
     for number, field in enumerate(fields):
         file.write(field + _matrix(number))
-
-
-def _field(number: int, size: int) -> bytes:
-    """The tag and length of a field of bytes."""
-    made = bytearray([number << 3 | 2])
-    while size > 127:
-        made.append(size & 127 | 128)
-        size >>= 7
-    return bytes([*made, size])

@@ -15,8 +15,17 @@ from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.sizes import Dim, parse_size
 from graphwright.support.whole_folder import new_folder_fault
 from graphwright.tools.arrays import read_npy, read_npz
+from graphwright.tools.console import say
+from graphwright.tools.machine import versions
 
 Sizes = dict[str, list[int | str | Dim | None]]
+
+
+def show_version(wanted: bool) -> None:
+    """Shows the version and exits, if ``wanted``."""
+    if wanted:
+        say(versions(["graphwright"])["graphwright"])
+        raise typer.Exit()
 
 
 def flag(name: str, metavar: str, text: str, panel: str | None = None) -> Any:
@@ -86,6 +95,10 @@ Seed = Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)]
 NewModel = Annotated[
     Path | None,
     typer.Argument(help="With --diff: the model to compare with.", metavar="[NEW]", show_default=False),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON with stable keys.")]
 

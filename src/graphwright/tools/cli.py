@@ -13,9 +13,9 @@ from typer.core import TyperGroup
 
 from graphwright.ir.names import terminal
 from graphwright.support.spelling import did_you_mean
+from graphwright.tools.arguments import Version
 from graphwright.tools.console import say
 from graphwright.tools.ending import end_with
-from graphwright.tools.machine import versions
 
 VERBS = (
     "compile",
@@ -63,13 +63,6 @@ class Verbs(TyperGroup):
         end_with(lambda: super(Verbs, self).main(*arguments, **settings))
 
 
-def show_version(wanted: bool) -> None:
-    """Shows the version and exits, if ``wanted``."""
-    if wanted:
-        say(versions(["graphwright"])["graphwright"])
-        raise typer.Exit()
-
-
 def show_stages(wanted: bool) -> None:
     """Shows the stages of a compilation and exits, if ``wanted``."""
     if wanted:
@@ -91,10 +84,7 @@ app = typer.Typer(
 
 @app.callback()
 def main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    version: Version = False,
     stages: Annotated[
         bool,
         typer.Option(

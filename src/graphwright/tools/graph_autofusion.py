@@ -28,11 +28,12 @@ from graphwright.tools.arguments import (
     Seed,
     Shapes,
     Sizes,
+    Version,
     parse_shapes,
     require_folder,
     require_new_folder,
 )
-from graphwright.tools.console import bytes_text, note, progress, say
+from graphwright.tools.console import bytes_text, note, progress
 from graphwright.tools.ending import end_with
 from graphwright.tools.feeds import make_feeds
 from graphwright.tools.flags import STANDARD_INPUT, FlagGroup, with_options_of
@@ -140,13 +141,6 @@ class Command(TyperCommand):
         end_with(lambda: super(Command, self).main(*arguments, **settings))
 
 
-def show_version(wanted: bool) -> None:
-    """Show the version and end, if that is ``wanted``."""
-    if wanted:
-        say(versions(["graphwright"])["graphwright"])
-        raise typer.Exit()
-
-
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -184,10 +178,7 @@ def fuse(
             "--redo", help="Inline the functions of a model that was fused before, and fuse it again."
         ),
     ] = False,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    version: Version = False,
     options: Options,
 ) -> None:
     """Fuse the operators of an ONNX model, and write an ONNX model that every engine can run.

@@ -95,7 +95,7 @@ def without_choice(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def chosen_by_sizes(graph: Graph) -> Node | None:
-    """The If of ``graph`` that :func:`join_forms` made."""
+    """The If of ``graph`` that :func:`joined_forms` made."""
     for node in graph:
         if isinstance(node.op, SizesHold):
             return next(user for user in node.output.users if isinstance(user.op, If))

@@ -13,6 +13,7 @@ from graphwright.export.onnx.attributes import raw_bytes, raw_size, tensor_heade
 from graphwright.export.onnx.model import OnnxModel
 from graphwright.ir.op import Array
 from graphwright.ir.types import STRING, dtype_of
+from graphwright.support.protobuf import field_header
 from graphwright.support.whole_file import whole_file
 
 ROOM: Final = (1 << 31) - (1 << 27)
@@ -80,19 +81,19 @@ def _wire(model: OnnxModel) -> Iterator[bytes]:
     inner = graph.SerializeToString(deterministic=True)
     names = [tensor.name for tensor in model.proto.graph.initializer]
     sizes = [_tensor_size(model.weights[name], name) for name in names]
-    total = len(inner) + sum(size + len(_field(_INITIALIZER, size)) for size in sizes)
+    total = len(inner) + sum(size + len(field_header(_INITIALIZER, size)) for size in sizes)
     yield bare.SerializeToString(deterministic=True)
-    yield _field(_GRAPH, total)
+    yield field_header(_GRAPH, total)
     yield inner
     for name, size in zip(names, sizes, strict=True):
         array = model.weights[name]
-        yield _field(_INITIALIZER, size)
+        yield field_header(_INITIALIZER, size)
         if dtype_of(array) == STRING:
             yield tensor_proto(array, name).SerializeToString(deterministic=True)
             continue
         content = raw_bytes(array)
         yield tensor_header(array, name).SerializeToString(deterministic=True)
-        yield _field(_RAW_DATA, len(content))
+        yield field_header(_RAW_DATA, len(content))
         yield content
 
 
@@ -101,22 +102,7 @@ def _tensor_size(array: Array, name: str) -> int:
     if dtype_of(array) == STRING:
         return int(tensor_proto(array, name).ByteSize())
     content = raw_size(array)
-    return int(tensor_header(array, name).ByteSize()) + len(_field(_RAW_DATA, content)) + content
-
-
-def _field(number: int, size: int) -> bytes:
-    """The header of a length-delimited field of ``size`` bytes."""
-    return _varint(number << 3 | 2) + _varint(size)
-
-
-def _varint(value: int) -> bytes:
-    """``value`` as a protobuf varint."""
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
+    return int(tensor_header(array, name).ByteSize()) + len(field_header(_RAW_DATA, content)) + content
 
 
 def _locate(tensor: onnx.TensorProto, entries: Sequence[tuple[str, object]]) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from graphwright.support.protobuf import LENGTH_DELIMITED, field_header
+
 LARGE: Final = 1 << 16
 """Bytes from which on raw data is removed."""
 _GRAPH, _INITIALIZER, _NAME, _RAW_DATA = 7, 5, 8, 9
 """Field numbers of ModelProto, GraphProto and TensorProto (twice) in onnx.proto."""
-_BYTES: Final = 2
-"""The wire type of messages, strings and bytes."""
 _FIXED: Final = {1: 8, 5: 4}
 """Number of bytes of the wire types with fixed size."""
 
@@ -25,7 +25,7 @@ class _Unexpected(Exception):
 
 
 class _Field(NamedTuple):
-    """``data[start:end]``; for wire type BYTES, its payload is ``data[payload:end]``."""
+    """``data[start:end]``; for wire type LENGTH_DELIMITED, its payload is ``data[payload:end]``."""
 
     number: int
     wire: int
@@ -46,7 +46,7 @@ def cut_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memo
 def _model(data: memoryview, weights: dict[str, memoryview]) -> bytes:
     fields = list(_fields(data, 0, len(data)))
     graphs = [field for field in fields if field.number == _GRAPH]
-    if len(graphs) != 1 or graphs[0].wire != _BYTES:  # protobuf would merge several
+    if len(graphs) != 1 or graphs[0].wire != LENGTH_DELIMITED:  # protobuf would merge several
         raise _Unexpected
     return b"".join(
         _message(_GRAPH, _graph(data, field, weights))
@@ -72,12 +72,12 @@ def _graph(data: memoryview, graph: _Field, weights: dict[str, memoryview]) -> b
 
 def _tensor(data: memoryview, tensor: _Field, weights: dict[str, memoryview]) -> bytes | None:
     """The payload of an initializer without its raw data; None if it has no large raw data."""
-    if tensor.wire != _BYTES:
+    if tensor.wire != LENGTH_DELIMITED:
         raise _Unexpected
     fields = list(_fields(data, tensor.payload, tensor.end))
     raw = [field for field in fields if field.number == _RAW_DATA]
     names = [field for field in fields if field.number == _NAME]
-    if len(raw) != 1 or len(names) != 1 or raw[0].wire != _BYTES or names[0].wire != _BYTES:
+    if len(raw) != 1 or len(names) != 1 or {raw[0].wire, names[0].wire} != {LENGTH_DELIMITED}:
         return None
     name = str(data[names[0].payload : names[0].end], "utf-8")
     if raw[0].end - raw[0].payload < LARGE:
@@ -94,7 +94,7 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[_Field]:
     while start < end:
         tag, at = _varint(data, start)
         payload, wire = at, tag & 7
-        if wire == _BYTES:
+        if wire == LENGTH_DELIMITED:
             size, payload = _varint(data, at)
             stop = payload + size
         elif wire in _FIXED:
@@ -123,13 +123,4 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _message(number: int, payload: bytes) -> bytes:
-    return _number(number << 3 | _BYTES) + _number(len(payload)) + payload
-
-
-def _number(value: int) -> bytes:
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
+    return field_header(number, len(payload)) + payload

@@ -7,22 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphwright.native import LIBRARY_FOLDER, compiler_flags, linker_flags
+from tests.sanitizers import RUNTIME, sanitizer_flags
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "native"
 SOURCES = ROOT / "src" / "graphwright"
 STRICT = ["-Wall", "-Wextra", "-Werror"]
-SANITIZERS = {"address": "address,undefined", "thread": "thread"}
-
-
-def sanitizer_flags(name: str) -> list[str]:
-    return [
-        f"-fsanitize={SANITIZERS[name]}",
-        "-fno-sanitize-recover=all",
-        "-fno-omit-frame-pointer",
-        "-g",
-        "-O1",
-    ]
 
 
 def program(
@@ -36,13 +26,12 @@ def program(
     return target
 
 
-def sanitized_library(folder: Path, sanitizer: str) -> list[str]:
-    """Flags that link programs with the interface and the runtime, built under a sanitizer in ``folder``;
-    their kernels are those of the package.
+def sanitized_library(folder: Path, sanitizer: str, runtime: Sequence[str]) -> list[str]:
+    """Flags that link programs with the interface and the object files ``runtime``, built under a sanitizer
+    in ``folder``; their kernels are those of the package.
     """
-    native = SOURCES / "runtime" / "native"
-    sources = [*sorted(native.glob("*.c")), *sorted((SOURCES / "native").glob("*.c"))]
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{native}"]
+    sources = [*sorted((SOURCES / "native").glob("*.c")), *runtime]
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{RUNTIME}"]
     library = folder / "libgraphwright.so"
     command = ["gcc", *flags, *sanitizer_flags(sanitizer), "-o", str(library), *map(str, sources)]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)

@@ -22,10 +22,11 @@ from pathlib import Path
 import numpy as np
 
 import graphwright as gw
-from tests.c_api.build import program, sanitized_library, sanitizer_flags
+from tests.c_api.build import program, sanitized_library
 from tests.fuzz.packages import Workshop, damaged_json
 from tests.package.damage import entry_of, manifest_of, members_of, put_together
 from tests.runtime.host_program.models import MODELS
+from tests.sanitizers import compile_runtime, sanitizer_flags
 
 AT_ONCE = 100
 """Packages that one process opens."""
@@ -96,7 +97,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp())  # kept where something fails
-    hostile = Hostile(folder, sanitized_library(folder, "address"))
+    runtime = compile_runtime(folder, "address")
+    hostile = Hostile(folder, sanitized_library(folder, "address", runtime))
     for kind in (hostile.packages, hostile.steps):
         print(kind.__name__, dict(kind(given.first, given.count)), flush=True)
     subprocess.run(["rm", "-r", str(folder)], check=True)

@@ -15,11 +15,12 @@ import pytest
 
 from graphwright.autofusion.parts import write_library
 from graphwright.autofusion.standalone import Standalone
-from tests.c_api.build import EXAMPLES, SANITIZERS, program, sanitized_library, sanitizer_flags
+from tests.c_api.build import EXAMPLES, program, sanitized_library
 from tests.c_api.hostile import Hostile
 from tests.c_api.library import Model
 from tests.c_api.models import CLASSES, FEATURES, classified, classifier, rows
 from tests.fuzz.packages import KINDS, SEEDS
+from tests.sanitizers import SANITIZERS, runtime_objects, sanitizer_flags
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE.parent / "autofusion"
@@ -31,9 +32,9 @@ OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
 class Sanitized:
     """Programs that are built with a sanitizer, as is the library that they run."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, runtime: Sequence[str]) -> None:
         self.folder, self.name = folder, name
-        self.libraries = sanitized_library(folder, name)
+        self.libraries = sanitized_library(folder, name, runtime)
 
     def run(self, source: Path, arguments: Sequence[object]) -> bytes:
         target = self.folder / source.stem
@@ -47,7 +48,8 @@ class Sanitized:
 
 @pytest.fixture(scope="module", params=SANITIZERS)
 def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sanitized:
-    return Sanitized(tmp_path_factory.mktemp(request.param), request.param)
+    runtime = runtime_objects(tmp_path_factory, request.param)
+    return Sanitized(tmp_path_factory.mktemp(request.param), request.param, runtime)
 
 
 def test_eight_threads(sanitized: Sanitized, package: Path, tmp_path: Path) -> None:

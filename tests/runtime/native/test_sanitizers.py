@@ -17,10 +17,9 @@ from graphwright.lower.encode import encode
 from graphwright.lower.tasks import Block, Storage, Task, TaskGraph, TaskKind
 from tests.runtime.native.handmade import Builder
 from tests.runtime.native.test_encode import everything
+from tests.sanitizers import RUNTIME, SANITIZERS, runtime_objects, sanitizer_flags
 
 HERE = Path(__file__).parent
-NATIVE = HERE.parents[2] / "src/graphwright/runtime/native"
-SANITIZERS = {"address": "address,undefined", "thread": "thread"}
 
 
 def random_program(seed: int, elements: int) -> tuple[TaskGraph, np.ndarray, np.ndarray]:
@@ -86,14 +85,9 @@ def _move_into_branches(b: Builder, inner: list[tuple[int, Task]]) -> None:
 @pytest.fixture(scope="module", params=SANITIZERS)
 def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The test program, once for each sanitizer."""
-    return build(tmp_path_factory.mktemp("stress"), request.param)
-
-
-def build(folder: Path, sanitizer: str) -> Path:
-    program = folder / sanitizer
-    flags = [f"-fsanitize={SANITIZERS[sanitizer]}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
-    flags += ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", f"-I{NATIVE}"]
-    sources = map(str, (*sorted(NATIVE.glob("*.c")), HERE / "stress.c"))
+    program = tmp_path_factory.mktemp("stress") / request.param
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", f"-I{RUNTIME}", *sanitizer_flags(request.param)]
+    sources = [str(HERE / "stress.c"), *runtime_objects(tmp_path_factory, request.param)]
     subprocess.run(["gcc", *flags, "-o", str(program), *sources, "-lpthread", "-ldl"], check=True)
     return program
 

@@ -8,9 +8,14 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+SECONDS: Final = "graphwright/seconds"
+"""Where pytest's cache has the seconds of each file in the last run of several processes."""
+_seconds: Counter[str] = Counter()
 
 
 def pytest_configure() -> None:
@@ -45,15 +50,43 @@ def _no_tuning_record_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> I
         yield
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Gives all processes the same times, because they must list the tests in the same order."""
+    node.workerinput[SECONDS] = node.config.cache.get(SECONDS, {}) if node.config.cache else {}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a run of several processes, files with long tests start first, and then those with many tests: no
-    process is left with a long one at the end.
+    """In a run of several processes, the files that took longest in the last one start first: no process is
+    left with a long one at the end. Before the first such run, files with long tests start first, and then
+    those with many tests.
     """
     if not hasattr(config, "workerinput"):
         return
-    counts = Counter(item.path for item in items)
-    long = {item.path for item in items if item.get_closest_marker("long")}
-    items.sort(key=lambda item: (item.path not in long, -counts[item.path]))
+    counts = Counter(map(_file_of, items))
+    long = {_file_of(item) for item in items if item.get_closest_marker("long")}
+    seconds: dict[str, float] = config.workerinput[SECONDS]
+
+    def order(item: pytest.Item) -> tuple[float, bool, int]:
+        file = _file_of(item)
+        return -seconds.get(file, 0.0), file not in long, -counts[file]
+
+    items.sort(key=order)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stores the seconds of files in the process that started the others."""
+    config = session.config
+    if config.cache and config.getoption("dist", "no") != "no":
+        config.cache.set(SECONDS, {**config.cache.get(SECONDS, {}), **_seconds})
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def pytest_collection_finish() -> None:

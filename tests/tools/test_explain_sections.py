@@ -209,7 +209,7 @@ def test_kernels(folder: Path) -> None:
         assert other["code"] == "KERNEL_COST" and other["predicted_ns"] > 0
     stem = tasks["stem + norm + relu"]
     assert [(each["kernel"], each["code"], each["why"]) for each in stem["not_taken"]] == [
-        ("winograd", "KERNEL_ILLEGAL", "it reads and writes channel blocks")
+        ("winograd", "KERNEL_ILLEGAL", "it needs a channel-blocked input and output")
     ]
     assert all(each["predicted_ns"] >= 0 for each in tasks.values())
     times = [each["predicted_ns"] for each in tasks.values()]

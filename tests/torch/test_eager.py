@@ -84,8 +84,8 @@ def test_changed_arguments_and_open_sizes() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hook": print}, "hook look at single operators"),
-        ({"check_nan": True, "hook": print}, "hook and check_nan look at single operators"),
+        ({"hook": print}, "hook needs eager mode"),
+        ({"check_nan": True, "hook": print}, "hook and check_nan need eager mode"),
         ({"mode": "eager", "hook": 3}, "hook=3 is not a function"),
         ({"mode": "eager", "check_nan": 1}, "neither True nor False"),
         (

@@ -40,7 +40,7 @@ class OrtValue:
         if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "MOUSVm":
             known = isinstance(numpy_obj, np.ndarray)
             what = f"an array of {numpy_obj.dtype}" if known else type(numpy_obj).__name__
-            raise RuntimeError(f"an OrtValue is made of a NumPy array of numbers, not of {what}")
+            raise RuntimeError(f"an OrtValue is created from a NumPy array of numbers, not from {what}")
         return cls(np.asarray(numpy_obj, order="C"))
 
     @classmethod
@@ -235,7 +235,7 @@ def element_dtype(given: Any) -> DType:
     except Exception as error:
         raise RuntimeError(f"{given!r} is not an element type: {error}") from error
     if dtype is STRING:
-        raise RuntimeError("memory of texts cannot be taken by its address or shape")
+        raise RuntimeError("memory for strings cannot be created from an address or a shape")
     return dtype
 
 

@@ -137,9 +137,9 @@ def _measured(name: str, held: Any) -> Measured:
     taken: Any = held.get("taken")
     times: Any = held.get("times")
     if not _is_way(base) or not isinstance(times, dict) or not all(map(_is_way, times)):
-        raise ValueError(f"workload {name} has no times of ways")
+        raise ValueError(f"workload {name} has no times of its alternatives")
     if taken != base and taken not in times:
-        raise ValueError(f"workload {name} takes a way that was not measured")
+        raise ValueError(f"workload {name} uses an alternative that was not measured")
     return Measured(base, {way: _times(name, each) for way, each in times.items()}, taken)
 
 

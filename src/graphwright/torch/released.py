@@ -40,7 +40,7 @@ def refuse_released(named: Sequence[tuple[str, torch.Tensor]]) -> None:
     faults = [
         Diagnostic(
             "released-weights",
-            f"its memory of {tuple(tensor.shape)} was released, and another graph needs it",
+            f"its memory, of shape {tuple(tensor.shape)}, was released, but another graph needs it",
             f"parameter {name}",
             "compile one graph for all shapes (dynamic=True), load the parameters again, or leave out "
             "release_weights",

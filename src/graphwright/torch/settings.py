@@ -53,7 +53,7 @@ class Settings:
         mode = mode or own.pop("mode")
         own.pop("mode", None)
         if mode not in (*MODES, _EAGER):
-            message = f"mode={mode!r} is no mode"
+            message = f"mode={mode!r} is not a mode"
             raise OptionError(
                 Diagnostic("option", message, hint=f"the modes are {', '.join((*MODES, _EAGER))}")
             )
@@ -83,5 +83,6 @@ def _check(own: Mapping[str, Any], eager: bool) -> None:
         raise OptionError(Diagnostic("option", f"hook={own['hook']!r} is not a function"))
     alone = [name for name in ("hook", "check_nan") if own[name]]
     if alone and not eager:
-        message = f"{' and '.join(alone)} look at single operators"
+        needs = "needs" if len(alone) == 1 else "need"
+        message = f"{' and '.join(alone)} {needs} eager mode, which runs operators one by one"
         raise OptionError(Diagnostic("option", message, hint='add "mode": "eager"'))

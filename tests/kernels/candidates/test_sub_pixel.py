@@ -93,7 +93,7 @@ def test_infinities_stay_in_their_windows() -> None:
     [
         (ConvTranspose((2,), (0, 0)), 3, "its strides do not divide its kernel"),
         (ConvTranspose((2,), (0, 0), (3,)), 4, "its strides do not divide its kernel"),
-        (ConvTranspose((2,), (0, 0), (1,), (1,)), 4, "its result is longer than its windows reach"),
+        (ConvTranspose((2,), (0, 0), (1,), (1,)), 4, "its result is larger than what its windows cover"),
     ],
     ids=str,
 )

@@ -77,7 +77,7 @@ def _guarded_check(rule: FusionRule, check: Check) -> Check:
         doing = f"check of fusion rule {rule.name}"
         reason: Any = guarded(lambda: check(candidate), check, doing)
         if reason is not None and not isinstance(reason, str | Refusal):
-            message = f"{doing} gives {reason!r}: it takes a reason against, or None"
+            message = f"{doing} returned {reason!r}: it must return a reason against the merge, or None"
             raise PluginError(Diagnostic("plugin-rule", message, defined_at(check)))
         return reason
 

@@ -16,7 +16,7 @@ def bit_cast(node: Node, context: Context) -> Alias | str:
     """
     x, y = node.operand(0).type.dtype, node.output.type.dtype
     if y == BOOL:
-        return f"no kernel that tests the bits of {x}"
+        return f"no kernel that casts the bits of {x} to bool"
     if y.bits < 8:
-        return f"no kernel that spreads the {y.bits} bits of {y} over a byte"
+        return f"no kernel that extends {y} of {y.bits} bits to a byte"
     return Alias(node.operand(0))

@@ -80,11 +80,11 @@ class BlockedConvolution:
         """
         epilogue = self.call.epilogue
         if epilogue.scale != 1 or (self.bias is not None and epilogue.bias is not None):
-            return "the kernel's store neither scales nor adds a second bias"
+            return "the kernel cannot scale, or add a second bias, when it stores"
         if epilogue.bias is not None and epilogue.bias.layout is None:
             return "its bias is computed"
         if epilogue.residual is not None and not is_blocked(self.call.node.output):
-            return "a residual in planes"
+            return "its residual is not channel-blocked"
         if self.in_bf16:
             return self._launch_in_bf16(context)
         if self.group > 1 and self.w.type.dims[1] == 1:
@@ -129,11 +129,11 @@ class BlockedConvolution:
         """The reason why no Winograd form is used."""
         window = self.window
         if (window.kernel, window.strides, window.dilations) != ((3, 3), (1, 1), (1, 1)) or self.group > 1:
-            why = "it does 3 x 3 windows of stride and dilation 1, in one group"
+            why = "it supports only 3x3 kernels with stride 1, dilation 1 and one group"
         elif not (is_blocked(self.x) and is_blocked(self.call.node.output)):
-            why = "it reads and writes channel blocks"
+            why = "it needs a channel-blocked input and output"
         elif not all(isinstance(pad, int) and pad <= 2 for pad in window.pads):
-            why = "it takes pads of at most 2 pixels"
+            why = "it supports pads of at most 2 pixels"
         elif context.numerics == "strict":
             return NotTaken("winograd", WhyNot.NUMERICS, "excluded by numerics=strict")
         else:
@@ -207,7 +207,7 @@ class BlockedConvolution:
     def _direct_in_bf16(self, context: Context) -> Launch | str:
         isa, made = context.isa, self._direct_args(context)
         if self.group > 1 or not is_blocked(self.x) or self.w.type.sizes[1] % 2:
-            return "in bf16 the channels of one group are read from blocks, two at a time"
+            return "the bf16 kernel needs one group, channel blocks, and an even number of input channels"
         return self.call.launch(
             bf16_direct.SYMBOL,
             self._operands(direct.ABI, self._pairs(context), context),

@@ -73,9 +73,9 @@ class BlockedTransposed:
         """One launch, or one for each phase; or the reason why the kernel does not support the epilogue."""
         epilogue = self.call.epilogue
         if self.call.hook is not None:
-            return "pixels of its tiles lie apart"
+            return "the pixels of a tile are not contiguous in the result"
         if epilogue.scale != 1 or epilogue.bias is not None or epilogue.residual is not None:
-            return "the kernel's store neither scales nor adds to pixels that lie apart"
+            return "the kernel cannot scale or add when it stores pixels that are not contiguous"
         if not self.op.overlaps(self.w.type.dims[2:]):
             return Run((self._at_once(context),))
         return Run(tuple(self._phases(context)))

@@ -46,7 +46,7 @@ def byte_convolution(call: Contraction[ConvInteger], context: Context) -> Run | 
     """Packs channels in quads, then convolves."""
     op, x, w, zeros = call.node.op, call.operand(0), call.operand(1), call.operands[2:]
     if call.epilogue != Epilogue():
-        return "the kernel's store adds and clips nothing"
+        return "the kernel cannot add or clip when it stores"
     refusal = _conv_refusal(call.node)
     if refusal is not None or context.constant(w) is None:
         return refusal or "its weights are not constant"

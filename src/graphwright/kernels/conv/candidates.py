@@ -51,7 +51,7 @@ def convolution(call: Contraction[Conv], context: Context) -> Launch | Run | str
         in_bf16 = op.precision is not None
         return BlockedConvolution(call, x, w, bias, op.group, window, in_bf16).launch(context)
     if op.precision is not None:
-        return f"no convolution of rows in {op.precision}"
+        return f"no row-major convolution kernel in {op.precision}"
     refusal = _refusal(x, w, call.epilogue)
     if refusal is not None:
         return refusal
@@ -178,7 +178,7 @@ def _operands(call: Contraction) -> tuple[Value, Value, Value | None]:
 
 def _refusal(x: Value, w: Value, epilogue: Epilogue) -> str | None:
     if epilogue != Epilogue():
-        return "the kernel's store adds and clips nothing"
+        return "the kernel cannot add or clip when it stores"
     if x.type.dtype != F32:
         return f"no convolution kernel for {x.type.dtype}"
     if len(x.type.dims) not in (3, 4, 5):

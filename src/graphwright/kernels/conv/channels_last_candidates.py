@@ -36,9 +36,9 @@ def channels_last(call: Contraction[ChannelsLastConv], context: Context) -> Laun
     """Depthwise or direct; the epilogue may add a bias and clip."""
     bias, epilogue = call.operands[2] if len(call.operands) > 2 else None, call.epilogue
     if epilogue.scale != 1 or epilogue.residual is not None:
-        return "the kernel's store neither scales nor adds a residual"
+        return "the kernel cannot scale, or add a residual, when it stores"
     if bias is not None and epilogue.bias is not None:
-        return "the kernel's store adds no second bias"
+        return "the kernel cannot add a second bias when it stores"
     made = _Convolution(call, call.operand(0), call.operand(1), bias or epilogue.bias)
     return made.launch_depthwise(context) if made.is_depthwise else made.launch_direct(context)
 

@@ -77,7 +77,7 @@ def _refusal(x: Value, y: Value, w: Array, window: Windows) -> str | None:
     for axis, (have, want) in enumerate(zip(x.type.dims[2:], y.type.dims[2:], strict=True)):
         spare = (have - 1) * strides[axis] + w.shape[2 + axis] - window.pads[axis] - want
         if not isinstance(spare, int) or spare < 0 or not isinstance(want, int):
-            return "its result is longer than its windows reach"
+            return "its result is larger than what its windows cover"
     return None
 
 

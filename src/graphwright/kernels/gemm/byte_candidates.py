@@ -82,7 +82,7 @@ candidate(MatMulInteger, serves=_multiplies)(alone)
 def byte_product(call: Contraction, context: Context) -> Launch | Run | str:
     """Multiplies bytes to i32. B is packed at compile time if it is constant, else by a launch."""
     if call.epilogue != Epilogue():
-        return "the kernel's store adds and clips nothing"
+        return "the kernel cannot add or clip when it stores"
     found = _product(call.node)
     if isinstance(found, str):
         return found

@@ -40,7 +40,7 @@ def product_of_codes(call: Contraction[MatMulNBits], context: Context) -> Launch
     if any(v is not None and context.constant(v) is None for v in (codes, scales, zeros)):
         return "its weights are not constant"
     if zeros is not None and zeros.type.dtype == U8 and _largest(zeros, context) >> op.bits:
-        return "zero points beyond the range of the codes"
+        return "its zero points exceed the range of the codes"
     m, k, n = product(a.type.dims[:-1]), a.type.dims[-1], codes.type.dims[0]
     layout, epilogue = nbits.panels(gemm.panel_columns(context.isa)), call.epilogue
     result_strides = (m * n, m * n, n, 1)

@@ -28,7 +28,7 @@ def trees(node: Node[TreeEnsemble], context: Context) -> Launch | str:
         return "its trees are computed at run time"
     roots, *table, ends, targets, _ = known
     if not _in_bounds(roots, table, ends, targets, op.size):
-        return "its trees lead out of their table"
+        return "a tree refers to a node outside its table"
     table = _at_most(*table)
     depths = _depths(roots, table[3], table[4], 2 * op.depth)
     rows, features = x.type.dims

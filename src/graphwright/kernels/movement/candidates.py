@@ -67,7 +67,7 @@ def _between_blocks_and_rows(x: Value, y: Value, context: Context) -> Run | str:
     blocks = image.memory_shape
     images, count, *pixels, lanes = blocks
     if rows.layout is not None or rows.type.dims[-1] != count * lanes:
-        return "one side is no row-major rows of the channels of whole blocks"
+        return "neither side has row-major rows of whole channel blocks"
     shape = (images, *pixels, count, lanes)
     n, c, *p, lane = row_major_strides(blocks)
     in_blocks, in_rows = (n, *p, c, lane), row_major_strides(shape)

@@ -75,7 +75,7 @@ def gather_nd_view(node: Node[GatherND], context: Context) -> Alias | str:
         return "its indices are out of range"
     flat = np.ravel_multi_index(tuple((rows % np.array(sizes)).T), sizes)
     if np.any(np.diff(flat) != 1):
-        return "its indices do not name elements one behind the other"
+        return "its indices do not select contiguous elements"
     return Alias(x, int(flat[0]) * product(shape[depth:]) * x.type.dtype.bytes)
 
 

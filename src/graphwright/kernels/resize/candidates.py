@@ -50,7 +50,7 @@ def resize(node: Node[Resize], context: Context) -> Run | str:
     if refusal is not None:
         return refusal
     if x.type.dims[:-2] != y.type.dims[:-2]:
-        return "no resize kernel of other axes than the last two"
+        return "resize kernels resize only the last two axes"
     return Run((_planes(node, x, y, context),))
 
 

@@ -89,7 +89,7 @@ def _dtype(known: dict[str, DType], name: str) -> DType:
 
 def _numpy_type(dtype: DType) -> Any:
     if dtype is STRING:
-        raise ValueError("NumPy has no element type for texts: they are objects")
+        raise ValueError("NumPy has no element type for strings: they are objects")
     return bool if dtype.kind == "bool" else dtype.numpy.type
 
 

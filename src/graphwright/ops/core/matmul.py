@@ -88,7 +88,7 @@ def _product(i: AtenImporter, first: int, second: int) -> Any:
     """
     a, b = i.input(first), i.input(second)
     if a.type.dtype != b.type.dtype:
-        raise i.fail(f"PyTorch multiplies no {a.type.dtype} by {b.type.dtype}")
+        raise i.fail(f"PyTorch does not multiply {a.type.dtype} by {b.type.dtype}")
     return i.emit(MatMul(), a, b)
 
 

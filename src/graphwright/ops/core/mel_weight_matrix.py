@@ -32,7 +32,7 @@ class MelWeightMatrix(Op):
 
     def verify(self) -> None:
         if self.dtype not in NUMBERS:
-            raise InferError(f"the dtype {self.dtype} is not one of numbers")
+            raise InferError(f"the dtype is {self.dtype}; it must be a number type")
 
     def infer(self, at: Inference, *operands: Fact) -> TensorType:
         for fact, what in zip(operands, (*_INTEGERS, *_EDGES), strict=True):

@@ -105,7 +105,7 @@ _PARAMETERS: dict[type[Random], tuple[tuple[str, float], tuple[str, float]]] = {
 def _made(i: Importer, cls: Any, shape: tuple[Dim, ...] | None, dtype: DType) -> Any:
     first, second = (float(i.attr(name, default)) for name, default in _PARAMETERS[cls])
     if cls is RandomNormal and second < 0:
-        raise i.fail(f"the scale {second} is negative; it is a standard deviation")
+        raise i.fail(f"the scale {second} is negative; it is a standard deviation, which must be at least 0")
     return cls(shape, first, second, dtype, seed_of(i))
 
 

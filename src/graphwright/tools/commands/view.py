@@ -114,7 +114,7 @@ class _Request(FlagGroup):
             )
         if self.checked and not all(map(_is_onnx, models)):
             raise typer.BadParameter(
-                "it is for .onnx models, whose meaning is the measure", param_hint="--check"
+                "it needs .onnx models, whose evaluation in f64 is the reference", param_hint="--check"
             )
         _require_stages(self.stage)
 

@@ -12,6 +12,7 @@ from graphwright.kernels.launch import Alternative, Copy, Launch, Run, SelectedN
 from graphwright.kernels.select import host_steps
 from graphwright.memory.steps import all_steps
 from graphwright.passes.base import Reason, Record
+from graphwright.support.spelling import counted
 
 MAX_REASONS = 200
 """The most reasons that are listed; the rest are counted."""
@@ -128,7 +129,8 @@ def _measured(records: Sequence[Record]) -> Iterable[str]:
         return
     changed = [choices for choices in known.values() if choices[0].is_changed]
     ways = sum(len(choices[0].ways) for choices in known.values())
-    yield f"measured: {len(known)} workloads with {ways} ways, of which {len(changed)} changed"
+    workloads = counted(len(known), "workload")
+    yield f"measured: {workloads} with {counted(ways, 'alternative')}; changed: {len(changed)}"
     for first, *more in changed[:MAX_REASONS]:
         yield f"  {terminal(first.place)}{_and_more(more)}: {first.taken} for {first.ways[0]}{_time(first)}"
 

@@ -188,7 +188,7 @@ def test_a_record_in_a_file_decides(tmp_path: Path) -> None:
     plain, apart = (gw.compile(model, options={"tuning": text}) for text in ("none", str(file)))
     assert len(apart.package.options["tuning"]) == 32
     assert "two kernels for one kernel, 0.800 of its time (0.700 to 0.900)" in apart.report()
-    assert "measured: 1 workloads with 2 ways, of which 1 changed" in apart.report()
+    assert "measured: 1 workload with 2 alternatives; changed: 1" in apart.report()
     decided = [d for d in decode_decisions(apart.entry.decisions) if d.code is Code.MEASURED]
     assert [d.measured for d in decided] == [pytest.approx(-np.log(0.8))]
     apart.save(tmp_path / "apart.om")

@@ -17,6 +17,7 @@ from graphwright.cost.choices import Choice
 from graphwright.ir.arrays import np
 from graphwright.option_files.tuning_records import Measured, Times, Workloads
 from graphwright.records import dataclass, field, replace
+from graphwright.support.spelling import counted
 from graphwright.tuning.pair import Part, compare, is_gain
 from graphwright.tuning.trial import Trial, closure, numbers_in, part_of
 
@@ -98,7 +99,8 @@ class Search:
     def _round(self, base: Trial, asked: Sequence[Asked], end: float) -> dict[str, Times] | None:
         """Measures one other way of many workloads that share no task; None if there is not enough time."""
         picks = self._picks(base, asked)
-        self.progress(f"measuring {len(picks)} of {sum(len(self._ways(a.choice)) for a in asked)} ways")
+        count = sum(len(self._ways(each.choice)) for each in asked)
+        self.progress(f"measuring {len(picks)} of {counted(count, 'alternative')}")
         ways = {name: self._ways(each.choice)[0] for name, each in picks.items()}
         trial = self.compiled(
             {**self.learned, **{name: Measured(way, {}, way) for name, way in ways.items()}}

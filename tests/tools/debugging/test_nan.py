@@ -67,7 +67,7 @@ def test_infinity_is_found_and_where_fp64_is_finite_it_says_so() -> None:
     result = run_nan(np.full((1, 8), 100, np.float32))
     assert np.exp(100.0) > np.finfo(np.float32).max
     assert result.exit_code == 1 and "is the first with infinity: 8 of 8 elements" in result.stdout
-    assert "give finite results in fp64" in result.stdout
+    assert "give finite results in f64" in result.stdout
 
 
 def test_infinity_that_a_mask_has_is_none_that_a_task_makes() -> None:

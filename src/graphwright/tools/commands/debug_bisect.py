@@ -54,9 +54,9 @@ def bisect(
     ] = SECONDS,
     options: Options,
 ) -> None:
-    """Find the pass or kernel that makes the results differ from an evaluation of the model in fp64.
+    """Find the pass or kernel that makes the results differ from an evaluation of the model in f64.
 
-    Passes: the module after each pass is evaluated in fp64, by bisection. Kernels: each step of a native run
+    Passes: the module after each pass is evaluated in f64, by bisection. Kernels: each step of a native run
     is compared with the NumPy references of its nodes, on the operands that it had. The exit status is 1 if
     an output exceeds the tolerance.
 

@@ -56,8 +56,8 @@ def _show(found: FirstNan) -> None:
     run = found.program.run
     kernels, tasks = kernel_names(run, span), run.lowered.tasks.tasks
     say(first_nan(f"task {span.last}", found.count, result.got.size, kind=found.kind).message)
-    own = "give the same result in fp64: the model itself computes it"
-    ours = "give finite results in fp64: the range of the type is too small, or the kernel is wrong"
+    own = "give the same result in f64: the model itself computes it"
+    ours = "give finite results in f64: the range of the type is too small, or the kernel is wrong"
     rows = [
         ["task", f"{span.last} of {len(tasks)}"],
         ["kernel", ", ".join(kernels)],

@@ -86,7 +86,7 @@ def reduce(
 ) -> None:
     """Reduce an ONNX model to the smallest one for which a command still fails.
 
-    Delta debugging removes nodes and outputs. A cut edge becomes an input with the value of a run in fp64;
+    Delta debugging removes nodes and outputs. A cut edge becomes an input with the value of a run in f64;
     a value that depends on no input becomes an initializer.
 
     \b

@@ -135,8 +135,9 @@ def explain(
     """Explain what the compiler did, and why: which nodes are fused, and which are not.
 
     Shows the bytes that kernels read and write, the largest gains by rule, and the largest misses by code.
-    Each line counts the bytes of its edits separately. Dynamic dimensions are estimated unless --shape gives
-    them. --passes, --layouts, --shapes and --kernels show the other decisions, each on one screen.
+    Lines do not add up, because each edit is counted on its own. Dynamic dimensions are estimated unless
+    --shape gives them. --passes, --layouts, --shapes and --kernels show the other decisions, each on one
+    screen.
 
     \b
     [bold]Examples[/bold]

@@ -109,7 +109,7 @@ def inspect(
 ) -> None:
     """Show a model's inputs, outputs, constraints, ops, weights, tasks and memory.
 
-    Memory is that of one run: the arena, and the peak of live bytes, its lower bound.
+    The memory is that of one run: the size of the arena, and its lower bound, the most bytes live at once.
 
     \b
     [bold]Examples[/bold]

@@ -98,7 +98,7 @@ def bisect(subject: Subject, limit: float, notify: Notify = lambda text: None) -
     """Finds the cause why outputs of ``subject`` differ from an evaluation in f64 by more than ``limit`` of
     their largest magnitude.
     """
-    notify("evaluating the model in fp64")
+    notify("evaluating the model in f64")
     expected = evaluated(subject.source, subject.arrays)
     kept = [k for k in range(len(expected)) if k not in subject.source.state_updates()]
     wanted = [expected[k] for k in kept]

@@ -114,7 +114,7 @@ def compiled(model: onnx.ModelProto, parts: Callable[[int], list[slice]] | None)
     """
     chosen: AbstractContextManager[object] = nullcontext()
     if parts is not None:
-        chosen = mock.patch.object(schedule, "worth_banding", lambda isa, links, number: parts(len(links)))
+        chosen = mock.patch.object(schedule, "worth_banding", lambda isa, forms: parts(len(forms[0])))
     with chosen:
         made = gw.compile(model, options=gw.CompileOptions(threads=1))
     program, executor = made.entry.executable, made.executor

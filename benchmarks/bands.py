@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -82,9 +82,9 @@ def compiled(model: onnx.ModelProto, threads: int, rows: int | None = None) -> t
         chosen[0] = taken
         return taken
 
-    def parts(isa: Isa, layers: Sequence[Costed], number: Callable[[Dim], int]) -> list[slice]:
+    def parts(isa: Isa, forms: Sequence[Sequence[Costed]]) -> list[slice]:
         if rows is None:
-            return worth_banding(isa, layers, number)
+            return worth_banding(isa, forms)
         return [slice(0, None)] if rows else []
 
     with (

@@ -32,7 +32,7 @@ def compiled(model: onnx.ModelProto, rows: int, threads: int = 1, isa: str = "")
     """In bands of so many rows; 0: without bands."""
     with pytest.MonkeyPatch.context() as patch:
         whole = [slice(0, bands.MOST_STAGES)] if rows else []
-        patch.setattr(schedule, "worth_banding", lambda isa, stages, number: whole)
+        patch.setattr(schedule, "worth_banding", lambda isa, forms: whole)
         patch.setattr(schedule, "saved_ns", lambda isa, part: 1)
         patch.setattr(schedule, "rows_of_band", lambda isa, stages: rows)
         return gw.compile(model, options=gw.CompileOptions(threads=threads, **({"isa": isa} if isa else {})))
@@ -190,8 +190,8 @@ def test_rings_take_their_share_of_the_cache() -> None:
     """An inverted residual block at 112 x 112 has two rings of 96 channels in 80 percent of 1 MiB."""
     stages: list[bands.Stage] = []
 
-    def see(isa: Isa, chain: Sequence[benefit.Costed], number: object) -> list[slice]:
-        stages.extend(costed.stage for costed in chain)
+    def see(isa: Isa, forms: Sequence[Sequence[benefit.Costed]]) -> list[slice]:
+        stages.extend(costed.stage for costed in forms[0])
         return []
 
     with pytest.MonkeyPatch.context() as patch:

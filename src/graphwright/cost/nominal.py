@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from graphwright.ir.symbols import Dim, Range, SymbolTable, evaluate, names_in
@@ -18,12 +18,17 @@ def nominal(dim: Dim, symbols: SymbolTable, guesses: Sequence[int] = NOMINAL_SIZ
     """
     if isinstance(dim, int):
         return max(dim, 0)
-    spans = {name: symbols.ranges.get(name, Range()) for name in names_in(dim)}
+    names = names_in(dim)
     for unknown in guesses:
-        guess = evaluate(dim, {name: _guess(span, unknown) for name, span in spans.items()})
+        guess = evaluate(dim, nominal_sizes(names, symbols, unknown))
         if guess > 0:
             return guess
     return 0
+
+
+def nominal_sizes(names: Iterable[str], symbols: SymbolTable, unknown: int) -> dict[str, int]:
+    """A guess for each symbol, as in :func:`nominal`; ``unknown``: for symbols without an upper bound."""
+    return {name: _guess(symbols.ranges.get(name, Range()), unknown) for name in names}
 
 
 def _guess(span: Range, unknown: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from graphwright.cost.choices import NOTHING_MEASURED, Choices
-from graphwright.cost.nominal import nominal
+from graphwright.cost.nominal import nominal_sizes
 from graphwright.fusion.decisions import Decision, Edit, Kind, Verdict
 from graphwright.ir.arithmetic import operations_of
 from graphwright.ir.graph import Graph, Node, Value
@@ -101,10 +101,7 @@ def with_bands(
     notes: list[object] = [*decided]
     made: dict[Node, SelectedNode | None] = {}
     for chain in _chains(follows):
-        predicted = worth_banding(
-            isa, [link.costed for link in chain], lambda dim: nominal(dim, symbols, _LARGE_SIZES)
-        )
-        plan = _plan(isa, chain, predicted, choices, notes)
+        plan = _plan(isa, chain, worth_banding(isa, _forms(chain, symbols)), choices, notes)
         for part, rows in plan.parts:
             made |= dict.fromkeys((link.step.node for link in chain[part]), None)
             made[chain[part][-1].step.node] = _banded(isa, chain[part], rows)
@@ -115,6 +112,14 @@ def with_bands(
                 notes.append(_decision(isa, chain[k : k + 2], plan.refused, measured))
     kept = (made.get(step.node, step) for step in steps)
     return tuple(step for step in kept if step is not None), notes
+
+
+def _forms(chain: Sequence[Link], symbols: SymbolTable) -> list[list[Costed]]:
+    """The stages of ``chain`` with numbers for all sizes: one form for each guess of unknown ones."""
+    costed = [link.costed for link in chain]
+    names = names_in(*(size for stage in costed for size in stage.sizes))
+    guesses = [nominal_sizes(names, symbols, unknown) for unknown in (_LARGE_SIZES if names else (0,))]
+    return [[stage.with_sizes(values) for stage in costed] for values in guesses]
 
 
 @dataclass(frozen=True)
@@ -151,9 +156,10 @@ def _decision(isa: Isa, chain: Sequence[Link], outcome: Refusal, measured: float
     """The decision about a chain, with a predicted time if all sizes are known."""
     nodes = [link.step.node for link in chain]
     saved: Dim = sum((2 * link.result.bytes for link in chain[:-1]), 0)
-    gain, work = saved_ns(isa, [link.costed for link in chain]), _work(chain)
+    costed = [link.costed for link in chain]
+    work: Dim = sum((stage.work for stage in costed), 0)
     predicted = None
-    if isinstance(gain, int) and isinstance(work, int) and work > 0:
+    if isinstance(work, int) and work > 0 and isinstance(gain := saved_ns(isa, costed), int):
         predicted = math.log1p(-gain / work)
     edit = Edit(Kind.BAND, tuple(node.location for node in nodes))
     verdict = Verdict.TAKEN if outcome is _TAKEN else Verdict.REFUSED

@@ -240,8 +240,13 @@ def numbers(dims: Iterable[Dim]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
+def product(dims: Iterable[Dim]) -> Dim:
     """The product of ``dims``; 1 if there are none."""
+    return _product(tuple(dims))
+
+
+@lru_cache(maxsize=MEMO)
+def _product(dims: tuple[Dim, ...]) -> Dim:
     result: Dim = 1
     for dim in dims:
         result = result * dim

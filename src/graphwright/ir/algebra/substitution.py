@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphwright.ir.algebra.expressions import FUNCTIONS, Dim, Expr, Symbol, SymbolError, names_in, product
+from graphwright.ir.algebra.expressions import (
+    FUNCTIONS,
+    Atom,
+    Dim,
+    Expr,
+    Symbol,
+    SymbolError,
+    names_in,
+    product,
+)
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
@@ -35,8 +44,34 @@ def _substituted(dim: Dim, values: Mapping[str, Dim], made: dict[Expr, Dim]) -> 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """The value of ``dim`` for ``values`` of its symbols. Raises :class:`SymbolError` if one is missing."""
+    if isinstance(dim, int):
+        return dim
+    if dim.names <= values.keys():
+        return _evaluated(dim, values, {})
     result = substitute(dim, values)
     if isinstance(result, int):
         return result
     missing = sorted(names_in(result))
     raise SymbolError(f"{dim} has no value: unbound symbols {', '.join(missing)}")
+
+
+def _evaluated(dim: Dim, values: Mapping[str, int], known: dict[Expr, int]) -> int:
+    """The value of ``dim``, whose symbols have ``values``; ``known`` caches inner expressions."""
+    if isinstance(dim, int):
+        return dim
+    if dim not in known:
+        total = 0
+        for monomial, coefficient in dim.terms:
+            for atom, power in monomial:
+                coefficient *= _atom_value(atom, values, known) ** power
+            total += coefficient
+        known[dim] = total
+    return known[dim]
+
+
+def _atom_value(atom: Atom, values: Mapping[str, int], known: dict[Expr, int]) -> int:
+    if isinstance(atom, Symbol):
+        return values[atom.name]
+    value = FUNCTIONS[atom.name](*(_evaluated(each, values, known) for each in atom.operands))
+    assert isinstance(value, int)
+    return value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from graphwright.cost.images import BAND_CALL_NS, handed_on
-from graphwright.ir.symbols import Dim, ceildiv, floordiv, maximum, minimum
+from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
 from graphwright.kernels.bands import bands
-from graphwright.records import dataclass
+from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import Isa
 
 RING_SHARE: Final = 80
@@ -24,6 +24,16 @@ class Costed:
     stage: bands.Stage
     work: Dim
 
+    @property
+    def sizes(self) -> tuple[Dim, ...]:
+        """All sizes that the costs depend on."""
+        return (*self.stage.args, self.work)
+
+    def with_sizes(self, values: Mapping[str, int]) -> Costed:
+        """The same with the values of all symbols: arithmetic on numbers is many times as fast."""
+        *args, work = (evaluate(size, values) for size in self.sizes)
+        return Costed(replace(self.stage, args=tuple(args)), work)
+
 
 def rows_of_band(isa: Isa, stages: Sequence[bands.Stage]) -> Dim:
     """Rows of the last result per band: as many as the ring buffers may hold, nearly equal in all bands."""
@@ -34,16 +44,17 @@ def rows_of_band(isa: Isa, stages: Sequence[bands.Stage]) -> Dim:
     return ceildiv(height, ceildiv(height, minimum(rows, height)))
 
 
-def worth_banding(isa: Isa, chain: Sequence[Costed], number: Callable[[Dim], int]) -> list[slice]:
+def worth_banding(isa: Isa, forms: Sequence[Sequence[Costed]]) -> list[slice]:
     """The parts of a chain that should run in bands: the disjoint ones that save the most time in total.
-    ``number`` gives nominal values for unknown sizes. The search is dynamic programming over the ends of
-    parts."""
+    ``forms``: the chain with numbers for all sizes, once for each guess of unknown ones; the first guess for
+    which a part saves time counts. The search is dynamic programming over the ends of parts."""
     best: list[tuple[int, list[slice]]] = [(0, [])] * 2  # for the first 0, 1, ... stages
-    for end in range(2, len(chain) + 1):
+    for end in range(2, len(forms[0]) + 1):
         found = [best[-1]]
         for begin in range(max(0, end - bands.MOST_STAGES), end - 1):
-            saved = number(saved_ns(isa, chain[begin:end]))
             before, parts = best[begin]
+            gains = (evaluate(saved_ns(isa, form[begin:end]), {}) for form in forms)
+            saved = next((gain for gain in gains if gain > 0), 0)
             found.append((before + saved, [*parts, slice(begin, end)]) if saved > 0 else best[begin])
         best.append(max(found, key=lambda pair: pair[0]))
     return best[-1][1]

@@ -148,11 +148,24 @@ def test_the_glossary_is_sorted() -> None:
     assert terms == sorted(terms)
 
 
+def executed(page: str) -> dict[str, object]:
+    """The names that the snippets of a page define, one after the other."""
+    names: dict[str, object] = {}
+    with isolated():
+        for snippet in snippets(ROOT / "docs" / page, "python"):
+            exec(compile(snippet, page, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("page", ["dynamic_shapes.md", "fusion.md", "gears.md"])
+def test_the_snippets_of_a_page_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert executed(page)
+
+
 def test_the_page_about_python_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    names: dict[str, object] = {}
-    for snippet in snippets(ROOT / "docs" / "python.md", "python"):
-        exec(compile(snippet, "python.md", "exec"), names)
+    names = executed("python.md")
     small, worker, twin = (names[name] for name in ("small", "worker", "twin"))
     assert all(isinstance(each, gw.Model) for each in (small, worker, twin))
     assert isinstance(small, gw.Model) and small.inputs[0].shape == (1, 3, 48, "W")

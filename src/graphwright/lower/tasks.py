@@ -9,7 +9,6 @@ computes its value.
 from __future__ import annotations
 
 import enum
-from typing import Final
 
 from graphwright.ir.types import DType
 from graphwright.kernels.ref import KernelRef
@@ -107,10 +106,6 @@ class FunctionOperand:
     """A pointer to the function ``kernels[kernel]``: an epilogue that a library kernel calls on its tiles."""
 
     kernel: int
-
-
-ABSENT: Final = None
-"""An operand that the kernel receives as a null pointer."""
 
 
 class TaskKind(enum.IntEnum):

@@ -50,9 +50,7 @@ def run(isa: Isa, symbol: str, x: F32, case: Case, include: bool, gap: int, side
         n, channels, h, w, *case["out"], *case["kernel"], *case["strides"], *case["before"], *case["after"],
         *case["dilations"], int(include), *x_strides, *y_strides,
     )  # fmt: skip
-    whole = symbol == blocked_pool.GLOBAL_AVERAGE
-    grid = int((blocked_pool.global_grid if whole else blocked_pool.grid)(isa, args))
-    scratch = 0 if whole else blocked_pool.scratch_bytes(isa, args)
+    grid, scratch = int(blocked_pool.grid(isa, args)), blocked_pool.scratch_bytes(isa, args)
     results = []
     for chunks in chunkings(grid):
         y[...] = 99
@@ -81,27 +79,6 @@ def test_pool_reduces_each_window(
 
 
 @each_isa
-@settings(deadline=None, max_examples=30)
-@given(
-    shape=st.tuples(
-        st.integers(0, 2), st.sampled_from([1, 16, 37]), st.sampled_from([1, 2, 7]),
-        st.sampled_from([1, 7, 8, 50]),
-    ),
-    special=st.booleans(), gap=st.sampled_from([0, 3]), side=st.sampled_from(["start", "end"]),
-)  # fmt: skip
-def test_global_average_is_the_mean_of_a_channel(
-    isa: Isa, shape: tuple[int, ...], special: bool, gap: int, side: str
-) -> None:
-    x = signal(shape, special)
-    one, zero = [1, 1], [0, 0]
-    case = {"out": one, "kernel": one, "strides": one, "before": zero, "after": zero, "dilations": one}
-    result = run(isa, blocked_pool.GLOBAL_AVERAGE, x, case, False, gap, side)
-    with np.errstate(invalid="ignore"):
-        expected = x.astype(np.float64).mean((2, 3), keepdims=True)
-    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
-
-
-@each_isa
 def test_nan_wins_and_the_sign_of_an_infinity_stays(isa: Isa) -> None:
     x = np.array([[1, np.nan, 2, -np.inf, -np.inf, np.inf, 3]], np.float32).reshape(1, 1, 1, 7)
     case = {"out": [1, 6], "kernel": [1, 2], "strides": [1, 1], "before": [0, 0], "after": [0, 0]}
@@ -114,10 +91,7 @@ def test_sizes_may_be_symbols() -> None:
     strides = (4 * 56 * 16 * h, 56 * 16 * h, 56 * 16)
     args = BlockedPoolArgs(2, 64, h, 56, h, 56, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, *strides, *strides)
     known = BlockedPoolArgs(*(evaluate(dim, {"H": 30}) for dim in args))
-    formulas = (
-        *(blocked_pool.grid, blocked_pool.global_grid, blocked_pool.scratch_bytes),
-        *(blocked_pool.work_ns, blocked_pool.global_work_ns),
-    )
+    formulas = (blocked_pool.grid, blocked_pool.scratch_bytes, blocked_pool.work_ns)
     for isa in ISAS.values():
         assert math.prod((2, 64 // isa.lanes, 30)) == blocked_pool.grid(isa, known)
         for formula in formulas:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.kernels.gemm import gemm
-from graphwright.kernels.gemm.pack import gemm_panels, gemm_unpanels
+from graphwright.kernels.gemm.pack import gemm_panels
 from graphwright.kernels.library.bits import single_bits
 from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.cases import chunkings, each_isa
@@ -275,13 +275,12 @@ def test_nan_and_inf_follow_numpy(isa: Isa, packed: bool) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 33])
-def test_panels_are_undone(n: int) -> None:
+def test_panels_hold_columns_and_zeros(n: int) -> None:
     b = normal(np.random.default_rng(4), 2, 5, n)
     panels = gemm_panels(b, 32)
     assert panels.shape == (2, -(-n // 32), 5, 32)
     assert panels[1, -1, 3, (n - 1) % 32] == b[1, 3, n - 1]
     assert not panels[:, -1, :, (n - 1) % 32 + 1 :].any()
-    assert np.array_equal(gemm_unpanels(panels, n), b)
 
 
 def test_sizes_may_be_symbols() -> None:

@@ -10,7 +10,6 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import (
     Buffer,
     Const,
-    Index,
     Kernel,
     Kind,
     Loop,
@@ -133,19 +132,6 @@ def from_end(index: Scalar, size: Dim) -> Scalar:
     return select(wide < Const(0, I64), wide + Position(size), wide)
 
 
-def flat_index(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
-    """Row-major position of ``index`` within ``shape``."""
-    place: Dim = 0
-    for i, size in zip(index, shape, strict=True):
-        place = place * size + i
-    return place
-
-
 def rows_and_columns(shape: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
     """The number of elements before, along and after ``axis``."""
     return product(tuple(shape[:axis])), shape[axis], product(tuple(shape[axis + 1 :]))
-
-
-def indices_of(names: Sequence[str]) -> tuple[Index, ...]:
-    """The axes as index expressions."""
-    return tuple(symbol(name) for name in names)

@@ -1,4 +1,4 @@
-"""Packing of weights for convolutions, in NumPy: the layouts byte for byte, and how to undo them."""
+"""Packing of weights for convolutions, in NumPy: the layouts byte for byte."""
 
 from __future__ import annotations
 
@@ -20,13 +20,6 @@ def conv_panels(w: Array, groups: int, mr: int) -> Array:
     cout = w.shape[0]
     matrix = w.reshape(groups, cout // groups, int(np.prod(w.shape[1:])))
     return np.ascontiguousarray(np.moveaxis(panels(matrix, 1, mr), 2, 3))
-
-
-def conv_unpanels(packed: Array, shape: tuple[int, ...]) -> Array:
-    """The weights of ``shape`` [Cout, Cin/groups, kh, kw] that :func:`conv_panels` was given."""
-    groups, blocks, k, mr = packed.shape
-    matrix = np.moveaxis(packed, 3, 2).reshape(groups, blocks * mr, k)
-    return np.ascontiguousarray(matrix[:, : shape[0] // groups].reshape(shape))
 
 
 def conv_layout(isa: Isa) -> Layout:

@@ -1,4 +1,4 @@
-"""Packing of weights for GEMM, in NumPy: the layouts byte for byte, and how to undo them."""
+"""Packing of weights for GEMM, in NumPy: the layouts byte for byte."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ Array = npt.NDArray[Any]
 def gemm_panels(b: Array, nr: int) -> Array:
     """B[..., K, N] as panels [..., ceil(N/nr), K, nr]."""
     return np.ascontiguousarray(np.moveaxis(panels(b, b.ndim - 1, nr), -2, -3))
-
-
-def gemm_unpanels(packed: Array, n: int) -> Array:
-    """The B[..., K, N] that :func:`gemm_panels` was given."""
-    *batch, blocks, k, nr = packed.shape
-    return np.ascontiguousarray(np.moveaxis(packed, -3, -2).reshape(*batch, k, blocks * nr)[..., :n])
 
 
 def gemm_layout(isa: Isa) -> Layout:

@@ -1,4 +1,4 @@
-"""Max, average and global average pooling of blocked f32 activations.
+"""Max and average pooling of blocked f32 activations.
 
 A vector holds the channels of a block, so no step shuffles lanes. An output row is computed in two steps, as
 in ``pool``: the rows of its windows are reduced to one padded line in scratch, then the columns of each
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from graphwright.cost.images import blocked_pool_work
-from graphwright.cost.predict import Work, predict
+from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, maximum, symbol
 from graphwright.kernels.library.abi import Abi
 from graphwright.kernels.library.extent import SIZE, STEP, Extent, Reach, stride_bounds, within
@@ -18,12 +18,10 @@ from graphwright.targets.cpu.isa import Isa
 
 MAX: Final = "gw_max_pool_blocked_f32"
 AVERAGE: Final = "gw_average_pool_blocked_f32"
-GLOBAL_AVERAGE: Final = "gw_global_average_pool_blocked_f32"
-"""Reads only the sizes and strides of x, and y_n and y_cb, since y is [N, CB, 1, 1, VL]."""
 
 
 class BlockedPoolArgs(NamedTuple):
-    """The args of all three kernels in ABI order; strides in elements. ``oh`` and ``ow`` already include
+    """The args of both kernels in ABI order; strides in elements. ``oh`` and ``ow`` already include
     ceil_mode. Trailing pads only limit the divisor of an average that counts padding. A window without
     elements is -inf (max) or 0 (average)."""
 
@@ -56,63 +54,43 @@ ABI: Final = Abi("blocked_pool", ("x", "y"), BlockedPoolArgs._fields)
 
 
 def grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """The units of max and average: images, channel blocks, output rows (fastest)."""
+    """The units: images, channel blocks, output rows (fastest)."""
     return args.images * ceildiv(args.channels, isa.lanes) * args.oh
 
 
-def global_grid(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """The units of the global average: images, channel blocks (fastest)."""
-    return args.images * ceildiv(args.channels, isa.lanes)
-
-
 def scratch_bytes(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """The bytes of the padded line, then of a divisor per column, for max and average. The global average
-    needs none."""
+    """The bytes of the padded line, then of a divisor per column."""
     reach = (maximum(args.ow, 1) - 1) * args.stride_w + (args.kw - 1) * args.dilation_w + 1
     return isa.vector_bytes * maximum(reach, args.pad_left + args.w) + 4 * args.ow
 
 
 def work_ns(isa: Isa, args: BlockedPoolArgs, average: bool = False) -> Dim:
-    """The predicted time on one core, in nanoseconds, for max or average: both steps combine vectors of a
-    row.
-    """
+    """The predicted time on one core, in nanoseconds: both steps combine vectors of a row."""
     vectors = args.kh * args.w + (args.kw + average) * args.ow
     pixels = args.h * args.w + args.oh * args.ow
     moved = 4 * isa.lanes * args.images * ceildiv(args.channels, isa.lanes) * pixels
     return predict(blocked_pool_work(isa.lanes, grid(isa, args), vectors, moved, average), isa.machine)
 
 
-def global_work_ns(isa: Isa, args: BlockedPoolArgs) -> Dim:
-    """The predicted time on one core, in nanoseconds, for the global average: it sums pixels sequentially."""
-    return predict(Work(cycles=global_grid(isa, args) * (args.h * args.w * 5 + 40)), isa.machine)
-
-
 def extents(isa: Isa) -> tuple[Extent, ...]:
-    """The memory that the three kernels access."""
+    """The memory that both kernels access."""
     a = BlockedPoolArgs(*map(symbol, BlockedPoolArgs._fields))
     blocks, pixel = ceildiv(a.channels, isa.lanes), (isa.lanes, 1)
     x = Reach(4, ((a.images, a.x_n), (blocks, a.x_cb), (a.h, a.x_h), (a.w, isa.lanes), pixel))
     y = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), (a.oh, a.y_h), (a.ow, isa.lanes), pixel))
-    one = Reach(4, ((a.images, a.y_n), (blocks, a.y_cb), pixel))
-    forms = {
-        MAX: (y, grid(isa, a), scratch_bytes(isa, a)),
-        AVERAGE: (y, grid(isa, a), scratch_bytes(isa, a)),
-        GLOBAL_AVERAGE: (one, global_grid(isa, a), 0),
-    }
     sizes = ("kh", "kw", "pad_top", "pad_left", "pad_bottom", "pad_right")
     steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
-    bounds = stride_bounds(ABI.args, "x", "y")
-    windows = bounds | within(SIZE, *sizes) | within(STEP, *steps)
+    bounds = stride_bounds(ABI.args, "x", "y") | within(SIZE, *sizes) | within(STEP, *steps)
     return tuple(
         Extent(
             name,
             ABI.args,
-            ABI.ordered(x=x, y=result),
-            grid=units,
-            scratch=scratch,
-            bounds=bounds if name == GLOBAL_AVERAGE else windows,
+            ABI.ordered(x=x, y=y),
+            grid=grid(isa, a),
+            scratch=scratch_bytes(isa, a),
+            bounds=bounds,
         )
-        for name, (result, units, scratch) in forms.items()
+        for name in (MAX, AVERAGE)
     )
 
 

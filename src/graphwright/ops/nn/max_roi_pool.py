@@ -54,16 +54,6 @@ class MaxRoiPool(Op):
         return out
 
 
-def _is_empty(bin: slice) -> bool:
-    return bool(bin.start >= bin.stop)
-
-
-def _maxima(x: Array, axis: int, bins: list[slice]) -> Array:
-    """The maxima of the parts of an axis, those of empty ones being undefined."""
-    before = (slice(None),) * axis
-    return np.stack([x[(*before, part)].max(axis, initial=-np.inf) for part in bins], axis)
-
-
 def _bins(first: int, last: int, count: int, size: int) -> Any:
     """The slices of an axis of ``size`` pixels that divide the pixels ``first`` to ``last`` into ``count``
     bins.

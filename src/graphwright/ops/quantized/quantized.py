@@ -146,12 +146,6 @@ def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
     return result
 
 
-def need_scales(at: Inference, **scales: Fact) -> None:
-    """Raise InferError unless all scales are f32, f16 or bf16."""
-    for name, scale in scales.items():
-        need_dtype(at, scale, SCALES, name)
-
-
 def ratio_of(*scales: Array) -> Array:
     """``a * b / y`` of three scales, computed in f32 if they are 16-bit floats, whose products may
     underflow.

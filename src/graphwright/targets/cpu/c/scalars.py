@@ -26,10 +26,6 @@ def _either(integer: Template, floating: Template) -> Template:
     return lambda dtype: floating(dtype) if dtype.is_float else integer(dtype)
 
 
-def _any(text: str) -> Template:
-    return lambda dtype: text if dtype.is_integer or dtype in (F32, F64) else None
-
-
 def _floats(text: str) -> Template:
     return lambda dtype: text if dtype in (F32, F64) else None
 

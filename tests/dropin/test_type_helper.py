@@ -63,8 +63,11 @@ def test_types_of_a_session() -> None:
 
 def test_the_rest_of_transformers_says_where_it_is() -> None:
     script = """
+import sys
+import sympy, torch  # TypeHelper needs them
 import graphwright.onnxruntime
 graphwright.onnxruntime.install()
+sys.path = [place for place in sys.path if "site-packages" not in place]  # onnxruntime is not installed
 from onnxruntime.transformers.io_binding_helper import TypeHelper
 print(TypeHelper.ort_type_to_torch_type("tensor(float)"))
 for part in ("optimizer", "float16", "fusion_options", "onnx_model"):

@@ -134,9 +134,19 @@ def _fix(dim: onnx.TensorShapeProto.Dimension, given: Overrides) -> None:
 
 def _refuse_others(source: Source) -> None:
     """Raises an error for a model in the ORT format."""
-    named = isinstance(source, str) and source.endswith(".ort")
-    if named or (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT):
+    if _start(source)[4:8] == _ORT_FORMAT:
         raise Unsupported("graphwright does not read the ORT format: give the original ONNX file")
+
+
+def _start(source: Source) -> bytes:
+    """The first bytes; none of what is no file, about which reading the model says more."""
+    if isinstance(source, bytes):
+        return source[:8]
+    try:
+        with open(source, "rb") as file:
+            return file.read(8)
+    except (OSError, ValueError):
+        return b""
 
 
 def _write(source: Source, given: SessionOptions) -> None:

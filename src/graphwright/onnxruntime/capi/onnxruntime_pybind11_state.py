@@ -61,6 +61,9 @@ from graphwright.onnxruntime.signature import NodeArg as NodeArg
 from graphwright.onnxruntime.values import OrtValue as OrtValue
 from graphwright.onnxruntime.values import OrtValueVector as OrtValueVector
 from graphwright.onnxruntime.values import copy_tensors as copy_tensors
+from graphwright.onnxruntime.weights import quantize_matmul_2bits as quantize_matmul_2bits
+from graphwright.onnxruntime.weights import quantize_matmul_4bits as quantize_matmul_4bits
+from graphwright.onnxruntime.weights import quantize_matmul_8bits as quantize_matmul_8bits
 
 SessionIOBinding = IOBinding
 get_default_session_options = SessionOptions

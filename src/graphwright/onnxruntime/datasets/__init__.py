@@ -1,5 +1,5 @@
-"""Not supported: importing it raises an error with the reason."""
+"""The files of the installed package, if there is one; see :mod:`graphwright.onnxruntime.installed`."""
 
-from graphwright.onnxruntime.refused import missing_part
+from graphwright.onnxruntime.installed import load
 
-raise missing_part("datasets")
+load(__name__, globals())

@@ -1,5 +1,5 @@
-"""Not here: says so when it is imported."""
+"""The files of the installed package, if there is one; see :mod:`graphwright.onnxruntime.installed`."""
 
-from graphwright.onnxruntime.refused import missing_part
+from graphwright.onnxruntime.installed import load
 
-raise missing_part("training")
+load(__name__, globals())

@@ -1,0 +1,49 @@
+"""The Python parts of an installed ONNX Runtime package, run on graphwright's sessions.
+
+They quantize, convert and optimize models. Their files say ``import onnxruntime``, so they are used only
+where that name is graphwright's.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from graphwright.onnxruntime.refused import missing_part
+
+_OURS = Path(__file__).parent
+
+
+def load(name: str, namespace: dict[str, Any]) -> None:
+    """Makes the module ``onnxruntime.PART`` that of the installed package: its files, and its submodules.
+
+    Raises ImportError if the package is not installed, lacks the part, or is what ``import onnxruntime``
+    imports.
+    """
+    folder = _folder(name)
+    if folder is None:
+        raise missing_part(name.rpartition("onnxruntime.")[2])
+    namespace["__path__"] = [str(folder), *namespace["__path__"]]
+    namespace["__file__"] = str(folder / "__init__.py")
+    code = compile((folder / "__init__.py").read_bytes(), namespace["__file__"], "exec", dont_inherit=True)
+    exec(code, namespace)  # the package that the user installed
+
+
+def available(name: str) -> bool:
+    """Whether :func:`load` finds the files of the module."""
+    return _folder(name) is not None
+
+
+def _folder(name: str) -> Path | None:
+    """The folder of the module in the installed package, if ``import onnxruntime`` imports graphwright."""
+    package, _, part = name.rpartition(".")
+    if package != "onnxruntime" or sys.modules.get(package) is not sys.modules["graphwright.onnxruntime"]:
+        return None
+    spec = PathFinder.find_spec(package)
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        folder = Path(place) / part
+        if Path(place) != _OURS and (folder / "__init__.py").is_file():
+            return folder
+    return None

@@ -211,6 +211,36 @@ def run(*arguments: Any) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def test_the_model_describes_itself_as_its_source() -> None:
+    """Sizes that the source names but that are not proved here, a rank that is unknown here, and texts."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["found"]),
+        helper.make_node("SequenceAt", ["s", "i"], ["picked"]),
+        helper.make_node("Relu", ["picked"], ["y"]),
+    ]
+    f32 = TensorProto.FLOAT
+    inputs = [
+        helper.make_tensor_value_info("x", f32, ["batch size", 4]),
+        helper.make_tensor_sequence_value_info("s", f32, ["rows", 16]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("found", TensorProto.INT64, [2, "count"]),
+        helper.make_tensor_value_info("y", f32, ["rows", 16]),
+    ]
+    graph = helper.make_graph(nodes, "the graph", inputs, outputs, doc_string="about the graph")
+    texts = {"doc_string": "about the model", "domain": "org.example", "model_version": 7}
+    opsets = [helper.make_opsetid("", 17)]
+    source = helper.make_model(graph, opset_imports=opsets, ir_version=8, **texts)
+    fused = autofuse(source.SerializeToString()).model.with_weights()
+    onnx.checker.check_model(fused)
+    assert {name: getattr(fused, name) for name in texts} == texts
+    assert (fused.graph.name, fused.graph.doc_string) == ("the graph", "about the graph")
+    for args in ("get_inputs", "get_outputs"):
+        found, wanted = (getattr(session(model), args)() for model in (fused, source))
+        assert [(a.name, a.type, a.shape) for a in found] == [(a.name, a.type, a.shape) for a in wanted]
+
+
 def test_the_command_writes_a_model_and_says_what_it_did(tmp_path: Path) -> None:
     source, target = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(block(), source)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import onnx
+
 from graphwright import plugins
 from graphwright.autofusion.onnxruntime.build import build_library
 from graphwright.autofusion.onnxruntime.likely_sizes import (
@@ -135,6 +137,7 @@ def autofuse(
             written = _with_library(module, likely, write, wanted, left or {})
         else:
             written = _Written(write(module))
+        _describe(written.model.proto, opened.model)
     return Autofused(
         model=written.model,
         inputs=input_specs(module),
@@ -209,6 +212,53 @@ def _with_programs(
     model = write(module)
     library = build_library(module, model, programs.made, options, left)
     return model, library, {node.op.source_name: why for node, why in programs.outside.items()}
+
+
+def _describe(made: onnx.ModelProto, source: onnx.ModelProto) -> None:
+    """Copies what the source says about itself: its texts, and the sizes of inputs and outputs that are not
+    known here. Engines report them, and onnx's checker requires a shape.
+    """
+    made.domain, made.doc_string = source.domain, source.doc_string
+    if source.HasField("model_version"):
+        made.model_version = source.model_version
+    made.graph.name, made.graph.doc_string = source.graph.name, source.graph.doc_string
+    declared = {info.name: _tensor(info.type) for info in (*source.graph.input, *source.graph.output)}
+    for info in (*made.graph.input, *made.graph.output):
+        tensor, own = _tensor(info.type), declared.get(info.name)
+        if own is not None and own.HasField("shape") and not tensor.HasField("shape"):
+            tensor.CopyFrom(own)
+    names = _declared_names(made.graph, declared)
+    for info in (*made.graph.input, *made.graph.output, *made.graph.value_info):
+        for size in _tensor(info.type).shape.dim:
+            if size.dim_param in names:
+                size.dim_param = names[size.dim_param]
+
+
+def _declared_names(
+    made: onnx.GraphProto, declared: Mapping[str, onnx.TypeProto.Tensor]
+) -> Mapping[str, str]:
+    """The names of sizes in the source, by their names here: of inputs, where those are no identifiers,
+    and of outputs that only a run knows.
+    """
+    names: dict[str, str] = {}
+    for info in (*made.input, *made.output):
+        own = declared.get(info.name, onnx.TypeProto.Tensor())
+        for size, wanted in zip(_tensor(info.type).shape.dim, own.shape.dim, strict=False):
+            free = size.dim_param not in names and wanted.dim_param not in names.values()
+            if free and wanted.dim_param and size.dim_param.isidentifier():
+                names[size.dim_param] = wanted.dim_param
+    return names
+
+
+def _tensor(of: onnx.TypeProto) -> onnx.TypeProto.Tensor:
+    """The type of a tensor, or of the tensors of a sequence or an optional; an empty one for others."""
+    match of.WhichOneof("value"):
+        case "sequence_type":
+            return _tensor(of.sequence_type.elem_type)
+        case "optional_type":
+            return _tensor(of.optional_type.elem_type)
+        case _:
+            return of.tensor_type
 
 
 def _is_quantized(node: Node) -> bool:

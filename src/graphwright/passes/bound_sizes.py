@@ -40,6 +40,9 @@ class BoundSizes(Pass):
 def _replace(
     node: Node, op: BoundedForm, made: Set[str], graph: Graph, module: Module, record: Record
 ) -> None:
+    if any(value is not None and value.type.shape is None for value in node.inputs):
+        record.refused(node, "bound_sizes", "the rank of an operand is not known yet")
+        return
     builder = Builder(module, graph, node, node.sources)
     found = op.bounded_form(builder, [value.type for value in node.outputs], made, *node.inputs)
     if found is None:

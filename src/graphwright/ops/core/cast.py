@@ -42,7 +42,7 @@ from graphwright.ir.types import (
     DType,
     TensorType,
 )
-from graphwright.ops.core.common import dtype_attribute, quiet
+from graphwright.ops.core.common import FLOATS, dtype_attribute, quiet
 from graphwright.ops.core.known_elements import elementwise_fact, size_fact
 
 _E8M0 = DTYPES["f8e8m0"]
@@ -151,6 +151,12 @@ class Cast(CopiesElements, Op):
 def in_f32(b: Builder, x: Value) -> Value:
     """``x``, converted to f32 if it is a 16-bit float: sums in 16 bits lose too much precision."""
     return as_dtype(b, x, F32) if x.type.dtype in (F16, BF16) else x
+
+
+def in_wide_float(b: Builder, x: Value) -> Value:
+    """``x``, converted to f32 if it is a float of 8 bits: elementwise ops take floats of at least 16 bits."""
+    dtype = x.type.dtype
+    return as_dtype(b, x, F32) if dtype.is_float and dtype not in FLOATS else x
 
 
 def as_dtype(b: Builder, x: Value, dtype: DType) -> Value:

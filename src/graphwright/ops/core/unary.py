@@ -15,7 +15,7 @@ from graphwright.ir.symbols import Dim, SymbolTable
 from graphwright.ir.symbols import maximum as maximum_dim
 from graphwright.ir.types import BOOL, F16, F32, DType
 from graphwright.ops.core.aten import elementwise
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, in_wide_float
 from graphwright.ops.core.common import FLOATS, INTEGERS, LOGICAL, NUMBERS, SIGNED, like, quiet, simple
 from graphwright.ops.core.elementwise_samples import unary_samples
 from graphwright.ops.core.pointwise import Pointwise
@@ -193,6 +193,7 @@ for _cls in (
 ):  # fmt: skip
     _cls.aten = {_cls.name.lower(): elementwise(_cls(), floats=True)}
 Not.aten = {"bitwise_not": _aten_bitwise_not}
+IsNaN.onnx = {("IsNaN", 9): lambda i: i.emit(IsNaN(), in_wide_float(i.builder, i.input(0)))}
 IsNaN.aten = {"isnan": elementwise(IsNaN())}
 LogGamma.aten = {"lgamma": elementwise(LogGamma(), floats=True)}
 HardSwish.aten = {"hardswish": elementwise(HardSwish())}

@@ -12,7 +12,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.loops.nodes import Const, Scalar, apply, maximum, minimum, select
 from graphwright.ir.op import Array, AtenImporter, Importer, InferError, Op, Sample, arg, op
 from graphwright.ir.types import BF16, BOOL, F16, F32, F64, I32, DType
-from graphwright.ops.core.cast import Cast
+from graphwright.ops.core.cast import Cast, in_wide_float
 from graphwright.ops.core.common import FLOATS, like, quiet, with_attributes
 from graphwright.ops.core.pointwise import Pointwise
 
@@ -199,6 +199,11 @@ def _import_shrink(i: Importer) -> Any:
     return i.emit(Cast(x.type.dtype), i.emit(op, i.emit(Cast(F64), x)))
 
 
+def _import_is_inf(i: Importer) -> Any:
+    op = IsInf(bool(i.attr("detect_negative", 1)), bool(i.attr("detect_positive", 1)))
+    return i.emit(op, in_wide_float(i.builder, i.input(0)))
+
+
 _SINCE: dict[type[Op], int] = {
     LeakyRelu: 6, Elu: 6, Selu: 6, Celu: 12, HardSigmoid: 6, ThresholdedRelu: 10, Swish: 24, Gelu: 20,
     IsInf: 10, Shrink: 9,
@@ -223,6 +228,7 @@ for _cls, _more in _OTHERS.items():
     )
 for _cls, (_made, _text) in _ERRORS.items():
     _cls.samples += (Sample(_made, (arg(F32, 2),), _text),)
+IsInf.onnx = {(IsInf.name, 10): _import_is_inf}
 Shrink.onnx = {(Shrink.name, 9): _import_shrink}
 Shrink.to_onnx = as_onnx("Shrink", bias="bias", lambd="lambd")
 

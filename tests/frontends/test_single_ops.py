@@ -1,0 +1,89 @@
+"""Models of one op with operands that the ONNX standard allows and other engines rarely take: 8-bit floats,
+i32 sizes, inputs of unknown rank. Expected values come from NumPy and from the text of the standard.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import graphwright as gw
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int | str, ...] | None
+
+
+def model_of(
+    op: str, opset: int, inputs: dict[str, tuple[Any, Shape]], outputs: int = 1, **attributes: Any
+) -> bytes:
+    """A model of one node. ``inputs``: the dtype and declared shape of each; None is an unknown rank."""
+    names = [f"y{k}" for k in range(outputs)]
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+        for name, (dtype, shape) in inputs.items()
+    ]
+    node = helper.make_node(op, list(inputs), names, **attributes)
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in names])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]).SerializeToString()
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"])
+def test_is_nan_of_8_bit_floats(dtype: str) -> None:
+    x = np.array([0, 1.5, np.nan, -2, -0.0]).astype(getattr(ml_dtypes, dtype))
+    model = gw.compile(model_of("IsNaN", 20, {"x": (x.dtype, (5,))}))
+    assert model(x)[0].tolist() == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [({}, [True, True, False]), ({"detect_negative": 0}, [True, False, False])],
+)
+def test_is_inf_of_8_bit_floats(attributes: dict[str, int], expected: list[bool]) -> None:
+    x = np.array([np.inf, -np.inf, np.nan]).astype(ml_dtypes.float8_e5m2)
+    assert gw.compile(model_of("IsInf", 20, {"x": (x.dtype, (3,))}, **attributes))(x)[0].tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("shape", [(4, 5), ("N", 5)])
+def test_center_crop_pad_takes_sizes_of_both_types(dtype: Any, shape: Shape) -> None:
+    """An odd number of elements is cropped from the end, and padded there."""
+    x = np.arange(1, 21, dtype=np.float32).reshape(4, 5)
+    expected = np.pad(x[:3], ((0, 0), (1, 2)))
+    model = gw.compile(model_of("CenterCropPad", 18, {"x": (np.float32, shape), "sizes": (dtype, (2,))}))
+    np.testing.assert_array_equal(model(x, np.array([3, 8], dtype))[0], expected)
+
+
+def test_center_crop_pad_to_constant_sizes_has_a_static_result() -> None:
+    inputs: dict[str, tuple[Any, Shape]] = {"x": (np.float32, ("N", "M")), "sizes": (np.int32, (1,))}
+    source = model_of("CenterCropPad", 18, inputs, axes=[-1])
+    model = gw.compile(source, constants={"sizes": np.array([4], np.int32)})
+    assert model.outputs[0].shape == ("N", 4)
+    for columns in (1, 4, 7):
+        x = np.ones((2, columns), np.float32)
+        assert model(x)[0].sum() == 2 * min(columns, 4)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "feeds", "expected"),
+    [
+        ("Range", {"a": np.int64, "b": np.int64, "c": np.int64}, {}, [1, 8, 3], [[1, 4, 7]]),
+        ("Range", {"a": np.float32, "b": np.float32, "c": np.float32}, {}, [1, 2, 0.5], [[1, 1.5]]),
+        ("TopK", {"x": np.float32, "k": np.int64}, {}, [[3, 1, 2], [2]], [[3, 2], [0, 2]]),
+        ("HannWindow", {"size": np.int64}, {}, [4], [[0, 0.5, 1, 0.5]]),
+        ("OneHot", {"i": np.int64, "d": np.int64, "v": np.int64}, {}, [[1], 2, [0, 5]], [[[0, 5]]]),
+    ],
+)  # fmt: skip
+def test_sizes_from_operands_of_unknown_rank(
+    op: str, inputs: dict[str, Any], attributes: dict[str, Any], feeds: list[Any], expected: list[Any]
+) -> None:
+    model = gw.compile(
+        model_of(op, 17, {name: (dtype, None) for name, dtype in inputs.items()}, len(expected), **attributes)
+    )
+    arrays = [np.array(value, dtype) for value, dtype in zip(feeds, inputs.values(), strict=True)]
+    for actual, wanted in zip(model(*arrays), expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-6, atol=1e-7)

@@ -49,6 +49,18 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "folder")) == ["absent", "there"]
 
 
+def test_the_error_names_the_file_where_the_working_folder_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir("gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FileNotFoundError) as raised:
+        write(Path("x"))
+    assert raised.value.filename == "x"
+
+
 def test_a_pipe_is_written(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

@@ -19,9 +19,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     If ``path`` is a link, its target is replaced. A device or a pipe is written directly. Raises OSError,
     which names ``path``.
     """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
+    temporary: Path | None = None
     try:
+        target = Path(os.path.realpath(path))  # fails if the working folder was deleted
+        temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
         if _is_stream(path):
             with open(path, "wb") as file:
                 yield file

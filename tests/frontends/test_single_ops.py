@@ -87,3 +87,10 @@ def test_sizes_from_operands_of_unknown_rank(
     arrays = [np.array(value, dtype) for value, dtype in zip(feeds, inputs.values(), strict=True)]
     for actual, wanted in zip(model(*arrays), expected, strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(), None])
+def test_a_scalar_may_be_normalized_over_axis_0(shape: Shape) -> None:
+    """As reductions over axis 0 of a scalar: the scalar is its mean, and the deviation is 0."""
+    model = gw.compile(model_of("MeanVarianceNormalization", 13, {"x": (np.float32, shape)}, axes=[0]))
+    assert model(np.float32(3))[0] == 0

@@ -72,8 +72,10 @@ class Reduction(Op):
         return TensorType(x.dtype, reduced_shape(x.shape, resolve_axes(at, self.axes, x.rank), self.keepdims))
 
     def resolved(self, rank: int) -> tuple[int, ...]:
-        """The reduced axes of an operand of ``rank``, non-negative and sorted."""
-        return tuple(sorted(positive_axes(self.axes, rank)))
+        """The reduced axes of an operand of ``rank``, non-negative and sorted; none of a scalar, of which
+        axis 0 may be named.
+        """
+        return tuple(sorted(positive_axes(self.axes, rank))) if rank else ()
 
 
 def reduced_shape(shape: Sequence[Dim], axes: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 from graphwright.autofusion.onnxruntime.compiled import (
     CompiledPrograms,
     NotServed,
+    Prepared,
     compile_programs,
     prepare,
 )
@@ -24,7 +25,6 @@ from graphwright.ir.graph import Graph, Module, Node, Value
 from graphwright.ir.subgraph import Subgraph
 from graphwright.ir.symbols import Constraint
 from graphwright.ir.types import BF16, U8
-from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
 from graphwright.targets.cpu.isa import ISAS
 
@@ -35,10 +35,10 @@ MOST_DIMS: Final = 1024
 
 @dataclass(frozen=True)
 class _Draft:
-    """An operator before its program is compiled: for each ISA the module, and the records of passes."""
+    """An operator before its program is compiled, which is prepared for each ISA."""
 
     operator: Operator
-    prepared: Mapping[str, tuple[Module, list[Record]]]
+    prepared: Mapping[str, Prepared]
 
 
 def build_library(
@@ -99,11 +99,9 @@ def _draft(
     """The draft of an operator; ``demands`` are the known constraints on sizes. Raises NotServed,
     ModelError.
     """
-    sources = {isa: program_module(module, node, demands) for isa in isas}
-    operator = _operator(name, node, sources[isas[0]].inputs)
-    modules = {isa: source.module for isa, source in sources.items()}
-    done = {isa: prepare(each, isa, replace(options, isa=isa)) for isa, each in modules.items()}
-    return _Draft(operator, {isa: (modules[isa], records) for isa, records in done.items()})
+    source = program_module(module, node, demands)
+    operator = _operator(name, node, source.inputs)
+    return _Draft(operator, prepare(source.module, isas, options))
 
 
 def _operator(name: str, node: Node, taken: Sequence[int]) -> Operator:

@@ -11,6 +11,7 @@ from graphwright.compiler.pipeline import graph_passes, kernel_passes, shape_pas
 from graphwright.compiler.run_passes import run_passes
 from graphwright.config import Options
 from graphwright.executable.target_code import TargetCode
+from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Module
 from graphwright.lower.lower import refuse_unknown_ranks
 from graphwright.package.weights import Weights
@@ -57,32 +58,45 @@ class CompiledPrograms:
         return next(name for name in self.objects if f" {symbol}(" in self.sources[f"{name}.c"])
 
 
-def prepare(module: Module, isa: str, options: Options) -> list[Record]:
-    """Runs all passes on ``module``, for kernels of ``isa``. Raises NotServed, ModelError."""
+@dataclass(frozen=True)
+class Prepared:
+    """A module on which all passes for one ISA have run, and what they recorded."""
+
+    module: Module
+    records: Sequence[Record]
+
+
+def prepare(module: Module, isas: Sequence[str], options: Options) -> dict[str, Prepared]:
+    """Runs all passes on ``module``, and on a copy for each ISA those that depend on it. Raises NotServed,
+    ModelError.
+    """
     run_passes(module, shape_passes(module, options), options)
     if module.symbols.undecided:
         raise NotServed("its operators choose what they compute by dynamic sizes")
     module.symbols.assume_of(None)
     module.symbols.demands_all = True  # only constraints that a decomposition adds
-    passes = (*graph_passes(options), *kernel_passes(TARGETS[isa], options))
-    records = run_passes(module, passes, options)
+    records = run_passes(module, graph_passes(options), options)
+    return {isa: _prepare_for(isa, clone_module(module), records, options) for isa in isas}
+
+
+def _prepare_for(isa: str, module: Module, records: Sequence[Record], options: Options) -> Prepared:
+    own = replace(options, isa=isa)
+    records = [*records, *run_passes(module, kernel_passes(TARGETS[isa], own), own)]
     refuse_unknown_ranks(module.main)
     if not partition(module.main).is_whole:
         raise NotServed("it takes several programs")
-    return records
+    return Prepared(module, records)
 
 
-def compile_programs(
-    prepared: Mapping[str, Sequence[tuple[Module, list[Record]]]], options: Options
-) -> list[CompiledPrograms]:
-    """The programs for each ISA, of modules and records from :func:`prepare`. The C compiler works for all
-    ISAs at the same time. Raises ModelError, ToolchainError.
+def compile_programs(prepared: Mapping[str, Sequence[Prepared]], options: Options) -> list[CompiledPrograms]:
+    """The programs for each ISA. The C compiler works for all ISAs at the same time. Raises ModelError,
+    ToolchainError.
     """
     started: dict[str, CodeGeneration] = {}
     compiled = []
     with ExitStack() as stack:
         for isa, each in prepared.items():
-            modules, records = zip(*each, strict=True)
+            modules, records = [p.module for p in each], [p.records for p in each]
             started[isa] = code = CodeGeneration(modules, records, replace(options, isa=isa))
             stack.push(code)  # before the start: an interrupt between the two would leave the compiler alone
             code.start()

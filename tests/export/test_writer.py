@@ -19,6 +19,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, maximum, mod, symbol
 from graphwright.ir.types import DTYPES, F32, tensor
 from graphwright.ops.core.expand import Expand
+from graphwright.ops.core.binary import Add
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unary import Erfc, Expm1, Relu
@@ -127,6 +128,16 @@ def test_weights_can_lie_beside_the_model(tmp_path: Path) -> None:
     feed = RNG.normal(size=(3, 64)).astype(np.float32)
     (given,) = session(str(files[0])).run(None, {"x": feed})
     np.testing.assert_allclose(given, feed @ weights[0] @ weights[1], rtol=1e-4, atol=1e-4)
+
+
+def test_no_file_lies_beside_a_model_of_small_weights(tmp_path: Path) -> None:
+    module = Module()
+    b, (x,) = new_graph(module, "main", [("x", tensor(F32, 3))])
+    b.graph.set_outputs([b(Add(), x, b.const(np.float32([1, 2, 3])))], ["y"])
+    assert save_model(write_model(module), tmp_path / "m.onnx", external=True) == [tmp_path / "m.onnx"]
+    assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
+    (given,) = session(str(tmp_path / "m.onnx")).run(None, {"x": np.float32([1, 1, 1])})
+    np.testing.assert_array_equal(given, [2, 3, 4])
 
 
 def test_a_file_is_the_model_with_its_weights(tmp_path: Path) -> None:

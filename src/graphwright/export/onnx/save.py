@@ -32,7 +32,7 @@ def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[
     """Writes ``model`` to ``path`` atomically, and returns the written files.
 
     Weights go to a separate file, ``path`` with ``.data`` appended, if they are too large for the model or if
-    ``external``. Raises OSError, which names the file.
+    ``external``; small ones stay in the model. Raises OSError, which names the file.
     """
     with ExitStack() as stack:
         return stage_model(stack, model, path, external=external)
@@ -40,7 +40,7 @@ def save_model(model: OnnxModel, path: Path, *, external: bool = False) -> list[
 
 def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: bool = False) -> list[Path]:
     """As :func:`save_model`, but the files are moved to their paths when ``stack`` ends."""
-    if not external and model.weight_bytes <= ROOM:
+    if model.weight_bytes <= ROOM and not (external and any(map(_is_outside, model.weights.values()))):
         file = stack.enter_context(whole_file(path))
         file.writelines(_wire(model))
         file.flush()
@@ -52,7 +52,7 @@ def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: boo
     end = 0
     for tensor in made.graph.initializer:
         array = model.weights[tensor.name]
-        if array.nbytes <= INSIDE or dtype_of(array) == STRING:
+        if not _is_outside(array):
             tensor.CopyFrom(tensor_proto(array, tensor.name))
             continue
         content, start = raw_bytes(array), -(-end // ALIGNMENT) * ALIGNMENT
@@ -66,6 +66,11 @@ def stage_model(stack: ExitStack, model: OnnxModel, path: Path, *, external: boo
     main.flush()
     data.flush()
     return [path, beside]
+
+
+def _is_outside(array: Array) -> bool:
+    """Whether ``array`` goes to the separate file, if there is one."""
+    return array.nbytes > INSIDE and dtype_of(array) != STRING
 
 
 def _wire(model: OnnxModel) -> Iterator[bytes]:

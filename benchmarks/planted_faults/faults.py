@@ -270,7 +270,7 @@ MEMORIES: Final = (
     Fault(
         "weights: the last column is not packed",
         "residuals",
-        patched("graphwright.kernels.candidates.registry.pack_jobs", _cleared),
+        patched("graphwright.kernels.candidates.context.pack_jobs", _cleared),
         KERNEL,
         "a_node",
     ),

@@ -71,7 +71,8 @@ from graphwright.ir.types import (
     DType,
     TensorType,
 )
-from graphwright.kernels.candidates.registry import Context, candidate, registered_candidates
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate, registered_candidates
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.layout.blocks import stored_shape

@@ -12,8 +12,9 @@ from graphwright.ir.types import F32, Layout, tensor
 from graphwright.kernels.candidates import choose as choosing
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import Choice, choose
+from graphwright.kernels.candidates.context import Candidate, Context, Unsupported
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Candidate, Context, Unsupported, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.ops.core.trilu import Trilu

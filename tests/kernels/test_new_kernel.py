@@ -20,6 +20,7 @@ from graphwright.ir.graph import Module
 from graphwright.ir.symbols import evaluate, symbol
 from graphwright.ir.types import F16, F32, tensor
 from graphwright.kernels.candidates import registry
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.library.write import source_modules
 from graphwright.ops.nn.activations import LeakyRelu
@@ -82,7 +83,7 @@ def test_its_candidate_launches_it(kernel: Any, isa: Isa) -> None:
     module = Module()
     builder, (x,) = new_graph(module, "main", [("x", tensor(F32, symbol("N"), 5))])
     node = builder(LeakyRelu(alpha=0.5), x).producer
-    context = registry.Context(CpuTarget(isa), module.constants, module.symbols)
+    context = Context(CpuTarget(isa), module.constants, module.symbols)
     (found,) = (
         made for c in registry.candidates_of(node) if isinstance(made := context.attempt(c, node), Run)
     )

@@ -13,8 +13,8 @@ from graphwright.ir.op import Trait
 from graphwright.ir.plugin_ops import defined_at
 from graphwright.kernels.candidates import registry
 from graphwright.kernels.candidates.choose import choose
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.generated import GeneratedKernels
-from graphwright.kernels.candidates.registry import Context
 from graphwright.kernels.launch import (
     Alias,
     Branch,

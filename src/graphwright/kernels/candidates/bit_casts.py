@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.ir.types import BOOL
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias
 from graphwright.ops.core.bit_cast import BitCast
 

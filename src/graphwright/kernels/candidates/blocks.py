@@ -5,9 +5,9 @@ from __future__ import annotations
 from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim
-from graphwright.kernels.candidates.registry import row_major_strides
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 
 ROW_MAJOR = "its operand is row-major"
 """The reason why no kernel for blocked layouts applies."""

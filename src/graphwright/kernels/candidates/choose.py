@@ -9,8 +9,9 @@ from graphwright.cost.predict import Work, predict
 from graphwright.ir.graph import Node
 from graphwright.ir.plugin_ops import is_plugin_op
 from graphwright.ir.symbols import Dim
+from graphwright.kernels.candidates.context import Candidate, Context
 from graphwright.kernels.candidates.generated import GENERATED, Addition
-from graphwright.kernels.candidates.registry import Candidate, Context, candidates_of
+from graphwright.kernels.candidates.registry import candidates_of
 from graphwright.kernels.kernel_choice import KernelChoice, NotTaken, WhyNot
 from graphwright.kernels.launch import Alias, Alternative, Copy, Launch, Run
 from graphwright.records import dataclass, replace

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Node
-from graphwright.kernels.candidates.registry import Context, Contraction, contraction_of
+from graphwright.kernels.candidates.context import Context, Contraction
+from graphwright.kernels.candidates.registry import contraction_of
 from graphwright.kernels.launch import Launch, Run
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Load, Store, cast
 from graphwright.ir.symbols import symbol
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
 from graphwright.ops.core.clip import Clip
 

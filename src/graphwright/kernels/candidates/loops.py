@@ -22,7 +22,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, Expr, atoms, product, substitute, symbol
 from graphwright.ir.types import I64, U8, U16, U32, U64, DType
-from graphwright.kernels.candidates.registry import Context
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.launch import Launch
 from graphwright.records import replace
 

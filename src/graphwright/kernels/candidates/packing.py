@@ -8,8 +8,8 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Position, Scalar, Store, apply
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import Layout, Shape, TensorType
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context
 
 
 def packed(

@@ -6,8 +6,9 @@ from graphwright.ir.graph import Node
 from graphwright.ir.loops.nodes import Const, Load, Position, Scalar, Store, apply, cast, select
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import I64
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
 from graphwright.kernels.movement.indexing_candidates import check_lengths
 from graphwright.ops.core.constant_of_shape import ConstantOfShape

@@ -1,324 +1,32 @@
-"""The registry of kernel candidates, and the context that they work in."""
+"""The registry of kernel candidates."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cache, partial
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar, overload
 
 import graphwright.kernels as kernels
-from graphwright.cost.choices import NOTHING_MEASURED, Choices
 from graphwright.errors import Diagnostic, PluginError
-from graphwright.ir.constant import Constant, constant_of
-from graphwright.ir.constant_pool import ConstantPool
-from graphwright.ir.deferred import Deferred, Packing
-from graphwright.ir.graph import Graph, Node, OpT, Value
-from graphwright.ir.loops.nodes import Kernel
-from graphwright.ir.mapped import release
-from graphwright.ir.op import Array, ConstRef, Op
-from graphwright.ir.plugin_ops import defined_at, guarded, is_plugin_op, plugin_of
-from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import DType, Layout, TensorType, dtype_of
-from graphwright.kernels.candidates.epilogues import Epilogue
-from graphwright.kernels.candidates.generated import GeneratedKernels, KernelCost
-from graphwright.kernels.candidates.truth_bytes import on_bytes
-from graphwright.kernels.checks import checked_candidate
-from graphwright.kernels.kernel_choice import NotTaken
-from graphwright.kernels.launch import Alias, Copy, Hook, Launch, Run
-from graphwright.kernels.ref import KernelRef
-from graphwright.layout.transform import pack_jobs, packed_shape
-from graphwright.passes.cse import nodes_key
-from graphwright.records import dataclass, field
-from graphwright.targets.base import Target
-from graphwright.targets.cpu.isa import ISAS, Isa
-from graphwright.targets.cpu.source import CSource
+from graphwright.ir.graph import Node
+from graphwright.ir.op import Op
+from graphwright.ir.plugin_ops import defined_at, is_plugin_op
+from graphwright.kernels.candidates.context import (
+    Candidate,
+    Contraction,
+    ContractionCandidate,
+    Groups,
+    Made,
+)
+from graphwright.kernels.candidates.context import Context as Context
+from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.strides import row_major_strides as row_major_strides
+from graphwright.records import dataclass
 
 A = TypeVar("A", bound=Op)
 B = TypeVar("B", bound=Op)
-
-
-class Unsupported(Exception):
-    """The target cannot run the kernel that a candidate needs; the message says why."""
-
-
-@dataclass
-class Context:
-    """The context of candidates: the target, the constant pool, the symbols, and the kernels generated so
-    far.
-    """
-
-    target: Target
-    constants: ConstantPool
-    symbols: SymbolTable
-    numerics: str = "default"
-    generated: GeneratedKernels = field(default_factory=GeneratedKernels)
-    choices: Choices = NOTHING_MEASURED
-    chosen: list[object] = field(default_factory=list)
-    """The choices made so far with their alternatives, for the report and for tuning."""
-    weighed: list[NotTaken] = field(default_factory=list)
-    """The alternatives that the current candidate considered and did not take."""
-    _packed: dict[Value, dict[Layout, Value]] = field(default_factory=dict)
-    _derived: dict[tuple[Value, str], Value] = field(default_factory=dict)
-    _prepared: list[Launch] = field(default_factory=list)
-    _temporaries: list[Value] = field(default_factory=list)
-    _graph: Graph | None = None
-    _plugin: str = ""
-    """The plugin whose candidate is being tried; constants that it derives are not shared with others."""
-
-    @property
-    def isa(self) -> Isa:
-        """The ISA of the kernel library. Raises Unsupported for a target that cannot run its kernels."""
-        return self._isa.on(self.target.machine)
-
-    @property
-    def _isa(self) -> Isa:
-        if not self.target.library:
-            raise Unsupported(self._without_library)
-        return ISAS[self.target.library]
-
-    @property
-    def _without_library(self) -> str:
-        return f"no kernel of the library runs on {self.target.name}"
-
-    def attempt(self, candidate: Candidate, node: Node) -> Run | Alias | str:
-        """The result of ``candidate`` for ``node``, with the launches that prepare its operands first."""
-        if node.graph is not None:
-            self._graph = node.graph
-        outer = self._prepared, self._temporaries
-        self._prepared, self._temporaries = [], []
-        try:
-            found = self._found(candidate, node)
-        except Unsupported as reason:
-            found = str(reason)
-        if isinstance(found, Run) and self._temporaries:
-            launches = (*self._prepared, *found.launches)
-            found = Run(launches, temporaries=(*self._temporaries, *found.temporaries))
-        self._prepared, self._temporaries = outer
-        if isinstance(found, Run) and not self.target.library and any(map(_is_of_library, found.launches)):
-            return self._without_library
-        return found
-
-    def _found(self, candidate: Candidate, node: Node) -> Run | Alias | str:
-        if not is_plugin_op(candidate):
-            found = candidate(node, self)
-            return Run((found,)) if isinstance(found, Launch) else found
-        if not self.target.library:
-            return f"C code of plugins cannot run on {self.target.name}"
-        self._plugin = f"{plugin_of(candidate)}: "
-        try:
-            return checked_candidate(
-                lambda: self._asked(candidate, node), candidate, node, self._temporaries, self.target.machine
-            )
-        finally:
-            self._plugin = ""
-
-    def _asked(self, candidate: Candidate, node: Node) -> Made:
-        """The result of a plugin's ``candidate``; a request that the context rejects counts as a reason."""
-        try:
-            return candidate(node, self)
-        except Unsupported as reason:
-            return str(reason)
-
-    def choose(self, kind: str, node: Node, ways: Sequence[str], *details: Hashable) -> str:
-        """Chooses among valid ``ways`` to compute ``node``, the predicted one first. ``details`` distinguish
-        this node from others with the same content.
-        """
-        content = nodes_key((node,)) if self.choices.is_kept else ()
-        return self.choices.choose(kind, (content, details), ways, (node,), self.chosen).taken
-
-    def generate(self, kernel: Kernel, comment: str) -> KernelRef:
-        """Adds ``kernel`` to the kernels of the model; ``comment`` says what it is for. Raises
-        Unsupported.
-        """
-        refusal = self.target.kernel_refusal(kernel)
-        if refusal is not None:
-            raise Unsupported(refusal)
-        return self.generated.add(on_bytes(kernel), comment)
-
-    def cost_of(self, ref: KernelRef, kernel: Kernel) -> KernelCost:
-        """The cost of a launch of ``kernel``, which was generated as ``ref``."""
-        return self.generated.cost_of(ref, on_bytes(kernel), self.target)
-
-    def c_function(self, source: CSource, name: str) -> KernelRef:
-        """The function ``name`` of a plugin's C code, which is compiled with the model. Raises
-        PluginError.
-        """
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,100}", name):
-            raise PluginError(
-                Diagnostic("plugin-source", f"{name!r} is not a valid name of a C function", source.file)
-            )
-        return self.generated.add_source(source, name)
-
-    def temporary(self, type: TensorType, name: str, layout: Layout | None = None) -> Value:
-        """A temporary value, whose memory is private to the current node."""
-        made = Value(type, name, layout)
-        self._temporaries.append(made)
-        return made
-
-    def table(self, array: Array, name: str) -> Value:
-        """A new constant in the graph of the current node."""
-        return self._held(self.constants.add(array), TensorType(dtype_of(array), array.shape), name)
-
-    def _held(self, ref: ConstRef, type: TensorType, name: str) -> Value:
-        graph = self._graph
-        if graph is None:
-            raise ValueError("no candidate is being tried")
-        made = Node(Constant(ref, type), (), [type], name=name)
-        graph.insert(made, next(iter(graph)))
-        return made.output
-
-    def prepare(self, launch: Launch) -> None:
-        """Runs ``launch`` before the launches that the current candidate returns."""
-        self._prepared.append(launch)
-
-    def constant(self, value: Value | None) -> Array | None:
-        """The elements of ``value`` if it is a row-major constant, else None."""
-        constant = constant_of(value)
-        if value is None or constant is None or value.layout is not None:
-            return None
-        return self.constants[constant.value]
-
-    def packed(self, value: Value, layout: Layout, shape: tuple[int, ...] | None = None) -> Value:
-        """The constant ``value`` in ``layout``, packed once however many nodes use it.
-
-        ``shape`` is the view of the value that the layout applies to; the value itself then stays unchanged.
-        """
-        packed = self._packed.setdefault(value, {})
-        if layout not in packed:
-            array, ref = self._source(value)
-            node = value.producer
-            if node is None or node.graph is None:
-                raise ValueError(f"{value!r} is in no graph")
-            viewed = value.type if shape is None else TensorType(value.type.dtype, shape)
-            source = array.reshape(array.shape if shape is None else shape)
-            deferred = Deferred(
-                value.type.dtype,
-                packed_shape(source.shape, layout),
-                lambda out: pack_jobs(out, source, layout),
-            )
-            how, packing = f"{viewed} {layout}", Packing(ref.digest, source.shape, layout)
-            ref = self.constants.add_derived(ref, how, deferred, packing=packing)
-            made = Node(Constant(ref, viewed), (), [viewed], name=value.name, sources=node.sources)
-            node.graph.insert(made, node)
-            made.output.layout = layout
-            packed[layout] = made.output
-        return packed[layout]
-
-    def derived(
-        self,
-        value: Value,
-        kind: str,
-        shape: tuple[int, ...],
-        fill: Callable[[Array, Array], None],
-        dtype: DType | None = None,
-    ) -> Value:
-        """A new constant that ``fill(out, array)`` computes from the constant ``value``, once for each
-        ``kind``.
-
-        ``shape`` and ``dtype`` are those of the result; the dtype is by default that of ``value``.
-        """
-        kind = self._plugin + kind
-        if (value, kind) not in self._derived:
-            array, ref = self._source(value)
-            type = TensorType(dtype or value.type.dtype, shape)
-            deferred = Deferred(type.dtype, shape, lambda out: (partial(_filled, out, array, fill),))
-            made = self.constants.add_derived(ref, f"{kind} {self.isa.name}", deferred)
-            self._derived[value, kind] = self._held(made, type, f"{value.name} {kind}")
-        return self._derived[value, kind]
-
-    def _source(self, value: Value) -> tuple[Array, ConstRef]:
-        """The elements of a constant, and its reference in the pool."""
-        array, constant = self.constant(value), constant_of(value)
-        if array is None or constant is None:
-            raise ValueError(f"{value!r} is not a constant")
-        return array, constant.value
-
-    def packed_from(self, value: Value) -> list[Value]:
-        """The packed versions of ``value`` that have its own shape."""
-        return [made for made in self._packed.get(value, {}).values() if made.type == value.type]
-
-
-def _is_of_library(launch: Launch | Copy) -> bool:
-    return isinstance(launch, Launch) and not launch.kernel.module
-
-
-def _filled(out: Array, array: Array, fill: Callable[[Array, Array], None]) -> None:
-    """Calls ``fill``. Raises PluginError if that of a plugin fails."""
-    if is_plugin_op(fill):
-        guarded(lambda: fill(out, array), fill, "deriving a constant")
-    else:
-        fill(out, array)
-    release(array)
-
-
-Made = Run | Launch | Alias | str
-"""How a node is computed, or the reason why the candidate does not apply."""
-Candidate = Callable[[Node[Any], Context], Made]
-"""A way to compute nodes of the ops that it is registered for."""
-
-
-@dataclass(frozen=True)
-class Contraction(Generic[OpT]):
-    """A contraction to be launched: the node, its operands and its result in the outer graph, and its
-    epilogue.
-    """
-
-    node: Node[OpT]
-    operands: tuple[Value | None, ...]
-    result: Value | None
-    """None if the epilogue stores the result."""
-    hook: Hook | None = None
-    tiles: Value | None = None
-    """A result of the epilogue with one element for each element of the contraction. A kernel may store its
-    tiles there, and then call the hook on them in place."""
-    second: Value | None = None
-    """The right factor of a second product with the same left factor; the hook takes tiles of both."""
-    epilogue: Epilogue = field(default_factory=Epilogue)
-    """The epilogue that the kernel itself must apply when it stores; a candidate that cannot returns the
-    reason."""
-
-    def operand(self, index: int) -> Value:
-        """Operand ``index``, which must be present."""
-        value = self.operands[index]
-        if value is None:
-            raise ValueError(f"operand {index} of {self.node.location} is absent")
-        return value
-
-    def launch(
-        self,
-        symbol: str,
-        operands: tuple[Value | None, ...],
-        args: Iterable[Dim],
-        grid: Dim,
-        scratch: Dim,
-        work: Dim,
-    ) -> Launch:
-        """A launch of a library kernel with ``operands``, whose last one is the result, and the hook."""
-        result, residual = self.result, self.epilogue.residual
-        in_place: tuple[tuple[Value, Value], ...] = ()
-        if result is not None and residual is not None and operands.count(residual) == 1:
-            in_place = ((result, residual),)
-        return Launch(
-            KernelRef(symbol),
-            operands,
-            (len(operands) - 1,) if operands[-1] is not None else (),
-            tuple(args),
-            grid,
-            scratch,
-            work,
-            takes_hook=True,
-            hook=self.hook,
-            in_place=in_place,
-        )
-
-
-ContractionCandidate = Callable[[Contraction[Any], Context], Launch | Run | str]
-Groups = Callable[[Node], tuple[int, int]]
-"""The number of leading dims of a contraction's output that are batch, and the number of following dims that
-are rows (see the ABI of hooks)."""
 
 
 @dataclass(frozen=True)
@@ -437,13 +145,3 @@ def registered_candidates() -> list[tuple[type[Op], Candidate]]:
 def contraction_of(op: Op) -> tuple[ContractionCandidate, Groups, int] | None:
     """The contraction kernel registered for the class of ``op``, its groups and the axis of a bias."""
     return _CONTRACTIONS.get(type(op))
-
-
-def row_major_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Strides, in elements, of a dense row-major array."""
-    strides: list[Dim] = []
-    running: Dim = 1
-    for dim in reversed(shape):
-        strides.append(running)
-        running = running * dim
-    return tuple(reversed(strides))

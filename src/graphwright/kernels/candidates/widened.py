@@ -8,8 +8,9 @@ from graphwright.ir.op import Op
 from graphwright.ir.symbols import symbol
 from graphwright.ir.types import BF16, F16, F32, I8, I16, U8, U16, DType, TensorType
 from graphwright.kernels.candidates.choose import choose
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.average_pool import AveragePool

@@ -27,9 +27,11 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, floordiv, mod, product, symbol
 from graphwright.ir.types import BOOL, F32, F64, I32, I64, DType
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.col2im import Col2Im
 from graphwright.ops.nn.conv import Conv

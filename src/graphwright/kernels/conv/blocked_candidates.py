@@ -11,8 +11,8 @@ from graphwright.ir.graph import Value
 from graphwright.ir.symbols import Dim, ceildiv, numbers
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.blocks import block_strides
+from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.packing import packed, repeated
-from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
 from graphwright.kernels.conv import (
     bf16_direct,
     blocked_depthwise,
@@ -25,6 +25,7 @@ from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.kernel_choice import NotTaken, WhyNot
 from graphwright.kernels.launch import Launch, Run, only_where
 from graphwright.kernels.library.abi import Abi
+from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.spatial import Windows
 from graphwright.records import dataclass

@@ -19,11 +19,12 @@ from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, ceildiv, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.blocks import block_strides
-from graphwright.kernels.candidates.registry import Context, Contraction, row_major_strides
+from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.conv import direct
 from graphwright.kernels.conv.blocked_candidates import two_axes
 from graphwright.kernels.launch import ByteRange, Launch, Run
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked
 from graphwright.layout.transform import pack
 from graphwright.ops.nn.conv_transpose import ConvTranspose

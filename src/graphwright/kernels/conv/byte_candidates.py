@@ -8,9 +8,10 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import product
 from graphwright.ir.types import I8, U8, TensorType
+from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
-from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
+from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import byte_conv
 from graphwright.kernels.conv.sliding import sliding
 from graphwright.kernels.launch import Launch, Run

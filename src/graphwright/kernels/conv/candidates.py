@@ -9,23 +9,19 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.loops.nodes import Load, Store
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, Layout
+from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.packing import packed
-from graphwright.kernels.candidates.registry import (
-    Context,
-    Contraction,
-    candidate,
-    contraction,
-    row_major_strides,
-)
+from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import conv, conv_transpose, depthwise, pack_transpose
 from graphwright.kernels.conv.blocked_candidates import BlockedConvolution
 from graphwright.kernels.conv.blocked_transposed_candidates import BlockedTransposed
 from graphwright.kernels.conv.pack import conv_layout
 from graphwright.kernels.conv.sliding import Sliding, sliding
 from graphwright.kernels.launch import Launch, Run
+from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose

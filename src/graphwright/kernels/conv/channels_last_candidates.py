@@ -6,9 +6,10 @@ from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
+from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import alone
 from graphwright.kernels.candidates.packing import packed
-from graphwright.kernels.candidates.registry import Context, Contraction, candidate, contraction
+from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import blocked_depthwise, direct
 from graphwright.kernels.conv.blocked_candidates import two_axes
 from graphwright.kernels.conv.sliding import Sliding, sliding

@@ -16,11 +16,13 @@ from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import F32, TensorType
 from graphwright.kernels.candidates.choose import choose
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.movement.copy import CopyNd
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.conv import Conv
 from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.spatial import Windows

@@ -8,19 +8,15 @@ from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import BF16, F32, Layout
+from graphwright.kernels.candidates.context import Context, Contraction
 from graphwright.kernels.candidates.contractions import alone
-from graphwright.kernels.candidates.registry import (
-    Context,
-    Contraction,
-    candidate,
-    contraction,
-    row_major_strides,
-)
+from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.gemm.pack import gemm_layout
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.matmul import MatMul
 from graphwright.targets.cpu.isa import Isa
 

@@ -21,9 +21,11 @@ from graphwright.ir.loops.nodes import (
     cast,
 )
 from graphwright.ir.symbols import Dim, minimum, symbol
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.matmul import MatMul
 
 _ROWS, _COLUMNS = 48, 128

@@ -7,7 +7,8 @@ import numpy as np
 
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Array
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.ml.trees import ABI, Fold, Trees
 from graphwright.kernels.ref import KernelRef

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Node
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.ml import coupling

@@ -6,7 +6,8 @@ from graphwright.ir.blocked_form import CHANNELS
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.movement import blocked_concat
 from graphwright.kernels.ref import KernelRef

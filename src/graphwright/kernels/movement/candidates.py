@@ -5,7 +5,8 @@ from __future__ import annotations
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Inference
 from graphwright.ir.symbols import Dim, product
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.movement.copy import CopyNd
 from graphwright.kernels.movement.gather import ABI as GATHER
@@ -15,6 +16,7 @@ from graphwright.kernels.movement.pad import ABI as PAD
 from graphwright.kernels.movement.pad import PadMode, PadNd
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.concat import Concat
 from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.gather import Gather

@@ -21,8 +21,9 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, ceildiv, minimum, numbers, product, symbol
 from graphwright.ir.types import I64, DType
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, from_end, moved_dtype, nest
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Copy, Launch, Run
 from graphwright.kernels.movement.indices import CheckIndices
 from graphwright.kernels.movement.rows import MAX_RANK

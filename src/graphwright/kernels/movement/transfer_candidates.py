@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.kernels.candidates.blocks import block_strides, image_size
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.movement import reblock
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.layout.blocks import is_blocked, is_same_memory
 from graphwright.layout.trans_data import TransData
 

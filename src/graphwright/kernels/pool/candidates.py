@@ -5,10 +5,12 @@ from __future__ import annotations
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.pool.pool import Pool as PoolKernel
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.average_pool import AveragePool
 from graphwright.ops.nn.max_pool import MaxPool
 from graphwright.ops.nn.spatial import Pool

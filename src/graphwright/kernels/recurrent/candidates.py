@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.packing import packed
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.recurrent import gru, lstm, rnn
 from graphwright.kernels.recurrent.rnn import WEIGHTS_LAYOUT, Activation, ActivationKind

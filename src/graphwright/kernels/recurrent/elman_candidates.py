@@ -29,8 +29,9 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.op import Op
 from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import I64
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
 from graphwright.kernels.recurrent import elman
 from graphwright.kernels.recurrent.candidates import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, on_blocks
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
 from graphwright.kernels.library.bits import double_bits
 from graphwright.kernels.resize import blocked_resize

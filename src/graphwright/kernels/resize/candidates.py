@@ -26,8 +26,9 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import product, symbol
 from graphwright.ir.types import F32, F64, DType, TensorType
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import Draft, nest, rows_and_columns
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.resize.resize import Coordinates, Rounding

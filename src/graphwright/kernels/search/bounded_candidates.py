@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.ir.types import I64, DType, TensorType
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.movement.rows import MAX_RANK
 from graphwright.kernels.ref import KernelRef

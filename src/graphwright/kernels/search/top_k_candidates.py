@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from graphwright.ir.graph import Node
 from graphwright.ir.types import BF16
+from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.loops import rows_and_columns
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.search.top_k import Kind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import numbers, product
 from graphwright.ir.types import F32
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
 from graphwright.kernels.signal.fft import ABI, SYMBOL, Fft, sides, table

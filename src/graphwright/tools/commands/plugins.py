@@ -15,7 +15,8 @@ from graphwright.fusion.rules.registry import registered_fusion_rules
 from graphwright.ir.op import Op, registered_ops
 from graphwright.ir.plugin_ops import is_plugin_op, plugin_of
 from graphwright.ir.text import print_op
-from graphwright.kernels.candidates.registry import Candidate, registered_candidates
+from graphwright.kernels.candidates.context import Candidate
+from graphwright.kernels.candidates.registry import registered_candidates
 from graphwright.passes.plugin_passes import PluginPass, Point, registered_passes
 from graphwright.tools.console import note, say, table
 from graphwright.tools.flags import with_options

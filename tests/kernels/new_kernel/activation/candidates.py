@@ -7,7 +7,8 @@ from graphwright.kernels.activation import leaky_relu as kernel
 from graphwright.ir.graph import Node
 from graphwright.ir.symbols import product
 from graphwright.ir.types import F32
-from graphwright.kernels.candidates.registry import Context, candidate
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch
 from graphwright.kernels.library.bits import single_bits
 from graphwright.kernels.ref import KernelRef

@@ -18,8 +18,8 @@ from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module
 from graphwright.ir.symbols import floordiv, maximum, mod, symbol
 from graphwright.ir.types import DTYPES, F32, tensor
-from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.binary import Add
+from graphwright.ops.core.expand import Expand
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.unary import Erfc, Expm1, Relu

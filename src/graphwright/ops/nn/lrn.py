@@ -12,7 +12,7 @@ from graphwright.ir.build import Builder
 from graphwright.ir.exporter import as_onnx
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Array, Fact, Importer, Inference, InferError, Op, Sample, arg, op
-from graphwright.ir.symbols import symbol
+from graphwright.ir.symbols import Dim, symbol
 from graphwright.ir.types import F16, F32, F64, I32, TensorType
 from graphwright.ops.core.binary import Add, Mul
 from graphwright.ops.core.cast import as_dtype, in_f32
@@ -46,23 +46,27 @@ class LRN(BlockedForm, Op):
         need_channels(at, x)
         return x.type
 
-    def _margins(self) -> tuple[int, int]:
-        """The number of channels of a window before and after its own channel."""
-        return (self.size - 1) // 2, self.size // 2
+    def _margins(self, channels: Dim) -> tuple[int, int]:
+        """The number of channels of a window before and after its own channel, of those that exist."""
+        most = max(channels - 1, 0) if isinstance(channels, int) else self.size
+        return min((self.size - 1) // 2, most), min(self.size // 2, most)
 
     def blocked_form(self, node: Node, operands: Sequence[Value | None], lanes: int) -> Blocked | str:
         """The only library kernel of this op is for channel blocks."""
         if not can_be_blocked(node.output):
             return f"{node.output.type} has no channel-blocked layout"
+        channels = node.output.type.dims[1]
+        if isinstance(channels, int) and self.size > 2 * channels:
+            return "its window is wider than the channels"  # the kernel would add the zeros beside them
         return Blocked(only=True)
 
     @quiet
     def reference(self, x: Array) -> Array:
         wide = widened(x)
         margins = [(0, 0)] * x.ndim
-        margins[1] = self._margins()
+        before, after = margins[1] = self._margins(x.shape[1])
         squares = np.pad(wide * wide, margins)
-        total = sum(squares[:, k : k + x.shape[1]] for k in range(self.size))
+        total = sum(squares[:, k : k + x.shape[1]] for k in range(before + after + 1))
         number = wide.dtype.type
         return like(
             wide / (number(self.bias) + number(self.alpha / self.size) * total) ** number(self.beta), x
@@ -71,11 +75,11 @@ class LRN(BlockedForm, Op):
     def decompose(self, b: Builder, x: Value) -> Value:
         wide, rank, count = in_f32(b, x), rank_of(x), x.type.dims[1]
         dtype = wide.type.dtype
-        before, after = self._margins()
+        before, after = self._margins(count)
         rest = (0,) * (rank - 2)
         squares = b(Pad((0, before, *rest, 0, after, *rest)), b(Mul(), wide, wide))
         total = b(Slice((0,), (count,), (1,), (1,)), squares)
-        for k in range(1, self.size):
+        for k in range(1, before + after + 1):
             total = b(Add(), total, b(Slice((k,), (count + k,), (1,), (1,)), squares))
         scaled = b(Mul(), total, b.const(self.alpha / self.size, dtype))
         base = b(Add(), scaled, b.const(self.bias, dtype))

@@ -94,3 +94,20 @@ def test_a_scalar_may_be_normalized_over_axis_0(shape: Shape) -> None:
     """As reductions over axis 0 of a scalar: the scalar is its mean, and the deviation is 0."""
     model = gw.compile(model_of("MeanVarianceNormalization", 13, {"x": (np.float32, shape)}, axes=[0]))
     assert model(np.float32(3))[0] == 0
+
+
+@pytest.mark.parametrize(("channels", "size"), [(1, 2**40), (3, 2**40), (32, 2**33 + 1), (32, 66), (4, 5)])
+def test_normalization_windows_wider_than_the_channels(channels: int, size: int) -> None:
+    """Channels that do not exist count as 0, and cost nothing."""
+    x = np.random.default_rng(0).normal(size=(1, channels, 2, 3)).astype(np.float32)
+    model = gw.compile(model_of("LRN", 13, {"x": (np.float32, x.shape)}, size=size, alpha=0.5 * size))
+    wide = x.astype(np.float64)
+    around = [range(max(0, c - (size - 1) // 2), min(channels, c + size // 2 + 1)) for c in range(channels)]
+    total = np.stack([(wide[:, list(window)] ** 2).sum(1) for window in around], 1)
+    np.testing.assert_allclose(model(x)[0], wide / (1 + 0.5 * total) ** 0.75, rtol=1e-5)
+
+
+def test_a_result_of_too_many_axes_is_one_error_that_names_the_node() -> None:
+    source = model_of("Unsqueeze", 13, {"x": (np.float32, (2, 2)), "axes": (np.int64, (63,))})
+    with pytest.raises(gw.GraphwrightError, match=r"Unsqueeze: the result has 65 axes, but at most 64"):
+        gw.compile(source, constants={"axes": np.arange(63)})

@@ -18,7 +18,7 @@ from graphwright.ir.plugin_ops import blamed, defined_at, is_plugin_op
 from graphwright.ir.region_op import region_op
 from graphwright.ir.symbols import MAX_TERMS, SymbolError, SymbolTable
 from graphwright.ir.symbols import evaluate as number_of
-from graphwright.ir.types import I32, I64, TensorType, type_of
+from graphwright.ir.types import I32, I64, MAX_RANK, TensorType, type_of
 
 MAX_BYTES = 2**62
 """Larger tensors are rejected, as their size could not be computed in int64."""
@@ -278,6 +278,9 @@ def compatible(a: TensorType, b: TensorType, symbols: SymbolTable) -> bool:
 
 def _check_size(type: TensorType, op: Op, location: str) -> None:
     count = 1
+    if (type.rank or 0) > MAX_RANK:
+        message = f"{op.source_name}: the result has {type.rank} axes, but at most {MAX_RANK} are supported"
+        raise ModelError(Diagnostic("size", message, location))
     for dim in type.shape or ():
         if not isinstance(dim, int):
             count = 0

@@ -35,6 +35,9 @@ from graphwright.records import dataclass
 
 Shape = tuple[Dim, ...]
 
+MAX_RANK = 64
+"""NumPy's limit."""
+
 
 class UnknownRank(TypeError):
     """A rank is needed, but unknown. Inference then gives every output of the op an unknown rank, or raises

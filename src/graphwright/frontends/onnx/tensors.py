@@ -17,12 +17,10 @@ from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
 from graphwright.ir.op import Array
-from graphwright.ir.types import DTYPES, STRING, DType
+from graphwright.ir.types import DTYPES, MAX_RANK, STRING, DType
 from graphwright.records import dataclass, field, replace
 from graphwright.support.file_kinds import FileId, file_id
 
-MAX_RANK = 64
-"""NumPy's limit."""
 _DAMAGED = "the model is damaged: download it again, or export it again"
 MAX_DENSE_BYTES = 2**30
 """The largest dense form of a sparse tensor, as a few bytes could request any amount of memory."""

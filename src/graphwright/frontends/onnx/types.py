@@ -10,12 +10,12 @@ import onnx
 from onnx import defs
 
 from graphwright.frontends.onnx.faults import Fault, text
-from graphwright.frontends.onnx.tensors import MAX_RANK, dtype_from_onnx, onnx_number
+from graphwright.frontends.onnx.tensors import dtype_from_onnx, onnx_number
 from graphwright.ir.graph import Value
 from graphwright.ir.infer import MAX_BYTES
 from graphwright.ir.names import identifier
 from graphwright.ir.symbols import Dim, SymbolTable
-from graphwright.ir.types import DType, TensorType, map_of, optional_of, sequence_of
+from graphwright.ir.types import MAX_RANK, DType, TensorType, map_of, optional_of, sequence_of
 from graphwright.records import dataclass
 
 Binding = int | str | None

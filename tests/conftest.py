@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -95,7 +96,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a file with the text that it should have; ``--update-golden`` writes the text."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.write_text(text)
+        assert text == path.read_text()
+
+    return compare
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write what passes give to tests/golden/*/*.expected"
+        "--update-golden", action="store_true", help="write what passes and commands give to the golden files"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,11 @@ def joined(model: bytes, between: str, **choice: Any) -> Module:
 
 
 @pytest.mark.parametrize("between", MODES)
-def test_the_text_is_as_kept(between: str, request: pytest.FixtureRequest) -> None:
+def test_the_text_is_as_kept(between: str, golden: Callable[[Path, str], None]) -> None:
     module = joined(small(), between, batch=(1, 4))
     verify(module)
-    text, kept = print_module(module), GOLDEN / f"{between}.txt"
-    if request.config.getoption("--update-golden"):
-        kept.write_text(text)
-    assert text == kept.read_text()
+    text = print_module(module)
+    golden(GOLDEN / f"{between}.txt", text)
     assert print_module(parse_module(text)) == text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +36,11 @@ def assigned(module: Module) -> Record:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_layouts_are_as_expected(path: Path, request: pytest.FixtureRequest) -> None:
+def test_layouts_are_as_expected(path: Path, golden: Callable[[Path, str], None]) -> None:
     before, module = parse_module(path.read_text()), parse_module(path.read_text())
     record = assigned(module)
     given = print_module(module) + "".join(f"// {reason}\n" for reason in record.reasons)
-    expected = path.with_suffix(".expected")
-    if request.config.getoption("--update-golden"):
-        expected.write_text(given)
-    assert given == expected.read_text()
+    golden(path.with_suffix(".expected"), given)
     rng = np.random.default_rng(0)
     shapes = [[evaluate(d, {"N": 2, "H": 3}) for d in v.type.dims] for v in before.main.inputs]
     feeds = [rng.normal(size=shape).astype(np.float32) for shape in shapes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ CASES = sorted(GOLDEN.glob("*/*.before"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_pass_gives_the_expected_text(path: Path, request: pytest.FixtureRequest) -> None:
+def test_pass_gives_the_expected_text(path: Path, golden: Callable[[Path, str], None]) -> None:
     text = path.read_text()
     before, module = parse_module(text), parse_module(text)
     verify(before, "the case itself")
@@ -47,10 +48,7 @@ def test_pass_gives_the_expected_text(path: Path, request: pytest.FixtureRequest
     records = run_passes(module, *stages)
     reasons = "".join(f"// {reason}\n" for record in records for reason in record.reasons)
     given = print_module(module) + reasons
-    expected = path.with_suffix(".expected")
-    if request.config.getoption("--update-golden"):
-        expected.write_text(given)
-    assert given == expected.read_text()
+    golden(path.with_suffix(".expected"), given)
     assert_same_meaning(before, module)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +105,13 @@ TIME = re.compile(r"\d+(\.\d+)? (ns|us|ms)")
 
 
 @pytest.mark.parametrize("section", ["passes", "layouts", "shapes"])
-def test_screens_are_as_expected(section: str, folder: Path, request: pytest.FixtureRequest) -> None:
+def test_screens_are_as_expected(section: str, folder: Path, golden: Callable[[Path, str], None]) -> None:
     """Predicted times are those of one machine."""
     given = "".join(
         " ".join(TIME.sub("TIME", line).split()) + "\n"
         for line in said(folder / "m.om", f"--{section}").splitlines()
     )
-    expected = Path(__file__).parent / "golden" / f"explain_{section}.txt"
-    if request.config.getoption("--update-golden"):
-        expected.write_text(given)
-    assert given == expected.read_text()
+    golden(Path(__file__).parent / "golden" / f"explain_{section}.txt", given)
 
 
 def test_every_pass_of_the_pipeline_is_there_and_those_that_did_nothing_are_short(folder: Path) -> None:

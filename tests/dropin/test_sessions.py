@@ -187,6 +187,30 @@ def test_a_model_saved_under_the_name_of_the_ort_format_is_read(tmp_path: Path) 
         ours.InferenceSession(tmp_path / "missing.ort")
 
 
+def test_an_index_beyond_a_sequence() -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["a", "a"], ["s"]),
+        helper.make_node("SequenceAt", ["s", "i"], ["t"]),
+    ]
+    model = built(nodes, [("a", F32, ["N"]), ("i", I64, [])], [("t", F32, ["N"])]).SerializeToString()
+    sessions = {engine: engine.InferenceSession(model) for engine in (ours, theirs)}
+    for index, wanted in ((1, plain([ROW])), (2, "InvalidArgument"), (-3, "InvalidArgument")):
+        feed = {"a": ROW, "i": np.array(index)}
+        assert same(lambda engine, feed=feed: sessions[engine].run(None, feed)) == wanted
+
+
+def test_an_empty_optional_that_the_model_reads() -> None:
+    tensor = helper.make_tensor_type_proto(F32, ["N"])
+    node = helper.make_node("OptionalGetElement", ["o"], ["y"])
+    model = built([node], [], [("y", F32, ["N"])])
+    model.graph.input.append(helper.make_value_info("o", helper.make_optional_type_proto(tensor)))
+    session = ours.InferenceSession(model.SerializeToString())
+    assert plain(session.run(None, {"o": ROW})) == plain([ROW])
+    for feed in ({"o": None}, {}):
+        with pytest.raises(state.Fail, match=r"OptionalGetElement.*the optional is empty"):
+            session.run(None, feed)
+
+
 def test_terminate(pair: dict[ModuleType, Any]) -> None:
     def run(engine: ModuleType) -> Any:
         options = engine.RunOptions()

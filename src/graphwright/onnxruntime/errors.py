@@ -127,7 +127,8 @@ def _class_of(error: GraphwrightError, first: Diagnostic) -> type[Status]:
     if isinstance(error, FeedError):
         return InvalidArgument
     if isinstance(error, RunError):
-        return InvalidArgument if first.code == "kernel" else Fail
+        rejects = first.code == "kernel" or isinstance(error.__cause__, IndexError)
+        return InvalidArgument if rejects else Fail
     if not isinstance(error, ModelError):
         return Fail
     if first.code == "file":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphwright.ir.exporter import as_onnx
-from graphwright.ir.op import Fact, Importer, Inference, Op, Sample, arg, op
+from graphwright.ir.op import Fact, Importer, Inference, InferError, Op, Sample, arg, op
 from graphwright.ir.types import F32, I64, TensorType, optional_of, sequence_of
 
 
@@ -23,7 +23,7 @@ class OptionalGetElement(Op):
 
     def reference(self, x: Any) -> Any:
         if x is None:
-            raise ValueError("the optional is empty")
+            raise InferError("the optional is empty")  # inference has no fact about an empty one
         return x
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import onnxruntime as theirs
 import pytest
 import torch
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import graphwright.onnxruntime as ours
-from tests.dropin.support import ROW, ROWS, copied, outcome, plain, same, sums
+from tests.dropin.support import F32, ROW, ROWS, built, copied, outcome, plain, same, sums
 
 
 @pytest.fixture(scope="module")
@@ -326,3 +326,20 @@ def test_outputs_are_forgotten_with_their_bindings(pair: dict[ModuleType, Any]) 
         return len(binding.get_outputs())
 
     assert same(run) == 0
+
+
+def test_a_list_of_dicts_is_no_sequence_of_tensors() -> None:
+    """What ZipMap gives, which skl2onnx writes for probabilities."""
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2])
+    entry = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(F32, []))
+    model = built([node], [("x", F32, ["N", 3])], [])
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    model.graph.output.append(helper.make_value_info("y", helper.make_sequence_type_proto(entry)))
+
+    def kinds(engine: ModuleType) -> Any:
+        value = engine.OrtValue.ortvalue_from_numpy(ROWS)
+        session = engine.InferenceSession(model.SerializeToString())
+        (made,) = session.run_with_ort_values(["y"], {"x": value})
+        return made.data_type(), made.is_tensor(), made.is_tensor_sequence(), made.has_value()
+
+    assert same(kinds)[2] is False

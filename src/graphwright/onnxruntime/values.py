@@ -170,7 +170,7 @@ class OrtValue:
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a list of tensors."""
-        return isinstance(self._value, list)
+        return isinstance(self._value, list) and not any(isinstance(item, dict) for item in self._value)
 
     def as_sparse_tensor(self) -> object:
         """Raises RuntimeError: there are no sparse values here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from graphwright.frontends.torch.catalogue import import_function
 from graphwright.frontends.torch.compositions import COMPOSITIONS
 
-_REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
+REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)
 """The exceptions of decompositions that do not support their arguments."""
 
 
@@ -106,11 +106,16 @@ def decomposed(node: fx.Node) -> fx.GraphModule | None:
 
     made = node.meta["val"]
     results = made if isinstance(made, tuple | list) else (made,)
-    mode = next((each.fake_mode for each in (*fakes, *results) if hasattr(each, "fake_mode")), None)
+    mode = fake_mode((*fakes, *results))
     if mode is None:
         return None
     try:
         with mode, torch.no_grad():
             return make_fx(call, decomposition_table=decompositions())(*fakes)
-    except _REFUSALS:
+    except REFUSALS:
         return None
+
+
+def fake_mode(fakes: Iterable[Any]) -> Any:
+    """The mode of the first fake tensor in ``fakes``; None if there is none."""
+    return next((each.fake_mode for each in fakes if hasattr(each, "fake_mode")), None)

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.frontends.torch.complex_numbers import COMPLEX_RESULT, Complex, complex_constant
 from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
 from graphwright.frontends.torch.numbers import scalar
 from graphwright.frontends.torch.random_numbers import is_random
@@ -62,7 +63,7 @@ class _ProgramReader:
         """``names``: the names of the parameters of ``forward`` that are known."""
         self._program, self._names = program, names
         self._builder, _ = new_graph(Module(), "main", ())
-        self._nodes = NodeReader(self._builder, program.graph_module)
+        self._nodes = NodeReader(self._builder, program.graph_module, has_complex=True)
         self._unsupported: dict[fx.Node, str] = {}
         self._states: dict[str, Value] = {}
         """The buffers that the program changes, by target."""
@@ -139,13 +140,19 @@ class _ProgramReader:
         if spec.target in self._changed:
             return self._state(spec.target)
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            return self._builder.const(array_from(self._held(spec.target))) if node.users else None
+            return self._constant(spec.target) if node.users else None
         raise Unsupported(f"{spec.target or node.name} is not a tensor")
+
+    def _constant(self, target: str) -> Value | Complex:
+        tensor = self._held(target)
+        if tensor.is_complex():
+            return complex_constant(tensor, self._builder)
+        type_from(tensor)  # raises Unsupported for tensors that graphwright cannot represent
+        return self._builder.const(array_from(tensor))
 
     def _held(self, target: str) -> torch.Tensor:
         known = self._program.state_dict
         tensor: torch.Tensor = known[target] if target in known else self._program.constants[target]
-        type_from(tensor)  # raises Unsupported for tensors that graphwright cannot represent
         return tensor
 
     def _state(self, target: str) -> Value:
@@ -210,9 +217,11 @@ class _ProgramReader:
         if isinstance(argument, SymIntArgument) and not isinstance(made, UnsupportedValue):
             outputs[name] = scalar_of(self._builder, made)
             return Number(name)
-        reason = (
-            made.reason if isinstance(made, UnsupportedValue) else "it is neither a tensor nor an integer"
-        )
+        reason = "it is neither a tensor nor an integer"
+        if isinstance(made, Complex):
+            reason = COMPLEX_RESULT
+        elif isinstance(made, UnsupportedValue):
+            reason = made.reason
         self._unsupported.setdefault(result, f"a result: {reason}")
         return Constant(None)
 

@@ -1,0 +1,83 @@
+"""Operators on complex numbers as operators on real and imaginary parts, by the rules of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch import fx
+from torch._subclasses.complex_tensor import ComplexTensor
+from torch._subclasses.complex_tensor._ops.common import lookup_complex
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves, tree_map
+
+from graphwright.frontends.torch.decompositions import REFUSALS, decompositions, fake_mode, operands
+
+_aten: Final = torch.ops.aten
+
+
+def on_parts(node: fx.Node) -> fx.GraphModule | None:
+    """The call of ``node`` as a graph of operators on real tensors; None if there is no rule for it. Its
+    arguments and results are those of the call, with two tensors in place of a complex one.
+    """
+    inputs = operands(node)
+    fakes = [each.meta["val"] for each in inputs]
+    mode = fake_mode((*fakes, *tree_leaves(node.meta["val"])))
+    if mode is None:
+        return None
+
+    def call(*given: torch.Tensor) -> Any:
+        parts = iter(given)
+        values = {each: _joined(fake, parts) for each, fake in zip(inputs, fakes, strict=True)}
+        arguments, named = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+        if node.target in _PRODUCTS:
+            arguments = tuple(_tensor(each, node.meta["val"].dtype) for each in arguments)
+        target: Any = node.target
+        rule = _RULES.get(target) or lookup_complex(target, *arguments, **named)
+        if rule is None:
+            raise NotImplementedError
+        return tree_map(_parts, rule(*arguments, **named))
+
+    try:
+        with mode, torch.no_grad():
+            flat = [part for fake in fakes for part in _fake_parts(fake)]
+            made = make_fx(call, decomposition_table=decompositions())(*flat)
+    except REFUSALS:
+        return None
+    made.graph.eliminate_dead_code()  # such as is_pinned, whose result is not a tensor
+    return made
+
+
+def _tensor(given: Any, dtype: torch.dtype) -> Any:
+    """``given``; a number becomes a tensor, as PyTorch's rules for products take no numbers."""
+    if not isinstance(given, int | float | complex):
+        return given
+    return ComplexTensor(*(torch.full((), part, dtype=dtype.to_real()) for part in (given.real, given.imag)))
+
+
+def _power(x: Any, exponent: Any) -> Any:
+    """``x ** exponent``, without logarithms where it is a product: 0 has none."""
+    if exponent in (2, 3):
+        return x * x if exponent == 2 else x * x * x
+    rule: Any = lookup_complex(_aten.pow.Tensor_Scalar, x, exponent)
+    return rule(x, _tensor(exponent, x.dtype))
+
+
+_PRODUCTS: Final = frozenset({_aten.mul.Tensor, _aten.mul.Scalar, _aten.div.Tensor, _aten.div.Scalar})
+_RULES: Final[Mapping[Any, Callable[..., Any]]] = {_aten.pow.Tensor_Scalar: _power}
+
+
+def _fake_parts(fake: Any) -> Sequence[Any]:
+    if not isinstance(fake, torch.Tensor) or not fake.dtype.is_complex:
+        return (fake,)
+    return [fake.new_empty(fake.shape, dtype=fake.dtype.to_real()) for _ in range(2)]
+
+
+def _joined(fake: Any, parts: Iterator[Any]) -> Any:
+    is_pair = isinstance(fake, torch.Tensor) and fake.dtype.is_complex
+    return ComplexTensor(next(parts), next(parts)) if is_pair else next(parts)
+
+
+def _parts(made: Any) -> Any:
+    return [made.re, made.im] if isinstance(made, ComplexTensor) else made

@@ -121,3 +121,9 @@ def _axis(info: Any, sample: Any) -> int:
     """The axis along which elements are sorted."""
     given = sample.args[UNSTABLE[info.name] :]
     return int(sample.kwargs.get("dim", given[0] if given and type(given[0]) is int else -1))
+
+
+def test_unsigned_integers_are_negated_as_in_pytorch() -> None:
+    made = reading(torch.neg, torch.tensor([0, 1, 128, 255], dtype=torch.uint8))
+    assert not made.unsupported
+    assert run(made, torch.tensor([0, 1, 128, 255], dtype=torch.uint8))[0].tolist() == [0, 255, 128, 1]

@@ -29,11 +29,11 @@ from graphwright.ops.core.binary import (
     Xor,
 )
 from graphwright.ops.core.cast import Cast, as_dtype
-from graphwright.ops.core.common import INTEGERS
+from graphwright.ops.core.common import INTEGERS, UNSIGNED
 from graphwright.ops.core.div import Div
 from graphwright.ops.core.equal import Equal
 from graphwright.ops.core.mod import Mod
-from graphwright.ops.core.unary import IsNaN, Not, Round, Sign, Trunc
+from graphwright.ops.core.unary import IsNaN, Neg, Not, Round, Sign, Trunc
 from graphwright.ops.core.where import Where
 
 
@@ -62,6 +62,13 @@ def _aten_fma(i: AtenImporter) -> Any:
 def _aten_sub(i: AtenImporter) -> Any:
     a, b = i.promoted(0, 1)
     return i.emit(Sub(), a, times_number(i, b, "alpha"))
+
+
+def _aten_neg(i: AtenImporter) -> Any:
+    x = i.input(0)
+    if x.type.dtype in UNSIGNED:
+        return i.emit(Sub(), number(i, 0, x), x)
+    return i.emit(Neg(), x)
 
 
 def _aten_rsub(i: AtenImporter) -> Any:
@@ -180,6 +187,7 @@ Sub.aten = {
     **by_overload("sub", _aten_sub, *TENSOR_OR_NUMBER),
     **by_overload("rsub", _aten_rsub, *TENSOR_OR_NUMBER),
 }
+Neg.aten = {"neg": _aten_neg}
 Mul.aten = by_overload("mul", _aten_by_dtype(Mul(), And()), *TENSOR_OR_NUMBER)
 Div.aten = {
     **by_overload("div", elementwise(Div(), 2, floats=True), *TENSOR_OR_NUMBER),

@@ -183,7 +183,7 @@ def _aten_rounding(op: Op) -> AtenImport:
     return convert
 
 
-for _cls, _name in {Abs: "abs", Neg: "neg", Relu: "relu"}.items():
+for _cls, _name in {Abs: "abs", Relu: "relu"}.items():
     _cls.aten = {_name: elementwise(_cls())}
 for _cls, _name in {Floor: "floor", Ceil: "ceil", Round: "round", Trunc: "trunc"}.items():
     _cls.aten = {_name: _aten_rounding(_cls())}

@@ -6,9 +6,11 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import F32
 from graphwright.kernels.attention.attention import ABI, BF16_SYMBOL, SYMBOL, Attention, Four, Guard
-from graphwright.kernels.candidates.registry import Context, candidate, row_major_strides
+from graphwright.kernels.candidates.context import Context
+from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Launch, Run
 from graphwright.kernels.ref import KernelRef
+from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.nn.attention import Axes, ScaledDotProductAttention
 
 

@@ -15,14 +15,13 @@ from graphwright.ir.op import Op
 from graphwright.ir.plugin_ops import defined_at, is_plugin_op
 from graphwright.kernels.candidates.context import (
     Candidate,
+    Context,
     Contraction,
     ContractionCandidate,
     Groups,
     Made,
 )
-from graphwright.kernels.candidates.context import Context as Context
 from graphwright.kernels.launch import Launch, Run
-from graphwright.kernels.strides import row_major_strides as row_major_strides
 from graphwright.records import dataclass
 
 A = TypeVar("A", bound=Op)

@@ -111,3 +111,11 @@ def test_a_result_of_too_many_axes_is_one_error_that_names_the_node() -> None:
     source = model_of("Unsqueeze", 13, {"x": (np.float32, (2, 2)), "axes": (np.int64, (63,))})
     with pytest.raises(gw.GraphwrightError, match=r"Unsqueeze: the result has 65 axes, but at most 64"):
         gw.compile(source, constants={"axes": np.arange(63)})
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("shape", [(), None])
+def test_a_scalar_may_be_reduced_over_its_only_element(axis: int, shape: Shape) -> None:
+    """As PyTorch's sum of a tensor without axes, and ONNX Runtime's where the rank is unknown."""
+    made = model_of("ReduceMax", 13, {"x": (np.float32, shape)}, axes=[axis], keepdims=0)
+    assert gw.compile(made)(np.float32(3))[0] == 3

@@ -277,7 +277,7 @@ def test_a_state_is_not_fed() -> None:
     x = np.ones(3, np.float32)
     with pytest.raises(FeedError, match="there is no input 'count'"):
         counter().run({"x": x, "count": x})
-    with pytest.raises(FeedError, match="2 arrays are given for 1 inputs"):
+    with pytest.raises(FeedError, match="got 2 arrays for 1 input"):
         counter()(x, x)
 
 

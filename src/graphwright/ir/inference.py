@@ -178,10 +178,13 @@ class Inference:
         return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")
 
     def axis(self, axis: int, rank: int) -> int:
-        """``axis`` counted from the front. Raises InferError outside ``[-rank, rank)``."""
-        if not -rank <= axis < max(rank, 1):
+        """``axis`` counted from the front. Raises InferError outside ``[-rank, rank)``; a scalar counts as one
+        element of rank 1, as in PyTorch.
+        """
+        counted = max(rank, 1)
+        if not -counted <= axis < counted:
             raise InferError(f"axis {axis} is out of range for rank {rank}")
-        return axis % max(rank, 1)
+        return axis % counted
 
 
 def facts_elements(array: Array, limit: int = 256) -> tuple[Dim, ...] | None:

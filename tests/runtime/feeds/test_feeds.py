@@ -308,11 +308,11 @@ def test_calls_take_names_and_dicts(options: Options) -> None:
     wrong: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
         ((a,), {"a": a}, "input 'a' is given twice"),
         ((a,), {"c": a}, "there is no input 'c'"),
-        ((a,), {}, "1 arrays are given for 2 inputs"),
-        ((a, b, a), {}, "3 arrays are given for 2 inputs"),
+        ((a,), {}, "got 1 array for 2 inputs"),
+        ((a, b, a), {}, "got 3 arrays for 2 inputs"),
         ((a, b, a), {"b": b}, "input 'b' is given twice"),
         (({"a": a},), {}, "input 'b' is missing"),
-        ((), {}, "0 arrays are given for 2 inputs"),
+        ((), {}, "got 0 arrays for 2 inputs"),
     ]
     for arrays, named, message in wrong:
         with pytest.raises(gw.FeedError, match=message):

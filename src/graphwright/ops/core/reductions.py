@@ -73,7 +73,7 @@ class Reduction(Op):
 
     def resolved(self, rank: int) -> tuple[int, ...]:
         """The reduced axes of an operand of ``rank``, non-negative and sorted; none of a scalar, of which
-        axis 0 may be named.
+        axis 0 or -1 may be named.
         """
         return tuple(sorted(positive_axes(self.axes, rank))) if rank else ()
 

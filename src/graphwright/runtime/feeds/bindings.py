@@ -12,7 +12,7 @@ from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import STRING, DType
 from graphwright.runtime.feeds.conversion import read_array
-from graphwright.support.spelling import did_you_mean, listed
+from graphwright.support.spelling import counted, did_you_mean, listed
 
 
 class Bindings:
@@ -49,7 +49,7 @@ class Bindings:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not self._takes_a_map:
             return self.named(arrays[0])
         if len(arrays) != len(self.inputs):
-            raise self._error("feed-count", f"{len(arrays)} arrays are given for {len(self.inputs)} inputs")
+            raise self._error("feed-count", f"got {counted(len(arrays), 'array')} for {counted(len(self.inputs), 'input')}")
         return [self._checked(k, array) for k, array in enumerate(arrays)]
 
     def named(self, feeds: Mapping[str, Array]) -> list[Array]:

@@ -178,8 +178,8 @@ class Inference:
         return a if self.assumes("==", a, b) else self.symbols.fresh("broadcast")
 
     def axis(self, axis: int, rank: int) -> int:
-        """``axis`` counted from the front. Raises InferError outside ``[-rank, rank)``; a scalar counts as one
-        element of rank 1, as in PyTorch.
+        """``axis`` counted from the front. Raises InferError outside ``[-rank, rank)``; a scalar has one
+        axis, as in PyTorch.
         """
         counted = max(rank, 1)
         if not -counted <= axis < counted:

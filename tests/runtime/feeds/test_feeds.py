@@ -124,7 +124,7 @@ def test_feeds_that_do_not_fit(doubler: gw.Model, feeds: Any) -> None:
 
 def test_too_few_and_too_many_arrays(doubler: gw.Model) -> None:
     for arrays in ((), (BASE, BASE)):
-        with pytest.raises(gw.FeedError, match="for 1 inputs"):
+        with pytest.raises(gw.FeedError, match="for 1 input"):
             doubler(*arrays)
 
 

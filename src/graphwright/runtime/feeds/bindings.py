@@ -49,7 +49,8 @@ class Bindings:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not self._takes_a_map:
             return self.named(arrays[0])
         if len(arrays) != len(self.inputs):
-            raise self._error("feed-count", f"got {counted(len(arrays), 'array')} for {counted(len(self.inputs), 'input')}")
+            given, wanted = counted(len(arrays), "array"), counted(len(self.inputs), "input")
+            raise self._error("feed-count", f"got {given} for {wanted}")
         return [self._checked(k, array) for k, array in enumerate(arrays)]
 
     def named(self, feeds: Mapping[str, Array]) -> list[Array]:

@@ -577,3 +577,15 @@ def test_sizes_that_elements_decide(name: str) -> None:
     model = gw.compile(module, (torch.randn(5, 4),))
     for x in (torch.randn(5, 4), -torch.ones(5, 4), torch.ones(5, 4)):
         close(model(x), module(x))
+
+
+def test_channels_last_is_pooled_to_one_element_for_any_batch() -> None:
+    """PyTorch gives the result the strides of channels_last with as_strided, whose sizes are dynamic."""
+
+    class Pool(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.adaptive_avg_pool2d(x.permute(0, 3, 1, 2), 1).flatten(1)
+
+    model = gw.compile(Pool(), (torch.rand(2, 4, 4, 3),), dynamic_shapes={"x": {0: Dim("batch", max=8)}})
+    x = torch.rand(5, 4, 4, 3)
+    close(model(x), x.mean((1, 2)))

@@ -97,6 +97,9 @@ class AtenImporter(Importer, Protocol):
     def is_used(self, index: int) -> bool:
         """Whether a node reads result ``index``. An import function can return None for other results."""
 
+    def is_contiguous(self, index: int) -> bool:
+        """Whether the tensor of argument ``index`` is contiguous in PyTorch."""
+
     def owns_memory(self, index: int) -> bool:
         """Whether an argument is contiguous and the only tensor in its storage."""
 

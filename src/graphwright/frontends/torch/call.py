@@ -69,6 +69,11 @@ class Call:
         picks = [user for user in self._node.users if user.target is operator.getitem]
         return any(user.args[1] == index and user.users for user in picks)
 
+    def is_contiguous(self, index: int) -> bool:
+        """Whether an argument is a contiguous tensor."""
+        given = self._nodes[self._arguments[index].name]
+        return isinstance(given, fx.Node) and bool(given.meta["val"].is_contiguous())
+
     def owns_memory(self, index: int) -> bool:
         """Whether an argument is contiguous and the only tensor in its storage."""
         given = self._nodes[self._arguments[index].name]

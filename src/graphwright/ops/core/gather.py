@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from graphwright.ir.exporter import Export, as_onnx
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.op import Array, AtenImporter, Fact, Inference, Op, Sample, Trait, arg, is_known, op
 from graphwright.ir.padding import Padded, PaddingRule
-from graphwright.ir.symbols import Dim, symbol
+from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, I32, I64, TensorType
 from graphwright.ops.core.cast import Cast
 from graphwright.ops.core.common import need_dtype
@@ -136,6 +136,8 @@ def _aten_embedding(i: AtenImporter) -> Any:
 def _aten_as_strided(i: AtenImporter) -> Any:
     """Gathers the elements of a contiguous tensor at their offsets in its memory."""
     x, sizes, strides = i.input(0), i.attr("size"), i.attr("stride")
+    if i.is_contiguous(0) and i.attr("storage_offset") is None and _is_contiguous(x, sizes, strides):
+        return x
     if (
         not x.type.is_static
         or not i.owns_memory(0)
@@ -146,6 +148,15 @@ def _aten_as_strided(i: AtenImporter) -> Any:
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         offsets += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
     return i.emit(Gather(), i.emit(Reshape((x.type.elements,), True), x), i.const(offsets))
+
+
+def _is_contiguous(x: Value, sizes: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    """Whether ``sizes`` are those of ``x``, and ``strides`` those of a contiguous tensor. Axes of size 1 have
+    any stride: pooling to one element gives them the strides of channels_last.
+    """
+    contiguous = [product(tuple(sizes[axis + 1 :])) for axis in range(len(sizes))]
+    counted = [axis for axis, size in enumerate(sizes) if size != 1]
+    return tuple(sizes) == x.type.dims and all(strides[axis] == contiguous[axis] for axis in counted)
 
 
 Gather.aten = {

@@ -244,7 +244,7 @@ def test_faults_of_rules_name_them() -> None:
     with pytest.raises(PluginError, match="pattern of fusion rule divides raised ZeroDivisionError"):
         decided(module_of(*MODEL), rule_set(options()))
     register_fusion_rules(FusionRule("divides", "", reads_neg, lambda c: 1))  # type: ignore[arg-type, return-value]
-    with pytest.raises(PluginError, match="check of fusion rule divides gives 1"):
+    with pytest.raises(PluginError, match="check of fusion rule divides returned 1"):
         decided(module_of(*MODEL), rule_set(options()))
 
 

@@ -228,7 +228,7 @@ def test_released_parameters() -> None:
             close(run(x), expected)
         assert model.weight.shape == (900, 700)
         assert model.weight.isnan().all()  # the module itself has them no more
-        with pytest.raises(gw.GraphwrightError, match=r"parameter arg.*\(900, 700\) was released") as caught:
+        with pytest.raises(gw.GraphwrightError, match=r"parameter arg.*\(900, 700\), was released") as caught:
             run(x[:2])  # another graph
         assert len(caught.value.diagnostics) == 2
         close(run(x), expected)

@@ -196,7 +196,7 @@ def test_ten_thousand_nodes_without_scopes() -> None:
         (("m.onnx", "--input", "x=1"), "it needs --measure or --check"),
         (("m.onnx", "--entry", "mian"), "there is no entry 'mian'"),
         (("m.onnx", "--diff"), "needs two models"),
-        (("m.om", "--check"), "it is for .onnx models"),
+        (("m.om", "--check"), "it needs .onnx models"),
         (("m.om", "--stage", "imported"), "it has 'laid-out', 'tasks'"),
         (("m.onnx", "m.onnx"), "needs two models"),
         (("m.onnx", "--pass", "fold_conv_bn"), "no pass 'fold_conv_bn' ran that changed the graph"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphwright.ir.graph import Value
 from graphwright.ir.op import OnnxImporter
 from graphwright.ir.types import I64
@@ -22,7 +24,7 @@ def _import(i: OnnxImporter) -> Any:
     x, shape, axes = i.input(0), i.input(1), i.attr("axes")
     sizes = i.emit(Shape(), x)
     if axes is not None:
-        axes = i.builder.const(axes, I64)
+        axes = i.const(np.array(axes, np.int64))
         sizes = i.emit(Gather(), sizes, axes)
     total = i.emit(Sub(), shape if shape.type.dtype == I64 else i.emit(Cast(I64), shape), sizes)
     before = i.emit(Sub(), _half(i, total), _half(i, i.emit(Neg(), total)))  # an odd element is at the end
@@ -32,8 +34,8 @@ def _import(i: OnnxImporter) -> Any:
 
 def _half(i: OnnxImporter, total: Value) -> Any:
     """Half of what is positive: sizes that follow from it are known for dynamic dimensions too."""
-    positive = i.emit(Max(), total, i.builder.const(0, I64))
-    return i.emit(Div(), positive, i.builder.const(2, I64))
+    positive = i.emit(Max(), total, i.const(np.array([0], np.int64)))
+    return i.emit(Div(), positive, i.const(np.array([2], np.int64)))
 
 
 Pad.onnx = {**Pad.onnx, ("CenterCropPad", 18): _import}

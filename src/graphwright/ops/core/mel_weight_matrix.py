@@ -111,6 +111,6 @@ MelWeightMatrix.samples = (
     ),
     Sample(MelWeightMatrix(), _operands(8, 16, 0, 0, 4096), "the sample rate: 0 is less than 1"),
     Sample(MelWeightMatrix(), _operands(8, 16, 8192, 50, 40), "edges of 50.0 and 40.0 Hz"),
-    Sample(MelWeightMatrix(STRING), _operands(8, 16, 8192, 0, 4096), "the dtype string"),
+    Sample(MelWeightMatrix(STRING), _operands(8, 16, 8192, 0, 4096), "the dtype is string"),
     Sample(MelWeightMatrix(), (arg(F32), *_operands(8, 16, 8192, 0, 4096)[1:]), "the number of bands is f32"),
 )

@@ -82,6 +82,8 @@ def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, bloc
     """
     if is_single(scale.shape):
         return
+    if not x.rank:
+        raise at.fail(f"{what} is {scale.type}; for a scalar it must have one element")
     axis = at.axis(axis, x.rank)
     if not block:
         if scale.rank != 1:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphwright.ir.arrays import Array, np
 
 
-def quantize_matmul_2bits(
+def _quantize(
+    bits: int,
     packed: Array,
     weights: Array,
     scales: Array,
@@ -15,48 +18,14 @@ def quantize_matmul_2bits(
     rows: int,
     is_symmetric: bool,
 ) -> None:
-    """Quantizes ``weights[rows, columns]`` in blocks of ``block_size`` rows to 2 bits.
+    """Quantizes ``weights[rows, columns]`` in blocks of ``block_size`` rows to elements of ``bits`` bits.
 
     Writes the elements to ``packed``, and a scale and, unless symmetric, a zero point for each block.
     """
-    _quantize(packed, weights, scales, zero_points, 2, block_size, is_symmetric)
-
-
-def quantize_matmul_4bits(
-    packed: Array,
-    weights: Array,
-    scales: Array,
-    zero_points: Array,
-    block_size: int,
-    columns: int,
-    rows: int,
-    is_symmetric: bool,
-) -> None:
-    """As :func:`quantize_matmul_2bits`, to 4 bits."""
-    _quantize(packed, weights, scales, zero_points, 4, block_size, is_symmetric)
-
-
-def quantize_matmul_8bits(
-    packed: Array,
-    weights: Array,
-    scales: Array,
-    zero_points: Array,
-    block_size: int,
-    columns: int,
-    rows: int,
-    is_symmetric: bool,
-) -> None:
-    """As :func:`quantize_matmul_2bits`, to 8 bits."""
-    _quantize(packed, weights, scales, zero_points, 8, block_size, is_symmetric)
-
-
-def _quantize(
-    packed: Array, weights: Array, scales: Array, zero_points: Array, bits: int, size: int, symmetric: bool
-) -> None:
-    blocks = _blocks(weights, size)
+    blocks = _blocks(weights, block_size)
     top = 2**bits - 1
     low, high = np.minimum(blocks.min(2), 0), np.maximum(blocks.max(2), 0)
-    if symmetric:  # the element of the greatest magnitude becomes the least number
+    if is_symmetric:  # the element of the greatest magnitude becomes the least number
         scale = np.where(np.abs(high) > np.abs(low), high, low) / np.float32(-(2 ** (bits - 1)))
         zero = np.full(scale.shape, 2 ** (bits - 1), np.float32)
     else:
@@ -67,6 +36,11 @@ def _quantize(
     elements = np.clip(np.rint(blocks * inverse[..., None] + zero[..., None]), 0, top)
     scales[...] = scale.reshape(scales.shape)
     packed[...] = _bytes(elements, bits).reshape(packed.shape)
+
+
+quantize_matmul_2bits = partial(_quantize, 2)
+quantize_matmul_4bits = partial(_quantize, 4)
+quantize_matmul_8bits = partial(_quantize, 8)
 
 
 def _blocks(weights: Array, size: int) -> Array:

@@ -36,7 +36,7 @@ def on_parts(node: fx.Node) -> fx.GraphModule | None:
         target: Any = node.target
         rule = _RULES.get(target) or lookup_complex(target, *arguments, **named)
         if rule is None:
-            raise NotImplementedError
+            raise NotImplementedError  # a RuntimeError, so one of REFUSALS: ends the trace
         return tree_map(_parts, rule(*arguments, **named))
 
     try:

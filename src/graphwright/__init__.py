@@ -16,7 +16,6 @@ from graphwright.support.gc_pause import gc_paused
 if TYPE_CHECKING:
     from graphwright import plugins as plugins
     from graphwright import torch as torch
-    from graphwright._native import set_threads as set_threads
     from graphwright.api import compile as compile
     from graphwright.builder import GraphBuilder as GraphBuilder
     from graphwright.config import Options
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from graphwright.profiling.profile import profile as profile
     from graphwright.runtime.memory_use import Memory as Memory
     from graphwright.runtime.model import Model as Model
+    from graphwright.runtime.threads import set_threads as set_threads
     from graphwright.session import InferenceSession as InferenceSession
     from graphwright.session import SessionOptions as SessionOptions
     from graphwright.view.notebook import draw as draw
@@ -53,7 +53,7 @@ _HOMES = {
     "Dim": ("graphwright.ir.sizes", "Dim"),
     "GraphBuilder": ("graphwright.builder", "GraphBuilder"),
     "profile": ("graphwright.profiling.profile", "profile"),
-    "set_threads": ("graphwright._native", "set_threads"),
+    "set_threads": ("graphwright.runtime.threads", "set_threads"),
     "draw": ("graphwright.view.notebook", "draw"),
     "emit_sources": ("graphwright.kernel_sources", "emit_sources"),
     "plugins": ("graphwright.plugins", ""),

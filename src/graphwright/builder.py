@@ -94,7 +94,7 @@ class GraphBuilder:
         the old value.
         """
         with located(f"update of {getattr(state, 'name', state)!r}"):
-            if state not in self._nexts:
+            if not isinstance(state, Value) or state not in self._nexts:
                 raise fault(
                     "state", f"{state} is not a state of this builder", 'as in b.state("count", "f32", (1,))'
                 )
@@ -260,8 +260,8 @@ class GraphBuilder:
     def output(self, name: str, value: Value) -> None:
         """Add the output ``name``."""
         with located(f"output {name!r}"):
-            if not name or name in self._outputs:
-                raise fault("output-name", f"{name!r} is empty or already taken")
+            if not isinstance(name, str) or not name or name in self._outputs:
+                raise fault("output-name", f"{name!r} is empty, already taken or not text")
             if not isinstance(value, Value) or value.graph is not self.module.main:
                 shown = f"{value}" if isinstance(value, Value) else f"{type(value).__name__}"
                 hint = "add each value of a tuple by itself" if isinstance(value, tuple) else ""

@@ -10,6 +10,7 @@ import hashlib
 import operator
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -214,7 +215,7 @@ class Options:
         faults = Collector(OptionError)
         for option in fields(self):
             value = getattr(self, option.name)
-            if value == option.default:
+            if type(value) is type(option.default) and value == option.default:
                 continue
             try:
                 object.__setattr__(self, option.name, _checked(value, option.metadata["read"]))
@@ -234,6 +235,9 @@ class Options:
         if given is not None and not isinstance(given, Mapping):
             message = f"options are a CompileOptions or a dict, not {type(given).__name__}"
             raise OptionError(Diagnostic("option", message, hint="as in options={'threads': 2}"))
+        for name in given or ():
+            if not isinstance(name, str):
+                raise OptionError(Diagnostic("option", f"there is no option {name!r:.100}: names are text"))
         return cls.from_environment(**{**(given or {}), **set_overrides})
 
     @classmethod
@@ -312,7 +316,8 @@ def _checked(value: Any, read: Callable[[str], Any]) -> Any:
     if isinstance(value, list):
         value = tuple(value)
     elif not isinstance(value, bool) and hasattr(value, "__index__"):
-        value = operator.index(value)
+        with suppress(TypeError):  # an array of several elements
+            value = operator.index(value)
     parsed = read(_text(value))
     if isinstance(parsed, Path) and isinstance(value, str | os.PathLike):
         return parsed

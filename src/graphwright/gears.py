@@ -7,7 +7,7 @@ gears=gw.Gears(batch=(1, 2, 4, 8), between="pad"))
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import prod
 from typing import Any
@@ -37,7 +37,7 @@ class Gears:
     ways. ``between``: other shapes are an error, are padded to the next larger gear ("pad"; rejected if
     padding would change results), or run on a program with dynamic dimensions ("dynamic").
 
-    Raises OptionError for unknown values of ``combine`` and ``between``.
+    Raises OptionError for values of the wrong type, and for unknown values of ``combine`` and ``between``.
     """
 
     shapes: Mapping[str, Sequence[Sequence[int | None]]] = field(default_factory=dict)
@@ -51,6 +51,16 @@ class Gears:
         for name, value, known in (("combine", self.combine, COMBINE), ("between", self.between, OTHERWISE)):
             if value not in known:
                 faults.add("gears", f"{name}={value!r} is not one of {', '.join(known)}")
+        if not isinstance(self.shapes, Mapping):
+            hint = "as in Gears({'x': [(1, 64), (8, 64)]})"
+            faults.add(
+                "gears", f"shapes must be a dict by name of input, not {self.shapes!r:.100}", hint=hint
+            )
+        for name, given in (("batch", self.batch), ("image", self.image)):
+            if isinstance(given, bytes | str) or not isinstance(given, Iterable):
+                faults.add("gears", f"{name} must be a list of sizes, not {given!r:.100}")
+            else:
+                object.__setattr__(self, name, tuple(map(_plain, given)))
         faults.raise_if_any()
 
     def rows(self, graph: Graph) -> list[Row]:
@@ -97,8 +107,8 @@ class Gears:
 
 
 def _plain(size: Any) -> Any:
-    """A NumPy integer as an int, anything else unchanged."""
-    return size.item() if hasattr(size, "item") else size
+    """A NumPy integer as an int, an array as a list, anything else unchanged."""
+    return size.tolist() if hasattr(size, "tolist") else size
 
 
 def _shape_faults(name: str, shapes: Sequence[Sizes], inputs: Mapping[str, Value]) -> Iterator[Diagnostic]:
@@ -142,8 +152,9 @@ def _batches(sizes: Sequence[int], inputs: Mapping[str, Value], faults: Collecto
 def _images(sizes: Sequence[tuple[int, int]], inputs: Mapping[str, Value], faults: Collector) -> list[Row]:
     """One choice per height and width, for all inputs that are images."""
     for size in sizes:
-        if len(size) != 2 or not all(map(_is_size, size)):
+        if not isinstance(size, Sequence) or len(size) != 2 or not all(map(_is_size, size)):
             faults.add("gears", f"{size!r} is not a height and width > 0")
+    faults.raise_if_any()
     places = {name: found for name, value in inputs.items() if (found := _image_axes(value))}
     if not places:
         message = "image sizes are given, but no input of rank 4 has a dynamic height or width"

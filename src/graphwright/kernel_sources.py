@@ -29,8 +29,11 @@ def emit_sources(model: Model, folder: str | os.PathLike[str]) -> list[Path]:
     the files.
 
     The folder is written completely or not at all. Raises OptionError for a folder that is not empty or
-    cannot be made, and OSError.
+    cannot be made, or if ``model`` is not compiled, and OSError.
     """
+    if not isinstance(model, Model):
+        message = f"kernels are those of a compiled model, not of type {type(model).__name__}"
+        raise OptionError(Diagnostic("model", message, hint="compile or load it first"))
     path = Path(folder)
     fault = new_folder_fault(path)
     if fault is not None:

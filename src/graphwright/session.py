@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final
 
 import graphwright as gw
 from graphwright.config import Options
+from graphwright.errors import Diagnostic, OptionError
 from graphwright.executable.specs import TensorSpec
 from graphwright.ir.arrays import Array
 from graphwright.ir.dtypes import DType
@@ -93,7 +94,12 @@ class InferenceSession:
         ``trust`` and ``keys`` are those of ``graphwright.load``. Raises the errors of ``compile`` and
         ``load``, such as ModelError, PackageError and ToolchainError.
         """
-        given = sess_options or SessionOptions()
+        given = SessionOptions() if sess_options is None else sess_options
+        if not isinstance(given, SessionOptions):
+            message = f"sess_options are a SessionOptions, not of type {type(given).__name__}"
+            raise OptionError(
+                Diagnostic("option", message, hint="options of compile: SessionOptions(compile_options=...)")
+            )
         options = given.compile_options or Options.from_environment()
         if folder := given.config_entries.get(EXTERNAL_DATA):
             options = replace(options, external_data=Path(folder))
@@ -133,6 +139,8 @@ def _open(
     keys: Sequence[Key],
 ) -> Model:
     if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
+        if not hasattr(source, "read"):
+            return gw.compile(source, options=options)
         source = source.read()
     if holds_package(source):
         return gw.load(source, trust=trust, keys=keys, options=options)

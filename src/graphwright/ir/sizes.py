@@ -37,7 +37,7 @@ class Dim:
     multiple: int = 1
 
     def __post_init__(self) -> None:
-        if self.name and not re.fullmatch(_NAME, self.name):
+        if not isinstance(self.name, str) or (self.name and not re.fullmatch(_NAME, self.name)):
             _refuse(f"{self.name!r} is not a valid name of a size", "use letters, digits and _")
         numbers = (self.low, self.high or 0, self.multiple)
         if not all(type(number) is int and 0 <= number <= LARGEST for number in numbers) or not self.multiple:

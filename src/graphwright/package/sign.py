@@ -6,11 +6,11 @@ import errno
 import hmac
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from graphwright.config import Options
-from graphwright.errors import Diagnostic, PackageError
+from graphwright.errors import Diagnostic, OptionError, PackageError
 from graphwright.log import warn_once
 
 KEY_BYTES = 32
@@ -37,7 +37,11 @@ def user_key(folder: Path, *, create: bool) -> bytes | None:
 
 
 def known_keys(options: Options, given: Sequence[bytes | str | os.PathLike[str]] = ()) -> list[bytes]:
-    """The trusted keys: ``given``, those of the options, and this user's own."""
+    """The trusted keys: ``given``, those of the options, and this user's own. Raises OptionError and
+    PackageError.
+    """
+    if isinstance(given, bytes | str) or not isinstance(given, Iterable):
+        raise _not_keys(f"they are a list, not of type {type(given).__name__}")
     own = user_key(options.key_folder, create=False)
     return [*map(read_key, [*given, *options.keys]), *([own] if own else [])]
 
@@ -58,9 +62,13 @@ def _made_key(path: Path) -> bytes | None:
 
 
 def read_key(given: bytes | str | os.PathLike[str]) -> bytes:
-    """The key ``given`` as bytes or as a path. Raises PackageError for a file that does not contain a key."""
+    """The key ``given`` as bytes or as a path. Raises PackageError for a file that does not contain a key,
+    and OptionError.
+    """
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
+    if not isinstance(given, str | os.PathLike):
+        raise _not_keys(f"a key is bytes or the path of a file, not {given!r:.100}")
     path = Path(given)
     try:
         with open(path, "rb") as file:
@@ -112,6 +120,10 @@ def _unsafe(path: Path, reason: str) -> PackageError:
     return PackageError(
         Diagnostic("unsafe-key", f"the signing key is not usable: {reason}", str(path), "remove it")
     )
+
+
+def _not_keys(reason: str) -> OptionError:
+    return OptionError(Diagnostic("option", f"keys: {reason}", hint='as in keys=["builder.key"]'))
 
 
 def signature(manifest: bytes, key: bytes) -> str:

@@ -32,7 +32,7 @@ class Profile:
         self, max_events: int = CAPACITY, processor: bool = False, counters: bool | Sequence[str] = False
     ) -> None:
         """As :func:`profile`. Raises ValueError for names that are not counters."""
-        wanted = (HARDWARE if counters else ()) if isinstance(counters, bool) else tuple(counters)
+        wanted = (HARDWARE if counters else ()) if isinstance(counters, bool) else counters
         found = available(wanted)
         self.missing_counters = tuple(name for name in wanted if name not in found)
         self._recording = Recording(max_events, processor, found)

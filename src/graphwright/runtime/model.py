@@ -24,6 +24,7 @@ from graphwright.runtime.executor import Executor, FastPath
 from graphwright.runtime.feeds.bindings import Bindings
 from graphwright.runtime.feeds.forward import forward_call
 from graphwright.runtime.states import StatefulExecutor, States
+from graphwright.runtime.threads import thread_count
 from graphwright.support.file_kinds import FileId, file_id
 
 if TYPE_CHECKING:
@@ -97,12 +98,14 @@ class Model:
 
     @property
     def threads(self) -> int:
-        """The number of threads of a run; 0 uses that of the process (see ``graphwright.set_threads``)."""
+        """The number of threads of a run; 0 uses that of the process (see ``graphwright.set_threads``).
+        Setting another value than a number raises OptionError.
+        """
         return self._fast_path.threads
 
     @threads.setter
     def threads(self, count: int) -> None:
-        self._fast_path.threads = count
+        self._fast_path.threads = thread_count(count)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -204,7 +207,8 @@ class Model:
         runs and shows more.
         """
         arrays = self._bindings.named(feeds)
-        return record_tasks(lambda: self._runner.run(arrays, None, threads or self.threads))[1]
+        used = thread_count(threads) or self.threads
+        return record_tasks(lambda: self._runner.run(arrays, None, used))[1]
 
     def report(self) -> str:
         """What the compiler did: passes, kernels, nodes that run in Python, and what it did not optimize and
@@ -226,7 +230,7 @@ class Model:
         """
         from graphwright.runtime.memory_use import memory_of  # imported on demand
 
-        used = (self.threads if threads is None else threads) or _native.threads()
+        used = (self.threads if threads is None else thread_count(threads)) or _native.threads()
         states, plans = self._states.shapes(), self._options.plan_cache
         return memory_of(self.package, self.entry, self.executor, states, shapes, used, plans)
 

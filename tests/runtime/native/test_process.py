@@ -186,9 +186,11 @@ def test_set_threads() -> None:
     before = _native.threads()
     _native.set_threads(3)
     assert _native.threads() == 3
+    _native.set_threads(0)
+    assert _native.threads() == _native.cpu_count()
     _native.set_threads(before)
-    with pytest.raises(ValueError, match="at least 1"):
-        _native.set_threads(0)
+    with pytest.raises(ValueError, match="negative"):
+        _native.set_threads(-1)
 
 
 def test_isa_is_what_the_kernel_reports() -> None:

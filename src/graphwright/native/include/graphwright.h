@@ -127,7 +127,8 @@ GW_API gw_status gw_entry(gw_model *model, const char *name, gw_model **entry);
 
 /* Sets the number of threads of a run of this model; 0, the default, uses that of the process. */
 GW_API gw_status gw_model_set_threads(gw_model *model, int threads);
-/* Sets the process's default number of threads of a run; initially the number of cores that it may use. */
+/* Sets the process's default number of threads of a run; 0, the initial value, is one for each core that it
+ * may use. */
 GW_API gw_status gw_set_threads(int threads);
 
 /* ---- inputs and outputs ---- */

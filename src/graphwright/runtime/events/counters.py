@@ -17,6 +17,8 @@ def available(names: Iterable[str]) -> tuple[str, ...]:
     """The counters of ``names`` that are available here. Raises ValueError for names that are not
     counters.
     """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ValueError(f"counters are a list of names, not {names!r:.100}")
     return tuple(name for name in names if _native.can_count(number_of(name)))
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CAPACITY: Final = 1 << 20
 """The most events that are kept per thread: 96 MiB."""
+_MOST: Final = 1 << 40
 _FIELDS: Final = (
     ("start", "i8"), ("end", "i8"), ("kind", "i4"), ("slot", "i4"), ("run", "i8"), ("id", "i8"),
     ("a", "i8"), ("b", "i8"), ("processor", "i8"), ("counted", "i8", (4,)),
@@ -89,6 +90,8 @@ class Recording:
         ``counters`` the values of these hardware counters: each costs some hundred nanoseconds or more per
         task. Raises ValueError for names that are not counters.
         """
+        if not isinstance(capacity, int) or not 1 <= capacity <= _MOST:
+            raise ValueError(f"max_events={capacity!r}: takes a whole number, 1 to 2^40")
         self._capacity, self._processor = capacity, processor
         self._counters, self._numbers = tuple(counters), numbers_of(counters)
         self._native: _native.Recording | None = None

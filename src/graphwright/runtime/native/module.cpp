@@ -214,8 +214,8 @@ nb::list condense_all(nb::handle given, bool mapped) {
 }
 
 void set_threads(int threads) {
-    if (threads < 1)
-        throw nb::value_error("threads must be at least 1");
+    if (threads < 0)
+        throw nb::value_error("threads must not be negative");
     gw_pool_set_threads(threads);
 }
 

@@ -170,6 +170,7 @@ ACTIVATIONS = [
     ("Sigmoid", ()),
     ("LeakyRelu", (0.1,)),
     ("HardSigmoid", (0.3, 0.4)),
+    ("HardSwish", ()),
     ("Clip", (-0.5, 0.5)),
 ]
 
@@ -191,7 +192,8 @@ def test_fused_conv_with_strides_and_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "parameters"), [p for p in ACTIVATIONS if p[0] != "Clip"] + [("Elu", (0.6,))]
+    ("activation", "parameters"),
+    [p for p in ACTIVATIONS if p[0] not in ("Clip", "HardSwish")] + [("Elu", (0.6,))],
 )
 def test_fused_gemm(activation: str, parameters: tuple[float, ...]) -> None:
     names = ("activation_alpha", "activation_beta")

@@ -10,7 +10,6 @@ import pytest
 from onnx import TensorProto, helper
 
 import graphwright as gw
-from graphwright.errors import ModelError
 
 from .test_contrib import COMPILED, DOMAIN, REFERENCE, Array, by_runtime, compare, normal, refused
 
@@ -150,15 +149,6 @@ def test_what_is_refused() -> None:
     table = [np.zeros((8, 16), np.uint8), whole(1), np.ones((1, 16), np.float32)]
     message = refused("GatherBlockQuantized", table, gather_axis=1, quantize_axis=0, block_size=16)
     assert "quantize_axis is 0; with packed 4-bit codes it must be the last axis" in message
-
-
-def test_models_saved_for_one_processor_say_so() -> None:
-    node = helper.make_node("ReorderOutput", ["x"], ["y"], domain="com.microsoft.nchwc", channels=3)
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8, 4, 4]) for n in "xy")
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft.nchwc", 1)]
-    model = helper.make_model(helper.make_graph([node], "one", [x], [y]), opset_imports=opsets, ir_version=8)
-    with pytest.raises(ModelError, match="save it with ORT_ENABLE_EXTENDED"):
-        gw.compile(model)
 
 
 def gate(*shape: int) -> Array:

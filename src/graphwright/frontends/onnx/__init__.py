@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from graphwright.frontends.onnx.channel_blocks import with_block_size
 from graphwright.frontends.onnx.faults import Fault, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes
 from graphwright.frontends.onnx.graph import GraphReader
@@ -123,7 +124,7 @@ def _read_model(
     for name, info in (data | {name: named[name] for name in constants if name in named}).items():
         _read_input(reader, scope, name, info, shapes.get(name), constants)
     reader.read_initializers(model.graph, scope)
-    reader.read_nodes(nodes, scope)
+    reader.read_nodes(with_block_size(nodes, model.graph, opened.folder), scope)
     if reader.incomplete:
         reader.report_all_unsupported(model.graph, frame.opsets)
     if not names:

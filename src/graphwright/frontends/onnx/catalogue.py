@@ -117,11 +117,6 @@ class Catalogue:
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)
         hint = "load a plugin that maps it (--plugin FILE), or add a function of that name to the model"
-        if domain == "com.microsoft.nchwc":
-            hint = (
-                "ONNX Runtime saved the model for one processor: give the original, or save it "
-                "with ORT_ENABLE_EXTENDED"
-            )
         if versions:
             known = ", ".join(map(str, versions))
             hint = f"supported versions are {known}: convert the model to opset {versions[0]} or later"

@@ -14,13 +14,13 @@ from graphwright.ops.core.gemm import Gemm
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.transpose import Transpose
-from graphwright.ops.core.unary import Relu, Sigmoid, Softplus, Softsign, Tanh
+from graphwright.ops.core.unary import HardSwish, Relu, Sigmoid, Softplus, Softsign, Tanh
 from graphwright.ops.nn.activations import Elu, HardSigmoid, LeakyRelu, ThresholdedRelu
 from graphwright.ops.nn.conv import Conv
 
 _ACTIVATIONS: dict[str, tuple[int, Callable[..., Op]]] = {
     "Relu": (0, Relu), "Sigmoid": (0, Sigmoid), "Tanh": (0, Tanh), "Softplus": (0, Softplus),
-    "Softsign": (0, Softsign), "LeakyRelu": (1, LeakyRelu), "Elu": (1, Elu),
+    "HardSwish": (0, HardSwish), "Softsign": (0, Softsign), "LeakyRelu": (1, LeakyRelu), "Elu": (1, Elu),
     "ThresholdedRelu": (1, ThresholdedRelu), "HardSigmoid": (2, HardSigmoid), "Clip": (2, Clip),
 }  # fmt: skip
 """By name: the number of parameters, and the op that takes them."""
@@ -66,7 +66,7 @@ def _import_gemm(i: OnnxImporter) -> Value:
     return _activated(i, _GEMM(i), [value for value in given if value is not None])
 
 
-def _import_conv(i: OnnxImporter) -> Value:
+def import_conv(i: OnnxImporter) -> Value:
     """Adds the optional input 3 before the activation."""
     return _activated(i, added(i, _CONV(i), i.optional(3)), i.attr("activation_params", ()))
 
@@ -74,4 +74,4 @@ def _import_conv(i: OnnxImporter) -> Value:
 _GEMM, _CONV = Gemm.onnx["Gemm", 11], Conv.onnx["Conv", 1]
 contribute(MatMul, FusedMatMul=ranked(_import_matmul), TransposeMatMul=ranked(_import_matmul))
 contribute(Gemm, FusedGemm=_import_gemm)
-contribute(Conv, FusedConv=_import_conv)
+contribute(Conv, FusedConv=import_conv)

@@ -7,7 +7,7 @@ multiplications with dynamic quantization or packed weights, DynamicQuantizeLSTM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from graphwright.ir.graph import Value
 from graphwright.ir.op import Array, Importer, Op
 from graphwright.ir.types import F32, U8
 from graphwright.ops.contrib.attention import import_attention
-from graphwright.ops.contrib.common import added, contribute
+from graphwright.ops.contrib.common import WithInputs, added, contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
 from graphwright.ops.core.cast import Cast, as_dtype
 from graphwright.ops.core.common import rank_of
@@ -244,7 +244,7 @@ def _import_lstm(i: Importer) -> Any:
     """
     w, r = (_lstm_weights(i, k, scale) for k, scale in ((1, 8), (2, 10)))
     inputs = (i.input(0), w, r, *(i.optional(k) for k in range(3, 8)))
-    return import_recurrent(_WithInputs(i, inputs), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
+    return import_recurrent(WithInputs(i, inputs), LSTM, 8, coupled=bool(i.attr("input_forget", 0)))
 
 
 def _import_attention(i: Importer) -> Any:
@@ -252,7 +252,7 @@ def _import_attention(i: Importer) -> Any:
     cache.
     """
     inputs = (_dequantized(i, 0, 3, 6), _dequantized(i, 1, 4, 7), *map(i.optional, (2, 5, 8)))
-    return import_attention(_WithInputs(i, inputs))
+    return import_attention(WithInputs(i, inputs))
 
 
 def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
@@ -267,31 +267,6 @@ def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
     shifted = i.emit(Sub(), i.emit(Cast(F32), weights), zero)
     dequantized: Value = i.emit(Transpose((0, 2, 1)), i.emit(Mul(), shifted, factor))
     return dequantized
-
-
-class _WithInputs:
-    """An importer of the same node with other inputs, none of which is a constant of the source model."""
-
-    def __init__(self, i: Importer, inputs: Sequence[Value | None]) -> None:
-        self._importer, self._inputs = i, inputs
-
-    def input(self, index: int) -> Value:
-        value = self.optional(index)
-        if value is None:
-            raise self._importer.fail(f"input {index} is missing")
-        return value
-
-    def optional(self, index: int) -> Value | None:
-        return self._inputs[index] if index < len(self._inputs) else None
-
-    def inputs(self) -> list[Value | None]:
-        return list(self._inputs)
-
-    def constant(self, index: int) -> Array | None:
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._importer, name)
 
 
 contribute(

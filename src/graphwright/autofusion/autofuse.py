@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import onnx
-
 from graphwright import plugins
 from graphwright.autofusion.onnxruntime.build import build_library
 from graphwright.autofusion.onnxruntime.likely_sizes import (
@@ -21,6 +19,7 @@ from graphwright.autofusion.onnxruntime.likely_sizes import (
 from graphwright.autofusion.onnxruntime.operator_library import Library
 from graphwright.autofusion.onnxruntime.programs import outline_programs
 from graphwright.autofusion.regions import fuse_model
+from graphwright.autofusion.source_metadata import copy_metadata
 from graphwright.autofusion.standalone import Standalone, build_standalone
 from graphwright.autofusion.traffic import Traffic, traffic
 from graphwright.compiler.pipeline import source_passes
@@ -55,40 +54,43 @@ DUPLICATE: Final = "GW_ERROR_DUPLICATE_FUSION"
 
 @dataclass(frozen=True)
 class Autofused:
-    """The fused model, and what fusion found and did.
-
-    ``operators``: how often each op occurs in the simplified model. ``regions``: fused operators, which hold
-    ``fused_nodes`` of its nodes. ``candidates``: merges of two neighbours that were considered, of which
-    ``merges`` were made. ``foreign``: ops that are kept as they are. ``open_sizes``: what sizes that are not
-    known count as, as in ``N=64``. ``benefit_ms``: an upper bound of the time that a run saves, from bytes at
-    the memory's rate and from launches, on the machine of :mod:`graphwright.cost.machine`. ``inputs``: of the
-    model. ``operator_library``: the operators for ONNX Runtime, where they were asked for, and ``outside``:
-    the ops that none of them holds.
-    """
+    """The fused model, and what fusion found and did."""
 
     model: OnnxModel
     inputs: Sequence[TensorSpec]
+    """The inputs of the model."""
     operators: Counter[str]
+    """How often each op occurs in the simplified model."""
+    foreign: Counter[str]
+    """How often each op occurs that graphwright does not know, and keeps."""
+    candidates: int
+    """The number of merges that were considered."""
+    merges: int
+    """The number of them that were made."""
+    regions: int
+    """The number of fused operators."""
+    fused_nodes: int
+    """The number of nodes in them."""
     before: Traffic
     after: Traffic
-    regions: int
-    fused_nodes: int
-    candidates: int
-    merges: int
-    foreign: Counter[str]
-    open_sizes: Sequence[str]
     benefit_ms: float
+    """An upper bound of the time that a run saves: from bytes at the rate of the memory, and from launches,
+    both as in :mod:`graphwright.cost.machine`.
+    """
+    assumed_sizes: Sequence[str]
+    """The values of dynamic dimensions for these estimates, as in ``N=64``."""
     operator_library: Library | None
-    read: frozenset[FileId]
-    """The files of the source model, including those of its weights."""
+    """The operators for ONNX Runtime, if they were requested."""
+    outside: Mapping[str, str]
+    """The ops that no operator of this library contains, with the reason for each."""
     likely_sizes: Sequence[str]
     """The conditions on sizes under which one program runs the whole model; for other sizes, several programs
     run it.
     """
-    outside: Mapping[str, str]
-    """The reason for each op, by name."""
     standalone: Standalone | None
-    """The library that runs the whole model by itself, where it was asked for."""
+    """The library that runs the whole model by itself, if it was requested."""
+    read: frozenset[FileId]
+    """The files of the source model, including those of its weights."""
 
 
 @gc_paused()
@@ -137,25 +139,25 @@ def autofuse(
             written = _with_library(module, likely, write, wanted, left or {})
         else:
             written = _Written(write(module))
-        _describe(written.model.proto, opened.model)
+        copy_metadata(opened.model, written.model.proto)
     return Autofused(
         model=written.model,
         inputs=input_specs(module),
         operators=operators,
-        before=before,
-        after=after,
-        regions=len(fusion.made),
-        fused_nodes=nodes,
+        foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
         candidates=fusion.considered,
         merges=fusion.merged,
-        foreign=Counter(node.op.source_name for node in module.walk() if isinstance(node.op, Foreign)),
-        open_sizes=[f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)],
+        regions=len(fusion.made),
+        fused_nodes=nodes,
+        before=before,
+        after=after,
         benefit_ms=_benefit_ms(before, after, target.machine),
+        assumed_sizes=[f"{name}={nominal(symbol(name), module.symbols)}" for name in _symbols(module)],
         operator_library=written.library,
-        read=frozenset(opened.folder.files),
-        likely_sizes=written.likely_sizes,
         outside=written.outside,
+        likely_sizes=written.likely_sizes,
         standalone=alone,
+        read=frozenset(opened.folder.files),
     )
 
 
@@ -212,53 +214,6 @@ def _with_programs(
     model = write(module)
     library = build_library(module, model, programs.made, options, left)
     return model, library, {node.op.source_name: why for node, why in programs.outside.items()}
-
-
-def _describe(made: onnx.ModelProto, source: onnx.ModelProto) -> None:
-    """Copies what the source says about itself: its texts, and the sizes of inputs and outputs that are not
-    known here. Engines report them, and onnx's checker requires a shape.
-    """
-    made.domain, made.doc_string = source.domain, source.doc_string
-    if source.HasField("model_version"):
-        made.model_version = source.model_version
-    made.graph.name, made.graph.doc_string = source.graph.name, source.graph.doc_string
-    declared = {info.name: _tensor(info.type) for info in (*source.graph.input, *source.graph.output)}
-    for info in (*made.graph.input, *made.graph.output):
-        tensor, own = _tensor(info.type), declared.get(info.name)
-        if own is not None and own.HasField("shape") and not tensor.HasField("shape"):
-            tensor.CopyFrom(own)
-    names = _declared_names(made.graph, declared)
-    for info in (*made.graph.input, *made.graph.output, *made.graph.value_info):
-        for size in _tensor(info.type).shape.dim:
-            if size.dim_param in names:
-                size.dim_param = names[size.dim_param]
-
-
-def _declared_names(
-    made: onnx.GraphProto, declared: Mapping[str, onnx.TypeProto.Tensor]
-) -> Mapping[str, str]:
-    """The names of sizes in the source, by their names here: of inputs, where those are no identifiers,
-    and of outputs that only a run knows.
-    """
-    names: dict[str, str] = {}
-    for info in (*made.input, *made.output):
-        own = declared.get(info.name, onnx.TypeProto.Tensor())
-        for size, wanted in zip(_tensor(info.type).shape.dim, own.shape.dim, strict=False):
-            free = size.dim_param not in names and wanted.dim_param not in names.values()
-            if free and wanted.dim_param and size.dim_param.isidentifier():
-                names[size.dim_param] = wanted.dim_param
-    return names
-
-
-def _tensor(of: onnx.TypeProto) -> onnx.TypeProto.Tensor:
-    """The type of a tensor, or of the tensors of a sequence or an optional; an empty one for others."""
-    match of.WhichOneof("value"):
-        case "sequence_type":
-            return _tensor(of.sequence_type.elem_type)
-        case "optional_type":
-            return _tensor(of.optional_type.elem_type)
-        case _:
-            return of.tensor_type
 
 
 def _is_quantized(node: Node) -> bool:

@@ -30,7 +30,7 @@ from graphwright.targets.base import Target
 
 @dataclass(frozen=True)
 class Fusion:
-    """The new Fused nodes; how many merges of two neighbours were considered, and how many of them made."""
+    """The new Fused nodes, the number of merges that were considered, and the number that were made."""
 
     made: Sequence[Node]
     considered: int

@@ -29,15 +29,15 @@ def show_fused(fused: Autofused, ratios: Mapping[str, Ratio]) -> None:
     rows = [
         ("operators", _counts(fused.operators)),
         *([("kept", _counts(fused.foreign))] if fused.foreign else []),
-        ("candidates", f"{fused.candidates} merges of two neighbours, {fused.merges} made"),
+        ("candidates", f"{fused.candidates} possible merges, {fused.merges} made"),
         ("fused", f"{fused.fused_nodes} nodes into {fused.regions}"),
         ("launches", f"{before.launches} -> {after.launches}"),
         ("bytes moved", f"{moved}, {percent} less, excluding weights"),
         ("benefit", f"up to {fused.benefit_ms:.2f} ms a run, if memory traffic and launches limit its speed"),
     ]
     table(rows, indent="")
-    if fused.open_sizes:
-        say(f"Dynamic dimensions are estimated as {listed(list(fused.open_sizes))}.")
+    if fused.assumed_sizes:
+        say(f"Dynamic dimensions are estimated as {listed(list(fused.assumed_sizes))}.")
     functions = fused_functions(fused.model.proto)
     if functions and fused.operator_library is None:
         say()

@@ -212,6 +212,9 @@ def test_unknown_ranks_are_compatible_with_anything() -> None:
     b, (x,) = builder(module, x=TensorType(F32, None))
     b.graph.append(Node(ToyAdd(), [x, x], [tensor(F32, 3)]))
     verify(module)
+    x.type = tensor(F32, 4)
+    with pytest.raises(VerifyError, match=r"f32\[3\]"):
+        verify(module)
 
 
 def test_a_constant_without_its_tensor_is_listed() -> None:

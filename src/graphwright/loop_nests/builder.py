@@ -53,7 +53,7 @@ COSTLY = frozenset(
 FLAT: Final = (-1,)
 """The axes of a buffer that the kernel indexes with one linear address instead of along axes."""
 
-SLOW = frozenset(("div", "share", "sqrt", "rem", "mod"))
+SLOW = frozenset(("div", "div_by_sum", "sqrt", "rem", "mod"))
 """Functions that are one instruction with low throughput."""
 
 

@@ -337,7 +337,7 @@ def test_division_of_a_row_by_one_number_rounds_as_division_does(isa: Isa) -> No
 
 
 @ISAS
-def test_a_share_rounds_as_division_does(isa: Isa) -> None:
+def test_division_by_a_sum_rounds_as_division_does(isa: Isa) -> None:
     """The floats are between 0 and their sum; those below 2^-100 may differ by one unit."""
     rng = np.random.default_rng(0)
     tiny = np.array([0.0, np.nan, 1e-45, 1e-39, 1e-37], np.float32)
@@ -345,7 +345,7 @@ def test_a_share_rounds_as_division_does(isa: Isa) -> None:
     near_two = np.nextafter(np.float32(2), np.float32(0))
     c = np.array([1, near_two, 2, 3, 7, *np.exp(rng.uniform(0, 30, 40)), np.nan], np.float32)
     kernel = kernel_of(
-        "parallel r < M { vector i < N { y[r, i] = share(x[i], c[r]) } }",
+        "parallel r < M { vector i < N { y[r, i] = div_by_sum(x[i], c[r]) } }",
         "x: f32[N], c: f32[M], y: f32[M, N]",
     )
     sizes = {"M": len(c), "N": len(parts)}

@@ -63,7 +63,7 @@ FUNCTIONS: dict[str, Function] = {
     "sub": Function(2, np.subtract),
     "mul": Function(2, np.multiply),
     "div": Function(2, _divide),
-    "share": Function(2, _divide),
+    "div_by_sum": Function(2, _divide),
     "mod": Function(2, np.mod),
     "rem": Function(2, np.fmod),
     "pow": Function(2, np.power),
@@ -122,5 +122,5 @@ FUNCTIONS: dict[str, Function] = {
 - ``and``, ``or``, ``xor`` and ``not`` are logical on bool and bitwise on integers.
 - ``clamp`` returns the lower bound for NaN.
 - ``exp_nonpositive`` is exp, but undefined above 0.
-- ``share`` is the division of floats ``a / b`` with ``0 <= a <= b`` and ``b >= 1``, as in a softmax.
+- ``div_by_sum`` is the division of floats ``a / b`` with ``0 <= a <= b`` and ``b >= 1``, as in a softmax.
 """

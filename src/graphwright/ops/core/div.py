@@ -15,11 +15,11 @@ from graphwright.ops.core.pointwise import Pointwise
 class Div(Pointwise):
     """``a / b``. Integers are truncated towards zero; the quotient of an integer and 0 is 0.
 
-    ``share``: the operands are floats, ``b >= 1`` is a sum of numbers that are not negative, and ``a`` is one
-    of them, as in softmax. The kernel then needs fewer instructions.
+    ``by_sum``: the operands are floats, ``b >= 1`` is a sum of nonnegative numbers, and ``a`` is one of them,
+    as in softmax. The kernel then needs fewer instructions.
     """
 
-    share: bool = False
+    by_sum: bool = False
     dtypes = NUMBERS
 
     @quiet
@@ -27,7 +27,7 @@ class Div(Pointwise):
         return like(FUNCTIONS["div"].numpy(a, b), a)
 
     def expression(self, a: Scalar, b: Scalar) -> Scalar:
-        return apply("share" if self.share else "div", a, b)
+        return apply("div_by_sum" if self.by_sum else "div", a, b)
 
     def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
         """The quotient of two numbers, or of symbolic operands that are not negative: their quotient,

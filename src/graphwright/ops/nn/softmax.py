@@ -84,7 +84,7 @@ class Softmax(Normalized):
     def decompose(self, b: Builder, x: Value) -> Value:
         axes = self.axes(rank_of(x))
         powers = b(Exp(nonpositive=True), _shift(b, x, axes))
-        return as_dtype(b, b(Div(share=True), powers, b(ReduceSum(axes), powers)), x.type.dtype)
+        return as_dtype(b, b(Div(by_sum=True), powers, b(ReduceSum(axes), powers)), x.type.dtype)
 
 
 @op("LogSoftmax")

@@ -207,7 +207,7 @@ _HEAVY: Final = frozenset(
         "erfc",
         "lgamma",
     }
-    | {"sin", "cos", "tan", "pow", "div", "share"}
+    | {"sin", "cos", "tan", "pow", "div", "div_by_sum"}
     | {"sqrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
 )
 

@@ -13,7 +13,7 @@ from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Value
 from graphwright.targets.cpu.c.support import C_TYPES, lane_dtype
 
-_INFIX: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "share": "/"}
+_INFIX: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "div_by_sum": "/"}
 
 
 _BITS: Final = {"and": "&", "or": "|", "xor": "^"}
@@ -39,8 +39,8 @@ class Arithmetic(Conversions):
         if function == "select":
             return self.select(operands, vector)
         own = operands[0].dtype
-        if function in ("div", "share") and own == F32 and vector and not operands[1].vector:
-            helper = "divided" if function == "div" else "share"
+        if function in ("div", "div_by_sum") and own == F32 and vector and not operands[1].vector:
+            helper = "divided" if function == "div" else "div_by_sum"
             text = self.support.call(helper, F32, self.count, operands[0].text, operands[1].text)
             return Value(text, own, True)
         if function == "pow" and own == F32 and vector and not operands[1].vector:

@@ -99,7 +99,7 @@ GW_INLINE @V NAME(@V x, @T c) { /* x / c as it rounds, by c's inverse and what t
 error may be one unit in the last place, as the remainder underflows. P. Markstein, "Computation of elementary
 functions on the IBM RISC System/6000 processor" (1990)."""
 
-_SHARE_V3: Final = """\
+_DIV_BY_SUM_V3: Final = """\
 GW_INLINE @V NAME(@V x, @T c) { /* x / c, 0 <= x <= c, 1 <= c, by c's inverse as a sum of two numbers */
     const double inverse = 1.0 / (double)c;
     const @T high = (@T)inverse, low = (@T)(inverse - (double)high);
@@ -126,7 +126,7 @@ GW_INLINE @V NAME(@V x) {
 """Rounding to integers: mode 8 to the nearest (ties to even), 9 down, 10 up, 11 towards zero."""
 
 _OF_V4: Final = EXPONENTIALS_V4 | {"divided": _DIVIDED_V4}
-_OF_V3: Final = EXPONENTIALS_V3 | {"share": _SHARE_V3}
+_OF_V3: Final = EXPONENTIALS_V3 | {"div_by_sum": _DIV_BY_SUM_V3}
 """The f32 helpers of AVX-512, and those of AVX2."""
 
 _MASKED_MOVES: Final[dict[tuple[str, bool], str]] = {
@@ -228,7 +228,7 @@ GW_INLINE @V NAME(@M mask, @V yes, @V no) {
     return (@V)(((@I)yes & take) | ((@I)no & ~take));
 }""",
     "divided": "GW_INLINE @V NAME(@V x, @T c) { return x / c; }",
-    "share": "GW_INLINE @V NAME(@V x, @T c) { return @divided@(x, c); }",
+    "div_by_sum": "GW_INLINE @V NAME(@V x, @T c) { return @divided@(x, c); }",
     "max": _EXTREMUM.replace("SIGN", ">"),
     "min": _EXTREMUM.replace("SIGN", "<"),
     "most": _NUMBER_FIRST.replace("VERB", "vmax"),

@@ -23,6 +23,7 @@ from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.passes.buckets import BucketModules, split_module
 from graphwright.passes.retype import retype
+from graphwright.records import dataclass
 from graphwright.runtime.devices.target import for_this_cpu
 from graphwright.support.event_sink import recording_stages
 from graphwright.tuning.store import with_record
@@ -39,29 +40,29 @@ def compile_sources(
     sources: Mapping[str, Source],
     options: Options,
     observe: Observer = observe_nothing,
-    assume_found: bool = True,
     shared: Weights | None = None,
+    *,
+    assume_all_sizes: bool = True,
 ) -> Package:
     """Compile a package with one entry per source. The sources are rewritten in place; the weights of the
     package begin with ``shared``.
 
-    ``assume_found``: data-dependent sizes, too, may be assumed to have their likely values, under guards.
-    Raises ModelError, ToolchainError, PluginError.
+    ``assume_all_sizes``: programs may assume, under guards, the likely values of data-dependent sizes as well
+    as those of input sizes. Raises ModelError, ToolchainError, PluginError.
     """
     options, observe = with_record(for_this_cpu(options)), recording_stages(observe)
+    driver = _Driver(options, observe, assume_all_sizes)
     try:
-        drafts = {name: _draft(each, options, observe, assume_found) for name, each in sources.items()}
+        drafts = {name: driver.draft(source) for name, source in sources.items()}
         return compile_entries(drafts, options, observe, shared)
     except SymbolError as error:  # such as a product of two sums, which no dim can express
         hint = "fix some of the dynamic dimensions, as in shapes={'x': (8, 64)}"
         raise ModelError(Diagnostic("sizes", f"dynamic dimensions make {error}", hint=hint)) from error
 
 
-def compile_module(
-    module: Module, options: Options, observe: Observer = observe_nothing, assume_found: bool = True
-) -> Package:
+def compile_module(module: Module, options: Options, *, assume_all_sizes: bool = True) -> Package:
     """Compile a package of one entry, as :func:`compile_sources` does."""
-    return compile_sources({MAIN: module}, options, observe, assume_found)
+    return compile_sources({MAIN: module}, options, assume_all_sizes=assume_all_sizes)
 
 
 def retyped(module: Module) -> Source:
@@ -74,46 +75,54 @@ def retyped(module: Module) -> Source:
     return module if buckets is None else buckets
 
 
-def _draft(source: Source, options: Options, observe: Observer, assume_found: bool) -> EntryDraft:
-    """The modules that are compiled for ``source``."""
-    buckets = source if isinstance(source, BucketModules) else split_module(source)
-    if buckets is not None:
-        return Buckets(buckets)
-    assert isinstance(source, Module)
-    return _draft_module(source, options, observe, assume_found)
+@dataclass(frozen=True)
+class _Driver:
+    """Decides which modules are compiled for a source, before compilation."""
 
+    options: Options
+    observe: Observer
+    assume_all_sizes: bool
 
-def _draft_module(module: Module, options: Options, observe: Observer, assume_found: bool) -> EntryDraft:
-    records: list[Record] = []
-    if options.device == "reference" or module.symbols.undecided or not _is_static(module):
-        module.symbols.assume_nothing()
-        records = run_passes(module, shape_passes(module, options), options, observe)
-    if options.device == "reference":
+    def draft(self, source: Source) -> EntryDraft:
+        """The modules that are compiled for ``source``."""
+        buckets = source if isinstance(source, BucketModules) else split_module(source)
+        if buckets is not None:
+            return Buckets(buckets)
+        assert isinstance(source, Module)
+        return self._draft_module(source)
+
+    def _draft_module(self, module: Module) -> EntryDraft:
+        is_reference = self.options.device == "reference"
+        records: list[Record] = []
+        if is_reference or module.symbols.undecided or not _is_static(module):
+            module.symbols.assume_nothing()
+            records = self._infer_shapes(module)
+        if is_reference:
+            return Single(module, records=records)
+        if module.symbols.undecided or _has_unknown_ranks(module):
+            return self._draft_assuming(module, records)
+        module.symbols.assume_of(None)
+        module.symbols.demands_all = True  # constraints that decompositions add are checked, not assumed
         return Single(module, records=records)
-    if module.symbols.undecided or _has_unknown_ranks(module):
-        return _draft_assuming(module, records, options, observe, assume_found)
-    module.symbols.assume_of(None)
-    module.symbols.demands_all = True  # constraints that decompositions add are checked, not assumed
-    return Single(module, records=records)
 
+    def _draft_assuming(self, module: Module, records: Sequence[Record]) -> EntryDraft:
+        """A draft for a ``module`` with unproved size relations or unknown ranks: programs that assume the
+        likely sizes, or one program per combination of ranks, and the general graph, which is compiled for
+        other shapes at run time.
+        """
+        general, inputs = clone_module(module), [value.type for value in module.main.inputs]
+        module.symbols.assume_of(None if self.assume_all_sizes else frozenset(symbols_in(inputs)))
+        records = [*records, *self._infer_shapes(module)]
+        if _has_unknown_ranks(general):
+            variants = rank_variants(module)
+            if is_only_variant(variants):
+                (module,) = variants
+            elif all(partition(each.main).is_whole for each in variants):
+                return RankVariants(general, variants)
+        return Single(module, general, records)
 
-def _draft_assuming(
-    module: Module, records: Sequence[Record], options: Options, observe: Observer, assume_found: bool
-) -> EntryDraft:
-    """A draft for a ``module`` with unproved size relations or unknown ranks: programs that assume the likely
-    sizes, or one program per combination of ranks, and the general graph, which is compiled for other shapes
-    at run time.
-    """
-    general, inputs = clone_module(module), [value.type for value in module.main.inputs]
-    module.symbols.assume_of(None if assume_found else frozenset(symbols_in(inputs)))
-    records = [*records, *run_passes(module, shape_passes(module, options), options, observe)]
-    if _has_unknown_ranks(general):
-        variants = rank_variants(module)
-        if is_only_variant(variants):
-            (module,) = variants
-        elif all(partition(each.main).is_whole for each in variants):
-            return RankVariants(general, variants)
-    return Single(module, general, records)
+    def _infer_shapes(self, module: Module) -> list[Record]:
+        return run_passes(module, shape_passes(module, self.options), self.options, self.observe)
 
 
 def _is_static(module: Module) -> bool:

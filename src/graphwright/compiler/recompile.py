@@ -48,10 +48,8 @@ class Recompiler:
 
     def __init__(self, package: Package, options: Options) -> None:
         plugins.use(options)
-        self._package, self._options = (
-            package,
-            replace(options, tune=0),
-        )  # a run is waiting
+        self._package = package
+        self._options = replace(options, tune=0)  # a run is waiting
 
     def __call__(self, dispatch: Dispatch, shapes: Shapes) -> Package:
         """A package that accepts ``shapes``, which no case of ``dispatch`` accepts. It is as general as
@@ -69,7 +67,7 @@ class Recompiler:
                 return compile_module(module, self._options)
             broken = sizes_that_break(_guards(dispatch, shapes), _sizes(module, shapes))
             bind_sizes(module, broken)
-            return compile_module(module, self._options, assume_found=bool(broken))
+            return compile_module(module, self._options, assume_all_sizes=bool(broken))
         except ModelError as error:
             raise _misfit(error) from error
 

@@ -15,8 +15,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.frontends.torch.complex_nodes import ComplexNodeReader
 from graphwright.frontends.torch.complex_numbers import COMPLEX_RESULT, Complex, complex_constant
-from graphwright.frontends.torch.nodes import NodeReader, UnsupportedValue
+from graphwright.frontends.torch.nodes import UnsupportedValue
 from graphwright.frontends.torch.numbers import scalar
 from graphwright.frontends.torch.random_numbers import is_random
 from graphwright.frontends.torch.size_guards import assumed_sizes
@@ -63,7 +64,7 @@ class _ProgramReader:
         """``names``: the names of the parameters of ``forward`` that are known."""
         self._program, self._names = program, names
         self._builder, _ = new_graph(Module(), "main", ())
-        self._nodes = NodeReader(self._builder, program.graph_module, has_complex=True)
+        self._nodes = ComplexNodeReader(self._builder, program.graph_module)
         self._unsupported: dict[fx.Node, str] = {}
         self._states: dict[str, Value] = {}
         """The buffers that the program changes, by target."""

@@ -15,13 +15,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from graphwright.errors import ModelError
 from graphwright.frontends.torch.call import Call
 from graphwright.frontends.torch.catalogue import import_function
-from graphwright.frontends.torch.complex_numbers import (
-    complex_constant,
-    flat_parts,
-    fourier,
-    is_complex,
-    with_pairs,
-)
 from graphwright.frontends.torch.decompositions import Decomposer, operands
 from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.hints import note_hint
@@ -76,12 +69,10 @@ class NodeReader:
         owner: torch.nn.Module,
         depth: int = 0,
         decomposer: Decomposer | None = None,
-        has_complex: bool = False,
     ) -> None:
         """``owner`` has the tensors and subgraphs of the graph as attributes. ``decomposer``: the cache of
-        decompositions of an outer graph. ``has_complex``: whether complex tensors are read, as pairs.
+        decompositions of an outer graph.
         """
-        self._has_complex = has_complex
         self._builder, self._owner, self._depth = builder, owner, depth
         self._decomposed = decomposer or Decomposer()
         self.results: dict[fx.Node, Any] = {}
@@ -119,9 +110,10 @@ class NodeReader:
         if not isinstance(held, torch.Tensor):
             return held
         with _disable_current_modes():  # constants are real tensors, which fake tensor modes reject
-            if self._has_complex and held.is_complex():
-                return complex_constant(held, self._builder)
-            return self._builder.const(array_from(held))
+            return self._constant(held)
+
+    def _constant(self, tensor: torch.Tensor) -> Any:
+        return self._builder.const(array_from(tensor))
 
     def _called(self, node: fx.Node) -> Any:
         if node.target is operator.getitem:
@@ -145,8 +137,10 @@ class NodeReader:
             return with_sizes(node, self._imported(node), self._builder)
         if isinstance(result, int | float | bool):
             return result
-        if self._has_complex and is_complex(node):
-            return self._complex(node)
+        return self._computed(node)
+
+    def _computed(self, node: fx.Node) -> Any:
+        """The results of an operator on tensors."""
         try:
             return self._imported(node)
         except Unsupported as error:
@@ -159,18 +153,6 @@ class NodeReader:
                 return _with_checked_types(node, self._part(traced, list(map(self.resolved, operands(node)))))
             except Unsupported:
                 raise error from None
-
-    def _complex(self, node: fx.Node) -> Any:
-        """The results of a call with complex operands or results."""
-        made = fourier(node, self.resolved(node.args), self._builder)
-        if made is not None:
-            return made
-        from graphwright.frontends.torch.complex_rules import on_parts  # it takes 0.2 s to import
-
-        traced = on_parts(node)
-        if traced is None:
-            raise Unsupported("there is no rule for it on complex numbers")
-        return with_pairs(node, self._part(traced, flat_parts(list(map(self.resolved, operands(node))))))
 
     def _number(self, node: fx.Node, fake: Any) -> Any:
         """The result of a computation on sizes."""
@@ -197,7 +179,7 @@ class NodeReader:
         """
         inner_depth = self._depth + 1 if depth is None else depth
         at = builder or self._builder
-        inner = NodeReader(at, traced, inner_depth, self._decomposed, self._has_complex)
+        inner = type(self)(at, traced, inner_depth, self._decomposed)
         for node, given in zip(traced.graph.find_nodes(op="placeholder"), arguments, strict=True):
             inner.results[node] = number_from(node, given, inner._builder)
         for node in traced.graph.nodes:

@@ -67,7 +67,7 @@ def load(
     package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify, isa=isa)
     sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
     where = shown(found)
-    model = opened(package, options, where, sources)
+    model = open_package(package, options, where, sources)
     info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
     return model
 
@@ -94,13 +94,15 @@ def unpickled(data: bytes, options: Options, entry: str) -> Model:
 copyreg.pickle(Model, lambda model: (unpickled, model.packed()))
 
 
-def opened(
+def open_package(
     package: Package,
     options: Options,
     where: str = "",
     sources: frozenset[FileId] = frozenset(),
 ) -> Model:
-    """The model of ``package``, which was read from ``where``. Raises the errors of :func:`load`."""
+    """Makes the model of ``package``, which was read from ``where``; its graph is compiled again if its
+    kernels cannot run. Raises the errors of :func:`load`.
+    """
     if options.plugins:
         load_plugins(options)
     try:
@@ -111,18 +113,18 @@ def opened(
     if executors is not None:
         return _model(package, executors, None, options, sources)
     key = user_key(options.key_folder, create=False)
-    return made(_recompiled(package, options, where), key, options, sources, where)
+    return make_model(_recompiled(package, options, where), key, options, sources, where)
 
 
-def made(
+def make_model(
     package: Package,
     key: bytes | None,
     options: Options,
     sources: frozenset[FileId] = frozenset(),
     where: str = "",
 ) -> Model:
-    """The model of a package that was compiled here from the model at ``where``. Raises ToolchainError if the
-    package is only for other CPUs.
+    """Makes the model of a package that was compiled here from the source model at ``where``. Raises
+    ToolchainError if the package is only for other CPUs.
     """
     executors = _executors(package, options, where)
     if executors is None:
@@ -139,7 +141,7 @@ def _model(
     sources: frozenset[FileId],
 ) -> Model:
     def remake(options: Options) -> Model:
-        return made(package, key, options, sources)
+        return make_model(package, key, options, sources)
 
     return make_models(Origin(package, key, options, sources, remake), executors)
 

@@ -98,7 +98,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[gw.Model]:
 
         return call
 
-    for name in ("compile", "compile_behind"):
+    for name in ("compile", "compile_with_weights"):
         monkeypatch.setattr(compiled_graph, name, noting(getattr(compiled_graph, name)))
     return found
 

@@ -12,7 +12,7 @@ from torch.autograd import profiler
 from torch.autograd.graph import increment_version
 
 from graphwright._native import TensorDispatch, TensorEntry
-from graphwright.api import compile, compile_behind
+from graphwright.api import compile, compile_with_weights
 from graphwright.config import Options
 from graphwright.frontends.torch.graph import ReadGraph
 from graphwright.frontends.torch.interface import Input
@@ -207,7 +207,9 @@ class CompiledGraph:
             size = sum(each.nbytes for each in tensors)
             if size <= MOST_WEIGHTS or self._options.device != "cpu":
                 return self._kept_or_compiled(module)
-            return compile_behind(module, _weights_with(tensors) or Region(4 * size).weights(), self._options)
+            return compile_with_weights(
+                module, _weights_with(tensors) or Region(4 * size).weights(), self._options
+            )
 
     def _kept_or_compiled(self, module: Module) -> Model:
         """The model of ``module`` from the cache, or a new one, which is stored there."""

@@ -26,7 +26,7 @@ from graphwright.executable.nodes import (
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.text import print_module
 from graphwright.ir.verify import verify as verify_module
-from graphwright.loading import made
+from graphwright.loading import make_model
 from graphwright.lower.text import print_program
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
@@ -209,7 +209,7 @@ def _for_sizes(model: Model, dispatch: Dispatch, sizes: Sizes, options: Options)
     for case in dispatch.cases:
         if accepts(case, list(shapes.values())) and not case.guards:
             entry = replace(package.main, inputs=case.inputs, outputs=case.outputs, executable=case)
-            return made(package.with_main(entry), None, options)
+            return make_model(package.with_main(entry), None, options)
     return compile_model(source_module(package), shapes=shapes, options=options)
 
 

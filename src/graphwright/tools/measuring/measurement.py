@@ -18,7 +18,7 @@ from graphwright.ir.fused import Fused, region_of
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.nesting import regions_of
 from graphwright.ir.op import Array
-from graphwright.loading import made
+from graphwright.loading import make_model
 from graphwright.package.package import Package
 from graphwright.passes.bind_sizes import shape_all_inputs
 from graphwright.records import dataclass, replace
@@ -167,7 +167,7 @@ def region_model(module: Module, node: Node, options: Options) -> Model:
     region.set_outputs(region.outputs, [f"result_{k}" for k in range(len(region.outputs))])
     own.add_graph(region)
     with regions_of(own):
-        return made(compile_module(own, options), None, options)
+        return make_model(compile_module(own, options), None, options)
 
 
 def _in_turns(runs: Sequence[Callable[[], object]]) -> list[list[float]]:

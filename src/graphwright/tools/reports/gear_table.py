@@ -16,7 +16,7 @@ from graphwright.executable.nodes import (
     programs_of,
 )
 from graphwright.executable.specs import shapes_text
-from graphwright.loading import made
+from graphwright.loading import make_model
 from graphwright.records import replace
 from graphwright.runtime.devices.cpu import Cpu
 from graphwright.runtime.executor import RunError
@@ -67,7 +67,7 @@ class _Gear:
     def __init__(self, model: Model, executable: Executable) -> None:
         self.executable = executable
         entry = replace(model.entry, inputs=executable.inputs, executable=executable)
-        self._model = made(model.alone().with_main(entry), None, Options(threads=model.threads))
+        self._model = make_model(model.alone().with_main(entry), None, Options(threads=model.threads))
 
     def counts(self) -> list[str]:
         """The numbers of subgraphs, tasks and Python nodes."""

@@ -68,7 +68,7 @@ def copy_of(
     take: Callable[[str], str],
 ) -> tuple[Statement, ...]:
     """A copy of ``body`` with the indices ``axes`` replaced by the given expressions, with new names."""
-    copy = _Copy(dict(axes), take, False, buffers=dict(buffers))
+    copy = _Copy(dict(axes), take, first=False, buffers=dict(buffers))
     return tuple(map(copy.statement, body))
 
 

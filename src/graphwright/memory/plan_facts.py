@@ -44,7 +44,7 @@ class PlanFacts:
                 offset = 0 if is_empty else self.registers[operand.offset]
                 yield Access(index, operand.buffer, offset, position in task.writes, start, end, position)
         if task.scratch >= 0:
-            yield Access(index, task.scratch, 0, True, start, end)
+            yield Access(index, task.scratch, 0, writes=True, start=start, end=end)
 
     def name(self, buffer: int) -> str:
         """A buffer as messages name it."""

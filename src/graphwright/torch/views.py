@@ -128,11 +128,11 @@ def take_views(module: fx.GraphModule) -> Views | None:
         if base is None:
             found.append(kept.setdefault(result if isinstance(result, fx.Node) else (k, result), len(kept)))
         elif base in positions:
-            found.append(_view(result, base, positions[base], True))
+            found.append(_view(result, base, positions[base], of_argument=True))
         elif base is result:
             found.append(kept.setdefault(base, len(kept)))
         else:
-            found.append(_view(result, base, kept.setdefault(base, len(kept)), False))
+            found.append(_view(result, base, kept.setdefault(base, len(kept)), of_argument=False))
     output.args = (tuple(each if isinstance(each, fx.Node) else each[1] for each in kept),)
     module.recompile()
     needed = {each.base for each in found if isinstance(each, View) and not each.of_argument}

@@ -98,7 +98,7 @@ def extents(isa: Isa) -> tuple[Extent, ...]:
 
 def _choose_extent() -> Extent:
     a = arguments(*CHOOSE_ABI.args)
-    choose = Choose(False, 1, a.classes, a.count, a.limit)
+    choose = Choose(centered=False, batches=1, classes=a.classes, count=a.count, limit=a.limit)
     return Extent(
         Choose.SYMBOL,
         CHOOSE_ABI.args,

@@ -47,7 +47,7 @@ def _import_unique(i: Importer) -> Any:
     """Outputs: the distinct elements in the order of their first occurrence, the index of each element of x
     among them, and their counts.
     """
-    elements, _, inverse, counts = i.emit(Unique(None, False), i.input(0))
+    elements, _, inverse, counts = i.emit(Unique(None, sorted=False), i.input(0))
     return elements, inverse, counts
 
 

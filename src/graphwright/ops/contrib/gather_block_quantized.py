@@ -61,7 +61,7 @@ def _unpacked(i: Importer, x: Value) -> Value:
     high = i.emit(BitShift("RIGHT"), x, i.const(np.array(4, np.uint8)))
     pairs = i.emit(Concat(-1), *(i.emit(Unsqueeze((-1,)), codes) for codes in (low, high)))
     *rows, byte_count = x.type.dims
-    unpacked: Value = i.emit(Reshape((*rows, 2 * byte_count), True), pairs)
+    unpacked: Value = i.emit(Reshape((*rows, 2 * byte_count), allow_zero=True), pairs)
     return unpacked
 
 

@@ -262,7 +262,7 @@ def _lstm_weights(i: Importer, index: int, scale: int) -> Value:
     for parameter in (i.input(scale), i.input(scale + 1)):
         shape = parameter.type.dims
         columns = (shape[0], 1, shape[1] if len(shape) > 1 else 1) if shape else (1, 1, 1)
-        parameters.append(i.emit(Cast(F32), i.emit(Reshape(columns, True), parameter)))
+        parameters.append(i.emit(Cast(F32), i.emit(Reshape(columns, allow_zero=True), parameter)))
     factor, zero = parameters
     shifted = i.emit(Sub(), i.emit(Cast(F32), weights), zero)
     dequantized: Value = i.emit(Transpose((0, 2, 1)), i.emit(Mul(), shifted, factor))

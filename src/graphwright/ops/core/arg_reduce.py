@@ -86,7 +86,9 @@ class ArgReduce(Op):
         size = x.type.dims[axis]
         most = np.iinfo(np.int32).max
         dtype = I32 if isinstance(size, int) and size <= most else I64  # i32 vectors hold twice as many
-        positions = b(Reshape((size, *(1,) * (rank - axis - 1)), True), b(Range((0, size, 1), dtype)))
+        positions = b(
+            Reshape((size, *(1,) * (rank - axis - 1)), allow_zero=True), b(Range((0, size, 1), dtype))
+        )
         none = b.const(-1 if self.last else most if dtype == I32 else np.iinfo(np.int64).max, dtype)
         fold = (ReduceMax if self.last else ReduceMin)((axis,), self.keepdims)
         found = b(fold, b(Where(), hit, positions, none))
@@ -124,10 +126,10 @@ for _cls in (ArgMax, ArgMin):
     _cls.to_onnx = as_onnx(_cls.name, axis="axis", keepdims="keepdims", select_last_index="last")
     _cls.samples = (
         *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F16, I32)),
-        Sample(_cls(-1, False), (arg(F32, 3, 4, 5),)),
-        Sample(_cls(0, False, last=True), (arg(I32, 6, 4, fill="index"),)),
+        Sample(_cls(-1, keepdims=False), (arg(F32, 3, 4, 5),)),
+        Sample(_cls(0, keepdims=False, last=True), (arg(I32, 6, 4, fill="index"),)),
         Sample(_cls(1, last=True), (arg(F32, 2, 4, 1),)),
-        Sample(_cls(0, False), (arg(F32, 4, _N),)),
+        Sample(_cls(0, keepdims=False), (arg(F32, 4, _N),)),
         Sample(_cls(1), (arg(F32, 0, 3),)),
         Sample(_cls(), (arg(F32),)),
         Sample(_cls(0), (arg(F32, 0, 3),), "axis 0: 0 is less than 1"),
@@ -143,8 +145,8 @@ def _aten_arg(cls: type[ArgReduce]) -> AtenImport:
         x, axis, keepdim = i.input(0), i.attr("dim"), bool(i.attr("keepdim"))
         if axis is not None or not rank_of(x):
             return i.emit(cls(axis or 0, keepdim), x)
-        position = i.emit(cls(0, False), i.emit(Reshape((x.type.elements,), True), x))
-        return i.emit(Reshape(i.results[0].dims, True), position)
+        position = i.emit(cls(0, keepdims=False), i.emit(Reshape((x.type.elements,), allow_zero=True), x))
+        return i.emit(Reshape(i.results[0].dims, allow_zero=True), position)
 
     return convert
 

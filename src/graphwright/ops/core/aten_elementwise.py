@@ -94,7 +94,7 @@ def _floor_divide(i: AtenImporter, a: Value, b: Value) -> Any:
     """
     if not a.type.dtype.is_float:
         return i.emit(Div(), i.emit(Sub(), a, i.emit(Mod(), a, b)), b)
-    zero, rest = number(i, 0, b), i.emit(Mod(True), a, b)
+    zero, rest = number(i, 0, b), i.emit(Mod(fmod=True), a, b)
     whole = i.emit(Round(), i.emit(Div(), i.emit(Sub(), a, rest), b))
     differ = i.emit(Xor(), i.emit(Less(), rest, zero), i.emit(Less(), b, zero))
     less = i.emit(And(), differ, i.emit(Not(), i.emit(Equal(), rest, zero)))

@@ -57,7 +57,7 @@ def _variance_and_mean(i: AtenImporter) -> Any:
     deviation = i.emit(Sub(), x, mean)
     total = i.emit(ReduceSum(axes or None, keepdim), i.emit(Mul(), deviation, deviation))
     variance = i.emit(Div(), total, _degrees_of_freedom(i, count, correction, x.type.dtype))
-    return variance, mean if keepdim else i.emit(ReduceMean(axes or None, False), x)
+    return variance, mean if keepdim else i.emit(ReduceMean(axes or None, keepdims=False), x)
 
 
 def _degrees_of_freedom(i: AtenImporter, count: Dim, correction: Any, dtype: DType) -> Value:

@@ -63,7 +63,7 @@ BitShift.aten = {
     )
 }
 BitShift.samples = (
-    *binary_samples(BitShift(), INTEGERS, True),
+    *binary_samples(BitShift(), INTEGERS, divisor=True),
     Sample(
         BitShift("RIGHT"),
         (arg(I32, 6, values=(-8, 8, -1, 5, -5, 5)), arg(I32, 6, values=(1, 1, 40, 40, -1, -1))),

@@ -73,7 +73,7 @@ class Compress(BoundedForm, Op):
 
     def _gathered(self, b: Builder, x: Value, indices: Value) -> Value:
         if self.axis is None and rank_of(x) > 1:
-            x = b(Reshape((product(x.type.dims),), True), x)
+            x = b(Reshape((product(x.type.dims),), allow_zero=True), x)
         slices: Value = b(Gather(0 if self.axis is None else self.axis), x, indices)
         return slices
 

@@ -116,8 +116,12 @@ CumSum.to_onnx = CumProd.to_onnx = _export
 for _cls in (CumSum, CumProd):
     _cls.samples = (
         *(Sample(_cls(1), (arg(t, 3, 5),)) for t in (F32, F64, F16, I32)),
-        *(Sample(_cls(0, e, r), (arg(F32, 4, symbol("N")),)) for e in (False, True) for r in (False, True)),
-        Sample(_cls(-1, True), (arg(I32, 2, 0),)),
+        *(
+            Sample(_cls(0, exclusive=e, reverse=r), (arg(F32, 4, symbol("N")),))
+            for e in (False, True)
+            for r in (False, True)
+        ),
+        Sample(_cls(-1, exclusive=True), (arg(I32, 2, 0),)),
         Sample(_cls(0), (arg(F32),)),
         Sample(_cls(), (arg(F32, 2, 3), arg(I64, values=(-2,)))),
         Sample(_cls(), (arg(F32, 2, 3), arg(I32, 1, values=(1,)))),

@@ -165,9 +165,9 @@ class DFT(Op):
         """The transform of x[..., used, parts] as a product with the transform matrix."""
         *rest, used, parts = x.type.dims
         matrix = b.const(self.matrix(number(used), number(parts), length), x.type.dtype)
-        spectrum = b(MatMul(), b(Reshape((*rest, used * parts), True), x), matrix)
+        spectrum = b(MatMul(), b(Reshape((*rest, used * parts), allow_zero=True), x), matrix)
         made = 1 if self.onesided and self.inverse else 2
-        bins: Value = b(Reshape((*rest, self._bins(length), made), True), spectrum)
+        bins: Value = b(Reshape((*rest, self._bins(length), made), allow_zero=True), spectrum)
         return bins
 
     def _by_factors(self, b: Builder, x: Value, length: int, p: int) -> Value:
@@ -178,18 +178,18 @@ class DFT(Op):
         """
         *rest, used, parts = x.type.dims
         rows, q = product(tuple(rest)), length // p
-        x = b(Reshape((rows, used, parts), True), x)
+        x = b(Reshape((rows, used, parts), allow_zero=True), x)
         if used != length:
             x = b(Pad((0, 0, 0, 0, length - used, 0)), x)
-        x = b(Transpose((2, 0, 1, 3)), b(Reshape((rows, p, q, parts), True), x))
+        x = b(Transpose((2, 0, 1, 3)), b(Reshape((rows, p, q, parts), allow_zero=True), x))
         matrices = b.const(self._twiddled(p, q, number(parts)), x.type.dtype)
-        x = b(MatMul(), b(Reshape((q, rows, p * parts), True), x), matrices)
-        x = b(Transpose((1, 2, 0, 3)), b(Reshape((q, rows, p, 2), True), x))
+        x = b(MatMul(), b(Reshape((q, rows, p * parts), allow_zero=True), x), matrices)
+        x = b(Transpose((1, 2, 0, 3)), b(Reshape((q, rows, p, 2), allow_zero=True), x))
         x = b(Transpose((0, 2, 1, 3)), b(DFT(-2, self.inverse), x))
-        x, bins = b(Reshape((rows, length, 2), True), x), self._bins(length)
+        x, bins = b(Reshape((rows, length, 2), allow_zero=True), x), self._bins(length)
         if bins != length:
             x = b(Slice((0,), (bins,), (1,), (1,)), x)
-        spectrum: Value = b(Reshape((*rest, bins, 2), True), x)
+        spectrum: Value = b(Reshape((*rest, bins, 2), allow_zero=True), x)
         return spectrum
 
     def matrix(self, used: int, parts: int, length: int) -> Array:
@@ -243,7 +243,10 @@ DFT.samples = (
     *(Sample(DFT(1, inverse), (arg(F32, 2, 6, 3, 2),)) for inverse in (False, True)),
     *(Sample(DFT(length=length), (arg(F32, _N, 5, 2),)) for length in (1, 3, 5, 8)),
     *(Sample(DFT(0, onesided=True, length=length), (arg(F32, 6, 2, 1),)) for length in (None, 5, 7)),
-    *(Sample(DFT(1, True, True, length), (arg(F32, 2, 4, 2),)) for length in (None, 5, 7, 9)),
+    *(
+        Sample(DFT(1, inverse=True, onesided=True, length=length), (arg(F32, 2, 4, 2),))
+        for length in (None, 5, 7, 9)
+    ),
     Sample(DFT(), (arg(F32, 2, _N, 1),)),
     Sample(DFT(onesided=True), (arg(F32, _N, 1),)),
     Sample(DFT(), (arg(F32, 0, 4, 1),)),
@@ -253,7 +256,7 @@ DFT.samples = (
     Sample(DFT(2), (arg(F32, 2, 3, 2),), "axis 2 is the axis of real and imaginary parts"),
     Sample(DFT(), (arg(F32, 2, 3, 4),), "3 minus the size of the last axis: -1 is less than 1"),
     Sample(DFT(onesided=True), (arg(F32, 2, 3, 2),), "2 and 1 differ"),
-    Sample(DFT(-2, True, True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),
+    Sample(DFT(-2, inverse=True, onesided=True), (arg(F32, 2, 3, 1),), "1 and 2 differ"),
     Sample(DFT(length=0), (arg(F32, 2, 3, 1),), "the length of the transform: 0 is less than 1"),
     Sample(DFT(), (arg(I32, 2, 3, 1),), "the input is i32"),
 )

@@ -130,14 +130,14 @@ def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
             dims = value.type.dims
             if dims[first] != dims[second] and 1 in (dims[first], dims[second]):  # broadcasts
                 one = first if dims[first] == 1 else second
-                value = b(Reshape(dims[:one] + dims[one + 1 :], True), value)
+                value = b(Reshape(dims[:one] + dims[one + 1 :], allow_zero=True), value)
                 labels = labels[:one] + labels[one + 1 :]
                 continue
             rest = [axis for axis in range(len(labels)) if axis not in (first, second)]
             kept, size = tuple(dims[axis] for axis in rest), number(dims[first])
             if (first, second) != (len(rest), len(rest) + 1):
                 value = b(Transpose((*rest, first, second)), value)
-            value = b(Reshape((*kept, size * size), True), value)
+            value = b(Reshape((*kept, size * size), allow_zero=True), value)
             value = b(Slice((0,), (size * size,), (len(rest),), (size + 1,)), value)
             labels = "".join(labels[axis] for axis in rest) + label
     return value, labels
@@ -149,7 +149,7 @@ def _dense(b: Builder, value: Value, labels: str, sizes: dict[str, Dim]) -> tupl
     kept = [axis for axis, label in enumerate(labels) if dims[axis] != 1 or sizes[label] == 1]
     if len(kept) == len(labels):
         return value, labels
-    dense: Value = b(Reshape(tuple(dims[axis] for axis in kept), True), value)
+    dense: Value = b(Reshape(tuple(dims[axis] for axis in kept), allow_zero=True), value)
     return dense, "".join(labels[axis] for axis in kept)
 
 
@@ -158,7 +158,7 @@ def _sum_out(b: Builder, value: Value, labels: str, kept: str) -> tuple[Value, s
     gone = tuple(axis for axis, label in enumerate(labels) if label not in kept)
     if not gone:
         return value, labels
-    return b(ReduceSum(gone, False), value), "".join(label for label in labels if label in kept)
+    return b(ReduceSum(gone, keepdims=False), value), "".join(label for label in labels if label in kept)
 
 
 def _ordered(b: Builder, value: Value, labels: str, order: str) -> Value:
@@ -186,7 +186,7 @@ def _multiply(b: Builder, left: tuple[Value, str], right: tuple[Value, str], lat
     labels = batch + rows + columns
     dims = tuple(sizes[label] for label in labels)
     made = b(MatMul(), a, c)
-    return (made if made.type.dims == dims else b(Reshape(dims, True), made)), labels
+    return (made if made.type.dims == dims else b(Reshape(dims, allow_zero=True), made)), labels
 
 
 def _matrix(b: Builder, value: Value, sizes: dict[str, Dim], batch: str, rows: str, columns: str) -> Any:
@@ -196,7 +196,7 @@ def _matrix(b: Builder, value: Value, sizes: dict[str, Dim], batch: str, rows: s
         product([sizes[label] for label in rows]),
         product([sizes[label] for label in columns]),
     )
-    return value if value.type.dims == dims else b(Reshape(dims, True), value)
+    return value if value.type.dims == dims else b(Reshape(dims, allow_zero=True), value)
 
 
 def _import(i: Importer) -> Any:

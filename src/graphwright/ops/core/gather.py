@@ -147,7 +147,7 @@ def _aten_as_strided(i: AtenImporter) -> Any:
     offsets = np.full(sizes, i.attr("storage_offset", 0), np.int64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         offsets += (np.arange(size) * stride).reshape(-1, *[1] * (len(sizes) - 1 - axis))
-    return i.emit(Gather(), i.emit(Reshape((x.type.elements,), True), x), i.const(offsets))
+    return i.emit(Gather(), i.emit(Reshape((x.type.elements,), allow_zero=True), x), i.const(offsets))
 
 
 def _is_contiguous(x: Value, sizes: Sequence[Dim], strides: Sequence[Dim]) -> bool:

@@ -88,9 +88,12 @@ def _aten_gather(i: AtenImporter) -> Any:
     if rank_of(x) and rank_of(indices):
         return i.emit(GatherElements(i.attr("dim"), from_end=False), x, indices)
     i.ignore("dim")
-    vector, positions = (i.emit(Reshape((each.type.elements,), True), each) for each in (x, indices))
+    vector, positions = (
+        i.emit(Reshape((each.type.elements,), allow_zero=True), each) for each in (x, indices)
+    )
     return i.emit(
-        Reshape(indices.type.dims, True), i.emit(GatherElements(0, from_end=False), vector, positions)
+        Reshape(indices.type.dims, allow_zero=True),
+        i.emit(GatherElements(0, from_end=False), vector, positions),
     )
 
 

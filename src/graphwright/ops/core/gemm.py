@@ -91,7 +91,7 @@ Gemm.samples = (
     *(Sample(Gemm(), (arg(t, 3, 4), arg(t, 4, 5), arg(t, 5))) for t in (F32, F64, F16, I32)),
     Sample(Gemm(), (arg(F32, 3, 4), arg(F32, 4, 5))),
     Sample(Gemm(0.5, 2.0), (arg(F32, 3, 4), arg(F32, 4, 5), arg(F32, 3, 1))),
-    Sample(Gemm(1.0, 0.0, True, True), (arg(F32, 4, 3), arg(F32, 5, 4), arg(F32))),
+    Sample(Gemm(1.0, 0.0, trans_a=True, trans_b=True), (arg(F32, 4, 3), arg(F32, 5, 4), arg(F32))),
     Sample(Gemm(trans_b=True), (arg(F32, _N, _K), arg(F32, 7, _K), arg(F32, 1, 7))),
     Sample(Gemm(), (arg(F32, 0, 4), arg(F32, 4, 5), arg(F32, 1))),
     Sample(Gemm(), (arg(F32, 3, 0), arg(F32, 0, 5), arg(F32, 3, 5))),

@@ -50,6 +50,9 @@ Mod.onnx = {("Mod", 10): with_attributes(Mod)}
 Mod.to_onnx = _export
 Mod.aten = {
     **by_overload("remainder", elementwise(Mod(), 2), *BOTH_WAYS),
-    **by_overload("fmod", elementwise(Mod(True), 2), *TENSOR_OR_NUMBER),
+    **by_overload("fmod", elementwise(Mod(fmod=True), 2), *TENSOR_OR_NUMBER),
 }
-Mod.samples = (*binary_samples(Mod(), NUMBERS, True), *binary_samples(Mod(True), NUMBERS, True))
+Mod.samples = (
+    *binary_samples(Mod(), NUMBERS, divisor=True),
+    *binary_samples(Mod(fmod=True), NUMBERS, divisor=True),
+)

@@ -41,7 +41,7 @@ class ReduceLogSumExp(Reduction):
         maximum = np.where(np.isinf(maximum), 0, maximum).astype(wide.dtype)
         total = np.add.reduce(np.exp(wide - maximum), axis=axes, keepdims=True)
         result = np.log(total) + maximum
-        shape = result.shape if self.keepdims else reduced_shape(x.shape, axes, False)
+        shape = result.shape if self.keepdims else reduced_shape(x.shape, axes, keepdims=False)
         return like(result, x).reshape(shape)
 
     def decompose(self, b: Builder, x: Value, axes: Value | None = None) -> Value | None:

@@ -228,15 +228,15 @@ def set_onnx_and_samples(cls: type[Reduction], fill: str = "normal", operand_sin
     n, m = symbol("N"), symbol("M")
     cls.samples = (
         *(Sample(cls((1,)), (arg(t, 3, 5, 2, fill=fill),)) for t in (F32, F16, F64, I32) if t in cls.dtypes),
-        Sample(cls((-1, 0), False), (arg(F32, 3, 5, 2, fill=fill),)),
+        Sample(cls((-1, 0), keepdims=False), (arg(F32, 3, 5, 2, fill=fill),)),
         Sample(cls(), (arg(F32, 3, 4, fill=fill),)),
-        Sample(cls(None, False), (arg(F32, 3, 4, fill=fill),)),
+        Sample(cls(None, keepdims=False), (arg(F32, 3, 4, fill=fill),)),
         Sample(cls(), (arg(F32, fill=fill),)),
         Sample(cls(()), (arg(F32, 2, 3, fill=fill),)),
-        Sample(cls((1,), False), (arg(F32, n, m, fill=fill),)),
+        Sample(cls((1,), keepdims=False), (arg(F32, n, m, fill=fill),)),
         Sample(cls((0,)), (arg(F32, 0, 3),)),
         Sample(cls((1,)), (arg(F32, 0, 3),)),
-        Sample(cls(None, False), (arg(F32, 2, 3, fill=fill), arg(I64, 1, values=(1,)))),
+        Sample(cls(None, keepdims=False), (arg(F32, 2, 3, fill=fill), arg(I64, 1, values=(1,)))),
         Sample(cls(), (arg(F32, 2, 3, fill=fill), arg(I64, 0, values=()))),
         Sample(cls(noop=True), (arg(F32, 2, 3, fill=fill), arg(I64, 0, values=()))),
         Sample(cls((2,)), (arg(F32, 2, 3),), "axis 2 is out of range for rank 2"),
@@ -306,6 +306,6 @@ for _cls in (ReduceProd, ReduceMax, ReduceMin, ReduceMean, ReduceSumSquare, Redu
 
 _SIZES = (arg(I64, 3, values=(2, 3, 4)),)
 ReduceSum.samples += (Sample(ReduceSum((0,)), _SIZES),)
-ReduceProd.samples += (Sample(ReduceProd(None, False), _SIZES),)
+ReduceProd.samples += (Sample(ReduceProd(None, keepdims=False), _SIZES),)
 ReduceMax.samples += (Sample(ReduceMax(), _SIZES), Sample(ReduceMax((1,)), (arg(BOOL, 3, 4),)))
 ReduceMin.samples += (Sample(ReduceMin(), _SIZES), Sample(ReduceMin((1,)), (arg(U8, 3, 4),)))

@@ -170,7 +170,7 @@ Reshape.samples = (
 
 def _aten_view(i: AtenImporter) -> Any:
     i.ignore("size", "shape")
-    return i.emit(Reshape(i.results[0].dims, True), i.input(0))
+    return i.emit(Reshape(i.results[0].dims, allow_zero=True), i.input(0))
 
 
 Reshape.aten = dict.fromkeys(("view", "_unsafe_view", "reshape"), _aten_view)

@@ -117,7 +117,7 @@ def size_value(b: Builder, dim: Dim, dtype: DType = I64) -> Value:
 
 def reshaped(b: Builder, x: Value, *dims: Dim) -> Value:
     """``x`` in the shape ``dims``; ``x`` itself if it has this shape."""
-    return x if x.type.dims == dims else b(Reshape(dims, True), x)
+    return x if x.type.dims == dims else b(Reshape(dims, allow_zero=True), x)
 
 
 def build_taps(
@@ -181,7 +181,7 @@ def build_blend(
         return reshaped(b, copied, batches, index.type.dims[1], channels)
     dtype = wide(pixels.type.dtype)
     products = b(Mul(), as_dtype(b, pixels, dtype), as_dtype(b, weight, dtype))
-    total: Value = b(ReduceSum((2,), False), b(Where(), is_zero, b.const([0], dtype), products))
+    total: Value = b(ReduceSum((2,), keepdims=False), b(Where(), is_zero, b.const([0], dtype), products))
     return total
 
 

@@ -252,7 +252,7 @@ def _aten_diagonal(i: AtenImporter) -> Any:
         return i.emit(ConstantOfShape(0, x.type.dtype, i.results[0].dims))
     start = offset if offset >= 0 else -offset * columns
     flat = i.emit(Transpose((*rest, first, second)), x)
-    flat = i.emit(Reshape((*(x.type.dims[a] for a in rest), rows * columns), True), flat)
+    flat = i.emit(Reshape((*(x.type.dims[a] for a in rest), rows * columns), allow_zero=True), flat)
     end = start + (count - 1) * (columns + 1) + 1
     if not isinstance(columns, int):
         raise i.fail("diagonals of a dynamic number of columns are not supported")

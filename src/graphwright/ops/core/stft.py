@@ -95,7 +95,7 @@ class STFT(Op):
         frames = np.moveaxis(windows[:, :: number(self.step)], -1, 2)
         if window is not None:
             frames = frames * window.astype(np.float64)[:, np.newaxis]
-        return like(DFT(-2, False, self.onesided).reference(frames), x)
+        return like(DFT(-2, inverse=False, onesided=self.onesided).reference(frames), x)
 
     def decompose(
         self, b: Builder, x: Value, window: Value | None = None, *others: Value | None
@@ -104,19 +104,19 @@ class STFT(Op):
         if self.step is None:
             return None
         if rank_of(x) == 2:
-            x = b(Reshape((*x.type.dims, 1), True), x)
+            x = b(Reshape((*x.type.dims, 1), allow_zero=True), x)
         time = x.type.dims[1]
         length = self._length(time, None if window is None else window.type.dims[0])
         if not (isinstance(length, int) and isinstance(self.step, int)):
             return None
         count = floordiv(time - length, self.step) + 1
-        starts = b(Reshape((count, 1), True), b(Range((0, count * self.step, self.step))))
+        starts = b(Reshape((count, 1), allow_zero=True), b(Range((0, count * self.step, self.step))))
         positions = b(Add(), starts, b(Range((0, length, 1))))
         frames = b(Gather(1), in_f32(b, x), positions)
         if window is not None:
-            column = b(Reshape((length, 1), True), as_dtype(b, window, frames.type.dtype))
+            column = b(Reshape((length, 1), allow_zero=True), as_dtype(b, window, frames.type.dtype))
             frames = b(Mul(), frames, column)
-        return as_dtype(b, b(DFT(-2, False, self.onesided), frames), x.type.dtype)
+        return as_dtype(b, b(DFT(-2, inverse=False, onesided=self.onesided), frames), x.type.dtype)
 
 
 def _window_length(at: Inference, x: Fact, window: Fact) -> Dim:
@@ -143,23 +143,48 @@ STFT.onnx = {("STFT", 17): _import}
 _N, _T = symbol("N"), symbol("T")
 _STEP = arg(I64, values=(2,))
 STFT.samples = (
-    *(Sample(STFT(True, 2, 4), (arg(t, 2, 9, 1), arg(t, 4))) for t in (F32, F64, F16, BF16)),
-    *(Sample(STFT(False, 3), (arg(F32, 2, 11, parts), arg(F32, 5))) for parts in (1, 2)),
-    Sample(STFT(True, 1, 7), (arg(F32, _N, 9, 1),)),
-    Sample(STFT(True, 2, 3), (arg(F32, 1, _T, 1), arg(F32, 3))),
-    Sample(STFT(True, 2), (arg(F32, 2, 6, 1),)),
-    Sample(STFT(True, 2), (arg(F32, 2, _T, 1),)),
-    Sample(STFT(True, 2, 4), (arg(F32, 0, 8, 1),)),
+    *(
+        Sample(STFT(onesided=True, step=2, length=4), (arg(t, 2, 9, 1), arg(t, 4)))
+        for t in (F32, F64, F16, BF16)
+    ),
+    *(Sample(STFT(onesided=False, step=3), (arg(F32, 2, 11, parts), arg(F32, 5))) for parts in (1, 2)),
+    Sample(STFT(onesided=True, step=1, length=7), (arg(F32, _N, 9, 1),)),
+    Sample(STFT(onesided=True, step=2, length=3), (arg(F32, 1, _T, 1), arg(F32, 3))),
+    Sample(STFT(onesided=True, step=2), (arg(F32, 2, 6, 1),)),
+    Sample(STFT(onesided=True, step=2), (arg(F32, 2, _T, 1),)),
+    Sample(STFT(onesided=True, step=2, length=4), (arg(F32, 0, 8, 1),)),
     Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, arg(F32, 4))),
     Sample(STFT(), (arg(F32, 1, 8, 1), _STEP, None, arg(I32, values=(6,)))),
     *(Sample(STFT(onesided, 2, 4), (arg(F32, 2, 9), arg(F32, 4))) for onesided in (True, False)),
-    Sample(STFT(True, 2, 3), (arg(F32, _N, _T), arg(F32, 3))),
-    Sample(STFT(True, 2, 4), (arg(F32, 8),), "it must be [batch, time] or [batch, time, 1 or 2]"),
-    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 2),), "2 and 1 differ"),
-    Sample(STFT(False, 2, 4), (arg(F32, 1, 8, 3),), "3 minus the size of the last axis: 0 is less than 1"),
-    Sample(STFT(True, 2, 9), (arg(F32, 1, 8, 1),), "the 8 samples of the signal minus the 9 of a frame"),
-    Sample(STFT(True, 0, 4), (arg(F32, 1, 8, 1),), "the step between frames: 0 is less than 1"),
-    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F32, 5)), "the window and of a frame: 5 and 4 differ"),
-    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F32, 4, 1)), "it must be a vector"),
-    Sample(STFT(True, 2, 4), (arg(F32, 1, 8, 1), arg(F64, 4)), "operands of f32 and f64"),
+    Sample(STFT(onesided=True, step=2, length=3), (arg(F32, _N, _T), arg(F32, 3))),
+    Sample(
+        STFT(onesided=True, step=2, length=4),
+        (arg(F32, 8),),
+        "it must be [batch, time] or [batch, time, 1 or 2]",
+    ),
+    Sample(STFT(onesided=True, step=2, length=4), (arg(F32, 1, 8, 2),), "2 and 1 differ"),
+    Sample(
+        STFT(onesided=False, step=2, length=4),
+        (arg(F32, 1, 8, 3),),
+        "3 minus the size of the last axis: 0 is less than 1",
+    ),
+    Sample(
+        STFT(onesided=True, step=2, length=9),
+        (arg(F32, 1, 8, 1),),
+        "the 8 samples of the signal minus the 9 of a frame",
+    ),
+    Sample(
+        STFT(onesided=True, step=0, length=4),
+        (arg(F32, 1, 8, 1),),
+        "the step between frames: 0 is less than 1",
+    ),
+    Sample(
+        STFT(onesided=True, step=2, length=4),
+        (arg(F32, 1, 8, 1), arg(F32, 5)),
+        "the window and of a frame: 5 and 4 differ",
+    ),
+    Sample(STFT(onesided=True, step=2, length=4), (arg(F32, 1, 8, 1), arg(F32, 4, 1)), "it must be a vector"),
+    Sample(
+        STFT(onesided=True, step=2, length=4), (arg(F32, 1, 8, 1), arg(F64, 4)), "operands of f32 and f64"
+    ),
 )

@@ -79,9 +79,9 @@ class TensorScatter(Op):
         if self.mode == "circular" and (not isinstance(size, int) or size == 0):
             return None
         shape = tuple(dims[axis] if axis == along else 1 for axis in range(rank))
-        positions = b(Reshape(shape, True), b(Range((0, dims[along], 1))))
+        positions = b(Reshape(shape, allow_zero=True), b(Range((0, dims[along], 1))))
         if write is not None:
-            column = b(Reshape((cache.type.dims[0], *[1] * (rank - 1)), True), write)
+            column = b(Reshape((cache.type.dims[0], *[1] * (rank - 1)), allow_zero=True), write)
             positions = b(Add(), column, positions)
             if self.mode == "circular":
                 positions = b(Mod(), positions, b.const(np.array(size, np.int64)))

@@ -134,7 +134,7 @@ def _aten_sort(i: AtenImporter) -> Any:
     x, axis, descending = i.input(0), i.attr("dim"), bool(i.attr("descending"))
     if not rank_of(x):
         return _scalar_and_index(i, x)
-    return i.emit(TopK(axis, descending, True, x.type.dims[axis]), x)
+    return i.emit(TopK(axis, descending, ordered=True, k=x.type.dims[axis]), x)
 
 
 TopK.aten = {"topk": _aten_topk, "sort": _aten_sort, "sort.stable": _aten_sort}

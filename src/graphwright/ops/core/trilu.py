@@ -53,12 +53,12 @@ def _import(i: Importer) -> object:
 Trilu.onnx = {("Trilu", 14): _import}
 Trilu.to_onnx = as_onnx("Trilu", operand="k", upper="upper")
 Trilu.samples = (
-    Sample(Trilu(True, 1), (arg(F32, 2, 3, symbol("N")),)),
-    Sample(Trilu(False, -1), (arg(F32, 4, 4),)),
-    Sample(Trilu(False, 9), (arg(BOOL, 2, 4),)),
+    Sample(Trilu(upper=True, k=1), (arg(F32, 2, 3, symbol("N")),)),
+    Sample(Trilu(upper=False, k=-1), (arg(F32, 4, 4),)),
+    Sample(Trilu(upper=False, k=9), (arg(BOOL, 2, 4),)),
     Sample(Trilu(), (arg(F32, 3, 3), arg(I64, values=(-1,)))),
-    Sample(Trilu(True, 1), (arg(STRING, 3, 3),)),
-    Sample(Trilu(True, 0), (arg(F32, 3),), "it must have at least 2 axes"),
+    Sample(Trilu(upper=True, k=1), (arg(STRING, 3, 3),)),
+    Sample(Trilu(upper=True, k=0), (arg(F32, 3),), "it must have at least 2 axes"),
 )
 
 
@@ -72,4 +72,4 @@ def _aten_triangle(upper: bool) -> AtenImport:
     return convert
 
 
-Trilu.aten = {"triu": _aten_triangle(True), "tril": _aten_triangle(False)}
+Trilu.aten = {"triu": _aten_triangle(upper=True), "tril": _aten_triangle(upper=False)}

@@ -72,7 +72,7 @@ class Unique(BoundedForm, Op):
             return None
         length = product(shape)
         if len(shape) != 1:
-            x = b(Reshape((length,), True), x)
+            x = b(Reshape((length,), allow_zero=True), x)
         ordered, order = b(TopK(0, largest=False, k=length), x)
         is_first = _first_of_equals(b, ordered, length)
         found = bounded_non_zero(b, is_first)
@@ -149,7 +149,7 @@ Unique.samples = (
         for ordered in (True, False)
     ),
     *(Sample(Unique(), (arg(t, 7, fill="index"),)) for t in (BF16, BOOL, C64, I64)),
-    Sample(Unique(0, False), (arg(STRING, 6),)),
+    Sample(Unique(0, sorted=False), (arg(STRING, 6),)),
     Sample(Unique(), (arg(F32, 4, values=(float("nan"), -0.0, 0.0, float("nan"))),)),
     Sample(Unique(), (arg(F32),)),
     Sample(Unique(), (arg(F32, 0, 3),)),

@@ -37,7 +37,7 @@ class ArrayFeatureExtractor(Op):
 
     def decompose(self, b: Builder, x: Value, indices: Value) -> Value:
         if rank_of(indices) != 1:
-            indices = b(Reshape((product(indices.type.dims),), True), indices)
+            indices = b(Reshape((product(indices.type.dims),), allow_zero=True), indices)
         selected: Value = b(Gather(-1), x, indices)
         return selected if rank_of(x) > 1 else b(Unsqueeze((0,)), selected)
 

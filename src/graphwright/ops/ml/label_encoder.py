@@ -70,7 +70,7 @@ class LabelEncoder(Op):
             sorted_keys = b.const(np.array(ordered, dtype=fact.data.dtype))
             order = b.const(np.array([table[key] for key in ordered], dtype=np.int64))
             at_most = b(LessOrEqual(), sorted_keys, b(Unsqueeze((-1,)), x))
-            count = b(ReduceSum((rank,), False), b(Cast(I64), at_most))
+            count = b(ReduceSum((rank,), keepdims=False), b(Cast(I64), at_most))
             position = b(Max(), b(Sub(), count, b.const(1, I64)), b.const(0, I64))
             hit = b(Equal(), b(Gather(), sorted_keys, position), x)
             y = b(Where(), hit, b(Gather(), b(Gather(), values, order), position), y)

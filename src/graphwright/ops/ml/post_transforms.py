@@ -109,7 +109,7 @@ def number(i: Importer, value: float, like: Value) -> Value:
 
 def best_label(i: Importer, scores: Value, labels: Array) -> Value:
     """The label of the largest score of each row; of equal scores, the first one counts."""
-    label: Value = i.emit(Gather(), i.const(labels), i.emit(ArgMax(1, False), scores))
+    label: Value = i.emit(Gather(), i.const(labels), i.emit(ArgMax(1, keepdims=False), scores))
     return label
 
 

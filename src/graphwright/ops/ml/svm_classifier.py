@@ -74,10 +74,10 @@ def _label_of_two(i: Importer, y: Value, coefficients: Array, labels: Array) -> 
     It is the second label if any score is above 0 (at least 1/2, if no coefficient is negative), else the
     label of the larger score.
     """
-    largest, positive = i.emit(ReduceMax((1,), False), y), bool((coefficients >= 0).all())
+    largest, positive = i.emit(ReduceMax((1,), keepdims=False), y), bool((coefficients >= 0).all())
     compare, threshold = (GreaterOrEqual(), 0.5) if positive else (Greater(), 0.0)
     is_second = as_dtype(i.builder, i.emit(compare, largest, number(i, threshold, y)), I64)
-    index = i.emit(Max(), is_second, i.emit(ArgMax(1, False), y))
+    index = i.emit(Max(), is_second, i.emit(ArgMax(1, keepdims=False), y))
     label: Value = i.emit(Gather(), i.const(labels), index)
     return label
 

@@ -213,7 +213,8 @@ _OTHERS: dict[type[Op], tuple[Op, ...]] = {
     LeakyRelu: (LeakyRelu(0.2),), Elu: (Elu(0.5),), Selu: (Selu(1.0, 2.0),), Celu: (Celu(0.7),),
     Swish: (Swish(1.702),), HardSigmoid: (HardSigmoid(1 / 6, 0.5),), Shrink: (Shrink(0.3, 0.2),),
     ThresholdedRelu: (ThresholdedRelu(-0.5),), Gelu: (Gelu("tanh"),),
-    IsInf: (IsInf(False), IsInf(True, False), IsInf(False, False)),
+    IsInf: (IsInf(detect_negative=False), IsInf(detect_positive=False),
+            IsInf(detect_negative=False, detect_positive=False)),
 }  # fmt: skip
 _ERRORS = {Celu: (Celu(0.0), "alpha is 0"), Gelu: (Gelu("exact"), "not none or tanh")}
 

@@ -101,13 +101,13 @@ class AffineGrid(BoundedForm, Op):
 
         def column(k: int) -> Value:
             vectors = b(Gather(2), theta, b.const(k, I64))
-            reshaped: Value = b(Reshape((theta.type.dims[0], *(1,) * rank, rank), True), vectors)
+            reshaped: Value = b(Reshape((theta.type.dims[0], *(1,) * rank, rank), allow_zero=True), vectors)
             return reshaped
 
         total = column(rank)
         for k, dim in enumerate(spatial):
             shape = (1, *(dim if j == k else 1 for j in range(rank)), 1)
-            coordinates = b(Cast(dtype), b(Reshape(shape, True), self._build_coordinates(b, dim)))
+            coordinates = b(Cast(dtype), b(Reshape(shape, allow_zero=True), self._build_coordinates(b, dim)))
             total = b(Add(), total, b(Mul(), column(rank - 1 - k), coordinates))
         return total
 
@@ -137,10 +137,14 @@ _N = symbol("N")
 AffineGrid.samples = (
     *(Sample(AffineGrid(align, (2, 3, 4, 5)), (arg(F32, 2, 2, 3),)) for align in (False, True)),
     *(Sample(AffineGrid(align, (_N, 1, 4, 5)), (arg(F32, _N, 2, 3),)) for align in (False, True)),
-    Sample(AffineGrid(True, (1, 1, 1, 3, 2)), (arg(F32, 1, 3, 4),)),
+    Sample(AffineGrid(align_corners=True, size=(1, 1, 1, 3, 2)), (arg(F32, 1, 3, 4),)),
     Sample(AffineGrid(), (arg(F32, 1, 2, 3), arg(I64, 4, values=(1, 1, 2, 3)))),
-    Sample(AffineGrid(False, (2, 3, 0, 5)), (arg(F32, 2, 2, 3),)),
-    Sample(AffineGrid(False, (2, 3, 4)), (arg(F32, 2, 2, 3),), "the size has 3 elements"),
-    Sample(AffineGrid(False, (2, 3, 4, 5)), (arg(F32, 2, 6),), r"they must be [N, 2, 3]"),
-    Sample(AffineGrid(False, (2, 3, 4, 5)), (arg(F32, 2, 2, 4),), "columns of the matrices: 4 and 3 differ"),
+    Sample(AffineGrid(align_corners=False, size=(2, 3, 0, 5)), (arg(F32, 2, 2, 3),)),
+    Sample(AffineGrid(align_corners=False, size=(2, 3, 4)), (arg(F32, 2, 2, 3),), "the size has 3 elements"),
+    Sample(AffineGrid(align_corners=False, size=(2, 3, 4, 5)), (arg(F32, 2, 6),), r"they must be [N, 2, 3]"),
+    Sample(
+        AffineGrid(align_corners=False, size=(2, 3, 4, 5)),
+        (arg(F32, 2, 2, 4),),
+        "columns of the matrices: 4 and 3 differ",
+    ),
 )

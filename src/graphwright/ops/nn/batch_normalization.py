@@ -121,7 +121,7 @@ def _training(i: OnnxImporter) -> tuple[Any, ...]:
     wide = in_f32(i.builder, x)
     deviation = i.emit(Sub(), wide, i.emit(ReduceMean(axes), wide))
     mean, variance = (
-        as_dtype(i.builder, i.emit(ReduceMean(axes, False), part), running[0].type.dtype)
+        as_dtype(i.builder, i.emit(ReduceMean(axes, keepdims=False), part), running[0].type.dtype)
         for part in (wide, i.emit(Mul(), deviation, deviation))
     )
     momentum = float(i.attr("momentum", 0.9))

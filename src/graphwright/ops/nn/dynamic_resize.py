@@ -145,7 +145,9 @@ def proportional_sizes(
     """
     have = vector(b, b(Gather(0), b(Shape(), x), b.const(list(axes), I64)))
     ratios = vector(b, sizes) / have
-    scale = ratios.applied(ReduceMin((0,), True) if policy == "not_larger" else ReduceMax((0,), True))
+    scale = ratios.applied(
+        ReduceMin((0,), keepdims=True) if policy == "not_larger" else ReduceMax((0,), keepdims=True)
+    )
     kept: Value = b(Cast(I64), (scale * have + 0.5).value)
     return kept, scale.value
 
@@ -253,7 +255,7 @@ def _weighted_sum(
     weights = _weight((taps - column).applied(Abs()), method)
     if method.exclude_outside:
         weights = ((taps > -1.0) & (taps < size)).where(weights, 0.0)
-        weights = weights / weights.applied(ReduceSum((1,), True))
+        weights = weights / weights.applied(ReduceSum((1,), keepdims=True))
     positions = taps.clipped(0.0, size - 1.0)
     if unchanged is not None:
         positions = (unchanged & weights.equals(0.0)).where(Vector(b, b.const(-1.0, F64)), positions)

@@ -147,7 +147,7 @@ GridSample.samples = (
     Sample(GridSample(), (arg(F32, 1, 2, 4, 3), arg(F16, 1, 5, 2, 2))),
     Sample(GridSample("linear", "reflection"), (arg(F32, _N, 3, _H, _W), arg(F32, _N, _H, 2, 2))),
     Sample(GridSample("cubic", "border"), (arg(F32, 1, 3, _H, _W), arg(F32, 1, 6, 6, 2))),
-    Sample(GridSample("linear", "reflection", True), (arg(F32, 1, 1, 1, 3), arg(F32, 1, 4, 1, 2))),
+    Sample(GridSample("linear", "reflection", aligned=True), (arg(F32, 1, 1, 1, 3), arg(F32, 1, 4, 1, 2))),
     Sample(GridSample(), (arg(F32, 1, 2, 7), arg(F32, 1, 5, 1))),
     Sample(GridSample(), (_X, arg(F32, 2, 0, 2, 2))),
     Sample(GridSample("area"), (_X, _GRID), "mode 'area'"),

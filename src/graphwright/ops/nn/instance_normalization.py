@@ -108,10 +108,10 @@ class GroupNormalization(Op):
     def decompose(self, b: Builder, x: Value, scale: Value, bias: Value) -> Value:
         batch, count, *rest = x.type.dims
         rows = (batch, self.groups, floordiv(count, self.groups) * product(rest))
-        normal = standardized(b, b(Reshape(rows, True), in_f32(b, x)), (2,), self.epsilon)[0]
+        normal = standardized(b, b(Reshape(rows, allow_zero=True), in_f32(b, x)), (2,), self.epsilon)[0]
         if self.per_group:
             normal = _affine(b, normal, scale, bias)
-        result = b(Reshape(x.type.dims, True), normal)
+        result = b(Reshape(x.type.dims, allow_zero=True), normal)
         return as_dtype(b, result if self.per_group else _affine(b, result, scale, bias), x.type.dtype)
 
 
@@ -143,7 +143,7 @@ InstanceNormalization.samples = (
 )
 GroupNormalization.samples = (
     *(Sample(GroupNormalization(2), (arg(t, 2, 6, 4, 5), arg(t, 6), arg(t, 6))) for t in (F32, F64, F16)),
-    Sample(GroupNormalization(3, 1e-2, True), (arg(F32, 2, 6, 5), arg(F32, 3), arg(F32, 3))),
+    Sample(GroupNormalization(3, 1e-2, per_group=True), (arg(F32, 2, 6, 5), arg(F32, 3), arg(F32, 3))),
     Sample(GroupNormalization(2), (arg(F32, _N, 4, _H, 3), arg(F32, 4), arg(F32, 4))),
     Sample(GroupNormalization(2), (arg(F32, 3, 4), arg(F32, 4), arg(F32, 4))),
     Sample(GroupNormalization(4), (arg(F32, 2, 6, 5), arg(F32, 6), arg(F32, 6)), "6 channels over 4 groups"),

@@ -214,7 +214,7 @@ def _aten_layer_norm(i: AtenImporter) -> Any:
     dtype = given.type.dtype
     scale = scale or i.emit(Expand(tuple(shape)), i.const(np.ones((), dtype.numpy)))
     x = as_dtype(i.builder, i.input(0), dtype)
-    results = i.emit(LayerNormalization(-len(shape), i.attr("eps"), True), x, scale, bias)
+    results = i.emit(LayerNormalization(-len(shape), i.attr("eps"), statistics=True), x, scale, bias)
     dtypes = (type.dtype for type in i.results)
     return tuple(as_dtype(i.builder, value, dtype) for value, dtype in zip(results, dtypes, strict=True))
 

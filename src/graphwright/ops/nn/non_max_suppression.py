@@ -203,7 +203,7 @@ _BOXES, _SCORES = arg(F32, 2, 6, 4), arg(F32, 2, 3, 6)
 _MOST, _OVERLAP, _LEAST = arg(I64, 1, values=(3,)), arg(F32, 1, values=(0.2,)), arg(F32, values=(-0.5,))
 NonMaxSuppression.samples = (
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, _MOST, _OVERLAP, _LEAST)),
-    Sample(NonMaxSuppression(True), (arg(F32, 2, 6, 4, fill="positive"), _SCORES, _MOST, _OVERLAP)),
+    Sample(NonMaxSuppression(centered=True), (arg(F32, 2, 6, 4, fill="positive"), _SCORES, _MOST, _OVERLAP)),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES, _MOST, None, _LEAST)),
     Sample(NonMaxSuppression(), (_BOXES, _SCORES)),
     Sample(NonMaxSuppression(), (arg(F32, 1, symbol("S"), 4), arg(F32, 1, 2, symbol("S")), _MOST)),
@@ -219,7 +219,7 @@ _APART = arg(F32, 1, 2, 4, values=(0, 0, 1, 1, 2, 2, 3, 3))
 BoundedNonMaxSuppression.samples = (
     Sample(BoundedNonMaxSuppression(2), (_APART, arg(F32, 1, 3, 2), arg(I64, values=(2,)))),
     Sample(BoundedNonMaxSuppression(1), (_BOXES, _SCORES, _MOST)),
-    Sample(BoundedNonMaxSuppression(3, True), (_BOXES, _SCORES, _MOST, arg(F32, values=(1.0,)))),
+    Sample(BoundedNonMaxSuppression(3, centered=True), (_BOXES, _SCORES, _MOST, arg(F32, values=(1.0,)))),
     Sample(BoundedNonMaxSuppression(7), (_BOXES, _SCORES), "minus a limit of 7"),
     Sample(BoundedNonMaxSuppression(-1), (_BOXES, _SCORES), "the limit"),
 )

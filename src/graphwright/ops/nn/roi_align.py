@@ -178,9 +178,11 @@ class RoiAlign(Op):
         bins = (self.height, 2 * self.points, self.width, 2 * self.points)
         products = reshaped(b, products, count, *bins, channels)
         if self.mode == "max":
-            pooled = b(ReduceMax((2, 4), False), products)
+            pooled = b(ReduceMax((2, 4), keepdims=False), products)
         else:
-            pooled = b(Div(), b(ReduceSum((2, 4), False), products), b.const([self.points**2], dtype))
+            pooled = b(
+                Div(), b(ReduceSum((2, 4), keepdims=False), products), b.const([self.points**2], dtype)
+            )
         return as_dtype(b, b(Transpose((0, 3, 1, 2)), pooled), x.type.dtype)
 
     def _build_index(self, b: Builder, images: Value, rows: Value, columns: Value, sizes: list[Dim]) -> Value:

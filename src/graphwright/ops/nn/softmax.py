@@ -125,10 +125,10 @@ class Hardmax(Normalized):
         if any(shape[a] == 0 for a in axes):
             return x
         size, later = product([shape[a] for a in axes]), shape[axes[-1] + 1 :]
-        rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), True), x)
-        positions = b(Reshape((size, *(1,) * len(later)), True), b(Range((0, size, 1))))
+        rows = x if len(axes) == 1 else b(Reshape((*shape[: axes[0]], size, *later), allow_zero=True), x)
+        positions = b(Reshape((size, *(1,) * len(later)), allow_zero=True), b(Range((0, size, 1))))
         ones = b(Cast(x.type.dtype), b(Equal(), ArgMax(axes[0]).decompose(b, rows), positions))
-        result: Value = ones if len(axes) == 1 else b(Reshape(shape, True), ones)
+        result: Value = ones if len(axes) == 1 else b(Reshape(shape, allow_zero=True), ones)
         return result
 
 
@@ -154,7 +154,7 @@ def _import(cls: type[Normalized], flat: bool) -> Import:
 
 _N, _M = symbol("N"), symbol("M")
 for _cls in (Softmax, LogSoftmax, Hardmax):
-    _cls.onnx = {(_cls.name, 1): _import(_cls, True), (_cls.name, 13): _import(_cls, False)}
+    _cls.onnx = {(_cls.name, 1): _import(_cls, flat=True), (_cls.name, 13): _import(_cls, flat=False)}
     _cls.to_onnx = _export
     _cls.samples = (
         *(Sample(_cls(), (arg(t, 3, 7),)) for t in (F32, F64, F16)),

@@ -46,8 +46,8 @@ class DynamicQuantizeLinear(Op):
         return quantized(x / scale, zero, U8), scale, zero
 
     def decompose(self, b: Builder, x: Value) -> tuple[Value, Value, Value]:
-        high = b(Clip(low=0.0), b(ReduceMax(None, False), x))
-        low = b(Clip(high=0.0), b(ReduceMin(None, False), x))
+        high = b(Clip(low=0.0), b(ReduceMax(None, keepdims=False), x))
+        low = b(Clip(high=0.0), b(ReduceMin(None, keepdims=False), x))
         f32_zero, one = b.const(0.0, F32), b.const(1.0, F32)
         step = b(Div(), b(Sub(), high, low), b.const(float(_STEPS), F32))
         scale = b(Where(), b(Equal(), step, f32_zero), one, step)

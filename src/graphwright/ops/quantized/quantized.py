@@ -144,7 +144,7 @@ def reshaped(b: Builder, x: Value, dims: tuple[Dim, ...]) -> Value:
     """``x`` in the shape ``dims``; ``x`` itself if it has this shape."""
     if x.type.dims == dims:
         return x
-    result: Value = b(Reshape(dims, True), x)
+    result: Value = b(Reshape(dims, allow_zero=True), x)
     return result
 
 

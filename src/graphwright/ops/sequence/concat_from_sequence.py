@@ -53,7 +53,7 @@ ConcatFromSequence.to_onnx = as_onnx("ConcatFromSequence", axis="axis", new_axis
 _XS = arg(sequence_of(F32))
 ConcatFromSequence.samples = (
     *(Sample(ConcatFromSequence(axis), (_XS,)) for axis in (0, 1, -1)),
-    *(Sample(ConcatFromSequence(axis, True), (_XS,)) for axis in (0, 1, 2, -1, -3)),
+    *(Sample(ConcatFromSequence(axis, new=True), (_XS,)) for axis in (0, 1, 2, -1, -3)),
     Sample(ConcatFromSequence(0), (arg(sequence_of(I64)),)),
     Sample(ConcatFromSequence(0), (arg(F32, 2),), "it must be a sequence"),
 )

@@ -105,7 +105,7 @@ SplitToSequence.samples = (
     *(Sample(SplitToSequence(axis, drop), (_X,)) for axis in (0, 1, -1) for drop in (False, True)),
     *(Sample(SplitToSequence(1), (_X, arg(I64, values=(size,)))) for size in (1, 2, 4, 6, 7)),
     Sample(SplitToSequence(1), (_X, arg(I32, 3, values=(1, 3, 2)))),
-    Sample(SplitToSequence(0, True), (_X, arg(I64, 2, values=(4, 0)))),
+    Sample(SplitToSequence(0, drop=True), (_X, arg(I64, 2, values=(4, 0)))),
     Sample(SplitToSequence(1), (arg(STRING, 2, 3),)),
     Sample(SplitToSequence(), (arg(F32, _N, 2),)),
     Sample(SplitToSequence(), (arg(F32, 0, 2),)),

@@ -92,26 +92,26 @@ def _asymptotic(a: Real, order: int, second: bool) -> Real:
 
 def j0(x: Real) -> Real:
     a = absolute(x)
-    return where(a <= _NEAR_J, fit(a * a, 0, _NEAR_J**2, c.J0_NEAR), _asymptotic(a, 0, False))
+    return where(a <= _NEAR_J, fit(a * a, 0, _NEAR_J**2, c.J0_NEAR), _asymptotic(a, 0, second=False))
 
 
 def j1(x: Real) -> Real:
     a = absolute(x)
-    size = where(a <= _NEAR_J, a * fit(a * a, 0, _NEAR_J**2, c.J1_NEAR), _asymptotic(a, 1, False))
+    size = where(a <= _NEAR_J, a * fit(a * a, 0, _NEAR_J**2, c.J1_NEAR), _asymptotic(a, 1, second=False))
     return where(x < 0.0, -size, size)
 
 
 def y0(x: Real) -> Real:
     z = x * x
     near = 2 / math.pi * log(x) * fit(z, 0, _NEAR_J**2, c.J0_NEAR) + fit(z, 0, _NEAR_J**2, c.Y0_NEAR)
-    return where(x <= _NEAR_J, near, _asymptotic(x, 0, True))
+    return where(x <= _NEAR_J, near, _asymptotic(x, 0, second=True))
 
 
 def y1(x: Real) -> Real:
     z = x * x
     rest = log(x) * x * fit(z, 0, _NEAR_J**2, c.J1_NEAR) - 1.0 / x
     near = x * fit(z, 0, _NEAR_J**2, c.Y1_NEAR) + 2 / math.pi * rest
-    return where(x == 0.0, -_INFINITY, where(x <= _NEAR_J, near, _asymptotic(x, 1, True)))
+    return where(x == 0.0, -_INFINITY, where(x <= _NEAR_J, near, _asymptotic(x, 1, second=True)))
 
 
 def spherical_j0(x: Real) -> Real:

@@ -26,7 +26,9 @@ class ForwardCall:
         """Whether the arguments are exactly the inputs, in order."""
         result = forward.result
         self._is_one = isinstance(result, Tensor)
-        self._is_all = isinstance(result, Items) and result == Items(tuple(map(Tensor, outputs)), True)
+        self._is_all = isinstance(result, Items) and result == Items(
+            tuple(map(Tensor, outputs)), is_tuple=True
+        )
 
     def feeds(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The feeds by input name. Raises FeedError, which lists all arguments that do not fit."""

@@ -43,7 +43,7 @@ def median_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Te
     """The median; the lower one of two middle elements, and the first NaN if there is one."""
     if x.dim() == 0:
         return x.clone(), torch.zeros((), dtype=torch.int64)
-    values, indices = kthvalue(x, (x.shape[dim] + 1) // 2, dim, True)
+    values, indices = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim=True)
     if x.dtype.is_floating_point:
         unordered = x.isnan()
         some = unordered.any(dim, keepdim=True)

@@ -61,8 +61,8 @@ def transformer_encoder_layer(
 ) -> Tensor:  # fmt: skip
     def attended(x: Tensor) -> Tensor:
         made, _ = multi_head_attention(
-            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
-            mask_type=mask_type,
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+            need_weights=False, mask_type=mask_type,
         )  # fmt: skip
         return made
 

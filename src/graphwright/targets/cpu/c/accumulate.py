@@ -94,7 +94,7 @@ class Accumulations(Values):
             name = self.element(variable, statement.index, buffer)
             total = self.support.combine(combiner, lane, self.count, name, operand(self.vectorised(value)))
             total = self.support.round(buffer.dtype, self.count, total)
-            self.assign(name, variable, Value(total, buffer.dtype, True), statement.mask)
+            self.assign(name, variable, Value(total, buffer.dtype, vector=True), statement.mask)
             return
         partial = self.scope.partials.get(id(statement))
         if partial is not None:

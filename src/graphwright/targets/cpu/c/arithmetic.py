@@ -42,10 +42,10 @@ class Arithmetic(Conversions):
         if function in ("div", "div_by_sum") and own == F32 and vector and not operands[1].vector:
             helper = "divided" if function == "div" else "div_by_sum"
             text = self.support.call(helper, F32, self.count, operands[0].text, operands[1].text)
-            return Value(text, own, True)
+            return Value(text, own, vector=True)
         if function == "pow" and own == F32 and vector and not operands[1].vector:
             text = self.support.call("powered", F32, self.count, operands[0].text, operands[1].text)
-            return Value(text, own, True)
+            return Value(text, own, vector=True)
         texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
         if own == BOOL:
             return Value(self.logic(function, texts, vector), dtype, vector)
@@ -87,10 +87,12 @@ class Arithmetic(Conversions):
             return Value(f"({condition.text} ? {yes.text} : {no.text})", yes.dtype)
         if not condition.vector:  # one branch for all lanes
             return Value(
-                f"({condition.text} ? {self.vectorised(yes)} : {self.vectorised(no)})", yes.dtype, True
+                f"({condition.text} ? {self.vectorised(yes)} : {self.vectorised(no)})", yes.dtype, vector=True
             )
         texts = (condition.text, self.vectorised(yes), self.vectorised(no))
-        return Value(self.support.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, True)
+        return Value(
+            self.support.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, vector=True
+        )
 
     def logic(self, function: str, texts: tuple[str, ...], vector: bool) -> str:
         """A function of bools. Raises ToolchainError for a function that bools do not have."""
@@ -112,7 +114,7 @@ class Arithmetic(Conversions):
             size = self.support.call("abs", dtype, self.count, text)
             limit = self.support.call("splat", dtype, self.count, literal(float("inf"), dtype))
             found = f"({text} != {text})" if function == "isnan" else f"({size} == {limit})"
-            return Value(self.as_mask(found, dtype), BOOL, True)
+            return Value(self.as_mask(found, dtype), BOOL, vector=True)
         size = f"{self.support.scalar('abs', dtype)}({text})"
         found = (
             f"({text} != {text})" if function == "isnan" else f"({size} == {literal(float('inf'), dtype)})"

@@ -58,7 +58,7 @@ class Conversions(Lines):
             return replace(value, dtype=dtype)
         if not value.vector:
             return Value(self.cast_scalar(value.text, source, target), dtype)
-        return Value(self.cast_vector(value.text, source, target), dtype, True)
+        return Value(self.cast_vector(value.text, source, target), dtype, vector=True)
 
     def same_bits(self, value: Value, dtype: DType) -> Value:
         """The bits of ``value`` in memory, reinterpreted as ``dtype``."""
@@ -69,7 +69,7 @@ class Conversions(Lines):
             return Value(self.widen_scalar(dtype, f"{helper}({self.stored_scalar(value)})"), dtype)
         stored = self.support.narrow(value.dtype, self.count, value.text)
         bits = f"(({self.support.vector(stored_dtype(dtype), self.count)}){operand(stored)})"
-        return Value(self.support.widen(dtype, self.count, bits), dtype, True)
+        return Value(self.support.widen(dtype, self.count, bits), dtype, vector=True)
 
     def cast_scalar(self, text: str, source: DType, target: DType) -> str:
         """A number converted to another C type."""

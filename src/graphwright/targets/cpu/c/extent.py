@@ -162,7 +162,7 @@ def _element(buffer: Buffer, index: tuple[Index, ...], masked: bool, loops: tupl
 
 
 def _tile(tile: Tile, loops: tuple[Loop, ...]) -> _Access:
-    return _Access(tile.buffer, tile.offsets, tile.sizes, False, loops)
+    return _Access(tile.buffer, tile.offsets, tile.sizes, is_masked=False, loops=loops)
 
 
 def _positive(access: _Access, names: Names) -> tuple[Dim, ...]:

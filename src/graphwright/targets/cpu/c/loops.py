@@ -201,7 +201,7 @@ class Loops(Accumulations):
     def part_step(self, part: Part, kept: Mapping[str, str]) -> None:
         """Emits one vector of ``part``; ``kept``: the addresses of values that are passed between loops."""
         for name in part.reads:
-            self.scope.values[name] = Value(kept[name], F32, True)
+            self.scope.values[name] = Value(kept[name], F32, vector=True)
         self.body(part.statements)
         for name in part.keeps:
             self.line(f"{kept[name]} = {self.vectorised(self.scope.values[name])};")

@@ -114,7 +114,7 @@ class Values(Arithmetic):
         if load.mask is not None and live is not None and load.other != 0:
             other = self.splat(Value(literal(load.other, buffer.dtype), buffer.dtype), self.count)
             value = self.support.call("select", lane_dtype(buffer.dtype), self.count, live, value, other)
-        return Value(value, buffer.dtype, True)
+        return Value(value, buffer.dtype, vector=True)
 
     def move(self, verb: str, at: Access, dtype: DType, mask: str | None, value: str | None = None) -> str:
         """A call of the load or store helper for the access ``at``."""
@@ -208,11 +208,11 @@ class Values(Arithmetic):
         affine = along(index, self.lanes.axis)
         if affine is None:
             table = self.table(index, [])
-            return Value(self.support.call("load", I64, self.count, table), I64, True)
+            return Value(self.support.call("load", I64, self.count, table), I64, vector=True)
         iota = self.support.call("iota", I64, self.count)
         step = "" if affine.step == 1 else f" * {self.factor(affine.step)}"
         start = self.support.call("splat", I64, self.count, self.dim(index))
-        return Value(f"({start} + {iota}{step})", I64, True)
+        return Value(f"({start} + {iota}{step})", I64, vector=True)
 
     def compare_positions(self, value: Apply) -> Value | None:
         """Emits ``@a < @b`` over lanes in 32 bits: the difference changes by a small step, so large

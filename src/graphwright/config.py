@@ -76,8 +76,9 @@ def _home() -> Path:
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile and run. The environment variable of ``cache_dir`` is ``GRAPHWRIGHT_CACHE_DIR``, and so
-    on."""
+    """How to compile and run. Each option is also an environment variable: ``cache_dir`` is
+    ``GRAPHWRIGHT_CACHE_DIR``.
+    """
 
     cc: str = _option("", "C compiler: a command or path; empty searches for cc, gcc, clang, ziglang", str)
     cache_dir: Path | None = _option(
@@ -95,7 +96,7 @@ class Options:
         "auto",
         "instruction set of kernels: v3 is AVX2, v4 is AVX-512, auto is the best that this CPU supports",
         one_of(*ISA_NAMES),
-        True,
+        in_key=True,
     )
     targets: tuple[str, ...] = _option(
         (),
@@ -120,43 +121,43 @@ class Options:
         "device: cpu; null, which plans a run but launches no kernel; reference, which is NumPy",
         known_device,
     )
-    streams: int = _option(1, "number of task streams that may run concurrently", read_count, True)
+    streams: int = _option(1, "number of task streams that may run concurrently", read_count, in_key=True)
     numerics: str = _option(
         "default",
         "rounding: default, or strict (no Winograd, no f32 as a pair of bf16)",
         one_of(*NUMERICS),
-        True,
+        in_key=True,
     )
     precision: str = _option(
         "default",
         "precision: default (the model's types), or bf16 (contractions in bf16 with f32 accumulation)",
         one_of(*PRECISIONS),
-        True,
+        in_key=True,
     )
     weights: str = _option(
         "default",
         "weights of matrix multiplications: default (as in the model), int8 or int4 (quantized)",
         one_of(*WEIGHTS),
-        True,
+        in_key=True,
     )
     opt_level: int = _option(
         3,
         "optimization level: 0 (only what is needed to run), 1 (simplification, layouts), 2 (fusion of "
         "loops), 3 (all)",
         read_level,
-        True,
+        in_key=True,
     )
     fusion_rules: str = _option(
         "all",
         "fusion rules: all, none, a comma-separated list, -NAME to switch one off, or a .toml file",
         read_rules,
-        True,
+        in_key=True,
     )
     calibration: str = _option(
         USERS_RATES,
         "rates of the cost model: auto (those of graphwright calibrate, if measured), none, or a file",
         read_calibration,
-        True,
+        in_key=True,
     )
     tune: int = _option(
         0,
@@ -179,13 +180,13 @@ class Options:
         "maximum bytes of weights and the arena of a run together, as in 64MiB: tasks are reordered, values "
         "are recomputed, or the model is rejected; 0 is no limit",
         read_bytes,
-        True,
+        in_key=True,
     )
     debug: bool = _option(
         False,
         "keep symbols, line numbers and frame pointers in kernels; a crash also reports loops and operands",
         read_switch,
-        True,
+        in_key=True,
     )
     crash_dir: Path | None = _option(
         None,

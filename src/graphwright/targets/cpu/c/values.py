@@ -233,7 +233,7 @@ class Values(Arithmetic):
         return Value(
             f"({zero} {COMPARISONS[value.function]} {splat} + {iota} * {operand(str(affine.step))})",
             BOOL,
-            True,
+            vector=True,
         )
 
     def coerced(self, value: Scalar, vector: bool) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+import graphwright
 from docs.make_path import PAGE, TIME, blocks, dumps, filled
 
 PARTS = (
@@ -23,6 +25,12 @@ def test_the_page_has_every_part_once() -> None:
     text = PAGE.read_text()
     assert sorted(blocks(text)) == sorted(PARTS)
     assert text.count("<!-- dump") == len(PARTS)
+
+
+def test_the_page_names_every_folder_and_module() -> None:
+    paths = [p for p in Path(graphwright.__file__).parent.iterdir() if not p.name.startswith("_")]
+    names = [p.name for p in paths if p.suffix == ".py" or (p / "__init__.py").is_file()]
+    assert [name for name in sorted(names) if f"`{name}`" not in PAGE.read_text()] == []
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphwright.compiler.report import compile_report
 from graphwright.ir.build import new_graph
 from graphwright.ir.graph import Module, Node
 from graphwright.ir.loops.nodes import Load, Store
@@ -19,7 +20,6 @@ from graphwright.kernels.launch import Alias, Launch, Run
 from graphwright.kernels.select import Selection, select_kernels
 from graphwright.ops.core.trilu import Trilu
 from graphwright.records import replace
-from graphwright.report import compile_report
 from graphwright.targets.cpu.isa import ISAS
 from graphwright.targets.cpu.target import CpuTarget
 

@@ -13,10 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 import graphwright as gw
 from graphwright import ops
 from graphwright.compiler.pipeline import graph_passes
+from graphwright.compiler.report import dynamic_lines, with_dynamic
 from graphwright.frontends.onnx import load
 from graphwright.passes.dynamic import MOST_LINES, what_stays_dynamic
 from graphwright.passes.manager import run_passes
-from graphwright.report import dynamic_lines, with_dynamic
 from tests.tools.support import graphwright
 
 ops.load()

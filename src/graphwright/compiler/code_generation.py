@@ -10,6 +10,7 @@ from functools import partial
 
 from graphwright.compiler.generated import compile_sources, sources_of
 from graphwright.compiler.memory_budget import Budget, lower_within
+from graphwright.compiler.report import compile_report
 from graphwright.compiler.run_passes import Observer
 from graphwright.compiler.specs import program_of
 from graphwright.compiler.weights import pack_read_constants
@@ -29,7 +30,6 @@ from graphwright.memory.steps import all_steps
 from graphwright.package.weights import Weights
 from graphwright.passes.base import Record
 from graphwright.records import dataclass, replace
-from graphwright.report import compile_report
 from graphwright.runtime.devices.target import library_digest
 from graphwright.schedule.bands import with_bands
 from graphwright.support.background import BackgroundTask

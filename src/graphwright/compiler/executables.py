@@ -12,6 +12,7 @@ from graphwright.compiler.host_program import Draft
 from graphwright.compiler.modules import compile_modules
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
+from graphwright.compiler.report import host_program_report, with_dynamic
 from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.compiler.specs import program_of
 from graphwright.compiler.tuning import tuned
@@ -24,7 +25,6 @@ from graphwright.package.weights import Weights, pack_weights
 from graphwright.passes.base import Record
 from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.records import dataclass, replace
-from graphwright.report import host_program_report, with_dynamic
 from graphwright.runtime.devices.target import for_this_cpu
 
 

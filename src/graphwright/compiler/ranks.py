@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from graphwright.compiler.entries import Finished, jit_dispatch
 from graphwright.compiler.executables import Compiled
+from graphwright.compiler.report import with_dynamic
 from graphwright.errors import ModelError
 from graphwright.ir.clone import clone_module
 from graphwright.ir.graph import Graph, Module
@@ -16,7 +17,6 @@ from graphwright.passes.dynamic import what_stays_dynamic
 from graphwright.passes.fixpoints import SHAPES
 from graphwright.passes.manager import PassManager
 from graphwright.records import dataclass
-from graphwright.report import with_dynamic
 
 RANKS = range(6)
 """Ranks that are tried. Larger ones are rare, and are compiled when they are first fed."""

@@ -36,7 +36,7 @@ def flag(name: str, metavar: str, text: str, panel: str | None = None) -> Any:
 Model = Annotated[
     Path,
     typer.Argument(
-        help="An .onnx model or an .om package; - reads it from standard input.",
+        help="An .onnx model, a PyTorch program (.pt2) or an .om package; - is standard input.",
         metavar="MODEL",
         show_default=False,
     ),

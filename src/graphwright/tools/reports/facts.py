@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import graphwright
+from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.nodes import (
     COMPILE,
     Dispatch,
@@ -33,7 +34,6 @@ from graphwright.ir.symbols import Expr
 from graphwright.lower.tasks import TaskKind
 from graphwright.package.package import Entry, Package
 from graphwright.package.weights import UnpackedWeights, Weights
-from graphwright.report import dynamic_lines
 from graphwright.runtime.model import Model
 
 FORMAT: Final = 1

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphwright.compiler.recompile import unpacked_module
+from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.target_code import TargetCode
 from graphwright.fusion.traffic import NodeTraffic, total_of, traffic_of
 from graphwright.ir.graph import Module
 from graphwright.ir.sizes import Dim
 from graphwright.package.package import Entry, Package
-from graphwright.report import dynamic_lines
 from graphwright.runtime.model import Model
 from graphwright.support.spelling import counted
 from graphwright.tools.console import bytes_text, say, table

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from graphwright.compiler.recompile import unpacked_module
+from graphwright.compiler.report import dynamic_lines
 from graphwright.executable.nodes import BindSize, CallProgram, host_programs_of
 from graphwright.executable.target_code import TargetCode
 from graphwright.ir.graph import Module
@@ -16,7 +17,6 @@ from graphwright.lower.tasks import Code, Operand, TaskGraph
 from graphwright.package.package import Entry, Package
 from graphwright.passes.dynamic import open_inputs
 from graphwright.records import dataclass
-from graphwright.report import dynamic_lines
 from graphwright.support.spelling import counted
 from graphwright.tools.console import note, say, table
 from graphwright.tools.reports.facts import constraint_texts, guard_texts, size_spans

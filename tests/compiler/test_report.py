@@ -1,4 +1,4 @@
-"""What the compiler says that it did."""
+"""The report of a compilation: what the compiler did, and what it did not optimize and why."""
 
 from __future__ import annotations
 

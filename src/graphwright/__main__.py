@@ -12,12 +12,12 @@ INTERRUPTED = 130
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """End as shells report the signal, and stop compilers and remove temporary files on the way."""
+    """Ends as shells report the signal, and stops compilers and removes temporary files on the way."""
     sys.exit(128 + number)
 
 
 def main() -> None:
-    """Run the command. A signal ends it without a traceback, also while its modules are imported."""
+    """Runs the command. A signal ends it without a traceback, also while its modules are imported."""
 
     def command() -> None:
         from graphwright.tools.cli import app
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def autofusion() -> None:
-    """Run the command ``graph-autofusion``, as :func:`main` does."""
+    """Runs the command ``graph-autofusion``, as :func:`main` does."""
 
     def command() -> None:
         from graphwright.tools.graph_autofusion import app

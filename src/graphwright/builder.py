@@ -58,13 +58,13 @@ class GraphBuilder:
         self._starts: dict[Value, ConstRef] = {}
 
     def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
-        """Add an input. Sizes are numbers, names (equal names are equal sizes), or expressions such as
+        """Adds an input. Sizes are numbers, names (equal names are equal sizes), or expressions such as
         ``"2*N"``. ``dtype`` is a name such as ``f32``, or a NumPy type.
         """
         return self._add_input("input", name, dtype, shape)
 
     def state(self, name: str, dtype: str, shape: Sequence[int | str], start: Any = None) -> Value:
-        """Add a state: a value that the model keeps between runs, such as a key-value cache or optimizer
+        """Adds a state: a value that the model keeps between runs, such as a key-value cache or optimizer
         moments. It is ``start`` (an array or a number; default zeros) before the first run, and what
         :meth:`update` sets after each run. Ops read it like an input. Its memory is updated in place if no op
         reads the old value later.
@@ -90,7 +90,7 @@ class GraphBuilder:
                 raise fault("state", f"invalid start value: {error}") from error
 
     def update(self, state: Value, value: Operand) -> None:
-        """Set the value of ``state`` after each run. Ops that read ``state`` in this run read
+        """Sets the value of ``state`` after each run. Ops that read ``state`` in this run read
         the old value.
         """
         with located(f"update of {getattr(state, 'name', state)!r}"):
@@ -119,7 +119,7 @@ class GraphBuilder:
 
     @contextmanager
     def on(self, device: str) -> Iterator[None]:
-        """Run the ops that are added in the block on ``device``, which can be a plugin's. Other ops run on
+        """Runs the ops that are added in the block on ``device``, which can be a plugin's. Other ops run on
         the device of the option ``device``; branches and bodies of loops run on the device of their node.
 
             >>> with b.on("cpu"):
@@ -140,7 +140,7 @@ class GraphBuilder:
 
     @contextmanager
     def fuse(self, group: str) -> Iterator[None]:
-        """Compute the ops that are added in the block, and no others, in one kernel. Blocks with the same
+        """Computes the ops that are added in the block, and no others, in one kernel. Blocks with the same
         ``group`` share it. ``"never"`` keeps each op in a kernel of its own. Compilation raises ModelError if
         that is not possible.
 
@@ -157,7 +157,7 @@ class GraphBuilder:
             self._group = around
 
     def _hint(self, node: Node) -> None:
-        """Give ``node`` a source name of its own, which identifies its hint in all passes."""
+        """Gives ``node`` a source name of its own, which identifies its hint in all passes."""
         source, hints = node.name or node.op.name, self.module.hints
         source = f"{source}@{len(hints)}" if source in hints else source
         node.sources = (source, *node.sources)
@@ -172,12 +172,12 @@ class GraphBuilder:
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
-        """Add a constant with a copy of ``array``."""
+        """Adds a constant with a copy of ``array``."""
         return self._scope.builder.const(np.array(array))
 
     def __call__(self, op: Op, *operands: Operand, name: str = "") -> Any:
-        """Add ``op``. Returns its Value, or a tuple of Values if it has several outputs. Raises ModelError if
-        types do not fit.
+        """Adds ``op``. Returns its Value, or a tuple of Values if it has several outputs. Raises ModelError
+        if types do not fit.
         """
         with located(name):
             if not isinstance(op, Op):
@@ -258,7 +258,7 @@ class GraphBuilder:
             return self._add(op, *operands, regions=[region.builder.graph], name=name)
 
     def output(self, name: str, value: Value) -> None:
-        """Add the output ``name``."""
+        """Adds the output ``name``."""
         with located(f"output {name!r}"):
             if not isinstance(name, str) or not name or name in self._outputs:
                 raise fault("output-name", f"{name!r} is empty, already taken or not text")

@@ -331,7 +331,7 @@ def _checked(value: Any, read: Callable[[str], Any]) -> Any:
 
 @cache
 def _warn_of_unknown_variables(names: frozenset[str]) -> None:
-    """Warn once about variables with the prefix of options that are not options."""
+    """Warns once about variables with the prefix of options that are not options."""
     known = [variable(option.name) for option in fields(Options)]
     for name in sorted(names - {*known, *_OTHER_VARIABLES}):
         options = {each.removeprefix(_PREFIX): each for each in known}

@@ -102,14 +102,14 @@ class Collector:
         self.diagnostics: list[Diagnostic] = []
 
     def add(self, code: str, message: str, where: str = "", hint: str = "") -> None:
-        """Add a diagnostic."""
+        """Adds a diagnostic."""
         self.diagnostics.append(Diagnostic(code, message, where, hint))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Add ``diagnostics``."""
+        """Adds ``diagnostics``."""
         self.diagnostics.extend(diagnostics)
 
     def raise_if_any(self) -> None:
-        """Raise one error with all diagnostics, if there are any."""
+        """Raises one error with all diagnostics, if there are any."""
         if self.diagnostics:
             raise self.error(*self.diagnostics)

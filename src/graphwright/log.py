@@ -15,7 +15,7 @@ NAME: Final = "graphwright"
 
 
 def warn(message: str, *values: object) -> None:
-    """Log a warning; without handlers, Python prints it on stderr."""
+    """Logs a warning; without handlers, Python prints it on stderr."""
     importlib.import_module("logging").getLogger(NAME).warning(message, *values)
 
 
@@ -30,7 +30,7 @@ def warn_once(about: str, message: str, *values: object) -> None:
 
 
 def info(message: str, *values: object) -> None:
-    """Log what was done."""
+    """Logs what was done."""
     logger = _logger()
     if logger is not None:
         logger.info(message, *values)
@@ -43,7 +43,7 @@ def is_debugged() -> bool:
 
 
 def debug(message: str, *values: object) -> None:
-    """Log a detail."""
+    """Logs a detail."""
     logger = _logger()
     if logger is not None:
         logger.debug(message, *values)

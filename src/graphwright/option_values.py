@@ -82,7 +82,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def add_device(name: str) -> None:
-    """Make ``name`` a valid value of the option ``device``."""
+    """Makes ``name`` a valid value of the option ``device``."""
     if name not in (*DEVICES, *_OTHER_DEVICES):
         _OTHER_DEVICES.append(name)
 

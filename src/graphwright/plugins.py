@@ -202,7 +202,7 @@ def _attribute(i: Importer, name: str, default: Any) -> Any:
 
 
 def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:
-    """Import plugins, each once: paths of ``.py`` files, names of modules, or names of
+    """Imports plugins, each once: paths of ``.py`` files, names of modules, or names of
     installed plugins.
 
     A file can import others in its folder. Raises PluginError with the file and line of the
@@ -218,14 +218,14 @@ def load(*plugins: str | os.PathLike[str]) -> tuple[ModuleType, ...]:
 
 @cache
 def autoload() -> None:
-    """Import every installed plugin, once. Raises PluginError."""
+    """Imports every installed plugin, once. Raises PluginError."""
     graphwright.ops.load()
     for entry in entry_points(group=GROUP):
         _load_entry(entry)
 
 
 def use(options: Options) -> None:
-    """Import the plugins that ``options`` request. Raises PluginError."""
+    """Imports the plugins that ``options`` request. Raises PluginError."""
     load(*options.plugins)
     if not options.no_autoload:
         autoload()
@@ -263,7 +263,7 @@ def _load_module(name: str) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Import a file under its file name, ``my_ops.py``, by which packages and errors refer to it."""
+    """Imports a file under its file name, ``my_ops.py``, by which packages and errors refer to it."""
     if not path.is_file():
         raise PluginError(Diagnostic("plugin-missing", f"there is no file {str(path)!r}"))
     path = path.resolve()
@@ -299,7 +299,7 @@ class _Uncached(SourceFileLoader):
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[None]:
-    """Let imports find the files of ``folder``, after all other modules; plugins that are already loaded are
+    """Lets imports find the files of ``folder``, after all other modules; plugins that are already loaded are
     reused.
     """
     loaded = {Path(name).stem: module for name, module in sys.modules.items() if _is_in(folder, name, module)}
@@ -325,7 +325,7 @@ def _file_of(module: ModuleType) -> object:
 
 @contextmanager
 def _loading(name: str, file: str) -> Iterator[None]:
-    """Turn exceptions of an import, including SystemExit, into a PluginError with the line."""
+    """Turns exceptions of an import, including SystemExit, into a PluginError with the line."""
     before = _registered()
     try:
         yield

@@ -106,7 +106,7 @@ def autofuse(
     version: str = "",
     observe: Observer = lambda name, product: None,
 ) -> Autofused:
-    """Simplify and fuse the model ``source``, and write it as ONNX again.
+    """Simplifies and fuses the model ``source``, and writes it as ONNX again.
 
     ``inline`` puts the nodes of fused regions in the graph, grouped, instead of functions. ``redo`` takes a
     model that was fused here apart and fuses it again. With ``library``, the largest parts that one program

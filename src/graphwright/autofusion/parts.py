@@ -16,7 +16,7 @@ Part = Piece | Callable[[BinaryIO], None]
 
 
 def write_library(file: BinaryIO, code: bytes, parts: Mapping[str, Part]) -> None:
-    """Write the shared object ``code`` and the parts, by name, to a new file."""
+    """Writes the shared object ``code`` and the parts, by name, to a new file."""
     end = file.write(code)
     index = []
     for name, part in parts.items():

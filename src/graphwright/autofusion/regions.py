@@ -38,7 +38,7 @@ class Fusion:
 
 
 def fuse_model(module: Module, target: Target, options: Options) -> Fusion:
-    """Outline the regions of ``module`` that ``target`` fuses as Fused nodes. Raises ModelError."""
+    """Outlines the regions of ``module`` that ``target`` fuses as Fused nodes. Raises ModelError."""
     groups, verdicts = _groups(module, target, options)
     made: list[Node] = []
     for graph in list(graphs(module)):

@@ -67,7 +67,7 @@ class Standalone:
         return parts
 
     def write(self, file: BinaryIO) -> None:
-        """Write the library to a new file."""
+        """Writes the library to a new file."""
         write_library(file, _CODE.read_bytes(), self.parts())
 
 
@@ -79,7 +79,7 @@ def library_name(stem: str) -> str:
 
 
 def build_standalone(opened: Opened, options: Options) -> Standalone:
-    """Compile a model for the ISA of the option ``isa``, or for all ISAs. The package stores weights as this
+    """Compiles a model for the ISA of the option ``isa``, or for all ISAs. The package stores weights as this
     CPU's kernels read them. Raises ModelError, with all nodes that need Python; ToolchainError.
     """
     here = for_this_cpu(options).isa

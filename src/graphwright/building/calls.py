@@ -188,7 +188,7 @@ def _plain(value: Any, is_dim: bool) -> Any:
 
 
 def check_operands(op: Op, operands: Sequence[object]) -> None:
-    """Raise ModelError for a wrong number of operands, or a missing one."""
+    """Raises ModelError for a wrong number of operands, or a missing one."""
     parameters = operands_of(type(op))
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_POSITIONAL]
     optional = [n for k, n in enumerate(names) if k in op.optional_inputs or parameters[k].default is None]

@@ -26,7 +26,7 @@ def fault(code: str, message: str, hint: str = "") -> ModelError:
 
 @contextmanager
 def located(name: str = "", call: str = "") -> Iterator[None]:
-    """Add the caller's line, the node ``name`` if given, and, unless they have another hint, the ``call`` to
+    """Adds the caller's line, the node ``name`` if given, and, unless they have another hint, the ``call`` to
     errors raised in the block.
     """
     try:

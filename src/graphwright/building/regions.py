@@ -75,7 +75,7 @@ def results_of(returned: Any, what: str) -> tuple[Any, ...]:
 
 
 def share_operands(scopes: Sequence[Scope]) -> list[Value]:
-    """Give the regions of a branch the same inputs in the same order. Returns the outer values for these."""
+    """Gives the regions of a branch the same inputs in the same order. Returns the outer values for these."""
     operands = list(dict.fromkeys(value for scope in scopes for value in scope.captured))
     for scope in scopes:
         graph = scope.builder.graph

@@ -52,7 +52,7 @@ def bucket_modules(module: Module, gears: Gears, options: Options) -> BucketModu
 
 
 def _set_ranks(module: Module, row: Row) -> None:
-    """Give inputs of unknown rank the rank of their gears."""
+    """Gives inputs of unknown rank the rank of their gears."""
     for value in module.main.inputs:
         if value.type.shape is None and value.name in row:
             dims = (module.symbols.fresh(f"{value.name}_{axis}") for axis in range(len(row[value.name])))
@@ -79,7 +79,7 @@ def _inferred(module: Module, options: Options) -> Module | GraphwrightError:
 def _raise_faults(
     made: Sequence[Module | GraphwrightError], rows: Sequence[Row], kind: type[GraphwrightError]
 ) -> None:
-    """Raise ``kind`` with the faults of every gear that could not be made."""
+    """Raises ``kind`` with the faults of every gear that could not be made."""
     faults = Collector(kind)
     for number, (outcome, row) in enumerate(zip(made, rows, strict=True)):
         if isinstance(outcome, GraphwrightError):
@@ -91,7 +91,7 @@ def _raise_faults(
 
 
 def _refuse_open_sizes(modules: Sequence[Module], rows: Sequence[Row]) -> None:
-    """Raise OptionError if a gear leaves a size symbolic or equals another gear."""
+    """Raises OptionError if a gear leaves a size symbolic or equals another gear."""
     faults = Collector(OptionError)
     seen: dict[tuple[object, ...], int] = {}
     for number, (module, row) in enumerate(zip(modules, rows, strict=True)):

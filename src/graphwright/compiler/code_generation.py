@@ -138,8 +138,8 @@ def _select(
     options: Options,
     observe: Observer,
 ) -> tuple[list[Selection], list[tuple[Record, Record]]]:
-    """Select kernels for ``modules`` and combine them into bands. Kernels that the library lacks are added to
-    ``generated``. Returns the selections, and records of both stages.
+    """Selects kernels for ``modules`` and combines them into bands. Kernels that the library lacks are added
+    to ``generated``. Returns the selections, and records of both stages.
     """
     choices = choices_of(options)
     selections = [

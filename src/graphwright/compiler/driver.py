@@ -44,7 +44,7 @@ def compile_sources(
     *,
     assume_all_sizes: bool = True,
 ) -> Package:
-    """Compile a package with one entry per source. The sources are rewritten in place; the weights of the
+    """Compiles a package with one entry per source. The sources are rewritten in place; the weights of the
     package begin with ``shared``.
 
     ``assume_all_sizes``: programs may assume, under guards, the likely values of data-dependent sizes as well
@@ -61,7 +61,7 @@ def compile_sources(
 
 
 def compile_module(module: Module, options: Options, *, assume_all_sizes: bool = True) -> Package:
-    """Compile a package of one entry, as :func:`compile_sources` does."""
+    """Compiles a package of one entry, as :func:`compile_sources` does."""
     return compile_sources({MAIN: module}, options, assume_all_sizes=assume_all_sizes)
 
 

@@ -123,7 +123,7 @@ def jit_dispatch(general: Module, cases: Sequence[Executable]) -> Dispatch:
 def compile_entries(
     drafts: Mapping[str, EntryDraft], options: Options, observe: Observer, shared: Weights | None = None
 ) -> Package:
-    """Compile all entries on one set of weights, which begins with ``shared``.
+    """Compiles all entries on one set of weights, which begins with ``shared``.
 
     Raises ModelError, ToolchainError.
     """
@@ -164,7 +164,7 @@ def _missing_constants(module: Module, weights: Weights) -> Constants:
 
 
 def _require_same_states(entries: Mapping[str, Entry]) -> None:
-    """Raise ModelError if a state that several entries update has different types in them."""
+    """Raises ModelError if a state that several entries update has different types in them."""
     faults = Collector(ModelError)
     seen: dict[str, tuple[str, TensorSpec]] = {}
     for name, entry in entries.items():

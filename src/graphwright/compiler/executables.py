@@ -45,7 +45,7 @@ class Compiled:
 def compile_executables(
     modules: Sequence[Module], options: Options, observe: Observer, shared: Weights | None = None
 ) -> tuple[list[Compiled], Weights]:
-    """Compile an executable for each of ``modules``, which are rewritten in place, with shared generated
+    """Compiles an executable for each of ``modules``, which are rewritten in place, with shared generated
     kernels and one set of weights, which begins with ``shared``. Raises ModelError, ToolchainError.
     """
     records = [_simplified(module, options, observe) for module in modules]
@@ -90,7 +90,9 @@ class _Unit:
 def _compile(
     units: Sequence[_Unit], options: Options, observe: Observer, weights: Weights | None
 ) -> tuple[list[Compilation], Weights]:
-    """Compile ``units`` device by device; the weights of each device begin with those of the previous one."""
+    """Compiles ``units`` device by device; the weights of each device begin with those of the previous
+    one.
+    """
     made: dict[Module, Compilation] = {}
     for device in dict.fromkeys(unit.device for unit in units):
         there = [unit for unit in units if unit.device == device]
@@ -103,7 +105,7 @@ def _compile(
 
 
 def _simplified(module: Module, options: Options, observe: Observer) -> list[Record] | None:
-    """Run the graph passes on ``module`` and return their records. None, without running them, if nodes are
+    """Runs the graph passes on ``module`` and returns their records. None, without running them, if nodes are
     placed on devices: these are partitioned first.
     """
     return None if is_placed(module.main) else run_passes(module, graph_passes(options), options, observe)

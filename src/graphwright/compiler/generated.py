@@ -65,7 +65,7 @@ def _units(kernels: list[tuple[Kernel, str]]) -> dict[str, list[tuple[Kernel, st
 def compile_sources(
     sources: Mapping[str, str], generated: GeneratedKernels, compiler: Compiler
 ) -> dict[str, bytes]:
-    """Compile the files of :func:`sources_of`; binaries by file name without suffix.
+    """Compiles the files of :func:`sources_of`; binaries by file name without suffix.
 
     Raises ToolchainError, PluginError.
     """
@@ -81,7 +81,7 @@ def compile_sources(
 def _compile_plugins(
     sources: Mapping[str, str], generated: GeneratedKernels, compiler: Compiler
 ) -> dict[str, bytes]:
-    """Compile users' C sources one by one, so that compiler messages point at lines of their files."""
+    """Compiles users' C sources one by one, so that compiler messages point at lines of their files."""
     faults = Collector(PluginError)
     binaries: dict[str, bytes] = {}
     for source, name in generated.units.items():

@@ -56,7 +56,7 @@ def subgraph_module(module: Module, number: int) -> Module:
 
 
 def rank_inputs(module: Module, ranks: Sequence[int]) -> None:
-    """Give inputs of unknown rank the ``ranks`` and fresh symbolic sizes."""
+    """Gives inputs of unknown rank the ``ranks`` and fresh symbolic sizes."""
     for value, rank in zip(module.main.inputs, ranks, strict=True):
         if value.type.shape is None:
             dims = tuple(module.symbols.fresh(f"{value.name}_{axis}") for axis in range(rank))
@@ -100,7 +100,7 @@ def _region(main: Graph, node: Node) -> Graph:
 
 
 def _place(nodes: Iterable[Node], device: str) -> None:
-    """Place ``nodes`` on ``device``; nodes that passes created have no device yet."""
+    """Places ``nodes`` on ``device``; nodes that passes created have no device yet."""
     for value in (value for node in nodes for value in node.outputs):
         value.device = device
 
@@ -215,7 +215,7 @@ class Draft:
         )
 
     def _call(self, graph: Graph, group: Group, values: _Values) -> CallProgram:
-        """Replace the nodes of ``group`` by one Subgraph node, and return the call of it."""
+        """Replaces the nodes of ``group`` by one Subgraph node, and returns the call of it."""
         number = next(self._numbers)
         region, inputs, outputs = _closed(group.nodes, f"subgraph{number}")
         types = [value.type for value in outputs]
@@ -256,7 +256,7 @@ class _Values:
             self.add(value)
 
     def add(self, value: Value) -> int:
-        """Number ``value``."""
+        """Numbers ``value``."""
         self.numbers[value] = len(self.specs)
         self.specs.append(spec_of(value, value.name))
         return self.numbers[value]

@@ -54,7 +54,7 @@ class Budget:
         return self.most is None or self.weights + arena <= self.most
 
     def raise_if_exceeded(self) -> None:
-        """Raise ModelError with all programs that exceed the budget."""
+        """Raises ModelError with all programs that exceed the budget."""
         self.faults.raise_if_any()
 
 
@@ -66,7 +66,7 @@ def lower_within(
     machine: Machine,
     streams: int,
 ) -> Lowered:
-    """Lower ``module`` to tasks. If they exceed ``budget``, tasks are reordered, then values rematerialized,
+    """Lowers ``module`` to tasks. If they exceed ``budget``, tasks are reordered, then values rematerialized,
     which duplicates their nodes in ``module``. A program that still exceeds it becomes one of the budget's
     faults.
     """

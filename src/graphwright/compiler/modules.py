@@ -23,7 +23,7 @@ def compile_modules(
     shared: Weights | None = None,
     prepared: Sequence[Sequence[Record] | None] = (),
 ) -> list[Compilation]:
-    """Compile each of ``modules``, which are rewritten in place, to a program. The programs share one set of
+    """Compiles each of ``modules``, which are rewritten in place, to a program. The programs share one set of
     weights, which begins with ``shared``, and one set of generated kernels.
 
     ``prepared`` holds, for each module, the records of the graph passes that have run on it, or None if they

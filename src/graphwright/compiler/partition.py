@@ -60,7 +60,7 @@ def is_placed(graph: Graph) -> bool:
 
 
 def partition(graph: Graph, bound: Iterable[str] = (), given: Mapping[Node, str] | None = None) -> Partition:
-    """Partition ``graph``, in which the sizes ``bound`` are known from the enclosing graph. ``given`` maps
+    """Partitions ``graph``, in which the sizes ``bound`` are known from the enclosing graph. ``given`` maps
     further nodes that the host has to run to the reason.
 
     Each node runs in the earliest round possible: host nodes wait for programs, programs wait for host nodes.

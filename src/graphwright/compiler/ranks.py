@@ -45,7 +45,9 @@ def rank_variants(module: Module) -> list[Module]:
 
 
 def _fix_ranks(module: Module, trials: Iterator[int], slots: Iterator[int]) -> Iterator[Module]:
-    """Fix the first input of unknown rank to each rank that passes inference, then the others recursively."""
+    """Fixes the first input of unknown rank to each rank that passes inference, then the others
+    recursively.
+    """
     index = next((value.index for value in module.main.inputs if value.type.shape is None), None)
     if index is None:
         if not has_unknown_ranks(module.main):

@@ -88,7 +88,9 @@ class Recompiler:
 
 
 def recompile(package: Package, options: Options) -> Package:
-    """Compile the graphs and weights of ``package`` for this machine. Raises PackageError, ToolchainError."""
+    """Compiles the graphs and weights of ``package`` for this machine. Raises PackageError,
+    ToolchainError.
+    """
     plugins.use(options)
     try:
         modules = {name: source_module(package.only(name)) for name in package.entries}
@@ -106,7 +108,7 @@ def recompile(package: Package, options: Options) -> Package:
 
 
 def specialize(package: Package, shapes: Shapes, options: Options) -> Package:
-    """Compile the main entry of ``package`` for ``shapes`` only; of a model with gears, the graph for all
+    """Compiles the main entry of ``package`` for ``shapes`` only; of a model with gears, the graph for all
     other shapes.
     """
     plugins.use(options)

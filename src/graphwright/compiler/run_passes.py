@@ -22,7 +22,7 @@ def run_passes(
     options: Options,
     observe: Observer = lambda name, product: None,
 ) -> list[Record]:
-    """Run ``passes`` on ``module`` and return a record of what each one did."""
+    """Runs ``passes`` on ``module`` and returns a record of what each one did."""
     manager = PassManager(
         passes,
         options.verify,

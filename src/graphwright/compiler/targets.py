@@ -12,14 +12,14 @@ from graphwright.records import replace
 
 
 def compile_targets(options: Options, compile_one: Callable[[Options], Package]) -> Package:
-    """Join the packages that ``compile_one`` makes for each ISA in the option ``targets``; the weights are
+    """Joins the packages that ``compile_one`` makes for each ISA in the option ``targets``; the weights are
     those of the first. Raises what ``compile_one`` raises.
     """
     return join_targets([compile_one(replace(options, isa=isa)) for isa in options.targets])
 
 
 def join_targets(packages: Sequence[Package]) -> Package:
-    """Join packages of one model, each for another ISA, into one."""
+    """Joins packages of one model, each for another ISA, into one."""
     first = packages[0]
     others = {isa: each for each in packages[1:] for isa in each.isas()}
     return replace(

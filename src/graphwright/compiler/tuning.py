@@ -129,9 +129,9 @@ def open_sizes(values: Sequence[Value], sizes: Mapping[str, int]) -> list[str]:
 
 
 def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes: Mapping[str, int]) -> None:
-    """Raise ModelError if every module has symbolic sizes that ``sizes`` does not give, so that nothing could
-    be measured. Modules that are not ``simplified`` are called by host programs, which compute their sizes at
-    run time.
+    """Raises ModelError if every module has symbolic sizes that ``sizes`` does not give, so that nothing
+    could be measured. Modules that are not ``simplified`` are called by host programs, which compute their
+    sizes at run time.
     """
     if not all(open_sizes(module.main.inputs, sizes) for module in modules):
         return

@@ -23,8 +23,8 @@ WeightRanges = dict[Value, tuple[int, int]]
 def pack_read_constants(
     modules: Sequence[Module], selections: Sequence[Selection], shared: Weights | None
 ) -> tuple[Weights, list[WeightRanges]]:
-    """Pack the constants that the steps of all modules read behind ``shared``, each content once. Returns the
-    weights and, for each module, where its constants lie in them.
+    """Packs the constants that the steps of all modules read behind ``shared``, each content once. Returns
+    the weights and, for each module, where its constants lie in them.
     """
     used = [_read_constants(m.main, s.steps) for m, s in zip(modules, selections, strict=True)]
     # no local refers to the arrays, so that packing frees them one by one
@@ -39,7 +39,7 @@ def pack_read_constants(
 def _take_constants(
     modules: Sequence[Module], used: Sequence[Mapping[Value, ConstRef]], shared: Weights | None
 ) -> dict[str, Array | Deferred]:
-    """Remove the constants that kernels read from the pools of ``modules`` and return those that ``shared``
+    """Removes the constants that kernels read from the pools of ``modules`` and returns those that ``shared``
     lacks. Constants that nothing reads any more are dropped.
     """
     taken: dict[str, Array | Deferred] = {}
@@ -55,7 +55,9 @@ def _take_constants(
 
 
 def _adopt_packed(module: Module, used: Mapping[Value, ConstRef], weights: Weights) -> WeightRanges:
-    """Let the pool of ``module`` refer to the packed arrays, and return where its ``used`` constants lie."""
+    """Lets the pool of ``module`` refer to the packed arrays, and returns where its ``used`` constants
+    lie.
+    """
     for ref in module.constants:
         if ref.digest in weights.tensors:
             module.constants.restore(ref.digest, weights.arrays[ref.digest])

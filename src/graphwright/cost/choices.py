@@ -73,7 +73,7 @@ class Choices:
     def choose(
         self, kind: str, content: Hashable, ways: Sequence[str], nodes: Sequence[Node], notes: list[object]
     ) -> Choice:
-        """Choose one of ``ways``, the predicted best first, to compute ``nodes``.
+        """Chooses one of ``ways``, the predicted best first, to compute ``nodes``.
 
         ``content`` identifies the workload among those of its ``kind``; its repr must be the same in each
         process. With a record, the choice is added to ``notes``.

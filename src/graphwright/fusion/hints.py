@@ -87,7 +87,7 @@ class Hints:
     # -- hints that cannot be satisfied
 
     def check(self, partition: Partition, decisions: Mapping[tuple[Node, Node], Decision]) -> None:
-        """Collect the hints that the final partition of one graph does not satisfy."""
+        """Collects the hints that the final partition of one graph does not satisfy."""
         members: dict[str, list[Node]] = {}
         for node in partition.graph:
             if isinstance(node.op, Constant):
@@ -136,7 +136,7 @@ class Hints:
         self._faults.add("fusion-hint", message, f"{first} and {second}", code.remedy or _REMEDY)
 
     def raise_if_any(self) -> None:
-        """Raise ModelError with every hint that cannot be satisfied."""
+        """Raises ModelError with every hint that cannot be satisfied."""
         for group, found in self._sources.items():
             if len({*found}) > 1:
                 first, second = _apart(found)

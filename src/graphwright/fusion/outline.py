@@ -28,8 +28,8 @@ def _is_literal(reader: Node, value: Value) -> bool:
 
 
 def outline(graph: Graph, nodes: Sequence[Node], call: Callable[[int], CallOp] = Fused) -> Node:
-    """Move ``nodes``, given in graph order, into the region of a new node and return that node. ``call`` maps
-    the number of results to the op of the new node.
+    """Moves ``nodes``, given in graph order, into the region of a new node and returns that node. ``call``
+    maps the number of results to the op of the new node.
 
     The graph may no longer be in topological order afterwards.
     """

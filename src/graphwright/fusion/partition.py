@@ -40,7 +40,7 @@ class Group:
         return any(Trait.REDUCTION in n.op.traits for n in self.nodes)
 
     def drop_last_views(self) -> list[Node]:
-        """Remove views at the end of the kernel and return them: outside the kernel they cost nothing, and
+        """Removes views at the end of the kernel and returns them: outside the kernel they cost nothing, and
         the kernel keeps its axes. A group of only views and moves is emptied, as a plain copy has a library
         kernel.
         """

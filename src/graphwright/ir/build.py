@@ -50,7 +50,7 @@ class Builder:
         name: str = "",
         known: Sequence[TensorType] = (),
     ) -> Any:
-        """Add a node. Returns its Value, or a tuple of Values if ``op`` has several outputs."""
+        """Adds a node. Returns its Value, or a tuple of Values if ``op`` has several outputs."""
         node = self.node(op, *inputs, regions=regions, name=name, known=known)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
 
@@ -62,8 +62,8 @@ class Builder:
         name: str = "",
         known: Sequence[TensorType] = (),
     ) -> Node:
-        """Add a node and return it. Raises ModelError if types conflict. ``known``: types to use if a rank is
-        unknown.
+        """Adds a node and returns it. Raises ModelError if types conflict. ``known``: types to use if a rank
+        is unknown.
         """
         location = name or " + ".join(self.sources) or op.name
         if is_plugin_op(type(op)):
@@ -120,7 +120,7 @@ class Builder:
 
 
 def _check_attributes(op: Op, location: str) -> None:
-    """Raise ModelError if a user's op has attributes that cannot be serialized."""
+    """Raises ModelError if a user's op has attributes that cannot be serialized."""
     try:
         print_op(op)
     except (TypeError, ValueError) as error:
@@ -132,7 +132,7 @@ def _check_attributes(op: Op, location: str) -> None:
 def new_graph(
     module: Module, name: str, inputs: Sequence[tuple[str, TensorType]]
 ) -> tuple[Builder, tuple[Value, ...]]:
-    """Add a graph with named inputs to ``module``. Returns a builder at its end, and the inputs."""
+    """Adds a graph with named inputs to ``module``. Returns a builder at its end, and the inputs."""
     graph = module.add_graph(Graph(name))
     values = tuple(graph.add_input(type, name) for name, type in inputs)
     return Builder(module, graph), values

@@ -45,7 +45,7 @@ def clone_graph(graph: Graph, name: str = "") -> Graph:
 def copy_nodes(
     source: Graph, operands: Sequence[Value], target: Graph, before: Node | None, sources: Sequence[str] = ()
 ) -> list[Value]:
-    """Copy the nodes of ``source`` before ``before`` in ``target``, with ``operands`` for its
+    """Copies the nodes of ``source`` before ``before`` in ``target``, with ``operands`` for its
     inputs.
 
     ``sources`` are added to the provenance of each copy. Returns the values for the outputs of
@@ -77,7 +77,7 @@ def copy_node(node: Node, copies: dict[Value, Value], sources: Sequence[str] = (
 
 
 def inline_region(node: Node, region: Graph, operands: Sequence[Value]) -> None:
-    """Replace ``node`` by the nodes of ``region``, applied to ``operands``. Their outputs correspond."""
+    """Replaces ``node`` by the nodes of ``region``, applied to ``operands``. Their outputs correspond."""
     graph = node.graph
     if graph is None:
         raise ValueError(f"{node!r} is not in a graph")

@@ -31,11 +31,11 @@ class ConstantPool:
         """How packed tensors were made, by digest."""
 
     def hash_in_background(self, contents: Sequence[memoryview]) -> None:
-        """Start to hash ``contents`` in another thread: the memory of arrays that will be added later."""
+        """Starts to hash ``contents`` in another thread: the memory of arrays that will be added later."""
         self._background = BackgroundHashes(contents)
 
     def add(self, array: Array) -> ConstRef:
-        """Store ``array`` and return its reference. A contiguous array in native byte order is not copied.
+        """Stores ``array`` and returns its reference. A contiguous array in native byte order is not copied.
 
         A large array that repeats one element (:func:`is_repeated`) is stored as a broadcast, and takes no
         memory.
@@ -60,7 +60,7 @@ class ConstantPool:
         *,
         packing: Packing | None = None,
     ) -> ConstRef:
-        """Store the deferred tensor ``made``, which is computed from ``source``. The text ``how`` describes
+        """Stores the deferred tensor ``made``, which is computed from ``source``. The text ``how`` describes
         the computation: together with the source it identifies the content.
 
         ``packing``: given if the source, or a view of it, can be unpacked from the tensor.
@@ -72,13 +72,13 @@ class ConstantPool:
         return ConstRef(name)
 
     def add_transposed(self, source: ConstRef, axes: Sequence[int]) -> ConstRef:
-        """Store a transposed view of ``source``."""
+        """Stores a transposed view of ``source``."""
         name = hash_of(f"axes {tuple(axes)}#{source.digest}".encode())
         self._arrays.setdefault(name, self[source].transpose(axes))
         return ConstRef(name)
 
     def restore(self, name: str, array: Array) -> None:
-        """Store ``array`` under the digest ``name`` that it had before, in this or in another pool.
+        """Stores ``array`` under the digest ``name`` that it had before, in this or in another pool.
 
         Raises ValueError if ``name`` is not a digest.
         """
@@ -87,7 +87,7 @@ class ConstantPool:
         self._arrays[name] = _read_only(array)
 
     def merge(self, other: ConstantPool) -> None:
-        """Add the tensors of ``other``."""
+        """Adds the tensors of ``other``."""
         self._arrays |= other._arrays
         self.packings |= other.packings
 
@@ -103,12 +103,12 @@ class ConstantPool:
         return self._arrays[ref.digest]
 
     def take(self, ref: ConstRef) -> Array | Deferred:
-        """Move the tensor ``ref`` out of the pool. It must not be read until :meth:`restore` returns it."""
+        """Moves the tensor ``ref`` out of the pool. It must not be read until :meth:`restore` returns it."""
         taken, self._arrays[ref.digest] = self._arrays[ref.digest], _MOVED_OUT
         return taken
 
     def release(self) -> None:
-        """Release the pages of mapped files that hold tensors; a later read loads them again."""
+        """Releases the pages of mapped files that hold tensors; a later read loads them again."""
         for held in self._arrays.values():
             if not isinstance(held, Deferred):
                 release(held)
@@ -129,7 +129,7 @@ class ConstantPool:
         return len(self._arrays)
 
     def keep(self, refs: set[ConstRef]) -> None:
-        """Drop every tensor that is not in ``refs``."""
+        """Drops every tensor that is not in ``refs``."""
         self._arrays = {d: a for d, a in self._arrays.items() if ConstRef(d) in refs}
 
 

@@ -45,7 +45,7 @@ class Deferred:
         return prod(self.shape) * self.dtype.bytes
 
     def make(self) -> Array:
-        """Compute the array, in new memory."""
+        """Computes the array, in new memory."""
         array = np.empty(self.shape, self.dtype.numpy)
         for job in self.jobs(array):
             job()

@@ -116,13 +116,13 @@ class Evaluator:
         return results
 
     def _region(self, graph: Graph, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
-        """Run a region. The sizes of its inputs can have other values in each run."""
+        """Runs a region. The sizes of its inputs can have other values in each run."""
         for value, array in zip(graph.inputs, arrays, strict=True):
             self.bind_sizes(value, array)
         return self.graph(graph, arrays)
 
     def bind_sizes(self, value: Value, array: Array | None) -> None:
-        """Bind the symbols in the shape of ``value`` to the sizes of ``array``."""
+        """Binds the symbols in the shape of ``value`` to the sizes of ``array``."""
         if isinstance(array, np.ndarray) and value.type.shape is not None and not value.type.is_static:
             for dim, size in zip(value.type.shape, array.shape, strict=True):
                 scaled = scaled_symbol(dim)

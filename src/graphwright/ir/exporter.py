@@ -35,7 +35,7 @@ class Exporter(Protocol):
         domain: str = "",
         **attributes: Any,
     ) -> Any:
-        """Append a node. Returns the name of its output, or a tuple of names if it has
+        """Appends a node. Returns the name of its output, or a tuple of names if it has
         several.
 
         Attributes that are None or an empty tuple are omitted; dtypes become ONNX data types. ``since``: the
@@ -44,7 +44,7 @@ class Exporter(Protocol):
         """
 
     def verbatim(self, node: bytes, version: int, *inputs: Operand) -> Any:
-        """Append a node of the source model with other inputs. Returns the names of its
+        """Appends a node of the source model with other inputs. Returns the names of its
         outputs.
 
         ``version``: the opset of its domain.
@@ -80,10 +80,10 @@ class Exporter(Protocol):
         """
 
     def inline(self, *operands: Operand) -> tuple[str, ...]:
-        """Append the nodes of the only region, applied to ``operands``. Returns the names of its outputs."""
+        """Appends the nodes of the only region, applied to ``operands``. Returns the names of its outputs."""
 
     def call(self, *operands: Operand) -> Any:
-        """Call a model-local function made from the only region."""
+        """Calls a model-local function made from the only region."""
 
 
 Export: TypeAlias = Callable[..., Any]
@@ -127,7 +127,7 @@ def _given(op: Any, field: str) -> Any:
 
 
 def refuse_others(op: Any, written: Collection[str]) -> None:
-    """Raise CannotExport if a field that is not ``written`` has a value other than its default."""
+    """Raises CannotExport if a field that is not ``written`` has a value other than its default."""
     for name, value in op.attributes().items():
         if name not in written and value != op.attribute_defaults[name]:
             raise CannotExport(f"ONNX cannot express {op.name} with {name}={value}")

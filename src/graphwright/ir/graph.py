@@ -147,13 +147,13 @@ class Graph:
         self._count = 0
 
     def add_input(self, type: TensorType, name: str = "") -> Value:
-        """Append an input."""
+        """Appends an input."""
         value = Value(type, name, owner=self, index=len(self.inputs))
         self.inputs.append(value)
         return value
 
     def remove_input(self, index: int) -> None:
-        """Remove an input that has no uses."""
+        """Removes an input that has no uses."""
         value = self.inputs[index]
         if value.uses or value in self._outputs:
             raise ValueError(f"input {value!r} of {self.name} is in use")
@@ -173,7 +173,7 @@ class Graph:
         )
 
     def set_outputs(self, values: Sequence[Value], names: Sequence[str] = ()) -> None:
-        """Replace the outputs. Their names are ``names``, or the current names of the values."""
+        """Replaces the outputs. Their names are ``names``, or the current names of the values."""
         if names and len(names) != len(values):
             raise ValueError(f"{len(names)} names for {len(values)} outputs")
         self._outputs = list(values)
@@ -198,11 +198,11 @@ class Graph:
             node = before
 
     def append(self, node: Node) -> Node:
-        """Add ``node`` at the end."""
+        """Adds ``node`` at the end."""
         return self.insert(node, None)
 
     def insert(self, node: Node, before: Node | None) -> Node:
-        """Add ``node`` before the node ``before``, or at the end. Adds a use to each operand."""
+        """Adds ``node`` before the node ``before``, or at the end. Adds a use to each operand."""
         if node.graph is not None:
             raise ValueError(f"{node!r} is already in a graph")
         self._link(node, before)
@@ -212,7 +212,7 @@ class Graph:
         return node
 
     def erase(self, node: Node) -> None:
-        """Remove a node whose outputs have no uses. Removes its use of each operand."""
+        """Removes a node whose outputs have no uses. Removes its use of each operand."""
         for output in node.outputs:
             if output.uses or output in self._outputs:
                 raise ValueError(f"{output!r} of {node!r} is in use")
@@ -222,14 +222,14 @@ class Graph:
                 value.uses.pop((node, position), None)
 
     def move(self, node: Node, before: Node | None) -> None:
-        """Move ``node`` before the node ``before``, or to the end."""
+        """Moves ``node`` before the node ``before``, or to the end."""
         if node is before:
             return
         self._unlink(node)
         self._link(node, before)
 
     def replace_input(self, node: Node, index: int, value: Value | None) -> None:
-        """Replace input ``index`` of ``node`` by ``value``."""
+        """Replaces input ``index`` of ``node`` by ``value``."""
         old = node.inputs[index]
         if old is not None:
             old.uses.pop((node, index), None)
@@ -238,12 +238,12 @@ class Graph:
             value.uses[node, index] = None
 
     def add_operand(self, node: Node, value: Value) -> None:
-        """Append ``value`` to the inputs of ``node``."""
+        """Appends ``value`` to the inputs of ``node``."""
         value.uses[node, len(node.inputs)] = None
         node.inputs = (*node.inputs, value)
 
     def remove_operand(self, node: Node, index: int) -> None:
-        """Remove input ``index`` of ``node``; later inputs move up."""
+        """Removes input ``index`` of ``node``; later inputs move up."""
         for position, value in enumerate(node.inputs):
             if value is not None:
                 value.uses.pop((node, position), None)
@@ -253,7 +253,7 @@ class Graph:
                 value.uses[node, position] = None
 
     def replace_all_uses(self, old: Value, new: Value) -> None:
-        """Replace ``old`` by ``new`` in every reader and in the outputs. An unnamed ``new`` takes over the
+        """Replaces ``old`` by ``new`` in every reader and in the outputs. An unnamed ``new`` takes over the
         name.
         """
         if old is new:
@@ -265,8 +265,8 @@ class Graph:
             new.name = old.name
 
     def replace_node(self, node: Node, values: Sequence[Value]) -> None:
-        """Replace the outputs of ``node`` by ``values``, add its source names to their producers, and erase
-        it.
+        """Replaces the outputs of ``node`` by ``values``, adds its source names to their producers, and
+        erases it.
 
         Producers without operands (constants) do not get source names.
         """
@@ -277,7 +277,7 @@ class Graph:
         self.erase(node)
 
     def sort(self) -> None:
-        """Sort nodes topologically, stable otherwise. The graph must be acyclic."""
+        """Sorts nodes topologically, stable otherwise. The graph must be acyclic."""
         placed: set[Node] = set()
         for node in list(self):
             pending = [node]
@@ -372,7 +372,7 @@ class Module:
         """
 
     def add_graph(self, graph: Graph) -> Graph:
-        """Add a graph under its name, which must be unique."""
+        """Adds a graph under its name, which must be unique."""
         if graph.name in self.graphs:
             raise ValueError(f"a graph called {graph.name!r} already exists")
         self.graphs[graph.name] = graph
@@ -401,7 +401,7 @@ class Module:
         nexts: Mapping[Value, Value],
         initial_values: Mapping[Value, ConstRef] | None = None,
     ) -> None:
-        """Set the outputs of the entry, by name, and its states.
+        """Sets the outputs of the entry, by name, and its states.
 
         ``nexts`` maps inputs that are states to their next values. ``initial_values`` maps states to initial
         values other than zero.

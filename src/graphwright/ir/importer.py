@@ -43,7 +43,7 @@ class Importer(Protocol):
         """A constant."""
 
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node. Returns its Value, or a tuple of Values if the op has several outputs."""
+        """Appends a node. Returns its Value, or a tuple of Values if the op has several outputs."""
 
     @property
     def builder(self) -> Builder:
@@ -80,7 +80,9 @@ class OnnxImporter(Importer, Protocol):
         """The ranks that a graph attribute declares for its inputs; None if it declares none."""
 
     def inline(self, name: str) -> list[Value]:
-        """Inline a graph attribute without inputs, for a branch that is known to run. Returns its outputs."""
+        """Inlines a graph attribute without inputs, for a branch that is known to run. Returns its
+        outputs.
+        """
 
 
 class AtenImporter(Importer, Protocol):
@@ -111,7 +113,7 @@ class AtenImporter(Importer, Protocol):
         """
 
     def ignore(self, *names: str) -> None:
-        """Declare that these arguments do not change the results."""
+        """Declares that these arguments do not change the results."""
 
     def listed(self, index: int) -> list[Value | None]:
         """The tensors of an argument that is a list of tensors."""
@@ -123,8 +125,8 @@ class AtenImporter(Importer, Protocol):
         """An argument that is a list of tensors, numbers and dims, such as the arguments of a graph."""
 
     def inline(self, name: str, arguments: Sequence[Any], at: Builder | None = None) -> list[Any]:
-        """Inline an argument that is a graph, applied to ``arguments``, at the end of the graph or at ``at``.
-        Returns its results, which are tensors or dims.
+        """Inlines an argument that is a graph, applied to ``arguments``, at the end of the graph or at
+        ``at``. Returns its results, which are tensors or dims.
         """
 
     def result(self, value: Value) -> Value:

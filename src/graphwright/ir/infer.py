@@ -40,7 +40,7 @@ def fact_of(array: Array | None) -> Fact | None:
 
 
 def evaluate(op: Op, arrays: Sequence[Array | None], location: str = "") -> tuple[Array, ...]:
-    """Run the NumPy reference of ``op``; always returns a tuple. Raises ValueError if it does not accept the
+    """Runs the NumPy reference of ``op``; always returns a tuple. Raises ValueError if it does not accept the
     elements.
 
     Operands that give sizes, axes or bounds must pass inference; otherwise a ModelError names
@@ -61,7 +61,7 @@ def evaluate(op: Op, arrays: Sequence[Array | None], location: str = "") -> tupl
 
 
 def _raise_inference_error(op: Op, arrays: Sequence[Array | None], location: str) -> None:
-    """Raise ModelError if inference rejects these operands too: its message is better than NumPy's."""
+    """Raises ModelError if inference rejects these operands too: its message is better than NumPy's."""
     with contextlib.suppress(UnknownRankError):
         infer_outputs(op, [fact_of(array) for array in arrays], SymbolTable(), location)
 
@@ -84,7 +84,7 @@ def _folded_arrays(
 
 
 def _check_operands(op: Op, operands: Sequence[Fact | None], location: str) -> None:
-    """Raise ModelError if inference rejects ``op``, or a result does not fit in memory."""
+    """Raises ModelError if inference rejects ``op``, or a result does not fit in memory."""
     try:
         facts = infer_outputs(op, operands, SymbolTable(), location)
     except UnknownRankError:
@@ -126,7 +126,7 @@ def _plugin_results(op: Op, arrays: Sequence[Array | None]) -> tuple[Array, ...]
 
 
 def check_results(op: Op, results: Sequence[Any], types: Sequence[TensorType]) -> None:
-    """Raise ReferenceFault if a result of ``op`` does not have its type; symbolic sizes may be any."""
+    """Raises ReferenceFault if a result of ``op`` does not have its type; symbolic sizes may be any."""
     for number, (result, type_) in enumerate(zip(results, types, strict=True)):
         if isinstance(result, np.ndarray) and not _fits(result, type_):
             message = (
@@ -220,7 +220,7 @@ def _blamed_infer(error: Exception, op: Op, location: str) -> Diagnostic:
 
 
 def _check_facts(op: Op, outputs: Sequence[object], location: str) -> None:
-    """Raise ModelError if a user's ``infer`` does not return a type for each output."""
+    """Raises ModelError if a user's ``infer`` does not return a type for each output."""
     given = ", ".join(type(out).__name__ for out in outputs)
     if len(outputs) != op.output_count() or not all(isinstance(out, Fact | TensorType) for out in outputs):
         wanted = f"a TensorType for each of {op.output_count()} outputs (node {location})"

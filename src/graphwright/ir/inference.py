@@ -88,7 +88,7 @@ class Inference:
         return InferError(message)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
-        """Require ``a == b``: it is proved, becomes a constraint, or raises InferError. Returns the more
+        """Requires ``a == b``: it is proved, becomes a constraint, or raises InferError. Returns the more
         precise one.
         """
         if self.symbols.proves_equal(a, b):
@@ -99,7 +99,7 @@ class Inference:
         return b if isinstance(b, int) else a
 
     def at_least(self, dim: Dim, bound: int, what: str) -> None:
-        """Require ``dim >= bound``: it is proved, becomes a constraint, or raises InferError."""
+        """Requires ``dim >= bound``: it is proved, becomes a constraint, or raises InferError."""
         if isinstance(dim, int) and dim >= bound:
             return
         high = self.symbols.range_of(dim).high
@@ -109,7 +109,7 @@ class Inference:
             self.symbols.demand("<=", bound, dim, self.node)
 
     def assumes(self, relation: str, left: Dim, right: Dim) -> bool:
-        """Assume ``left relation right``, as a guard of this version of the module. Returns whether the
+        """Assumes ``left relation right``, as a guard of this version of the module. Returns whether the
         assumption is allowed.
 
         Shapes that violate a guard are compiled separately, with the opposite relation. An op should assume
@@ -118,7 +118,7 @@ class Inference:
         return self.symbols.assume(relation, left, right, self.node)
 
     def require_broadcast(self, have: Dim, want: Dim, what: str) -> None:
-        """Require that an axis of size ``have`` broadcasts to ``want``: equal sizes, or 1."""
+        """Requires that an axis of size ``have`` broadcasts to ``want``: equal sizes, or 1."""
         if have == 1 or self.symbols.proves_equal(have, want):
             return
         if isinstance(have, int) or want == 1 or self.symbols.refutes_equal(have, want):
@@ -127,7 +127,7 @@ class Inference:
             self.likely_equal(have, want, what)
 
     def likely_equal(self, a: Dim, b: Dim, what: str) -> None:
-        """Assume ``a == b`` if the result type does not depend on it. Require it if the assumption is not
+        """Assumes ``a == b`` if the result type does not depend on it. Require it if the assumption is not
         allowed.
         """
         if self.symbols.proves_equal(a, b) or self.assumes("==", a, b) or self.symbols.is_general:

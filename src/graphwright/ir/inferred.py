@@ -36,7 +36,7 @@ def state_of(symbols: SymbolTable) -> tuple[int, int, int, bool]:
 
 
 def cache_facts(node: Node, inputs: Sequence[Fact | None], facts: tuple[Fact, ...]) -> None:
-    """Cache that ``node`` has outputs with ``facts`` for ``inputs``, if nothing else can change that."""
+    """Caches that ``node`` has outputs with ``facts`` for ``inputs``, if nothing else can change that."""
     if node.regions or not all(map(_is_plain, facts)):
         return
     given = tuple(map(_given, node.inputs, inputs))

@@ -62,7 +62,7 @@ def joined_dtype(a: DType, b: DType) -> DType:
 
 
 def widen_carried_types(node: Node, facts: Facts, module: Module) -> bool:
-    """Give loop-carried inputs of the region of a loop types that hold in every iteration. Returns whether
+    """Gives loop-carried inputs of the region of a loop types that hold in every iteration. Returns whether
     any changed.
 
     ``facts``: what is known where ``node`` is. Symbols that region inputs already have for changing sizes are
@@ -109,7 +109,7 @@ def _with_symbols(
 
 
 def _forget(region: Graph) -> None:
-    """Drop types that were inferred from other input types; inference finds them again."""
+    """Drops types that were inferred from other input types; inference finds them again."""
     for node in region.walk():
         for value in node.outputs if node.inputs else ():
             value.type = TensorType(value.type.dtype, None)

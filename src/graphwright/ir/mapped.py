@@ -25,7 +25,7 @@ class MappedFile(mmap.mmap):
 
     @staticmethod
     def open(path: str | os.PathLike[str]) -> MappedFile:
-        """Map the file at ``path``."""
+        """Maps the file at ``path``."""
         with open(path, "rb") as file:
             return MappedFile(file.fileno())
 
@@ -39,7 +39,7 @@ def mapped_file(data: Array | memoryview) -> MappedFile | None:
 
 
 def release(data: Array | memoryview) -> None:
-    """Release the pages of ``data`` if they belong to a mapped file; a later read loads them again. Other
+    """Releases the pages of ``data`` if they belong to a mapped file; a later read loads them again. Other
     memory is left alone.
     """
     file = mapped_file(data) if data.nbytes >= mmap.PAGESIZE else None

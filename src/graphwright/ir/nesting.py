@@ -32,8 +32,8 @@ def region_depth(graphs: Iterable[Graph]) -> int:
 
 @contextmanager
 def deep_calls(levels: int) -> Iterator[None]:
-    """Raise the recursion limit of Python for ``levels`` of regions. It applies to all threads, as Python has
-    one limit.
+    """Raises the recursion limit of Python for ``levels`` of regions. It applies to all threads, as Python
+    has one limit.
     """
     limit = 1000 + _FRAMES * levels
     with _lock:
@@ -53,7 +53,7 @@ def deep_calls(levels: int) -> Iterator[None]:
 
 @contextmanager
 def regions_of(module: Module) -> Iterator[None]:
-    """Raise the recursion limit for the regions of ``module``. Raises ModelError if they nest deeper than
+    """Raises the recursion limit for the regions of ``module``. Raises ModelError if they nest deeper than
     :data:`MAX_DEPTH`.
     """
     depth = region_depth(module.graphs.values())

@@ -148,10 +148,10 @@ class ReductionOp(Protocol):
         """The initial value of the accumulator."""
 
     def prepare(self, x: Scalar) -> Scalar:
-        """Compute the value to combine from one element."""
+        """Computes the value to combine from one element."""
 
     def finish(self, acc: Scalar, count: Dim) -> Scalar:
-        """Compute the result from the accumulator of ``count`` elements."""
+        """Computes the result from the accumulator of ``count`` elements."""
 
 
 def reduction_op(op: Op) -> ReductionOp:
@@ -233,14 +233,14 @@ class Op:
         return self.outputs
 
     def verify(self) -> None:
-        """Raise :class:`InferError` if the attributes are invalid."""
+        """Raises :class:`InferError` if the attributes are invalid."""
 
     def infer(self, at: Inference, *inputs: Any) -> TensorType | Fact | tuple[TensorType | Fact, ...]:
         """The types of the outputs (a Fact if elements are known too). Raises InferError or UnknownRank."""
         raise NotImplementedError(self.name)
 
     def fold_operands(self, *facts: Any) -> tuple[Op, tuple[int, ...]] | None:
-        """Move operands that determine shapes (such as the ``shape`` of Reshape), or sizes that attributes
+        """Moves operands that determine shapes (such as the ``shape`` of Reshape), or sizes that attributes
         need (``auto_pad``), into attributes.
 
         Returns the op with these attributes (dims may be symbolic) and the positions of the remaining inputs;

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def parse_module(text: str, *, constants: ConstantPool | None = None) -> Module:
-    """Parse ``text``. The ops in it must be registered.
+    """Parses ``text``. The ops in it must be registered.
 
     ``constants``: a pool with the tensors that the text elides as ``...``; they are found by the prefix of
     their digest. Raises a ModelError that shows the line and column of the first error.
@@ -50,7 +50,7 @@ def _depth(text: str) -> int:
 
 
 def parse_op(text: str) -> Op:
-    """Parse the result of ``print_op``."""
+    """Parses the result of ``print_op``."""
     parser = AttributeParser(text)
     try:
         return parser.make(*parser.op_head())

@@ -172,7 +172,7 @@ class Reader:
     faults: list[str] = field(default_factory=list)
 
     def read(self, tree: Tree, given: Any, where: str) -> None:
-        """Add the feeds in ``given``, the argument called ``where``, whose structure is ``tree``."""
+        """Adds the feeds in ``given``, the argument called ``where``, whose structure is ``tree``."""
         match tree:
             case Tensor(name) | Number(name) if name not in self.inputs:
                 self.faults.append(f"{where} is a constant in this model, not an input")
@@ -195,7 +195,7 @@ class Reader:
                     self._field(each, held, f"{where}.{key}")
 
     def leave_out(self, tree: Tree, where: str) -> None:
-        """Note that ``where`` is not given, which is a fault unless it contains only constants."""
+        """Notes that ``where`` is not given, which is a fault unless it contains only constants."""
         names = (leaf.name for leaf in leaves(tree) if not isinstance(leaf, Constant))
         if any(name in self.inputs for name in names):
             self.faults.append(f"{where} is missing")

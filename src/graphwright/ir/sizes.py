@@ -107,7 +107,7 @@ def read_size(given: Size) -> int | Dim | None:
 
 
 def parse_size(text: str) -> int | Dim | None:
-    """Read ``7``, ``N``, ``?``, ``1..16``, ``N=1..16``, ``..2048``, ``64..``, ``H=64..2048%32``, ``H%32`` or
+    """Reads ``7``, ``N``, ``?``, ``1..16``, ``N=1..16``, ``..2048``, ``64..``, ``H=64..2048%32``, ``H%32`` or
     ``?%32``. Raises FeedError.
     """
     if text == "?":

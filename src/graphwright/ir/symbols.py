@@ -89,13 +89,13 @@ class SymbolTable:
     """
 
     def assume_nothing(self) -> None:
-        """Make the module general again: drop all assumptions, and make no new ones."""
+        """Makes the module general again: drops all assumptions, and makes no new ones."""
         self.guards, self.assumable, self.undecided, self.demands_all = {}, frozenset(), False, False
         self.is_general = True
 
     def assume_of(self, names: frozenset[str] | None) -> None:
-        """Allow inference to make likely assumptions about ``names`` (None: all symbols). About other symbols
-        it adds constraints, or leaves the decision to the host.
+        """Allows inference to make likely assumptions about ``names`` (None: all symbols). About other
+        symbols it adds constraints, or leaves the decision to the host.
         """
         self.assumable, self.is_general = names, False
 
@@ -154,13 +154,13 @@ class SymbolTable:
         return self.range_of(dim).low >= bound
 
     def demand(self, relation: str, left: Dim, right: Dim, node: str) -> None:
-        """Add a constraint that could not be proved. It is checked when a plan is made for
+        """Adds a constraint that could not be proved. It is checked when a plan is made for
         concrete shapes.
         """
         self.constraints.setdefault(Constraint(relation, left, right, node))
 
     def assume(self, relation: str, left: Dim, right: Dim, node: str) -> bool:
-        """Add a guard if its symbols are assumable. Returns whether they are."""
+        """Adds a guard if its symbols are assumable. Returns whether they are."""
         guard = Constraint(relation, left, right, node)
         if self.assumable is not None and not guard.names <= self.assumable:
             self.undecided = True

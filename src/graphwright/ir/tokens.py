@@ -65,7 +65,7 @@ class TokenStream:
         return self.tokens[self.at]
 
     def fail(self, message: str) -> NoReturn:
-        """Raise a ModelError that points to the current token."""
+        """Raises a ModelError that points to the current token."""
         start = self.now.start
         line_number = self.text.count("\n", 0, start) + 1
         line_start = self.text.rfind("\n", 0, start) + 1
@@ -78,7 +78,7 @@ class TokenStream:
         ) from None
 
     def take(self) -> Token:
-        """Return the current token and move to the next one."""
+        """Returns the current token and moves to the next one."""
         token = self.now
         if token.kind == "end":
             self.fail("the text ends too early")
@@ -86,20 +86,22 @@ class TokenStream:
         return token
 
     def accept(self, text: str) -> bool:
-        """Move past the current token if it is ``text``. Returns whether it was."""
+        """Moves past the current token if it is ``text``. Returns whether it was."""
         if self.now.text != text or self.now.kind in ("string", "end"):
             return False
         self.at += 1
         return True
 
     def expect(self, *texts: str) -> None:
-        """Move past ``texts``, which must be the next tokens."""
+        """Moves past ``texts``, which must be the next tokens."""
         for text in texts:
             if not self.accept(text):
                 self.fail(f"expected {text!r}")
 
     def token_of(self, kind: str, what: str) -> str:
-        """Move past a token of ``kind``, and return its text. ``what`` describes it in the error message."""
+        """Moves past a token of ``kind``, and returns its text. ``what`` describes it in the error
+        message.
+        """
         if self.now.kind != kind:
             self.fail(f"expected {what}")
         return self.take().text
@@ -118,7 +120,7 @@ class TokenStream:
         return sign * int(self.take().text)
 
     def listed(self, item: Callable[[], T], close: str) -> list[T]:
-        """Parse items separated by commas, up to and including ``close``. A trailing comma is allowed."""
+        """Parses items separated by commas, up to and including ``close``. A trailing comma is allowed."""
         items: list[T] = []
         while not self.accept(close):
             items.append(item())

@@ -107,7 +107,7 @@ def shape_of(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
 
 
 def parse_type(text: str) -> TensorType:
-    """Parse the result of ``str(type)``, such as ``f32[N, 3, 2*H]``; ``f32[*]`` has an unknown rank."""
+    """Parses the result of ``str(type)``, such as ``f32[N, 3, 2*H]``; ``f32[*]`` has an unknown rank."""
     match = re.fullmatch(r"\s*([\w():]+)\[(.*)\]\s*", text, re.DOTALL)
     try:
         dtype = dtype_named(match[1] if match else "")
@@ -122,7 +122,7 @@ def parse_type(text: str) -> TensorType:
 
 
 def _split_commas(text: str) -> list[str]:
-    """Split at commas outside parentheses."""
+    """Splits at commas outside parentheses."""
     parts, depth, start = [], 0, 0
     for i, character in enumerate(text):
         depth += {"(": 1, ")": -1}.get(character, 0)

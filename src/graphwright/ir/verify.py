@@ -32,7 +32,7 @@ class _Fault:
 
 
 def verify(module: Module, where: str = "") -> None:
-    """Check all rules of the IR. Raises a VerifyError with all violations.
+    """Checks all rules of the IR. Raises a VerifyError with all violations.
 
     - Producers precede consumers, and use lists match operands.
     - Regions only use their own values.
@@ -127,7 +127,7 @@ def _verify_graph(
     faults: Collector,
     where: str,
 ) -> list[Fact]:
-    """Check ``graph`` and its regions. Returns the facts of its outputs, for the node that owns it."""
+    """Checks ``graph`` and its regions. Returns the facts of its outputs, for the node that owns it."""
     if graph in seen:
         faults.add("verify", f"graph {graph.name!r} is the region of more than one node", where)
         return [Fact(value.type) for value in graph.outputs]
@@ -155,7 +155,7 @@ def _verify_graph(
 
 
 def _report(graph: Graph, found: Sequence[_Fault], faults: Collector, where: str) -> None:
-    """Add the faults of ``graph`` to ``faults``, with excerpts of its text."""
+    """Adds the faults of ``graph`` to ``faults``, with excerpts of its text."""
     listing = Listing(graph, {})
     for fault in found:
         location = f"{where}: " if where else ""

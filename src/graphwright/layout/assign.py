@@ -50,7 +50,7 @@ class AssignLayouts(Pass):
 
 
 def forget_layouts(module: Module) -> None:
-    """Make every value row-major. TransData nodes that remain become identities."""
+    """Makes every value row-major. TransData nodes that remain become identities."""
     for node in list(module.walk()):
         if isinstance(node.op, TransData):
             node.op = TransData()
@@ -133,7 +133,7 @@ class _Rewrite:
 
 
 def _lay_out_region(node: Node, form: LayoutChoice, lanes: int) -> None:
-    """Set the layouts of all values with channels inside a region, and of its blocked operands."""
+    """Sets the layouts of all values with channels inside a region, and of its blocked operands."""
     body = region_of(node)
     values = loop_values(body)
     rank = max(len(v.type.dims) for v in values)

@@ -23,7 +23,7 @@ class Network:
         self._residual: dict[Hashable, dict[Hashable, float]] = defaultdict(dict)
 
     def edge(self, a: Hashable, b: Hashable, capacity: float) -> None:
-        """Add ``capacity`` >= 0 to the edge from ``a`` to ``b``."""
+        """Adds ``capacity`` >= 0 to the edge from ``a`` to ``b``."""
         self._residual[a][b] = self._residual[a].get(b, 0) + capacity
         self._residual[b].setdefault(a, 0)
 
@@ -52,7 +52,7 @@ class Network:
         return levels
 
     def _send_blocking_flow(self, levels: Mapping[Hashable, int]) -> None:
-        """Send a blocking flow through the level graph."""
+        """Sends a blocking flow through the level graph."""
         unexplored = {
             vertex: list(self._residual[vertex]) for vertex in levels
         }  # edges not known as dead ends
@@ -73,7 +73,9 @@ class Network:
                 unexplored[path[-1]].pop()
 
     def _send_along(self, path: Sequence[Hashable]) -> int:
-        """Send as much flow along ``path`` as it allows. Returns the position of its first saturated edge."""
+        """Sends as much flow along ``path`` as it allows. Returns the position of its first saturated
+        edge.
+        """
         edges = list(pairwise(path))
         flow = min(self._residual[a][b] for a, b in edges)
         if flow == INFINITE:

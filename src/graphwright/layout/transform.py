@@ -37,7 +37,7 @@ _Span = tuple[int, int]
 
 
 def pack_into(packed: Array, array: Array, layout: Layout) -> None:
-    """Write ``array`` in ``layout`` to ``packed``; padding lanes become zero."""
+    """Writes ``array`` in ``layout`` to ``packed``; padding lanes become zero."""
     for job in pack_jobs(packed, array, layout):
         job()
 
@@ -103,7 +103,7 @@ def _clear_pads(target: Array, shape: tuple[int, ...], sizes: Mapping[int, int])
 
 
 def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Mapping[int, int]) -> None:
-    """Copy the part of ``array`` within ``spans``. Along each axis, a span is whole blocks or a part of
+    """Copies the part of ``array`` within ``spans``. Along each axis, a span is whole blocks or a part of
     one.
     """
     index: list[slice] = []
@@ -121,7 +121,7 @@ def _copy_corner(target: Array, array: Array, spans: Sequence[_Span], sizes: Map
 
 
 def _copy_slices(target: Array, source: Array) -> None:
-    """Copy ``source`` to ``target`` in slices that are contiguous in the source."""
+    """Copies ``source`` to ``target`` in slices that are contiguous in the source."""
     axis = _slowest(source)
     slices = source.shape[axis] if source.ndim else 0
     step = max(1, _READ_BYTES * slices // max(1, source.nbytes))

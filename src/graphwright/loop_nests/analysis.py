@@ -16,7 +16,7 @@ from graphwright.loop_nests.rolls import keep_rolls, unify_rolls
 
 
 def analyse(nodes: Sequence[Node]) -> Nest:
-    """Map ``nodes``, which are in graph order, to common axes. Raises NotOneNest."""
+    """Maps ``nodes``, which are in graph order, to common axes. Raises NotOneNest."""
     nest = Nest()
     for node in nodes:
         _add(nest, node)

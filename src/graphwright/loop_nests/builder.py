@@ -166,7 +166,7 @@ class NestBuilder:
         return cast(Load(buffer, index), value.type.dtype.computed)
 
     def store(self, value: Value, scalar: Scalar) -> Store:
-        """Store ``scalar`` to the parameter for ``value``, rounded to its dtype."""
+        """Stores ``scalar`` to the parameter for ``value``, rounded to its dtype."""
         buffer, index = self._location(value)
         return Store(buffer, index, cast(scalar, value.type.dtype))
 

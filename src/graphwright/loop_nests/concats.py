@@ -19,7 +19,7 @@ MAX_RECOMPUTE_COST: Final = 10
 
 
 def add_concat(nest: Nest, node: Node) -> None:
-    """Add a concatenation of operands of equal size: the number of the operand becomes another axis. Raises
+    """Adds a concatenation of operands of equal size: the number of the operand becomes another axis. Raises
     NotOneNest.
     """
     assert isinstance(node.op, Concatenates)
@@ -45,7 +45,7 @@ def add_concat(nest: Nest, node: Node) -> None:
 
 
 def _allow_recomputing(nest: Nest, value: Value) -> None:
-    """Allow the kernel to recompute ``value`` and its operands for each operand of the concatenation. Raises
+    """Allows the kernel to recompute ``value`` and its operands for each operand of the concatenation. Raises
     NotOneNest if that is expensive.
     """
     pending = [value]

@@ -108,7 +108,7 @@ class _Hook(NestBuilder):
                 yield self.store(node.output, bound[node.output])
 
     def _index_axes(self, part_of: Sequence[int]) -> None:
-        """Compute the index of a tile element along each axis. ``part_of``: the part (batch, rows or
+        """Computes the index of a tile element along each axis. ``part_of``: the part (batch, rows or
         columns) of each axis.
         """
         linear: list[Dim] = [symbol("batch"), symbol("row0") + symbol("r"), symbol("col0") + symbol("c")]
@@ -141,7 +141,7 @@ class _Hook(NestBuilder):
         return [axes[:first], axes[first:last], axes[last:]]
 
     def _join_axes(self, parts: Sequence[tuple[Axis, ...]]) -> list[int]:
-        """Join axes of the same part that all values access together. Returns the part of each joined
+        """Joins axes of the same part that all values access together. Returns the part of each joined
         axis.
         """
         part_of = {axis: k for k, part in enumerate(parts) for axis in part}

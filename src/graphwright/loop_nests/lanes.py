@@ -67,7 +67,7 @@ class LaneAxes(RowAxes):
         return [*before, *inside, *after]
 
     def _partial_sums(self, loop: Loop) -> tuple[list[Statement], list[Statement], list[Statement]]:
-        """Split a long reduction loop into several independent partial sums, which hides the latency of
+        """Splits a long reduction loop into several independent partial sums, which hides the latency of
         additions. Returns the statements before the loops, the loops, and the statements after them.
         """
         accumulates = [s for s in loop.body if isinstance(s, Accumulate)]

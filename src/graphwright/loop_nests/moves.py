@@ -22,7 +22,7 @@ def is_move(node: Node) -> bool:
 
 
 def add_view(nest: Nest, node: Node) -> None:
-    """Record that the output of ``node`` is its operand with another shape or axis order."""
+    """Records that the output of ``node`` is its operand with another shape or axis order."""
     value = node.operand(0)
     nest.alias(node.output, value)
     if value in nest.rolls:
@@ -30,7 +30,7 @@ def add_view(nest: Nest, node: Node) -> None:
 
 
 def add_move(nest: Nest, node: Node) -> None:
-    """Add a permutation, a slice or a roll to the analysis. Raises NotOneNest."""
+    """Adds a permutation, a slice or a roll to the analysis. Raises NotOneNest."""
     assert isinstance(node.op, MovesAxes)
     slices = node.op.moved_axes(node)
     if isinstance(slices, str):
@@ -51,7 +51,7 @@ def _is_whole(node: Node, axis: int, part: AxisSlice) -> bool:
 
 
 def _add_slice(nest: Nest, node: Node, slices: Sequence[AxisSlice], axis_map: AxisMap) -> None:
-    """Add a slice of an operand. Each sliced axis becomes a new axis."""
+    """Adds a slice of an operand. Each sliced axis becomes a new axis."""
     value = node.operand(0)
     operand, terms = _operand_address(nest, value)
     made: list[tuple[Axis, ...]] = []

@@ -78,14 +78,14 @@ class Nest:
         return source if source in self.operand_maps or source in self.slices else None
 
     def alias(self, output: Value, value: Value) -> None:
-        """Record that ``output`` is ``value`` with another shape or axis order."""
+        """Records that ``output`` is ``value`` with another shape or axis order."""
         source = self.source_of(value)
         if source is not None:
             self.sources[output] = source
             self.partial[output] = None
 
     def mark_loaded(self, value: Value) -> None:
-        """Record that a node computes with ``value``: its operand or slice is loaded."""
+        """Records that a node computes with ``value``: its operand or slice is loaded."""
         source = self.source_of(value)
         if source is not None:
             self.loaded[source] = None

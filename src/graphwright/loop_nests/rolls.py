@@ -15,7 +15,7 @@ from graphwright.loop_nests.nest import Nest, Roll
 
 
 def add_roll(nest: Nest, node: Node, slices: Sequence[AxisSlice], axis_map: AxisMap) -> AxisMap:
-    """Add a roll, and return the axes of its result.
+    """Adds a roll, and returns the axes of its result.
 
     The loops then iterate over the elements of the result, and access earlier values with the opposite roll.
     If the operand is not contiguous along the rolled axis, the result itself gets the roll instead.
@@ -100,7 +100,7 @@ def _roll_all(nest: Nest, run: tuple[Axis, ...], start: int) -> None:
 
 
 def unify_rolls(nest: Nest, node: Node, fresh: Collection[Value]) -> None:
-    """Give the output of an elementwise node, and its ``fresh`` operands, which are read for the first time,
+    """Gives the output of an elementwise node, and its ``fresh`` operands, which are read for the first time,
     the rolls of the other operands. Raises NotOneNest if the rolls differ.
     """
     values = [value for value in node.inputs if value is not None]
@@ -121,7 +121,7 @@ def _rolls(nest: Nest, rolls: Sequence[Roll]) -> set[tuple[tuple[Axis, ...], int
 
 
 def keep_rolls(nest: Nest, node: Node, reduced: Collection[Axis]) -> None:
-    """Give the result of a reduction the rolls of its operand. Raises NotOneNest if it reduces
+    """Gives the result of a reduction the rolls of its operand. Raises NotOneNest if it reduces
     a rolled axis.
     """
     rolls = nest.rolls.get(node.operand(0), ())

@@ -37,7 +37,7 @@ class Row(NestBuilder):
     """A kernel with a grid over the outer axes, and stages between reductions."""
 
     def build(self) -> RegionKernel:
-        """Build the kernel: for each stage, the values that are the same for a whole row, then a pass over
+        """Builds the kernel: for each stage, the values that are the same for a whole row, then a pass over
         the row.
         """
         schedule = self.schedule
@@ -147,7 +147,7 @@ class Row(NestBuilder):
         return statements
 
     def _keep_or_store(self, value: Value) -> list[Statement]:
-        """Store ``value`` to its row buffer, if it is kept, and to the output. Returns the allocations."""
+        """Stores ``value`` to its row buffer, if it is kept, and to the output. Returns the allocations."""
         scalar, allocations = self._value(value), list[Statement]()
         if value in self.keep:
             row = self._row_buffer(value, scalar.dtype)

@@ -126,15 +126,17 @@ class SessionOptions(_Fields):
         return self._get(key)
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
-        """Fix each dimension that the model calls ``name``. Raises TypeError; ValueError below 0."""
+        """Fixes each dimension that the model calls ``name``. Raises TypeError; ValueError below 0."""
         self._sizes.setdefault(name, _size(name, size))
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
-        """Fix each dimension with this denotation, such as ``DATA_BATCH``. Raises as the one above."""
+        """Fixes each dimension with this denotation, such as ``DATA_BATCH``. Raises as the one above."""
         self._denotations.setdefault(denotation, _size(denotation, size))
 
     def add_initializer(self, name: str, value: OrtValue) -> None:
-        """Give an initializer of the model the elements of ``value``. Raises RuntimeError for no OrtValue."""
+        """Gives an initializer of the model the elements of ``value``. Raises RuntimeError for no
+        OrtValue.
+        """
         if not isinstance(value, OrtValue):
             raise RuntimeError(f"initializer {name!r} takes an OrtValue, not {type(value).__name__}")
         self._initializers[name] = value
@@ -149,7 +151,9 @@ class SessionOptions(_Fields):
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int]
     ) -> None:
-        """Give the bytes of files that the model's initializers lie in, by the names that it has for them."""
+        """Gives the bytes of files that the model's initializers lie in, by the names that it has for
+        them.
+        """
         for name, buffer, length in zip(names, buffers, lengths, strict=True):
             self._files[name] = bytes(memoryview(buffer)[:length])
 

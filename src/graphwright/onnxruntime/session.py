@@ -93,7 +93,7 @@ class InferenceSession:
         user_data: Any,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Run in another thread, which then calls ``callback(results, user_data, error)``.
+        """Runs in another thread, which then calls ``callback(results, user_data, error)``.
 
         ``error`` is empty if the run succeeded, else ``results`` is.
         """
@@ -112,7 +112,7 @@ class InferenceSession:
         return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Run on bound memory. Raises ValueError for another session's binding, RuntimeError otherwise."""
+        """Runs on bound memory. Raises ValueError for another session's binding, RuntimeError otherwise."""
         if iobinding.session is not self:
             raise ValueError("IOBinding must be used with the session that created it")
         _begin(run_options)

@@ -83,7 +83,7 @@ class Served:
 
 
 def serve(source: Source, given: SessionOptions, options: Options) -> Served:
-    """Compile or load ``source``. Raises GraphwrightError and NotImplemented."""
+    """Compiles or loads ``source``. Raises GraphwrightError and NotImplemented."""
     if holds_package(source):
         model = gw.load(source, options=options)
         return Served(model, signature.of_package(model), options)
@@ -150,7 +150,7 @@ def _start(source: Source) -> bytes:
 
 
 def _write(source: Source, given: SessionOptions) -> None:
-    """Write the model to ``optimized_model_filepath``: as it was read, with its overrides."""
+    """Writes the model to ``optimized_model_filepath``: as it was read, with its overrides."""
     target = Path(given.optimized_model_filepath)
     if not target.parent.is_dir():
         raise InvalidArgument(f"optimized_model_filepath is {target}: there is no folder {target.parent}")

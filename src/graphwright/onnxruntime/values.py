@@ -181,7 +181,7 @@ class OrtValueVector(list[OrtValue]):
     """A list of values, with the methods of ONNX Runtime's."""
 
     def push_back(self, value: OrtValue) -> None:
-        """Append a value."""
+        """Appends a value."""
         self.append(value)
 
     def reserve(self, count: int) -> None:

@@ -9,6 +9,8 @@ from functools import cache
 
 @cache
 def load() -> None:
-    """Register every built-in op. The first call imports the modules of this package; later ones are free."""
+    """Registers every built-in op. The first call imports the modules of this package; later ones are
+    free.
+    """
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)

@@ -41,7 +41,7 @@ from graphwright.ops.nn.rnn import RNN
 
 
 def _import_binary(cls: type[Op]) -> Import:
-    """Import a binary op. With ``broadcast``, axis 0 of operand 1 corresponds to ``axis`` of operand 0;
+    """Imports a binary op. With ``broadcast``, axis 0 of operand 1 corresponds to ``axis`` of operand 0;
     without ``axis``, the last axes correspond.
     """
 

@@ -62,7 +62,7 @@ def _unreadable(path: Path, reason: str, hint: str = "") -> FeedError:
 
 
 def write_npy(path: Path, array: Array) -> None:
-    """Write one array."""
+    """Writes one array."""
     with whole_file(path) as file:
         np.lib.format.write_array(file, _plain(array), allow_pickle=False)
 

@@ -32,7 +32,7 @@ class Outlined:
 
 
 def outline_programs(module: Module) -> Outlined:
-    """Move what programs can run of the entry of ``module``, Fused nodes included, into Subgraph nodes.
+    """Moves what programs can run of the entry of ``module``, Fused nodes included, into Subgraph nodes.
 
     In the regions of nodes that stay with ONNX Runtime as well.
     """
@@ -118,7 +118,9 @@ def program_module(module: Module, node: Node, demands: Sequence[Constraint] = (
 
 
 def _bind_constants(main: Graph, node: Node) -> tuple[int, ...]:
-    """Let ``main`` hold the constants among the operands of ``node``; the positions of the others."""
+    """Copies the constants among the operands of ``node`` to ``main``. Returns the positions of the
+    others.
+    """
     first = next(iter(main))
     inputs: list[int] = []
     for position, (value, operand) in reversed(list(enumerate(zip(main.inputs, node.inputs, strict=True)))):

@@ -52,7 +52,7 @@ class Opened:
 
 
 def open_model(source: Source, external_data: Path | None = None) -> Opened:
-    """Parse ``source`` and start to hash its weights, before :func:`load` needs them. Raises
+    """Parses ``source`` and starts to hash its weights, before :func:`load` needs them. Raises
     ModelError.
 
     ``external_data``: a second folder that may contain external data, besides the folder of the model.
@@ -72,7 +72,7 @@ def load(
     outputs: Sequence[str] | None = None,
     keep_foreign: bool = False,
 ) -> Module:
-    """Read an ONNX model (a path, bytes, an open binary file or a ModelProto) into a module with the entry
+    """Reads an ONNX model (a path, bytes, an open binary file or a ModelProto) into a module with the entry
     ``main``. Raises :class:`~graphwright.errors.ModelError` with all faults of the model.
 
     - ``shapes``: sizes of inputs. A number fixes a size, and all sizes with the same name. A string makes a
@@ -161,7 +161,7 @@ def _read_input(
     shape: Sequence[Binding] | None,
     constants: Mapping[str, Any],
 ) -> None:
-    """Add an input to the graph, or the constant that replaces it."""
+    """Adds an input to the graph, or the constant that replaces it."""
     try:
         declared = tensor_type(info, reader.dims, shape)
         if name in constants:
@@ -201,7 +201,7 @@ def _check_names(
     shapes: Shapes,
     constants: Mapping[str, Any],
 ) -> None:
-    """Report names in ``shapes`` and ``constants`` that are not inputs, and shapes of inputs with a default
+    """Reports names in ``shapes`` and ``constants`` that are not inputs, and shapes of inputs with a default
     value.
     """
     for what, given, known in (("shapes", shapes, data), ("constants", constants, named)):
@@ -213,7 +213,7 @@ def _check_names(
 
 
 def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: Any) -> None:
-    """Bind the named sizes of an input to the shape of the constant that replaces it."""
+    """Binds the named sizes of an input to the shape of the constant that replaces it."""
     try:
         sizes = np.shape(value)
     except ValueError:  # a ragged list
@@ -225,7 +225,7 @@ def _bind_constant_sizes(reader: GraphReader, info: onnx.ValueInfoProto, value: 
 
 
 def _bind_sizes(reader: GraphReader, info: onnx.ValueInfoProto, sizes: Sequence[Binding]) -> None:
-    """Check ``sizes`` against the declared ones. A number binds the name of its size wherever the name
+    """Checks ``sizes`` against the declared ones. A number binds the name of its size wherever the name
     occurs.
     """
     name, declared = text(info.name), info.type.tensor_type

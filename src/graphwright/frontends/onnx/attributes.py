@@ -50,7 +50,7 @@ def value_of(attribute: onnx.AttributeProto, folder: ModelFiles) -> Any:
 
 
 def check_attributes(given: Mapping[str, onnx.AttributeProto], schema: defs.OpSchema) -> None:
-    """Raise Fault for unknown attributes, attributes of the wrong type, and missing required attributes."""
+    """Raises Fault for unknown attributes, attributes of the wrong type, and missing required attributes."""
     call, known = _attribute_rules(schema)
     for name, attribute in given.items():
         if name not in known:

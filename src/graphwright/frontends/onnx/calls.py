@@ -76,7 +76,7 @@ def _resolved(node: onnx.NodeProto, scope: Scope) -> Iterator[Attribute]:
 
 
 def require_ranks(node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
-    """Raise Fault if the rank of an operand is unknown, as function bodies can depend on ranks."""
+    """Raises Fault if the rank of an operand is unknown, as function bodies can depend on ranks."""
     for name, value in zip(node.input, inputs, strict=False):
         if value is not None and value.type.shape is None:
             message = f"{node.op_type}: the rank of {text(name)!r} is not known"

@@ -88,8 +88,8 @@ class Catalogue:
         return self._mappings.newest(domain) if version is None and domain else version
 
     def report_all_unsupported(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int]) -> bool:
-        """Report every unsupported node in ``nodes``, their subgraphs and functions. Returns whether there is
-        one.
+        """Reports every unsupported node in ``nodes``, their subgraphs and functions. Returns whether there
+        is one.
         """
         found = False
         visited: set[Key] = set()
@@ -113,7 +113,7 @@ class Catalogue:
         return found
 
     def report_unsupported(self, node: onnx.NodeProto, opsets: Mapping[str, int], trail: str) -> None:
-        """Report a node whose op is not supported."""
+        """Reports a node whose op is not supported."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         versions = self._mappings.versions(domain, op_type)
         hint = "load a plugin that maps it (--plugin FILE), or add a function of that name to the model"

@@ -50,19 +50,19 @@ class Report:
     _unsupported: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, fault: Fault, where: str = "") -> None:
-        """Add ``fault`` at ``where``."""
+        """Adds ``fault`` at ``where``."""
         self.diagnostics.append(fault.at(where))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Add diagnostics."""
+        """Adds diagnostics."""
         self.diagnostics.extend(diagnostics)
 
     def unsupported(self, op: str, hint: str, node: str) -> None:
-        """Add a node whose op is not supported."""
+        """Adds a node whose op is not supported."""
         self._unsupported.setdefault((op, hint), []).append(node)
 
     def raise_if_any(self) -> None:
-        """Raise ModelError with all faults. Unsupported ops come first, in order of frequency."""
+        """Raises ModelError with all faults. Unsupported ops come first, in order of frequency."""
         ranked = sorted(self._unsupported.items(), key=lambda item: -len(item[1]))
         found = [_unsupported(op, hint, nodes) for (op, hint), nodes in ranked]
         if found or self.diagnostics:

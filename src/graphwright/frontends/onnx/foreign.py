@@ -59,7 +59,7 @@ class ForeignNodes:
         scope: Scope,
         attributes: Attributes,
     ) -> list[Value | None]:
-        """Add a Foreign node for ``node``, with results of ``types``. Returns its results."""
+        """Adds a Foreign node for ``node``, with results of ``types``. Returns its results."""
         domain, op_type = domain_of(text(node.domain)), text(node.op_type)
         given = [each.proto for each in attributes(node, scope).values()]
         if any(proto.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for proto in given):
@@ -80,7 +80,7 @@ class ForeignNodes:
 
 
 def discard(graph: Graph, last: Node | None) -> None:
-    """Erase the nodes after ``last``, which have no readers."""
+    """Erases the nodes after ``last``, which have no readers."""
     for node in reversed(list(_after(graph, last))):
         graph.erase(node)
 

@@ -63,7 +63,7 @@ class GraphReader:
         return bool(self._unsupported)
 
     def report_all_unsupported(self, graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
-        """Report every unsupported op of the model, also in parts that were not read.
+        """Reports every unsupported op of the model, also in parts that were not read.
 
         An unsupported op in a function body of the specification is only reported if the model itself has
         none.
@@ -73,7 +73,7 @@ class GraphReader:
                 self._catalogue.report_unsupported(node, versions, trail)
 
     def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
-        """Add ``nodes`` to the graph of ``scope``, in topological order."""
+        """Adds ``nodes`` to the graph of ``scope``, in topological order."""
         ordered, cycle, dependents = in_order(nodes, scope.values.keys() | scope.initializers.keys())
         for node in cycle:
             fault = Fault("cycle", "the node depends on its own output", "export the model again")
@@ -84,7 +84,7 @@ class GraphReader:
             self._read_node(node, scope)
 
     def read_initializers(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Add initializers to the scope. An initializer becomes a constant when a node reads it."""
+        """Adds initializers to the scope. An initializer becomes a constant when a node reads it."""
         replaced = scope.values.keys() | scope.initializers.keys()
         for proto in (*graph.initializer, *graph.sparse_initializer):
             named = proto.values if isinstance(proto, onnx.SparseTensorProto) else proto
@@ -117,7 +117,7 @@ class GraphReader:
     def read_region(
         self, proto: onnx.GraphProto, outer: Scope, name: str, receives: Sequence[TensorType] = ()
     ) -> tuple[Graph, list[Value]]:
-        """Read a subgraph as a closed region. Returns the region, and the outer values that are its last
+        """Reads a subgraph as a closed region. Returns the region, and the outer values that are its last
         inputs (captures).
 
         ``receives``: types for the inputs of the subgraph that replace the declared ones.
@@ -140,7 +140,7 @@ class GraphReader:
         return builder.graph, list(scope.captured)
 
     def inline_graph(self, proto: onnx.GraphProto, outer: Scope, name: str) -> list[Value]:
-        """Read a subgraph without inputs into the outer graph. Returns its outputs."""
+        """Reads a subgraph without inputs into the outer graph. Returns its outputs."""
         if proto.input:
             raise Fault("import", f"{name!r} has inputs and cannot be inlined")
         scope = Scope(outer.builder, outer.frame, outer.folder, outer, outer.depth + 1)
@@ -238,7 +238,7 @@ class GraphReader:
         attributes: dict[str, Attribute],
         scope: Scope,
     ) -> list[Value | None]:
-        """Inline the function body of the specification. Raises Unsupported if there is none."""
+        """Inlines the function body of the specification. Raises Unsupported if there is none."""
         if translation.schema is None:
             raise Unsupported
         body = body_of(translation.schema, node, inputs, attributes, translation.version)
@@ -274,7 +274,7 @@ class GraphReader:
         return inputs
 
     def _call(self, call: Call, scope: Scope) -> list[Value | None]:
-        """Inline a call of a function."""
+        """Inlines a call of a function."""
         function, location = call.function, location_of(call.node, scope)
         if len(call.inputs) > len(function.input):
             given = f"{len(function.input)} inputs, but {len(call.inputs)} are given"

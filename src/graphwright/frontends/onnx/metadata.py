@@ -11,7 +11,7 @@ from graphwright.ir.hints import KEY, NEVER
 
 
 def read_hint(node: onnx.NodeProto, scope: Scope) -> None:
-    """Record the fusion hint in the metadata of ``node``. Raises Fault if a node with the same source has a
+    """Records the fusion hint in the metadata of ``node``. Raises Fault if a node with the same source has a
     different hint.
     """
     hint = next((text(entry.value) for entry in node.metadata_props if text(entry.key) == KEY), None)
@@ -31,7 +31,7 @@ def read_hint(node: onnx.NodeProto, scope: Scope) -> None:
 
 
 def note_modules(node: onnx.NodeProto, scope: Scope) -> None:
-    """Record the path of PyTorch modules in the metadata of ``node``."""
+    """Records the path of PyTorch modules in the metadata of ``node``."""
     scopes = next((text(p.value) for p in node.metadata_props if text(p.key) == NAME_SCOPES), None)
     if scopes is not None and (path := modules_of(scopes)):
         (source,) = scope.builder.sources

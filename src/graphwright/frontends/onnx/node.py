@@ -93,7 +93,7 @@ class OnnxNode:
         return self._scope.builder.const(array)
 
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node. Returns its Value, or a tuple of Values if the op has several outputs."""
+        """Appends a node. Returns its Value, or a tuple of Values if the op has several outputs."""
         builder = self._scope.builder
         try:
             return builder(op, *inputs, regions=regions)
@@ -119,7 +119,7 @@ class OnnxNode:
         return self._regions(attribute.proto.g, attribute.scope, name, receives)
 
     def inline(self, name: str) -> list[Value]:
-        """Inline a graph attribute, for a branch that is known to run. Returns its outputs."""
+        """Inlines a graph attribute, for a branch that is known to run. Returns its outputs."""
         attribute = self._graph(name)
         return self._inliner(attribute.proto.g, attribute.scope, name)
 
@@ -139,7 +139,7 @@ class OnnxNode:
 
 
 def _types_of_unknown_rank(op: Op, facts: Sequence[Fact | None], location: str) -> tuple[TensorType, ...]:
-    """Infer the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs.
+    """Infers the dtypes of outputs of unknown rank from guessed ranks and elements of the inputs.
 
     If no guess is valid, the result is the dtype of the first input: ops for which all guesses fail, such as
     resizing and padding, only move elements.

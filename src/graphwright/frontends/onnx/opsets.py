@@ -48,7 +48,7 @@ class Mappings:
 
     @classmethod
     def collect(cls) -> Mappings:
-        """Collect the ``onnx`` tables of all ops. Raises PluginError if two ops map the same ONNX op and one
+        """Collects the ``onnx`` tables of all ops. Raises PluginError if two ops map the same ONNX op and one
         of them is a user's, otherwise ValueError.
         """
         table: dict[tuple[str, str], dict[int, Import]] = {}

@@ -11,7 +11,7 @@ import onnx
 def in_order(
     nodes: Sequence[onnx.NodeProto], known: Container[str]
 ) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto], list[onnx.NodeProto]]:
-    """Sort ``nodes`` topologically (Kahn, 1962), without other changes of their order. Returns the sorted
+    """Sorts ``nodes`` topologically (Kahn, 1962), without other changes of their order. Returns the sorted
     nodes, the nodes on cycles, and the nodes that depend on a cycle.
 
     ``known``: names that no node has to produce.

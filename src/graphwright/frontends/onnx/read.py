@@ -62,7 +62,7 @@ def _not_a_file(path: Path, shown: str, is_there: bool) -> ModelError:
 
 
 def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelProto, ModelFiles]:
-    """Read from an open binary file. Its name locates external data, as in ``onnx.load``."""
+    """Reads from an open binary file. Its name locates external data, as in ``onnx.load``."""
     if not hasattr(file, "read"):
         message = f"a model cannot be read from {type(file).__name__}"
         hint = "give a path, bytes, an open binary file, a ModelProto or a Module"

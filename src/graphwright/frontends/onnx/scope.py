@@ -78,7 +78,7 @@ class Scope:
         return found
 
     def bind(self, name: str, value: Value | Poison | None) -> None:
-        """Define ``name`` as ``value``. Raises Fault if the name is already defined."""
+        """Defines ``name`` as ``value``. Raises Fault if the name is already defined."""
         if name in self.values or name in self.initializers:
             raise Fault("duplicate-name", f"{name!r} is produced twice", "give every value a unique name")
         self.values[name] = value

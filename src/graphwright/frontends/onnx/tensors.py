@@ -85,7 +85,7 @@ class ModelFiles:
         return replace(self, weights=weights)
 
     def note(self, file: Path) -> None:
-        """Record that ``file`` is read. Raises OSError."""
+        """Records that ``file`` is read. Raises OSError."""
         self.files.add(file_id(os.stat(file)))
 
     def mapped(self, file: Path) -> MappedFile:

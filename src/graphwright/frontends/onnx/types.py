@@ -38,7 +38,7 @@ class Dims:
         self._named: dict[str, Dim] = {}
 
     def bind(self, name: str, size: int) -> None:
-        """Bind ``name`` to a number wherever it occurs. Raises Fault if it is bound to another one."""
+        """Binds ``name`` to a number wherever it occurs. Raises Fault if it is bound to another one."""
         if self._named.setdefault(name, size) != size:
             raise Fault("shapes", f"size {name!r} is bound to {self._named[name]} and to {size}")
 
@@ -165,7 +165,7 @@ _TEXT: Mapping[str, str] = {
 
 
 def check_operands(inputs: Sequence[Value | None], outputs: int, schema: defs.OpSchema) -> None:
-    """Raise Fault for a wrong number of operands, missing operands, and dtypes that violate the type
+    """Raises Fault for a wrong number of operands, missing operands, and dtypes that violate the type
     constraints of the op.
     """
     rules = _operand_rules(schema)

@@ -98,7 +98,7 @@ class Call:
         return [self.optional(k) for k, name in enumerate(names) if isinstance(self._given.get(name), Value)]
 
     def ignore(self, *names: str) -> None:
-        """Declare that these arguments do not change the results."""
+        """Declares that these arguments do not change the results."""
         self._read.update(names)
 
     def listed(self, index: int) -> list[Value | None]:
@@ -158,11 +158,11 @@ class Call:
         return self._builder.const(array)
 
     def emit(self, op: Op, *inputs: Value | None, regions: Sequence[Graph] = ()) -> Any:
-        """Append a node. Returns its Value, or a tuple of Values if the op has several outputs."""
+        """Appends a node. Returns its Value, or a tuple of Values if the op has several outputs."""
         return self._builder(op, *inputs, regions=regions)
 
     def inline(self, name: str, arguments: Sequence[Any], at: Builder | None = None) -> list[Any]:
-        """Inline an argument that is a graph, at the end of the graph or at ``at``. Returns its results."""
+        """Inlines an argument that is a graph, at the end of the graph or at ``at``. Returns its results."""
         return list(self._inline(self.required_attr(name), arguments, at or self._builder))
 
     def region(self, name: str, receives: Sequence[TensorType] = ()) -> tuple[Graph, list[Value]]:

@@ -14,7 +14,7 @@ from graphwright.passes.bind_sizes import shape_inputs
 
 
 def name_dims(module: Module, forward: Forward, dynamic_shapes: Any) -> None:
-    """Give dynamic sizes of the inputs of ``module`` their names in ``dynamic_shapes``."""
+    """Gives dynamic sizes of the inputs of ``module`` their names in ``dynamic_shapes``."""
     inputs = {value.name: value for value in module.main.inputs}
     names: dict[str, list[str | None]] = {}
     for position, (name, tree) in enumerate(forward.parameters):

@@ -101,7 +101,7 @@ class _ProgramReader:
         return self._nodes.results[node]
 
     def _guarded(self, node: fx.Node, make: Any) -> None:
-        """Store the result of ``make`` for ``node``; if it is not supported, substitute inputs, to
+        """Stores the result of ``make`` for ``node``; if it is not supported, substitute inputs, to
         continue reading.
         """
         try:
@@ -169,7 +169,7 @@ class _ProgramReader:
         return next(each for each in _numbered(name) if each not in used)
 
     def _note_ranges(self) -> None:
-        """Record the bounds of sizes that ``torch.export`` checks at run time."""
+        """Records the bounds of sizes that ``torch.export`` checks at run time."""
         for symbol, bounds in self._program.range_constraints.items():
             if symbol.is_Symbol:
                 low, high = bounds.lower, bounds.upper
@@ -185,7 +185,7 @@ class _ProgramReader:
     # ---- results
 
     def _set_results(self, node: fx.Node) -> Tree:
-        """Set the outputs and the next values of states. Returns the structure of the result."""
+        """Sets the outputs and the next values of states. Returns the structure of the result."""
         outputs: dict[str, Value] = {}
         nexts: dict[Value, Value] = {}
         user: list[tuple[Any, Any]] = []
@@ -207,7 +207,7 @@ class _ProgramReader:
         return tree
 
     def _result(self, result: Any, argument: Any, path: str, outputs: dict[str, Value]) -> Tree:
-        """Add one leaf of the result to ``outputs``."""
+        """Adds one leaf of the result to ``outputs``."""
         if isinstance(argument, ConstantArgument):
             return Constant(argument.value)
         name = next(each for each in _numbered(_output_name(path)) if each not in outputs)
@@ -227,7 +227,7 @@ class _ProgramReader:
         return Constant(None)
 
     def _refuse_unsupported(self) -> None:
-        """Raise a ModelError with all unsupported operators, each one once."""
+        """Raises a ModelError with all unsupported operators, each one once."""
         if not self._unsupported:
             return
         lines: dict[tuple[str, str, str], dict[str, None]] = {}

@@ -38,7 +38,7 @@ class ReadGraph:
 
 
 def read_graph(graph: fx.Graph, owner: torch.nn.Module) -> ReadGraph:
-    """Read ``graph``. The tensors and subgraphs to which it refers are attributes of ``owner``."""
+    """Reads ``graph``. The tensors and subgraphs to which it refers are attributes of ``owner``."""
     return _GraphReader(graph, owner).read()
 
 
@@ -135,7 +135,7 @@ class _GraphReader:
             self._interface.symbols.setdefault(str(dim), (position, axis))
 
     def _note_range(self, size: int | torch.SymInt) -> None:
-        """Record the bounds of a size that PyTorch guards."""
+        """Records the bounds of a size that PyTorch guards."""
         if not isinstance(size, torch.SymInt):
             return
         ranges = size.node.shape_env.var_to_range
@@ -152,7 +152,7 @@ class _GraphReader:
         return made
 
     def _add_sizes(self) -> None:
-        """Add inputs for sizes that are not sizes of any argument that is a tensor."""
+        """Adds inputs for sizes that are not sizes of any argument that is a tensor."""
         graph = self._builder.graph
         known = {dim for value in graph.inputs for dim in value.type.dims}
         for dim, position in self._sizes.items():

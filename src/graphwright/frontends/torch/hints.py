@@ -25,7 +25,7 @@ def hint_of(node: fx.Node) -> str | None:
 
 
 def note_hint(node: fx.Node, builder: Builder) -> None:
-    """Record the hint of ``node`` for the sources of ``builder``. Raises ModelError if a node with the same
+    """Records the hint of ``node`` for the sources of ``builder``. Raises ModelError if a node with the same
     source has a different hint.
     """
     hint = hint_of(node)
@@ -39,14 +39,14 @@ def note_hint(node: fx.Node, builder: Builder) -> None:
 
 
 def drop_hints(graph: fx.Graph) -> None:
-    """Remove the hints of ``graph``. PyTorch copies the hints of a forward graph to its backward graph."""
+    """Removes the hints of ``graph``. PyTorch copies the hints of a forward graph to its backward graph."""
     for node in graph.nodes:
         if KEY in (node.meta.get(_CUSTOM) or {}):
             node.meta[_CUSTOM] = {name: each for name, each in node.meta[_CUSTOM].items() if name != KEY}
 
 
 def refuse_split_groups(parts: Iterable[fx.Graph], left: Mapping[fx.Node, str]) -> None:
-    """Raise ModelError for all groups that cannot be fused: their nodes are in several ``parts``, which are
+    """Raises ModelError for all groups that cannot be fused: their nodes are in several ``parts``, which are
     compiled separately, or in ``left``, which run in PyTorch.
     """
     faults = Collector(ModelError)

@@ -49,7 +49,7 @@ class Input:
         return array_from(argument.permute(self.order))
 
     def write(self, array: Array, argument: torch.Tensor) -> None:
-        """Copy ``array`` to ``argument``, unless it is the memory of ``argument``."""
+        """Copies ``array`` to ``argument``, unless it is the memory of ``argument``."""
         assert self.order is not None
         source, target = tensor_from(array), argument.detach().permute(self.order)
         if source.data_ptr() != target.data_ptr():

@@ -15,7 +15,7 @@ _PARTS: Final = re.compile(r"[^.\[\]']+")
 
 
 def note_modules(node: fx.Node, builder: Builder) -> None:
-    """Record the path of the innermost module, such as ``('layer1', '0')`` for ``L['self'].layer1.0``."""
+    """Records the path of the innermost module, such as ``('layer1', '0')`` for ``L['self'].layer1.0``."""
     stack = list((node.meta.get(_STACK) or {}).values())
     if not stack or not isinstance(stack[-1], tuple) or not isinstance(stack[-1][0], str):
         return

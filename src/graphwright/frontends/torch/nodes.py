@@ -78,7 +78,7 @@ class NodeReader:
         self.results: dict[fx.Node, Any] = {}
 
     def read(self, node: fx.Node) -> None:
-        """Add a constant, or the ops of a call. Raises Unsupported; then no constraints on sizes are
+        """Adds a constant, or the ops of a call. Raises Unsupported; then no constraints on sizes are
         added.
         """
         module, symbols = self._builder.module, self._builder.module.symbols.copy()
@@ -174,7 +174,7 @@ class NodeReader:
         builder: Builder | None = None,
         depth: int | None = None,
     ) -> Any:
-        """Inline a graph, applied to ``arguments``, at the end of the graph or at ``builder``. Returns its
+        """Inlines a graph, applied to ``arguments``, at the end of the graph or at ``builder``. Returns its
         results.
         """
         inner_depth = self._depth + 1 if depth is None else depth
@@ -204,7 +204,7 @@ class NodeReader:
         return _with_checked_types(node, made)
 
     def _inlined(self, body: fx.GraphModule, arguments: Sequence[Any], at: Builder) -> Sequence[Any]:
-        """Inline a graph that is an argument of a call, at ``at``. Returns its results."""
+        """Inlines a graph that is an argument of a call, at ``at``. Returns its results."""
         made = self._part(body, arguments, at, self._depth)
         return list(map(scalar, made if isinstance(made, tuple) else (made,)))
 

@@ -112,7 +112,7 @@ def _number(argument: Any) -> Any:
 
 
 def bind(node: fx.Node, arguments: Sequence[Any]) -> None:
-    """Bind the numbers in ``arguments`` on which sizes of the results of ``node`` depend."""
+    """Binds the numbers in ``arguments`` on which sizes of the results of ``node`` depend."""
     numbers = [each for each in arguments if isinstance(each, UnbackedInt)]
     if numbers:
         names = names_in(*map(dim_from, _sizes(node)))
@@ -138,7 +138,7 @@ def _made_symbols(node: fx.Node) -> set[str]:
 
 
 def with_sizes(node: fx.Node, made: Any, builder: Builder) -> Any:
-    """Bind the data-dependent sizes of ``made`` to the symbols of PyTorch. Raises Unsupported."""
+    """Binds the data-dependent sizes of ``made`` to the symbols of PyTorch. Raises Unsupported."""
     fakes, names = node.meta["val"], _made_symbols(node)
     if not isinstance(made, tuple):
         return _with_size(made, fakes, names, builder)

@@ -47,13 +47,13 @@ def _gives_tensors(made: Any) -> bool:
 
 
 def _order(nodes: Sequence[fx.Node]) -> None:
-    """Make each of ``nodes`` depend on the previous one, because the partitioner only keeps dependences."""
+    """Makes each of ``nodes`` depend on the previous one, because the partitioner only keeps dependences."""
     for before, node in pairwise(nodes):
         node.kwargs = {**node.kwargs, _AFTER: before}
 
 
 def partition(module: fx.GraphModule, unsupported: Collection[fx.Node]) -> list[str]:
-    """Move the nodes that graphwright compiles to submodules, as large as possible. Returns their names.
+    """Moves the nodes that graphwright compiles to submodules, as large as possible. Returns their names.
 
     Arguments are written at the end of the graph, after all reads. Random operators keep their order, so that
     each of them returns the same numbers as in eager mode.

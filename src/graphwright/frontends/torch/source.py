@@ -91,7 +91,7 @@ def read_source(
 
 
 def _let_go(*programs: ExportedProgram) -> None:
-    """Drop the references to weights, so that their memory is freed when the module has packed them."""
+    """Drops the references to weights, so that their memory is freed when the module has packed them."""
     for each in programs:
         each.state_dict.clear()
         each.constants.clear()
@@ -198,7 +198,7 @@ def export(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Ignore warnings about calls that PyTorch makes itself."""
+    """Ignores warnings about calls that PyTorch makes itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
@@ -206,7 +206,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _refusals(name: str) -> Iterator[None]:
-    """Convert exceptions of ``torch.export`` for ``name`` to ModelError, and disable the log of PyTorch
+    """Converts exceptions of ``torch.export`` for ``name`` to ModelError, and disables the log of PyTorch
     about them.
     """
     logger = logging.getLogger("torch._subclasses.fake_tensor")

@@ -13,7 +13,7 @@ from graphwright.ir.graph import Graph
 
 
 def substitute_inputs(graph: Graph, node: fx.Node) -> Any:
-    """Add inputs to ``graph`` for the results of ``node``. Returns them in the structure of the results."""
+    """Adds inputs to ``graph`` for the results of ``node``. Returns them in the structure of the results."""
     if node.op == "call_function" and "val" not in node.meta:  # such as run_and_save_rng_state in checkpoints
         return UnsupportedValue("PyTorch does not record its results")
     return _substitute(graph, node.name, node.meta.get("val"))

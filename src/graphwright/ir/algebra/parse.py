@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_]*)|(.))")
 
 
 def parse_dim(text: str) -> Dim:
-    """Parse the result of ``str(dim)``: ``parse_dim("2*N + floordiv(H, 32) - 1")``. Also accepts ``//`` and
+    """Parses the result of ``str(dim)``: ``parse_dim("2*N + floordiv(H, 32) - 1")``. Also accepts ``//`` and
     ``%``.
     """
     tokens = [(m[1] or m[2] or m[3]) for m in _TOKEN.finditer(text) if m[0].strip()]
@@ -78,7 +78,7 @@ def _parse_atom(tokens: list[str], text: str) -> tuple[Dim, list[str]]:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Parse a printed constraint, optionally with its node: ``N <= 2*M (node add)``."""
+    """Parses a printed constraint, optionally with its node: ``N <= 2*M (node add)``."""
     stated, _, node = text.partition(" (node ")
     relation = next(each for each in RELATIONS if f" {each} " in stated)
     left, right = stated.split(f" {relation} ")

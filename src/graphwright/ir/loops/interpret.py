@@ -40,7 +40,7 @@ COMBINERS = ("add", "mul", "max", "min", "and", "or")
 
 
 def interpret(kernel: Kernel, buffers: dict[str, Array], sizes: dict[str, int]) -> None:
-    """Run ``kernel`` on ``buffers``, an array for each parameter, and write the outputs in place.
+    """Runs ``kernel`` on ``buffers``, an array for each parameter, and writes the outputs in place.
 
     Each statement of a vector loop is evaluated for all iterations at once. Raises :class:`VerifyError` with
     the text of the statement if an index is out of bounds, a name is not bound, or an array does not match

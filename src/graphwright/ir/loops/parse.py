@@ -28,7 +28,7 @@ _KINDS: Final = frozenset(kind.value for kind in Kind)
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Parse the result of :func:`print_kernel`. Raises :class:`ModelError` with the line and a caret."""
+    """Parses the result of :func:`print_kernel`. Raises :class:`ModelError` with the line and a caret."""
     parser = _Parser(text)
     try:
         return parser.kernel()
@@ -37,7 +37,7 @@ def parse_kernel(text: str) -> Kernel:
 
 
 def parse_kernels(text: str) -> list[Kernel]:
-    """Parse the concatenated texts of several kernels."""
+    """Parses the concatenated texts of several kernels."""
     return [parse_kernel(part) for part in re.split(r"(?m)^(?=kernel )", text) if part.strip()]
 
 

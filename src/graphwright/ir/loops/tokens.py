@@ -24,11 +24,11 @@ class KernelTokens(TokenStream):
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)].text
 
     def dims(self, end: str) -> tuple[Dim, ...]:
-        """Parse dims separated by commas, up to and including ``end``."""
+        """Parses dims separated by commas, up to and including ``end``."""
         return tuple(self.listed(lambda: self.dim(",", end), end))
 
     def dim(self, *ends: str) -> Dim:
-        """Parse a dim that ends before the first of ``ends``."""
+        """Parses a dim that ends before the first of ``ends``."""
         stop = self.stop(*ends)
         text = " ".join(token.text for token in self.tokens[self.at : stop])
         dim = parse_dim(text.replace("/ /", "//"))

@@ -40,7 +40,7 @@ MICROKERNELS = {"matmul": 2}
 
 
 def verify(kernel: Kernel) -> None:
-    """Raise :class:`VerifyError` with all violations in ``kernel`` and their statements."""
+    """Raises :class:`VerifyError` with all violations in ``kernel`` and their statements."""
     checker = _Checker(kernel)
     for name in (*kernel.sizes, *(p.name for p in kernel.parameters)):
         checker.declare(name)

@@ -8,7 +8,7 @@ from graphwright.ops.nn.activations import Gelu, Swish
 
 
 def _with_bias(activation: Op) -> Import:
-    """Import as ``activation`` of the sum of input 0 and the optional input 1."""
+    """Imports as ``activation`` of the sum of input 0 and the optional input 1."""
     return lambda i: i.emit(activation, added(i, i.input(0), i.optional(1)))
 
 

@@ -15,7 +15,7 @@ DOMAIN = "com.microsoft"
 
 
 def contribute(cls: type[Op], **imports: Import) -> None:
-    """Register import functions of ops of the domain at ``cls``, the main op of their results."""
+    """Registers import functions of ops of the domain at ``cls``, the main op of their results."""
     cls.onnx = {**cls.onnx, **{(name, 1, DOMAIN): convert for name, convert in imports.items()}}
 
 

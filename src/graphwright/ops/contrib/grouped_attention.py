@@ -69,7 +69,7 @@ class _GroupQueryAttention:
         return (y, *presents) if presents else y
 
     def _check_supported(self) -> None:
-        """Raise a diagnostic for quantized caches and for caches of the size of the window."""
+        """Raises a diagnostic for quantized caches and for caches of the size of the window."""
         i = self.i
         quantized = {i.attr("k_quant_type", "NONE"), i.attr("v_quant_type", "NONE")} != {"NONE"}
         if quantized or i.optional(12) is not None or i.optional(13) is not None:

@@ -68,7 +68,7 @@ def _if_present(i: Importer, index: int) -> list[Value]:
 
 
 def _binary(op: Op) -> Callable[[Importer], Value]:
-    """Import a binary op. Inputs: a, its scale and zero point; b, its scale and zero point; those of the
+    """Imports a binary op. Inputs: a, its scale and zero point; b, its scale and zero point; those of the
     result.
     """
 
@@ -79,7 +79,7 @@ def _binary(op: Op) -> Callable[[Importer], Value]:
 
 
 def _unary(compute: Callable[[Importer, Value], Value]) -> Callable[[Importer], Value]:
-    """Import a unary op. Inputs: x, its scale and zero point; those of the result."""
+    """Imports a unary op. Inputs: x, its scale and zero point; those of the result."""
     return lambda i: _quantized(i, compute(i, _dequantized(i, 0, 1, 2)), 3, 4)
 
 

@@ -38,7 +38,7 @@ def _import_affine(i: Importer) -> Any:
 
 
 def _import_scaled(make_op: Callable[[], Op]) -> Import:
-    """Import as ``alpha * f(beta * x)``, where f is the op."""
+    """Imports as ``alpha * f(beta * x)``, where f is the op."""
 
     def convert(i: Importer) -> Any:
         inner = _scaled(i, i.input(0), float(i.attr("beta", 1.0)))

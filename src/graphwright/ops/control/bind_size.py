@@ -70,7 +70,7 @@ def first_elements(buffer: Array, shape: tuple[int, ...]) -> Array:
 
 
 def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[int, ...]]) -> Any:
-    """Bind the symbol ``size`` to ``count``, an i64 scalar, and slice ``buffers`` to their shapes, in which
+    """Binds the symbol ``size`` to ``count``, an i64 scalar, and slices ``buffers`` to their shapes, in which
     -1 denotes ``size``.
     """
     return b(
@@ -79,7 +79,7 @@ def bind_size(b: Builder, size: Dim, count: Value, *buffers: tuple[Value, tuple[
 
 
 def bind_symbol(b: Builder, size: Dim, count: Value) -> None:
-    """Bind the symbol ``size`` to ``count``, an i64 of one element."""
+    """Binds the symbol ``size`` to ``count``, an i64 of one element."""
     scalar = count if count.type.shape == () else b(Reshape(()), count)
     bind_size(b, size, scalar, (b.const(np.zeros(0, np.uint8)), (-1, 0)))
 
@@ -87,7 +87,7 @@ def bind_symbol(b: Builder, size: Dim, count: Value) -> None:
 def bind_symbols(
     b: Builder, dims: Sequence[Dim], axes: Sequence[int], sizes: Value, made: Collection[str]
 ) -> None:
-    """Bind each symbol of ``dims`` that is in ``made``: the size of axis ``axes[k]`` is element k of
+    """Binds each symbol of ``dims`` that is in ``made``: the size of axis ``axes[k]`` is element k of
     ``sizes``.
     """
     names: dict[str, int] = {}

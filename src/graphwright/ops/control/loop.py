@@ -320,7 +320,7 @@ def inside(i: Importer, graph: Graph, *, last: bool = False) -> Builder:
 
 
 def _receive_scalar_iteration(i: Importer, graph: Graph) -> None:
-    """Make the iteration index a scalar input of the body, if the body declares a vector."""
+    """Makes the iteration index a scalar input of the body, if the body declares a vector."""
     declared = graph.inputs[0]
     if declared.type.shape == ():
         return
@@ -330,13 +330,13 @@ def _receive_scalar_iteration(i: Importer, graph: Graph) -> None:
 
 
 def _replace_by_true(i: Importer, graph: Graph, condition: Value) -> None:
-    """Replace the input ``condition`` of the body by true, and remove it."""
+    """Replaces the input ``condition`` of the body by true, and removes it."""
     graph.replace_all_uses(condition, inside(i, graph).const(np.array(True)))
     graph.remove_input(condition.index)
 
 
 def _set_conditions(i: Importer, graph: Graph, conditions: Sequence[Value]) -> None:
-    """Replace output 0 of the body by ``conditions`` (one or none), as scalars."""
+    """Replaces output 0 of the body by ``conditions`` (one or none), as scalars."""
     build = inside(i, graph, last=True)
     scalars = [c if c.type.shape == () else build(Reshape(()), c) for c in conditions]
     names = graph.output_names
@@ -344,7 +344,7 @@ def _set_conditions(i: Importer, graph: Graph, conditions: Sequence[Value]) -> N
 
 
 def set_inputs(graph: Graph, inputs: Sequence[Value]) -> None:
-    """Change the inputs of ``graph`` to ``inputs``, a selection of them in another order."""
+    """Changes the inputs of ``graph`` to ``inputs``, a selection of them in another order."""
     graph.inputs[:] = inputs
     for index, value in enumerate(inputs):
         value.index = index

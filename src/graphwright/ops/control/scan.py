@@ -191,7 +191,7 @@ def length_of(build: Builder, values: Sequence[Value], axes: Sequence[int]) -> V
 
 
 def emit_scan(scan: Scanned, build: Builder, length: Value, limit: Value | None = None) -> list[Value]:
-    """Emit the Loop of a scan: returns the final states, then the scan outputs.
+    """Emits the Loop of a scan: returns the final states, then the scan outputs.
 
     Iterations from ``limit`` on do not change the states, and their scan outputs are 0. Backward inputs start
     at the last slice before ``limit``.
@@ -223,7 +223,7 @@ def emit_scan(scan: Scanned, build: Builder, length: Value, limit: Value | None 
 
 
 def _freeze(graph: Graph, build: Builder, iteration: Value, limit: Value, states: Sequence[Value]) -> None:
-    """Change the body so that iterations from ``limit`` on return the states that they receive, and scan
+    """Changes the body so that iterations from ``limit`` on return the states that they receive, and scan
     outputs of 0.
     """
     active = build(Less(), iteration, as_dtype(build, limit, I64))

@@ -17,7 +17,7 @@ BOTH_WAYS = (*TENSOR_OR_NUMBER, "Scalar_Tensor")
 
 
 def elementwise(op: Op, operands: int = 1, *, floats: bool = False) -> AtenImport:
-    """Import as ``op`` of the first ``operands`` arguments, promoted to one dtype; with ``floats``, integers
+    """Imports as ``op`` of the first ``operands`` arguments, promoted to one dtype; with ``floats``, integers
     are promoted to floats.
     """
 

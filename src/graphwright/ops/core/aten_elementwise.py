@@ -108,7 +108,7 @@ def _truncate_divide(i: AtenImporter, a: Value, b: Value) -> Any:
 
 
 def _aten_by_dtype(number_op: Op, bool_op: Op) -> AtenImport:
-    """Import as ``bool_op`` for bool operands, else as ``number_op``."""
+    """Imports as ``bool_op`` for bool operands, else as ``number_op``."""
 
     def convert(i: AtenImporter) -> Any:
         a, b = i.promoted(0, 1)
@@ -118,7 +118,7 @@ def _aten_by_dtype(number_op: Op, bool_op: Op) -> AtenImport:
 
 
 def _aten_logical(op: Op, operands: int = 2) -> AtenImport:
-    """Import as ``op`` of the operands as bools: an element is true if it is not 0."""
+    """Imports as ``op`` of the operands as bools: an element is true if it is not 0."""
 
     def convert(i: AtenImporter) -> Any:
         return i.emit(op, *(_is_true(i, i.input(k)) for k in range(operands)))
@@ -137,7 +137,7 @@ def _aten_ne(i: AtenImporter) -> Any:
 
 
 def _aten_ignoring_nan(op: Op) -> AtenImport:
-    """Import as ``op``; where one operand is NaN, the result is the other operand."""
+    """Imports as ``op``; where one operand is NaN, the result is the other operand."""
 
     def convert(i: AtenImporter) -> Any:
         a, b = i.promoted(0, 1)

@@ -35,7 +35,7 @@ def binary(
     known_real: ElementRule | None = None,
     commutative: bool = False,
 ) -> type[Op]:
-    """Define and register an elementwise op with two operands.
+    """Defines and registers an elementwise op with two operands.
 
     ``onnx`` is the opset in which ONNX has an op of the same name and meaning, or a dict from opset to import
     function; None if ONNX does not have the op. ``gives`` is the output dtype if it differs from the

@@ -39,12 +39,12 @@ LOGICAL = frozenset({BOOL})
 
 
 def simple(factory: Callable[[], Op]) -> Import:
-    """Import as the op ``factory()`` on all inputs, in their order; attributes are ignored."""
+    """Imports as the op ``factory()`` on all inputs, in their order; attributes are ignored."""
     return lambda i: i.emit(factory(), *i.inputs())
 
 
 def with_attributes(cls: type[Op]) -> Import:
-    """Import as ``cls`` on all inputs. Each field is the ONNX attribute of the same name, converted to the
+    """Imports as ``cls`` on all inputs. Each field is the ONNX attribute of the same name, converted to the
     type of the field's default.
     """
 
@@ -84,7 +84,7 @@ def dtype_attribute(i: Importer, value: Any) -> DType:
 
 
 def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str = "the input") -> None:
-    """Raise InferError if the dtype of ``fact`` is not in ``allowed``; ``what`` names the operand in the
+    """Raises InferError if the dtype of ``fact`` is not in ``allowed``; ``what`` names the operand in the
     error.
     """
     if fact.dtype not in allowed:
@@ -94,8 +94,8 @@ def need_dtype(at: Inference, fact: Fact, allowed: Collection[DType], what: str 
 
 
 def need_scalar(at: Inference, fact: Fact, what: str) -> None:
-    """Raise InferError unless ``fact`` is a scalar or a vector of one element. A symbolic size of a vector is
-    constrained to 1.
+    """Raises InferError unless ``fact`` is a scalar or a vector of one element. A symbolic size of a vector
+    is constrained to 1.
     """
     if fact.shape in ((), (1,)):
         return
@@ -181,7 +181,7 @@ def widened(array: Array) -> Array:
 
 
 def need_broadcast(at: Inference, fact: Fact, shape: Sequence[Dim], what: str) -> None:
-    """Raise InferError if ``fact`` does not broadcast to ``shape`` (unidirectional broadcasting)."""
+    """Raises InferError if ``fact`` does not broadcast to ``shape`` (unidirectional broadcasting)."""
     if fact.rank > len(shape):
         raise at.fail(f"{what} has {fact.rank} axes and cannot broadcast to {len(shape)} axes")
     for have, want in zip(reversed(fact.shape), reversed(shape), strict=False):

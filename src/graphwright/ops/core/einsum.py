@@ -123,7 +123,7 @@ def _sizes(operands: Sequence[Value], terms: Terms) -> dict[str, Dim]:
 
 
 def _diagonal(b: Builder, value: Value, labels: str) -> tuple[Value, str]:
-    """Replace two axes of the same label by their diagonal: every (n + 1)-th element of both as one axis."""
+    """Replaces two axes of the same label by their diagonal: every (n + 1)-th element of both as one axis."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first, second = [axis for axis, other in enumerate(labels) if other == label][:2]

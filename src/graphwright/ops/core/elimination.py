@@ -17,7 +17,7 @@ from graphwright.ops.core.where import Where
 
 
 def need_square_matrices(at: Inference, x: Fact) -> None:
-    """Raise InferError unless ``x`` is a float tensor [..., M, M]."""
+    """Raises InferError unless ``x`` is a float tensor [..., M, M]."""
     need_dtype(at, x, FLOATS)
     if x.rank < 2:
         raise at.fail(f"the input is {x.type}; it must have at least 2 axes")

@@ -82,7 +82,7 @@ def _is_model_input(value: Value, main: Graph) -> bool:
 
 
 def check_bounds(at: Inference, indices: Fact, dim: Dim, axis: int, from_end: bool = True) -> None:
-    """Raise InferError for a known index outside ``[-dim, dim)``, or outside ``[0, dim)`` without
+    """Raises InferError for a known index outside ``[-dim, dim)``, or outside ``[0, dim)`` without
     ``from_end``.
     """
     known = known_ints(indices)

@@ -38,7 +38,7 @@ class GatherElements(Op):
 
 
 def check_elements(at: Inference, x: Fact, indices: Fact, axis: int, from_end: bool) -> None:
-    """Raise InferError if the indices have another rank than ``x``, a larger size on another axis than
+    """Raises InferError if the indices have another rank than ``x``, a larger size on another axis than
     ``axis``, or a known value out of bounds.
     """
     if indices.rank != x.rank or x.rank == 0:

@@ -53,7 +53,7 @@ class GatherND(Op):
 
 
 def need_index_tuples(indices: Array) -> None:
-    """Raise ValueError if the index tuples of ``indices`` are empty."""
+    """Raises ValueError if the index tuples of ``indices`` are empty."""
     if not indices.shape[-1]:
         raise ValueError("the last axis of the indices is empty; it must hold at least one index")
 

@@ -54,7 +54,7 @@ class Pointwise(Op):
         return elementwise_fact(type, sizes, partial(self.known_real, at.symbols))
 
     def known(self, symbols: SymbolTable, *elements: Dim) -> Dim | None:
-        """Compute an integer or bool output element, as a dim, from the elements of the operands, which may
+        """Computes an integer or bool output element, as a dim, from the elements of the operands, which may
         be symbolic. None if it is unknown.
         """
         return None

@@ -40,7 +40,7 @@ class Random(Op):
         return np.asarray(self.draw(generator(self.seed), shape)).astype(self.dtype.numpy)
 
     def draw(self, source: np.random.RandomState, shape: tuple[int, ...]) -> Any:
-        """Draw an f64 array of ``shape`` from the distribution of the op."""
+        """Draws an f64 array of ``shape`` from the distribution of the op."""
         raise NotImplementedError(self.name)
 
 

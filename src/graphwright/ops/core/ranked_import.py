@@ -46,7 +46,7 @@ def ranked(convert: Import) -> Import:
 
 
 def defer(i: OnnxImporter) -> tuple[Value, ...]:
-    """Import the node as a :class:`RankedImport`. Raises a diagnostic if an attribute is a tensor
+    """Imports the node as a :class:`RankedImport`. Raises a diagnostic if an attribute is a tensor
     or a graph.
     """
     given = tuple(sorted(i.attributes.items()))

@@ -220,7 +220,7 @@ def _export(e: Exporter, op: Reduction, x: Value, axes: Value | None = None) -> 
 
 
 def set_onnx_and_samples(cls: type[Reduction], fill: str = "normal", operand_since: int = 18) -> None:
-    """Set imports, export and samples; they are alike for all reductions. From opset ``operand_since`` on,
+    """Sets imports, export and samples; they are alike for all reductions. From opset ``operand_since`` on,
     the axes are an operand.
     """
     cls.onnx = {(cls.name, 1): _import(cls), (cls.name, operand_since): _import_operand(cls)}
@@ -248,7 +248,7 @@ def set_onnx_and_samples(cls: type[Reduction], fill: str = "normal", operand_sin
 def fold(
     name: str, doc: str, combiner: str, functions: FoldFunctions, dtypes: frozenset[DType] = NUMBERS
 ) -> type[Fold]:
-    """Define and register one reduction."""
+    """Defines and registers one reduction."""
     body = {
         "__doc__": doc,
         "__module__": __name__,

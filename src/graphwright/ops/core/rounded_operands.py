@@ -16,7 +16,7 @@ PRECISIONS = (None, BF16)
 
 
 def verify_precision(precision: DType | None) -> None:
-    """Raise InferError if ``precision`` is not supported."""
+    """Raises InferError if ``precision`` is not supported."""
     if precision not in PRECISIONS:
         raise InferError(f"the precision {precision} is not supported: it must be bf16 or None")
 

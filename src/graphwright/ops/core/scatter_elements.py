@@ -69,7 +69,7 @@ class ScatterElements(Op):
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise InferError unless ``reduction`` is none or one of REDUCTIONS."""
+    """Raises InferError unless ``reduction`` is none or one of REDUCTIONS."""
     if reduction != "none" and reduction not in REDUCTIONS:
         raise InferError(f"reduction {reduction!r} is not one of none, {', '.join(REDUCTIONS)}")
 

@@ -112,7 +112,7 @@ def _masked_fill(
 def _broadcast_to_slices(
     i: AtenImporter, x: Value, axis: int, positions: Value, values: Value, reduction: str
 ) -> Any:
-    """Broadcast ``values`` to slices along ``axis``, and write them at a vector of positions."""
+    """Broadcasts ``values`` to slices along ``axis``, and writes them at a vector of positions."""
     dims = x.type.dims
     slices = i.emit(Expand((*dims[:axis], positions.type.dims[0], *dims[axis + 1 :])), values)
     return write_slices(i, x, axis, positions, slices, reduction)

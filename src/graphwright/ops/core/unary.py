@@ -33,7 +33,7 @@ def unary(
     known: Callable[[SymbolTable, Dim], Dim | None] | None = None,
     keeps_sizes: bool = False,
 ) -> type[Op]:
-    """Define and register an elementwise op with one operand.
+    """Defines and registers an elementwise op with one operand.
 
     ``since`` is the opset in which ONNX has an op of the same name and meaning; None if ONNX does not have
     it. ``expression`` may be the name of a loop IR function. ``gives`` is the output dtype if it differs from
@@ -174,7 +174,7 @@ def _aten_bitwise_not(i: AtenImporter) -> Any:
 
 
 def _aten_rounding(op: Op) -> AtenImport:
-    """Import as the rounding ``op``; integers are returned unchanged."""
+    """Imports as the rounding ``op``; integers are returned unchanged."""
 
     def convert(i: AtenImporter) -> Any:
         x = i.input(0)

@@ -81,7 +81,7 @@ class GridSample(Op):
         return np.ascontiguousarray(blended.astype(x.dtype)).reshape(batch, channels, *grid.shape[1:-1])
 
     def _coordinates(self, points: Array, size: int) -> Array:
-        """Map [-1, 1] to positions: ``aligned`` to [0, size - 1], else to [-0.5, size - 0.5]."""
+        """Maps [-1, 1] to positions: ``aligned`` to [0, size - 1], else to [-0.5, size - 0.5]."""
         kind = points.dtype.type
         if self.aligned:
             return np.asarray((points + 1) / 2 * kind(size - 1))

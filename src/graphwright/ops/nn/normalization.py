@@ -17,7 +17,7 @@ from graphwright.ops.core.unsqueeze import Unsqueeze
 
 
 def need_channels(at: Inference, x: Fact, *parameters: Fact) -> None:
-    """Raise InferError unless ``x`` is a float tensor [N, C, ...] and each parameter is [C]."""
+    """Raises InferError unless ``x`` is a float tensor [N, C, ...] and each parameter is [C]."""
     need_dtype(at, x, FLOATS)
     if x.rank < 2:
         raise at.fail(f"the input is {x.type}; it needs a batch axis and a channel axis")
@@ -26,7 +26,7 @@ def need_channels(at: Inference, x: Fact, *parameters: Fact) -> None:
 
 
 def need_vector(at: Inference, parameter: Fact, x: Fact, what: str) -> None:
-    """Raise InferError unless ``parameter`` is a vector with one element for each channel of ``x``."""
+    """Raises InferError unless ``parameter`` is a vector with one element for each channel of ``x``."""
     if parameter.rank != 1:
         raise at.fail(f"a parameter is {parameter.type}; it must be a vector")
     at.equal(parameter.shape[0], x.shape[1], f"{what} of a parameter and of the input")

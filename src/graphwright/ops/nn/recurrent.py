@@ -227,7 +227,7 @@ RECURRENT_ATTRIBUTES = {
 
 
 def import_recurrent(i: Importer, cls: Callable[..., Recurrent], inputs: int, **more: Any) -> Any:
-    """Import a node with up to ``inputs`` inputs as ``cls``; ``more`` are further fields of the op."""
+    """Imports a node with up to ``inputs`` inputs as ``cls``; ``more`` are further fields of the op."""
     op = cls(
         i.attr("hidden_size") or _hidden_size(i),
         direction=i.attr("direction", "forward"),

@@ -192,7 +192,7 @@ class Resize(BlockedForm, BoundedForm, PaddingRule, Op):
         return TensorType(x.dtype, tuple(self._scaled(at, axis, dim) for axis, dim in enumerate(x.shape)))
 
     def _check_lists(self, at: Inference, x: Fact) -> None:
-        """Raise InferError for scales, sizes or a region with wrong lengths or values."""
+        """Raises InferError for scales, sizes or a region with wrong lengths or values."""
         symbolic = any(not isinstance(d, int) for d in (*(self.sizes or ()), *x.shape))
         if self.policy != "stretch" and self.sizes is not None and (symbolic or 0 in x.shape):
             raise at.fail(

@@ -39,7 +39,7 @@ POOL_ATTRIBUTES = {
 
 
 def verify_groups(group: int, auto_pad: str) -> None:
-    """Raise InferError for attributes of a convolution that are invalid."""
+    """Raises InferError for attributes of a convolution that are invalid."""
     if group < 1:
         raise InferError(f"{group} groups: there must be at least 1")
     if auto_pad not in AUTO_PADS:
@@ -47,7 +47,7 @@ def verify_groups(group: int, auto_pad: str) -> None:
 
 
 def need_equal_ranks(at: Inference, x: Fact, w: Fact) -> None:
-    """Raise InferError unless input and weight have the same rank, and a spatial axis."""
+    """Raises InferError unless input and weight have the same rank, and a spatial axis."""
     if x.rank < 3 or w.rank != x.rank:
         raise at.fail(
             f"the input is {x.type} and the weight {w.type}: their ranks must be equal and at least 3"
@@ -55,7 +55,7 @@ def need_equal_ranks(at: Inference, x: Fact, w: Fact) -> None:
 
 
 def need_groups(at: Inference, x: Fact, w: Fact, group: int) -> None:
-    """Raise InferError unless the channels of ``x`` and the features of ``w`` [M, C/group, K...] are divided
+    """Raises InferError unless the channels of ``x`` and the features of ``w`` [M, C/group, K...] are divided
     into ``group`` groups.
     """
     features = w.shape[0]
@@ -64,7 +64,7 @@ def need_groups(at: Inference, x: Fact, w: Fact, group: int) -> None:
 
 
 def need_bias(at: Inference, bias: Fact | None, features: Dim) -> None:
-    """Raise InferError unless the bias is absent, or a vector with one element for each feature."""
+    """Raises InferError unless the bias is absent, or a vector with one element for each feature."""
     if bias is None:
         return
     if bias.rank != 1:
@@ -104,7 +104,7 @@ class Windows:
         return Windows(*ones, (0, begin, 0, end), self.partial)
 
     def check(self, at: Inference) -> None:
-        """Raise InferError for lists of a wrong length, and for values that are too small."""
+        """Raises InferError for lists of a wrong length, and for values that are too small."""
         for name, values, length, least in (
             ("strides", self.strides, self.rank, 1),
             ("dilations", self.dilations, self.rank, 1),

@@ -100,9 +100,9 @@ def _momentum(s: _OptimizerStep, x: Value, gradient: Value, kept: Sequence[Value
 
 
 def _import_optimizer(rule: UpdateRule, states: int) -> Callable[[Importer], Any]:
-    """Import an optimizer with ``states`` state tensors for each optimized tensor. The operands after R and T
-    are all tensors, all gradients, and a list of tensors for each state; the results are the same without the
-    gradients.
+    """Imports an optimizer with ``states`` state tensors for each optimized tensor. The operands after R and
+    T are all tensors, all gradients, and a list of tensors for each state; the results are the same without
+    the gradients.
     """
 
     def convert(i: Importer) -> Any:

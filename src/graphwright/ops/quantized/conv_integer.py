@@ -166,7 +166,7 @@ class ConvInteger(Arithmetic, QuantizedConv):
 
 
 def need_per_feature(at: Inference, w: Fact, parameter: Fact, what: str) -> None:
-    """Raise InferError unless ``parameter`` is a scalar or has one element per feature of ``w``."""
+    """Raises InferError unless ``parameter`` is a scalar or has one element per feature of ``w``."""
     if is_single(parameter.shape):
         return
     if parameter.rank != 1:

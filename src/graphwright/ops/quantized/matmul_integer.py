@@ -60,7 +60,7 @@ class MatMulInteger(Arithmetic, Op):
 
 
 def need_per_row(at: Inference, a: Fact, parameter: Fact, what: str) -> None:
-    """Raise InferError unless ``parameter`` is a scalar or has one element per row of ``a[..., M, K]``."""
+    """Raises InferError unless ``parameter`` is a scalar or has one element per row of ``a[..., M, K]``."""
     if is_single(parameter.shape):
         return
     if a.rank < 2:
@@ -72,7 +72,9 @@ def need_per_row(at: Inference, a: Fact, parameter: Fact, what: str) -> None:
 
 
 def need_per_column(at: Inference, b: Fact, parameter: Fact, what: str) -> None:
-    """Raise InferError unless ``parameter`` is a scalar or has one element per column of ``b[..., K, N]``."""
+    """Raises InferError unless ``parameter`` is a scalar or has one element per column of ``b[..., K,
+    N]``.
+    """
     if is_single(parameter.shape):
         return
     if b.rank < 2:

@@ -77,7 +77,7 @@ def is_single(shape: tuple[Dim, ...]) -> bool:
 
 
 def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, block: int) -> None:
-    """Raise InferError unless ``scale`` is a scalar, has one element for each position of ``axis``, or one
+    """Raises InferError unless ``scale`` is a scalar, has one element for each position of ``axis``, or one
     for each block.
     """
     if is_single(scale.shape):
@@ -100,7 +100,7 @@ def _check_shape(at: Inference, x: Fact, scale: Fact, what: str, axis: int, bloc
 def check_quantization(
     at: Inference, x: Fact, scale: Fact, zero: Fact | None, zero_dtype: DType, axis: int, block: int
 ) -> None:
-    """Raise InferError if the shape of the scale or zero point does not fit ``x``, or if the dtype of the
+    """Raises InferError if the shape of the scale or zero point does not fit ``x``, or if the dtype of the
     zero point is not ``zero_dtype``.
     """
     _check_shape(at, x, scale, "the scale", axis, block)

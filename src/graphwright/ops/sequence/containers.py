@@ -26,7 +26,7 @@ def element_of(at: Inference, fact: Fact) -> DType:
 
 
 def need_position(at: Inference, position: Fact | None) -> None:
-    """Raise InferError unless ``position`` is absent, or an i32 or i64 of one element."""
+    """Raises InferError unless ``position`` is absent, or an i32 or i64 of one element."""
     if position is None:
         return
     need_dtype(at, position, {I32, I64}, "the position")

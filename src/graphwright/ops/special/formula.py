@@ -59,7 +59,7 @@ class Term:
         self.builder, self.value = builder, value
 
     def emit(self, op: Op, *operands: Real) -> Term:
-        """Add a node of ``op``. One of ``operands`` is this term."""
+        """Adds a node of ``op``. One of ``operands`` is this term."""
         return Term(self.builder, self.builder(op, *map(self._value, operands)))
 
     def _value(self, operand: Real) -> Value:
@@ -208,7 +208,7 @@ class SpecialOfTwo(Special):
 
 
 def special(name: str, doc: str, formula: Formula, operands: int = 1, fill: str = "normal") -> type[Op]:
-    """Register an op without attributes that is defined by ``formula``. ``fill``: the values of its
+    """Registers an op without attributes that is defined by ``formula``. ``fill``: the values of its
     samples.
     """
     base = SpecialOfOne if operands == 1 else SpecialOfTwo

@@ -105,7 +105,7 @@ def measure(
     options: Options | None = None,
     refused: dict[str, str] | None = None,
 ) -> dict[str, Measured]:
-    """Measure engines on ``files``: each engine's model, of the type that it reads, and its feeds.
+    """Measures engines on ``files``: each engine's model, of the type that it reads, and its feeds.
 
     ``progress`` is called with the number of rounds done, while all engines stand still; ``options`` are
     graphwright's own. Raises EngineError where an engine cannot run its model, or, given ``refused``, leaves
@@ -133,7 +133,7 @@ def take_turns(
     round_seconds: float = ROUND_SECONDS,
     progress: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Measure what ``workers`` have loaded; see :func:`measure`."""
+    """Measures what ``workers`` have loaded; see :func:`measure`."""
     counts = [_runs_per_round(worker, round_seconds) for worker in workers]
     for done in range(rounds):
         first = done % len(workers)  # so that no engine always follows the same one
@@ -162,7 +162,7 @@ class Worker:
         folder: Path,
         outputs: Path | None = None,
     ) -> None:
-        """Load and run ``model`` once, and measure it from now on. Raises EngineError.
+        """Loads and runs ``model`` once, and measures it from now on. Raises EngineError.
 
         Feeds are handed over in ``folder``; results go to ``outputs``, an .npz file.
         """

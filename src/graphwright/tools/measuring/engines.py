@@ -104,7 +104,7 @@ def is_installed(engine: str) -> bool:
 
 
 def start(engine: str, model: Path, threads: int) -> Run:
-    """Load ``model`` in ``engine``, which runs on ``threads`` threads. An EngineError says why it cannot."""
+    """Loads ``model`` in ``engine``, which runs on ``threads`` threads. An EngineError says why it cannot."""
     if not is_installed(engine):
         hint = f"pip install {ENGINES[engine].package}"
         raise EngineError(Diagnostic("engine", f"{engine} is not installed", hint=hint))

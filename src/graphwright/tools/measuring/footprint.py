@@ -57,7 +57,7 @@ def measure(
     imported: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Footprint:
-    """Load ``model`` in ``engine`` (graphwright or onnxruntime) and run it once, in a new process.
+    """Loads ``model`` in ``engine`` (graphwright or onnxruntime) and runs it once, in a new process.
 
     ``imported`` are modules of graphwright that are there before, see ``one_run.py``. ``environment`` adds
     variables to this process's own.

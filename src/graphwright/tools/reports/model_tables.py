@@ -146,7 +146,7 @@ def _show_ops(module: Module) -> None:
 
 
 def show_target(target: TargetCode) -> None:
-    """Show the tasks, kernels and NumPy ops of one program for one ISA."""
+    """Shows the tasks, kernels and NumPy ops of one program for one ISA."""
     found = target_facts(target)
     tasks, kernels = found["tasks"], found["kernels"]
     say(f"tasks for {target.name}: {sum(tasks.values())}, {found['shape_instructions']} shape instructions")

@@ -238,13 +238,13 @@ def in_tasks(change: Callable[[TaskGraph], TaskGraph]) -> Plant:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        original = code_generation.lower_within
+        original = code_generation.lower_within_budget
 
-        def lower_within(*arguments: Any) -> Lowered:
+        def lowered(*arguments: Any) -> Lowered:
             made = original(*arguments)
             return replace(made, tasks=change(made.tasks))
 
-        with mock.patch.object(code_generation, "lower_within", lower_within):
+        with mock.patch.object(code_generation, "lower_within_budget", lowered):
             yield
 
     return planted

@@ -14,7 +14,7 @@ from graphwright.config import Options
 from graphwright.errors import Diagnostic, OptionError, PackageError, ToolchainError, UnknownOpError
 from graphwright.log import info, warn_once
 from graphwright.option_values import DEVICES
-from graphwright.package.archive import shown
+from graphwright.package.archive import source_name
 from graphwright.package.package import Package
 from graphwright.package.read import read_package
 from graphwright.package.sign import known_keys, user_key
@@ -66,7 +66,7 @@ def load(
     isa = target_isa(options) if options.device in NATIVE else ""
     package = read_package(found, trust=trust, keys=known, use_mmap=mmap, verify=verify, isa=isa)
     sources = frozenset({file_id(os.stat(found))} if isinstance(found, Path) else ())
-    where = shown(found)
+    where = source_name(found)
     model = open_package(package, options, where, sources)
     info("loaded %s in %.1f ms", where or "a package", 1e3 * (time.perf_counter() - start))
     return model

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import graphwright as gw
-from graphwright.frontends.onnx.wire import LARGE, cut_weights
+from graphwright.frontends.onnx.wire import LARGE, detach_weights
 
 RNG = np.random.default_rng(5)
 BIG = RNG.standard_normal((160, 128), np.float32)
@@ -32,7 +32,7 @@ def _model(name: str = "w", *more: TensorProto) -> onnx.ModelProto:
 
 def test_large_raw_data_is_cut_out_and_nothing_else() -> None:
     data = _model().SerializeToString()
-    slim, weights = cut_weights(memoryview(data))
+    slim, weights = detach_weights(memoryview(data))
     assert list(weights) == ["w"]
     np.testing.assert_array_equal(np.frombuffer(weights["w"], np.float32), BIG.ravel())
     assert len(slim) < len(data) - BIG.nbytes + 8
@@ -56,7 +56,7 @@ def test_results_do_not_depend_on_where_weights_lie(padding: int, tmp_path: Path
 
 def test_two_weights_of_one_name_are_left_to_the_parser() -> None:
     data = _model("w", numpy_helper.from_array(BIG, "w")).SerializeToString()
-    slim, weights = cut_weights(memoryview(data))
+    slim, weights = detach_weights(memoryview(data))
     assert bytes(slim) == data
     assert weights == {}
 
@@ -69,7 +69,7 @@ def test_damaged_bytes_are_left_to_the_parser_or_cut_alike(data: st.DataObject) 
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.sampled_from(head))] = data.draw(st.integers(0, 255))
     del whole[data.draw(st.sampled_from([len(whole), len(whole) - 1, len(whole) // 2, 3])) :]
-    slim, weights = cut_weights(memoryview(bytes(whole)))
+    slim, weights = detach_weights(memoryview(bytes(whole)))
     assert all(len(part) >= LARGE for part in weights.values())
     try:
         expected = onnx.ModelProto.FromString(bytes(whole))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphwright.lower.tasks import Block, Operand, Storage, Task, TaskGraph, TaskKind
-from graphwright.memory.liveness import lives
+from graphwright.memory.liveness import live_ranges
 from graphwright.memory.timeline import Timeline, timeline
 
 from .programs import PLANNED, Drafter, planned
@@ -89,7 +89,7 @@ def task(*buffers: int, name: str = "", blocks: tuple[int, ...] = ()) -> Task:
 
 def test_lives_of_a_chain_with_a_residual() -> None:
     tasks = [task(0), task(0, 1), task(1, 2), task(0, 2, 3)]
-    found = lives(range(4), tasks, [Block(0, 4)])
+    found = live_ranges(range(4), tasks, [Block(0, 4)])
     assert found.order == [0, 1, 2, 3]
     assert found.spans == {0: (0, 3), 1: (1, 2), 2: (2, 3), 3: (3, 3)}
     assert [list(live) for live in found.live] == [[0], [0, 1], [0, 1, 2], [0, 2, 3]]
@@ -97,7 +97,7 @@ def test_lives_of_a_chain_with_a_residual() -> None:
 
 def test_a_branch_that_is_not_chosen_keeps_nothing_alive() -> None:
     tasks = [task(0), task(0, blocks=(1, 2)), task(1), task(1), task(2)]
-    found = lives(range(3), tasks, [Block(0, 3), Block(3, 1), Block(4, 1)])
+    found = live_ranges(range(3), tasks, [Block(0, 3), Block(3, 1), Block(4, 1)])
     assert found.order == [0, 1, 3, 4, 2]
     assert found.spans[1] == (2, 4)
     assert [list(live) for live in found.live] == [[0], [0], [1], [2], [1]]

@@ -13,7 +13,7 @@ from graphwright.ir.types import I64
 from graphwright.package import parts
 from graphwright.package.archive import read_archive
 from graphwright.package.archiver import write_archive
-from graphwright.package.parts import fill_in_parts
+from graphwright.package.parts import fill_in_threads
 from graphwright.package.weights import pack_weights, read_weights
 
 
@@ -34,7 +34,7 @@ def test_every_byte_is_filled_once(threads: int, size: int) -> None:
         count[start:stop] += 1
         ranges.append((start, stop))
 
-    fill_in_parts(size, fill)
+    fill_in_threads(size, fill)
     assert (count == 1).all()
     assert len(ranges) == max(1, min(threads, size))
 
@@ -45,7 +45,7 @@ def test_a_fault_of_any_part_is_raised(threads: int) -> None:
             raise ValueError("part of 70")
 
     with pytest.raises(ValueError, match="part of 70"):
-        fill_in_parts(100, fill)
+        fill_in_threads(100, fill)
 
 
 def test_weights_do_not_depend_on_the_threads(threads: int) -> None:

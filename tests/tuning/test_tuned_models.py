@@ -22,7 +22,7 @@ from onnx.reference import ReferenceEvaluator
 
 import graphwright as gw
 from benchmarks.chains import Layer, chain
-from graphwright.compiler.tuning import STAGE, Draft, made_up
+from graphwright.compiler.tuning import STAGE, Snapshot, synthetic_array
 from graphwright.config import Options
 from graphwright.cost.choices import Choice
 from graphwright.errors import ModelError
@@ -73,9 +73,9 @@ def long_rows() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def draft(model: onnx.ModelProto, **options: Any) -> Draft:
+def draft(model: onnx.ModelProto, **options: Any) -> Snapshot:
     given = for_this_cpu(Options(**options))
-    return Draft(load(open_model(model, None)), False, given)
+    return Snapshot(load(open_model(model, None)), False, given)
 
 
 def file_of(model: gw.Model) -> bytes:
@@ -253,7 +253,7 @@ def test_an_isa_that_this_cpu_lacks_is_not_measured(
 
 def test_made_up_inputs() -> None:
     module = load(open_model(rows("N", 3, 4), None))
-    array = made_up(module.main.inputs[0].type, {"N": 2}, 0)
+    array = synthetic_array(module.main.inputs[0].type, {"N": 2}, 0)
     assert array.shape == (2, 3, 4) and array.dtype == np.float32 and len(np.unique(array)) == 24
 
 

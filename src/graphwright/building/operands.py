@@ -9,7 +9,7 @@ import numpy as np
 
 from graphwright.building.faults import fault
 from graphwright.building.regions import Scope
-from graphwright.ir.conversion import converted
+from graphwright.ir.conversion import exact_array
 from graphwright.ir.graph import Value
 
 Operand = Value | np.ndarray[Any, Any] | float | bool | None
@@ -39,7 +39,7 @@ def optional_value_of(operand: Operand, scope: Scope, operands: Sequence[Operand
     if typed is None:
         raise fault("operand", f"the dtype of {operand!r} is not known", "give an array")
     try:
-        return scope.builder.const(converted(operand, typed.type.dtype))
+        return scope.builder.const(exact_array(operand, typed.type.dtype))
     except ValueError as error:
         message = f"{operand!r:.60} is not a constant of {typed.type.dtype}: {error}"
         raise fault("operand", message) from error

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from graphwright.compiler.generated import compile_sources, sources_of
-from graphwright.compiler.memory_budget import Budget, lower_within
+from graphwright.compiler.memory_budget import Budget, lower_within_budget
 from graphwright.compiler.report import compile_report
 from graphwright.compiler.run_passes import Observer
 from graphwright.compiler.specs import program_of
@@ -96,7 +96,7 @@ class CodeGeneration:
         weights, ranges = pack_read_constants(self._modules, self._selections, shared)
         budget = Budget.of(options, len(weights.data))
         lowered = [
-            lower_within(budget, m, s.steps, constants, target.machine, options.streams)
+            lower_within_budget(budget, m, s.steps, constants, target.machine, options.streams)
             for m, s, constants in zip(self._modules, self._selections, ranges, strict=True)
         ]
         budget.raise_if_exceeded()

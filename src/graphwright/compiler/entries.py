@@ -12,7 +12,7 @@ from graphwright.compiler.executables import Compiled, compile_executables, inte
 from graphwright.compiler.remark_text import encode_remarks
 from graphwright.compiler.remarks import remarks_of
 from graphwright.compiler.run_passes import Observer
-from graphwright.compiler.specs import constraint_texts, input_specs, output_specs, starts, states
+from graphwright.compiler.specs import constraint_texts, initial_values, input_specs, output_specs, states
 from graphwright.config import Options
 from graphwright.cost.choices import digest_of
 from graphwright.errors import Collector, ModelError
@@ -57,7 +57,7 @@ class Finished:
             report=self.compiled.report,
             decisions=encode_decisions(self.compiled.decisions),
             remarks=encode_remarks(remarks_of(self.compiled.records)),
-            starts=starts(self.graph),
+            starts=initial_values(self.graph),
         )
 
     def spare(self, weights: Weights) -> Constants:

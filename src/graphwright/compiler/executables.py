@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from graphwright.compiler.code_generation import Compilation
-from graphwright.compiler.host_program import Draft
+from graphwright.compiler.host_program import HostProgramDraft
 from graphwright.compiler.modules import compile_modules
 from graphwright.compiler.partition import is_placed, partition
 from graphwright.compiler.pipeline import PARTITION, graph_passes, partition_passes
 from graphwright.compiler.report import host_program_report, with_dynamic
 from graphwright.compiler.run_passes import Observer, run_passes
 from graphwright.compiler.specs import program_of
-from graphwright.compiler.tuning import tuned
+from graphwright.compiler.tuning import tune
 from graphwright.config import Options
 from graphwright.cost.choices import Choice, choices_in
 from graphwright.executable.nodes import Executable
@@ -98,7 +98,7 @@ def _compile(
         there = [unit for unit in units if unit.device == device]
         target = for_this_cpu(replace(options, device=device)) if device else options
         modules, prepared = [unit.module for unit in there], [unit.records for unit in there]
-        target = tuned(modules, [done is not None for done in prepared], target, observe)
+        target = tune(modules, [done is not None for done in prepared], target, observe)
         for compiled in compile_modules(modules, target, observe, weights, prepared):
             made[compiled.module], weights = compiled, compiled.weights
     return [made[unit.module] for unit in units], weights or pack_weights({})
@@ -127,7 +127,7 @@ def interpreted_executables(modules: Sequence[Module]) -> tuple[list[Compiled], 
 
 def _draft(
     module: Module, numbers: count[int], options: Options, observe: Observer, done: list[Record] | None
-) -> Draft | None:
+) -> HostProgramDraft | None:
     """The draft of a host program; None if one program runs the whole module. Records of the passes that
     prepare it are appended to ``done``, if given.
     """
@@ -137,14 +137,16 @@ def _draft(
     if done is not None:
         done += prepared
     found = partition(module.main)
-    return None if found.is_whole else Draft(module, found, numbers)
+    return None if found.is_whole else HostProgramDraft(module, found, numbers)
 
 
 def _program(made: Compilation) -> Compiled:
     return _compiled(made.program, made.report, made.records, made.records)
 
 
-def _host_program(draft: Draft, compiled: Iterator[Compilation], done: Sequence[Record]) -> Compiled:
+def _host_program(
+    draft: HostProgramDraft, compiled: Iterator[Compilation], done: Sequence[Record]
+) -> Compiled:
     calls = {number: next(compiled) for number in draft.modules}
     program = draft.completed(calls)
     report = host_program_report(program, {n: made.report for n, made in calls.items()})

@@ -119,7 +119,7 @@ def _is_single_program_loop(node: Node, bodies: Sequence[HostProgram]) -> bool:
     return not set(step.sizes) & bound_by(changing, ())
 
 
-class Draft:
+class HostProgramDraft:
     """A host program whose callees are not compiled yet. It replaces the nodes of each program in ``module``
     by a Subgraph node.
 

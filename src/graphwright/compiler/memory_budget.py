@@ -58,7 +58,7 @@ class Budget:
         self.faults.raise_if_any()
 
 
-def lower_within(
+def lower_within_budget(
     budget: Budget,
     module: Module,
     steps: Sequence[SelectedNode],

@@ -26,7 +26,7 @@ def states(module: Module) -> tuple[int, ...]:
     return tuple(module.state_updates().values())
 
 
-def starts(module: Module) -> dict[str, str]:
+def initial_values(module: Module) -> dict[str, str]:
     """For each state with an initial value: its name and the digest of that value. Other states start as
     zeros.
     """

@@ -40,7 +40,7 @@ STAGE: Final = "tune"
 """The stage name of progress texts that observers receive while tuning."""
 
 
-def tuned(
+def tune(
     modules: Sequence[Module], simplified: Sequence[bool], options: Options, observe: Observer
 ) -> Options:
     """``options`` with a tuning record of what could be measured in the time that the option ``tune`` allows.
@@ -63,7 +63,7 @@ def tuned(
         if missing := open_sizes(module.main.inputs, options.sizes_to_tune):
             log.info("tuning: a program with dynamic dimensions %s is not measured", ", ".join(missing))
             continue
-        draft = Draft(module, is_simplified, options)
+        draft = Snapshot(module, is_simplified, options)
         now = time.perf_counter()
         search = Search(
             draft.compiled,
@@ -85,7 +85,7 @@ def tuned(
     return replace(options, tuning=record_of({**known, **learned}).text())
 
 
-class Draft:
+class Snapshot:
     """A copy of a module at the point of the pipeline before the first stage that depends on measurements."""
 
     def __init__(self, module: Module, is_simplified: bool, options: Options) -> None:
@@ -95,7 +95,7 @@ class Draft:
         number_nodes(self._module)
         inputs = self._module.main.inputs
         self._arrays = [
-            made_up(value.type, options.sizes_to_tune, number) for number, value in enumerate(inputs)
+            synthetic_array(value.type, options.sizes_to_tune, number) for number, value in enumerate(inputs)
         ]
 
     def compiled(self, workloads: Workloads) -> Trial:
@@ -148,7 +148,7 @@ def _require_sizes(modules: Sequence[Module], simplified: Sequence[bool], sizes:
     faults.raise_if_any()
 
 
-def made_up(type: TensorType, sizes: Mapping[str, int], seed: int) -> Array:
+def synthetic_array(type: TensorType, sizes: Mapping[str, int], seed: int) -> Array:
     """A generated array of ``type``: normally distributed floats; ones for other types, which may be indices,
     masks or counts.
     """

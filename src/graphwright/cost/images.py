@@ -94,7 +94,7 @@ def planar_pool_work(
     """Row-major pooling: ``rows`` of the result, each with ``vectors`` combined in both steps; averages also
     count and divide.
 
-    ``pairs``: each window has two columns of its own (:func:`pools_pairs`), which takes one
+    ``pairs``: each window has two columns of its own (:func:`is_pairwise_pool`), which takes one
     step.
     """
     if pairs:
@@ -102,7 +102,7 @@ def planar_pool_work(
     return Work(cycles=rows * ((94 if average else 56) + floordiv(lanes * vectors, 9)), moved=moved)
 
 
-def pools_pairs(kernel: Dim, stride: Dim, dilation: Dim, before: Dim) -> bool:
+def is_pairwise_pool(kernel: Dim, stride: Dim, dilation: Dim, before: Dim) -> bool:
     """Whether windows along the last axis have two columns and do not overlap."""
     return (kernel, stride, dilation, before) == (2, 2, 1, 0)
 
@@ -124,7 +124,7 @@ BAND_CALL_NS: Final = 1000
 """Nanoseconds per additional call of a convolution on a band: its setup, and partial tiles."""
 
 
-def handed_on(size: Dim, machine: Machine) -> Dim:
+def intermediate_image_ns(size: Dim, machine: Machine) -> Dim:
     """The additional time, in nanoseconds, if one convolution stores an image of ``size`` bytes that does not
     fit in the L2 cache and the next one loads it; measured with ``python -m benchmarks.bands``.
     """

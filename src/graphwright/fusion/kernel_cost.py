@@ -17,7 +17,7 @@ from graphwright.cost.images import DIRECT, WINOGRAD, blocked_depthwise_work
 from graphwright.cost.machine import Level, Machine
 from graphwright.cost.predict import Work, predict
 from graphwright.fusion.benefit import ROW_SHARE
-from graphwright.fusion.kernel_nodes import KernelNodes, fits_store, read_again
+from graphwright.fusion.kernel_nodes import KernelNodes, fits_store, reread_values
 from graphwright.fusion.operations import COSTLY, operations_of
 from graphwright.ir.constant import is_constant
 from graphwright.ir.graph import Node, Value
@@ -164,7 +164,7 @@ class KernelCosts:
             if node not in whole:  # of one element per row
                 steps = self.size(node.output.type.elements) * operations_of(node) / rows
                 parts["row_scalar"] += steps * OPERATION_CYCLES * self._cycle
-        again, kept = read_again(kernel, value.type.elements)
+        again, kept = reread_values(kernel, value.type.elements)
         reread = {"walk": sum(map(self._vectors, again)), "kept": sum(map(self._vectors, kept))}
         if len(value.type.dims) - 1 not in axes:
             reread = {"columns": self._vectors(value) * len(reductions) + sum(reread.values())}

@@ -79,7 +79,7 @@ def _is_sum_step(node: Node, clipped: bool, literal: bool, first: bool) -> bool:
     return isinstance(node.op, Mul) and literal and first
 
 
-def read_again(kernel: KernelNodes, elements: Dim) -> tuple[list[Value], list[Value]]:
+def reread_values(kernel: KernelNodes, elements: Dim) -> tuple[list[Value], list[Value]]:
     """Values of so many ``elements`` that passes after the first read again, once for each such pass:
     operands of the kernel, and intermediate values.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.ir.constant import Constant, constant_of
 from graphwright.ir.graph import Graph, Module, Node, Value
-from graphwright.ir.infer import infer_outputs, received_by
+from graphwright.ir.infer import infer_outputs, region_input_facts
 from graphwright.ir.inferred import cache_facts, state_of
 from graphwright.ir.op import Array, Fact, Op, facts_elements
 from graphwright.ir.origin import Origin
@@ -114,7 +114,7 @@ class Builder:
                 raise ModelError(Diagnostic("missing-input", f"{op.name} needs input {position}", location))
         if regions:
             outputs = [[Fact(value.type) for value in region.outputs] for region in regions]
-            received = received_by(regions)
+            received = region_input_facts(regions)
             return infer_outputs(op, given, self.module.symbols, location, known, outputs, received)
         return infer_outputs(op, given, self.module.symbols, location, known)
 

@@ -8,7 +8,7 @@ from graphwright.ir.arrays import Array, np
 from graphwright.ir.dtypes import DType
 
 
-def converted(value: Any, dtype: DType) -> Array:
+def exact_array(value: Any, dtype: DType) -> Array:
     """Numbers, bools and lists of them as an array of ``dtype``. Raises ValueError if the conversion is not
     exact.
     """
@@ -19,18 +19,18 @@ def converted(value: Any, dtype: DType) -> Array:
         with np.errstate(all="ignore"):
             made = plain.astype(dtype.numpy)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{shown(value)} is not a tensor of {dtype}: {error}") from error
+        raise ValueError(f"{short_repr(value)} is not a tensor of {dtype}: {error}") from error
     exact = dtype.is_integer or dtype.kind == "bool"
     if plain.dtype.kind not in "biufc" and dtype.kind != "string":
-        raise ValueError(f"{shown(value)} is not a number or a list of numbers")
+        raise ValueError(f"{short_repr(value)} is not a number or a list of numbers")
     if exact and not bool((made.astype(object) == plain.astype(object)).all()):
-        raise ValueError(f"{shown(value)} has elements that {dtype} cannot represent")
+        raise ValueError(f"{short_repr(value)} has elements that {dtype} cannot represent")
     if dtype.is_float and bool((np.isinf(made.astype(np.float64)) & np.isfinite(plain)).any()):
-        raise ValueError(f"{shown(value)} has elements outside the range of {dtype}")
+        raise ValueError(f"{short_repr(value)} has elements outside the range of {dtype}")
     return made
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """``value`` as messages show it, shortened."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -32,17 +32,17 @@ def evaluate_module(
     With ``wide``, f32 inputs, constants and casts become f64. Raises SymbolError if an op needs a size that
     is not known. Exceptions of a reference get a note with the name of the node.
     """
-    arrays = [widened(a) for a in arrays] if wide else list(arrays)
+    arrays = [in_f64(a) for a in arrays] if wide else list(arrays)
     sizes = input_sizes(module.main, arrays)
     return Evaluator(module, sizes, wide=wide, observe=observe).graph(module.main, arrays)
 
 
-def widened(array: Array) -> Array:
+def in_f64(array: Array) -> Array:
     """``array`` in f64 if it is f32; for a list, each item."""
     if array is None or isinstance(array, dict):  # an empty optional, or a map
         return array
     if isinstance(array, list):
-        items: Any = [widened(item) for item in array]
+        items: Any = [in_f64(item) for item in array]
         return cast("Array", items)
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
@@ -98,7 +98,7 @@ class Evaluator:
         """The outputs of ``node`` for ``arrays``, in the order of its inputs."""
         if isinstance(node.op, Constant):
             array = self.module.constants[node.op.value]
-            return (widened(array) if self.wide else array,)
+            return (in_f64(array) if self.wide else array,)
         if isinstance(node.op, LoopOp):
             types = [self._bound(value.type) for value in node.outputs]
             op = node.op.with_attributes(self._attribute)

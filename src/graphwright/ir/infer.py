@@ -258,11 +258,11 @@ def infer_node(
         raise ModelError(Diagnostic("type", f"{op.source_name}: {error}", node.location)) from error
     inside = [regions(region, facts) for region, facts in zip(node.regions, given, strict=True)]
     known = [value.type for value in node.outputs]
-    received = received_by(node.regions)
+    received = region_input_facts(node.regions)
     return infer_outputs(op, inputs, module.symbols, node.location, known, inside, received)
 
 
-def received_by(regions: Sequence[Graph]) -> list[list[Fact]]:
+def region_input_facts(regions: Sequence[Graph]) -> list[list[Fact]]:
     """Facts of the inputs of each region, from their types."""
     return [[Fact(value.type) for value in region.inputs] for region in regions]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphwright.ir.arrays import Array
-from graphwright.ir.conversion import converted
+from graphwright.ir.conversion import exact_array
 from graphwright.ir.types import TensorType, type_of
 
 
@@ -19,7 +19,7 @@ def constant_for(value: Any, declared: TensorType) -> Array:
     fits every input of one element.
     """
     is_array = isinstance(value, np.ndarray | np.generic)
-    array = np.asarray(value) if is_array else converted(value, declared.dtype)
+    array = np.asarray(value) if is_array else exact_array(value, declared.dtype)
     if not is_array and array.shape == () and declared.is_static and set(declared.sizes) <= {1}:
         array = array.reshape(declared.sizes)
     made = type_of(array)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphwright.cost.images import blocked_pool_work, planar_pool_work, pools_pairs
+from graphwright.cost.images import blocked_pool_work, is_pairwise_pool, planar_pool_work
 from graphwright.ir.blocked_form import Blocked
 from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import product
@@ -27,7 +27,7 @@ def _planar_pool_ns(op: Pool, x: Value, y: Value, costs: LayoutCosts) -> int:
     rows = costs.nominal(product(y.type.dims[:-1]))
     moved = costs.nominal(x.type.bytes) + costs.nominal(y.type.bytes)
     window = op.windows.on_two_axes
-    pairs = pools_pairs(kw, window.strides[1], window.dilations[1], window.pads[1])
+    pairs = is_pairwise_pool(kw, window.strides[1], window.dilations[1], window.pads[1])
     average = isinstance(op, AveragePool)
     return costs.ns(planar_pool_work(costs.lanes, rows, kh * before + kw * after, moved, average, pairs))
 

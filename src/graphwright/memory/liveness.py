@@ -184,7 +184,7 @@ def _overlaps(planned: Sequence[int], intervals: Mapping[int, tuple[int, int]]) 
 
 
 @dataclass(frozen=True)
-class Lives:
+class LiveRanges:
     """The lifetimes of buffers if tasks run sequentially."""
 
     order: Sequence[int]
@@ -195,7 +195,7 @@ class Lives:
     """The live buffers at each position, without those that only other branches need."""
 
 
-def lives(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> Lives:
+def live_ranges(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Block]) -> LiveRanges:
     """The lifetimes of the ``planned`` buffers that tasks access."""
     order, excluded = _in_order(tasks, blocks, 0)
     place = {task: position for position, task in enumerate(order)}
@@ -216,7 +216,7 @@ def lives(planned: Collection[int], tasks: Sequence[Task], blocks: Sequence[Bloc
         live = [buffer for buffer in live if spans[buffer][1] >= position] + begins[position]
         apart = excluded.get(now, 0)
         found_live.append([b for b in live if not apart or _is_live(position, touched[b], place, apart)])
-    return Lives(order, spans, found_live)
+    return LiveRanges(order, spans, found_live)
 
 
 def _is_live(position: int, touched: Sequence[int], place: Mapping[int, int], apart: int) -> bool:
@@ -227,7 +227,7 @@ def _is_live(position: int, touched: Sequence[int], place: Mapping[int, int], ap
 
 def live_bytes(sizes: Mapping[int, int], tasks: Sequence[Task], blocks: Sequence[Block]) -> int:
     """The largest sum of ``sizes`` (by planned buffer) live at one task: a lower bound for the arena."""
-    found = lives(sizes.keys(), tasks, blocks).live
+    found = live_ranges(sizes.keys(), tasks, blocks).live
     return max((sum(sizes[buffer] for buffer in live) for live in found), default=0)
 
 

@@ -39,7 +39,7 @@ class Move:
     size: Dim
 
 
-def in_sequence(moves: Sequence[Move]) -> list[Move]:
+def sequentialize(moves: Sequence[Move]) -> list[Move]:
     """Sequentializes a parallel move: orders ``moves`` so that none overwrites what a later one reads. Cycles
     are broken by a copy to temporary memory (Rideau, Serpette and Leroy, Tilting at Windmills with Coq,
     2008).

@@ -21,7 +21,7 @@ from graphwright.kernels.launch import (
     SelectedNode,
 )
 from graphwright.lower.tasks import Storage
-from graphwright.memory.places import Memory, Move, Place, in_sequence
+from graphwright.memory.places import Memory, Move, Place, sequentialize
 from graphwright.memory.steps import NEVER_ENDS, all_steps, last_uses, launch_values, shareable, step_values
 from graphwright.records import dataclass, field
 
@@ -95,7 +95,7 @@ class _Assigner:
         copied += self._preset_states(steps, [value for value, _ in copied])
         self._preset_slots(steps)
         self._steps(steps)
-        self.result.end_moves = in_sequence([self._move_to(*pair) for pair in copied])
+        self.result.end_moves = sequentialize([self._move_to(*pair) for pair in copied])
         return self.result
 
     def _put(self, value: Value, place: Place) -> None:
@@ -298,7 +298,7 @@ class _Assigner:
             root = self._root(value)[0]
             first = root.producer if self._is_fresh(root) and root.graph is region else None
             moves.rows[first].append(self._move(value, output))
-        moves.end = in_sequence([self._move(*pair) for pair in copied])
+        moves.end = sequentialize([self._move(*pair) for pair in copied])
         self.last_use |= dict.fromkeys((*region.inputs, *region.outputs), self.last_use[step.node])
         self.result.loop_moves[step.node] = moves
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from graphwright.lower.tasks import Operand, Storage, Task, TaskGraph
-from graphwright.memory.liveness import lives
+from graphwright.memory.liveness import live_ranges
 from graphwright.memory.plan_facts import ALIGNMENT
 from graphwright.records import dataclass
 
@@ -77,7 +77,7 @@ def timeline(
 ) -> Timeline:
     """The timeline of a plan with these sizes and offsets of the buffers of ``program``, in bytes."""
     planned = {number: size for number, size in planned_sizes(program, sizes, threads).items() if size}
-    found, writers = lives(planned.keys(), program.tasks, program.blocks), _writers(program.tasks)
+    found, writers = live_ranges(planned.keys(), program.tasks, program.blocks), _writers(program.tasks)
     buffers = {
         number: _placed(program, number, offsets[number], planned[number], writers, span)
         for number, span in sorted(found.spans.items())

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from graphwright.errors import Diagnostic, PackageError
-from graphwright.package.parts import fill_in_parts
+from graphwright.package.parts import fill_in_threads
 from graphwright.support.file_kinds import HEAD, PACKAGE, ZIP, FileKind, kind_of, kind_of_file
 
 ALIGNMENT = 64
@@ -54,7 +54,7 @@ Source = Path | BinaryIO | bytes | bytearray | memoryview
 """An archive: a path, an open binary file that is read to its end, or bytes."""
 
 
-class Later:
+class FileMember:
     """A member that is read on demand; its file stays open until then."""
 
     def __init__(self, file: int, start: int, size: int) -> None:
@@ -65,14 +65,14 @@ class Later:
         OSError.
         """
         memory = aligned_memory(self.size)
-        fill_in_parts(self.size, partial(_fill, self._file, memory, self._start))
+        fill_in_threads(self.size, partial(_fill, self._file, memory, self._start))
         return memory.toreadonly()
 
     def __del__(self) -> None:
         os.close(self._file)
 
 
-class Held:
+class MemoryMember:
     """A member that is already in memory."""
 
     def __init__(self, data: memoryview) -> None:
@@ -93,16 +93,16 @@ def read_archive(source: Source, *, use_mmap: bool = False) -> dict[str, memoryv
 
 def open_archive(
     source: Source, *, use_mmap: bool = False, later: Chosen = _no_member
-) -> tuple[dict[str, memoryview], dict[str, Later | Held]]:
+) -> tuple[dict[str, memoryview], dict[str, FileMember | MemoryMember]]:
     """As :func:`read_archive`; also returns the members that ``later`` selects, which are not read yet.
 
     Only a file at a path can be mapped; the mapping is private, so writes to it do not reach the file. Raises
     PackageError and OSError.
     """
-    left: dict[str, Later | Held] = {}
+    left: dict[str, FileMember | MemoryMember] = {}
     if not isinstance(source, Path) or source.is_fifo():
         members = _members(_in_memory(source), source)
-        left |= {name: Held(members.pop(name)) for name in list(filter(later, members))}
+        left |= {name: MemoryMember(members.pop(name)) for name in list(filter(later, members))}
         return members, left
     try:
         with open(source, "rb") as file:
@@ -114,11 +114,11 @@ def open_archive(
             ):
                 raise ValueError("its directory is invalid, or changed while it was read")
             for name in list(filter(later, places)):
-                left[name] = Later(file.fileno(), *places.pop(name))
+                left[name] = FileMember(file.fileno(), *places.pop(name))
     except (struct.error, ValueError, OverflowError) as error:
-        raise damaged(shown(source), str(error), kind_of_file(source)) from error
+        raise damaged(source_name(source), str(error), kind_of_file(source)) from error
     except IsADirectoryError as error:
-        raise damaged(shown(source), "it is a folder", kind_of_file(source)) from error
+        raise damaged(source_name(source), "it is a folder", kind_of_file(source)) from error
     return {name: data[start : start + size] for name, (start, size) in places.items()}, left
 
 
@@ -126,7 +126,7 @@ def _members(data: memoryview, source: Source) -> dict[str, memoryview]:
     try:
         places = _places(list(_entries(data)), data)
     except (struct.error, ValueError, OverflowError) as error:
-        raise damaged(shown(source), str(error), kind_of(bytes(data[:HEAD]), len(data))) from error
+        raise damaged(source_name(source), str(error), kind_of(bytes(data[:HEAD]), len(data))) from error
     return {name: data[start : start + size] for name, (start, size) in places.items()}
 
 
@@ -261,7 +261,7 @@ def _copied(file: int, later: Chosen) -> tuple[memoryview, dict[str, _Span]]:
         if start > done:
             first = done - done % mmap.PAGESIZE
             pages.madvise(mmap.MADV_HUGEPAGE, first, start - first)  # not in a hole
-            fill_in_parts(start - done, partial(_fill, file, memory[done:], done))
+            fill_in_threads(start - done, partial(_fill, file, memory[done:], done))
         done = max(done, stop)
     return memory.toreadonly(), holes
 
@@ -345,7 +345,7 @@ def damaged(where: str, reason: str, kind: FileKind | None = None) -> PackageErr
     return PackageError(Diagnostic("damaged-package", f"not a valid package: {reason}", where, hint))
 
 
-def shown(source: Source) -> str:
+def source_name(source: Source) -> str:
     """The name of ``source`` in errors."""
     if isinstance(source, Path):
         return str(source)

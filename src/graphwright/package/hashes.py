@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from graphwright.package.parts import do_side_by_side, in_parts, thread_count
+from graphwright.package.parts import in_parts, run_in_threads, thread_count
 from graphwright.records import dataclass
 
 Piece = bytes | memoryview
@@ -34,7 +34,7 @@ def hash_members(members: Mapping[str, Sequence[Piece]]) -> dict[str, Hashes]:
     for name in sorted(members, key=lambda n: -sizes[n]):
         jobs.append(partial(_sha256, name, members[name], sha256))
         jobs.append(partial(_crc32, name, members[name], crc32))
-    do_side_by_side(jobs, thread_count(sum(sizes.values())))
+    run_in_threads(jobs, thread_count(sum(sizes.values())))
     return {name: Hashes(size, sha256[name], crc32[name]) for name, size in sizes.items()}
 
 

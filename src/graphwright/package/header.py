@@ -38,7 +38,7 @@ Kind = tuple[DType, tuple[int, ...], int]
 """The dtype, shape and size in bytes of a tensor."""
 
 
-def laid_out(
+def lay_out(
     kinds: Mapping[str, Kind], same: Mapping[str, str] | None = None, start: int = 0
 ) -> tuple[dict[str, Tensor], int]:
     """Lays tensors out one after the other from ``start`` on; also returns the end of the last one. ``same``
@@ -53,7 +53,7 @@ def laid_out(
     return tensors, end
 
 
-def firsts_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+def first_at_location(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """For each tensor, the first tensor at the same location, which may be itself."""
     places: dict[int, str] = {}
     return {name: places.setdefault(t.start, name) if t.size else name for name, t in tensors.items()}
@@ -71,7 +71,7 @@ def header_of(tensors: Mapping[str, Tensor], runs: Mapping[str, int] | None = No
     kinds: dict[str, str] = {}
     header: dict[str, Any] = {"__metadata__": kinds}
     start = 0
-    for name, first in firsts_of(tensors).items():
+    for name, first in first_at_location(tensors).items():
         tensor, stored = tensors[name], (runs or {}).get(name)
         theirs = _NAMES.get(tensor.dtype.name) if stored is None else None
         kinds[name] = (

@@ -25,14 +25,14 @@ def in_parts(data: bytes | memoryview) -> Iterator[memoryview]:
         release(part)
 
 
-def fill_in_parts(size: int, fill: Callable[[int, int], None]) -> None:
+def fill_in_threads(size: int, fill: Callable[[int, int], None]) -> None:
     """Calls ``fill(start, stop)`` for parts of ``[0, size)``, each in its own thread.
 
     Raises the first exception of these calls.
     """
     count = thread_count(size)
     bounds = [size * k // count for k in range(count + 1)]
-    do_side_by_side([partial(fill, *bounds[k : k + 2]) for k in range(count)], count)
+    run_in_threads([partial(fill, *bounds[k : k + 2]) for k in range(count)], count)
 
 
 def thread_count(size: int) -> int:
@@ -40,7 +40,7 @@ def thread_count(size: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), MOST_THREADS, size // PART))
 
 
-def do_side_by_side(jobs: Iterable[Callable[[], object]], count: int) -> None:
+def run_in_threads(jobs: Iterable[Callable[[], object]], count: int) -> None:
     """Runs ``jobs`` in ``count`` threads, each of which takes the next job. A job is removed, also from a
     deque of the caller, before it runs, so that memory that only it refers to can be freed. Raises the first
     exception of a job.

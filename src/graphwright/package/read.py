@@ -15,7 +15,15 @@ from graphwright.executable.nodes import Dispatch, Executable, Program, programs
 from graphwright.executable.specs import TensorSpec, decode_spec
 from graphwright.executable.stored import StoredTasks
 from graphwright.executable.target_code import TargetCode
-from graphwright.package.archive import Held, Later, Source, damaged, open_archive, read_archive, shown
+from graphwright.package.archive import (
+    FileMember,
+    MemoryMember,
+    Source,
+    damaged,
+    open_archive,
+    read_archive,
+    source_name,
+)
 from graphwright.package.package import (
     DECISIONS,
     FORMAT,
@@ -36,7 +44,7 @@ from graphwright.package.weights import Weights, no_weights, read_weights
 from graphwright.records import dataclass
 
 Members = Mapping[str, memoryview]
-Kept = Mapping[str, Later | Held]
+Kept = Mapping[str, FileMember | MemoryMember]
 """Members that are read on demand."""
 
 
@@ -102,7 +110,7 @@ def read_package(
     that will run: if weights are repacked for it, the file is mapped instead of copied. Raises PackageError.
     """
     use_mmap = use_mmap or (isinstance(source, Path) and bool(isa) and isa in _packed_again(source))
-    where = shown(source)
+    where = source_name(source)
     found, later = open_archive(source, use_mmap=use_mmap, later=_is_read_later)
     members = {name: data if name == WEIGHTS else _own(data) for name, data in found.items()}
     try:
@@ -276,7 +284,7 @@ def _weights_of(later: Kept, isa: str, where: str) -> Callable[[], Weights]:
     return partial(_read_later, later[name], name, where) if name in later else no_weights
 
 
-def _read_later(member: Later | Held, name: str, where: str) -> Weights:
+def _read_later(member: FileMember | MemoryMember, name: str, where: str) -> Weights:
     try:
         return read_weights(member.read())
     except (OSError, ValueError, KeyError, AttributeError) as error:

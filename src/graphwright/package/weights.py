@@ -32,12 +32,12 @@ from graphwright.package.header import (
     aligned,
     check_size,
     dtype_and_shape,
-    firsts_of,
+    first_at_location,
     header_of,
-    laid_out,
+    lay_out,
     read_tensor,
 )
-from graphwright.package.parts import PART, do_side_by_side, thread_count
+from graphwright.package.parts import PART, run_in_threads, thread_count
 from graphwright.package.run_length import fill_jobs, find_runs
 from graphwright.records import dataclass, field
 from graphwright.support.fork_lock import ForkLock
@@ -145,8 +145,8 @@ class UnpackedWeights:
     def __init__(self, arrays: Mapping[str, Array | Deferred]) -> None:
         self.arrays = {name: a.make() if isinstance(a, Deferred) else a for name, a in arrays.items()}
         kinds = {name: _kind(array) for name, array in self.arrays.items()}
-        tensors, _ = laid_out(kinds)
-        self.tensors, _ = laid_out(kinds, _same_bytes(tensors, self._content))
+        tensors, _ = lay_out(kinds)
+        self.tensors, _ = lay_out(kinds, _same_bytes(tensors, self._content))
 
     def pieces(self) -> list[Piece]:
         """As :meth:`Weights.pieces`."""
@@ -172,7 +172,7 @@ def _pieces(
 ) -> list[Piece]:
     """The header, and the padded bytes of each tensor; ``runs`` are the encodings of repetitive tensors."""
     stored: list[Piece] = [header_of(tensors, {name: len(data) for name, data in runs.items()})]
-    for name, first in firsts_of(tensors).items():
+    for name, first in first_at_location(tensors).items():
         if name == first:
             piece = runs[name] if name in runs else content(name)
             stored += [piece, bytes(-len(piece) % ALIGNMENT)]
@@ -181,13 +181,13 @@ def _pieces(
 
 def _digests(tensors: Mapping[str, Tensor], content: Callable[[str], memoryview]) -> dict[str, str]:
     found: dict[str, str] = {}
-    own = [name for name, first in firsts_of(tensors).items() if name == first]
+    own = [name for name, first in first_at_location(tensors).items() if name == first]
 
     def hash_one(name: str) -> None:
         found[name] = _hash(content(name))
 
     jobs = [partial(hash_one, name) for name in sorted(own, key=lambda n: -tensors[n].size)]
-    do_side_by_side(jobs, thread_count(sum(tensors[name].size for name in own)))
+    run_in_threads(jobs, thread_count(sum(tensors[name].size for name in own)))
     return {name: found[name] for name in own}
 
 
@@ -195,7 +195,7 @@ def _all_runs(tensors: Mapping[str, Tensor], lines: Callable[[str], Array]) -> d
     """The encodings of repetitive tensors, by name; ``lines`` returns bytes padded to whole lines."""
     found: dict[str, bytes] = {}
     bytes_left = MOST_EXPANDED
-    for name, first in firsts_of(tensors).items():
+    for name, first in first_at_location(tensors).items():
         size = aligned(tensors[name].size)
         if name != first or tensors[name].dtype is STRING or size > bytes_left:
             continue
@@ -222,7 +222,7 @@ def pack_weights(arrays: Mapping[str, Array | Deferred], behind: Weights | None 
                 return _follow(behind, region, held)
     if behind is not None:
         held = {**behind.arrays, **held}
-    _, size = laid_out({name: _kind(array) for name, array in held.items()})
+    _, size = lay_out({name: _kind(array) for name, array in held.items()})
     data = aligned_memory(size)
     tensors, end = _write(held, data, 0)
     return Weights(header_of(tensors), data[:end].toreadonly(), tensors)
@@ -240,15 +240,15 @@ def _write(held: dict[str, Array | Deferred], data: memoryview, start: int) -> t
     of each tensor, and the end of the last.
     """
     kinds = {name: _kind(array) for name, array in held.items()}
-    tensors, end = laid_out(kinds, start=start)
+    tensors, end = lay_out(kinds, start=start)
     target = np.frombuffer(data, np.uint8)
     places = {name: target[t.start : t.start + t.size] for name, t in tensors.items()}
     jobs = deque(job for name, array in held.items() for job in _jobs(places[name], array))
     held.clear()  # each array can be freed after the last job that reads it
-    do_side_by_side(jobs, thread_count(end - start))
+    run_in_threads(jobs, thread_count(end - start))
     if same := _same_bytes(tensors, places.__getitem__):
         before = tensors
-        tensors, end = laid_out(kinds, same, start)
+        tensors, end = lay_out(kinds, same, start)
         for name, tensor in tensors.items():  # tensors only move towards the beginning
             at, size = before[name].start, tensor.size
             if name not in same and tensor.start < at:
@@ -389,7 +389,7 @@ def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryv
         expanded += aligned(made[name][2])
     if expanded > MOST_EXPANDED:
         raise BadWeights(f"run-length encoded tensors expand to {expanded} bytes, more than {MOST_EXPANDED}")
-    tensors, end = laid_out(made, same)
+    tensors, end = lay_out(made, same)
     memory = aligned_memory(end)
     target = np.frombuffer(memory, np.uint8)
     jobs: list[Callable[[], object]] = []
@@ -400,5 +400,5 @@ def _expanded(header: Mapping[str, Any], kinds: Mapping[str, str], data: memoryv
         else:
             content = np.frombuffer(source, np.uint8)
             jobs.append(partial(np.copyto, target[place.start : place.start + place.size], content))
-    do_side_by_side(jobs, thread_count(end))
+    run_in_threads(jobs, thread_count(end))
     return Weights(header_of(tensors), memory.toreadonly(), tensors)

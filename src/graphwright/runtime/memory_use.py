@@ -15,7 +15,7 @@ from graphwright.executable.nodes import Program
 from graphwright.executable.specs import TensorSpec
 from graphwright.lower.tasks import Storage, TaskGraph
 from graphwright.memory.timeline import PlacedBuffer, Timeline, timeline
-from graphwright.package.header import firsts_of
+from graphwright.package.header import first_at_location
 from graphwright.package.package import Entry, Package
 from graphwright.records import dataclass, fields
 from graphwright.runtime.executor import Executor, ProgramPlan
@@ -289,7 +289,7 @@ def _weight_bytes(package: Package) -> tuple[int, int]:
     lengths = sorted({len(digest) for digest in digests})
     tensors = package.weights.tensors
     plain = 0
-    for name, first in firsts_of(tensors).items():
+    for name, first in first_at_location(tensors).items():
         if name == first and any(name[:length] in digests for length in lengths):
             plain += tensors[name].size
     return plain, len(package.weights.data) - plain

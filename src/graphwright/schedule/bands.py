@@ -272,7 +272,7 @@ def _refusal(before: Link, link: Link, reads: Counter[Value], isa: Isa) -> Refus
         return Refusal(Code.BAND_READ, "another node or the caller reads the intermediate image as well")
     if not before.can_be_inner:
         return Refusal(Code.BAND_RESULT, "its epilogue reads another image, or its result is not in blocks")
-    if bands.keeps_bits([before.stage, link.stage]) == 0:
+    if bands.is_bit_identical([before.stage, link.stage]) == 0:
         return Refusal(Code.BAND_SHORT_ROWS, f"rows of {link.stage.sizes.ow} pixels")
     if before.stage.image_made(isa.lanes) != link.stage.image_read(isa.lanes):
         return Refusal(Code.BAND_IMAGE, "one of the kernels joins rows of the image")
@@ -297,7 +297,7 @@ def _banded(isa: Isa, chain: Sequence[Link], rows: Dim | None) -> SelectedNode:
     if rows is not None:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
     gains = minimum(1, maximum(0, saved_ns(isa, [link.costed for link in chain])))
-    pays = gains * bands.keeps_bits([link.stage for link in chain])
+    pays = gains * bands.is_bit_identical([link.stage for link in chain])
     if pays == 1:
         return replace(chain[-1].step, action=Run((launch,)), before=before)
     operations = [operations_of(link.step.node) for link in chain]

@@ -39,7 +39,7 @@ Compile = Callable[[Workloads], Trial]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Workload:
     """A workload of a program: its ways, the nodes of all its occurrences, and their time."""
 
     choice: Choice
@@ -81,13 +81,13 @@ class Search:
             base = self.compiled(self.learned)
             if self.learned == known or time.perf_counter() >= self.end:
                 break
-        self.left = sum(len(self._ways(each.choice)) for each in self._asked(base))
+        self.left = sum(len(self._ways(each.choice)) for each in self._workloads(base))
 
     def _improved(self, base: Trial) -> Trial:
         """The program with all changes that were measured to be gains, starting from ``base``."""
         end = self.end - CONFIRMING * (self.end - time.perf_counter())
-        while asked := self._open(base):
-            found = self._round(base, asked, end)
+        while workloads := self._open(base):
+            found = self._round(base, workloads, end)
             if found is None:
                 break
             if any(map(is_gain, found.values())):
@@ -96,10 +96,10 @@ class Search:
 
     # -- one trial
 
-    def _round(self, base: Trial, asked: Sequence[Asked], end: float) -> dict[str, Times] | None:
+    def _round(self, base: Trial, workloads: Sequence[Workload], end: float) -> dict[str, Times] | None:
         """Measures one other way of many workloads that share no task; None if there is not enough time."""
-        picks = self._picks(base, asked)
-        count = sum(len(self._ways(each.choice)) for each in asked)
+        picks = self._picks(base, workloads)
+        count = sum(len(self._ways(each.choice)) for each in workloads)
         self.progress(f"measuring {len(picks)} of {counted(count, 'alternative')}")
         ways = {name: self._ways(each.choice)[0] for name, each in picks.items()}
         trial = self.compiled(
@@ -111,7 +111,7 @@ class Search:
         if not parts:
             return {}
         left = end - time.perf_counter()
-        rounds = max(Counter(task for each in asked for task in each.tasks).values())
+        rounds = max(Counter(task for each in workloads for task in each.tasks).values())
         found = compare(
             base.timed,
             trial.timed,
@@ -125,18 +125,18 @@ class Search:
             self._learn(picks[name].choice, ways[name], times)
         return found or None
 
-    def _picks(self, base: Trial, asked: Sequence[Asked]) -> dict[str, Asked]:
+    def _picks(self, base: Trial, workloads: Sequence[Workload]) -> dict[str, Workload]:
         """Workloads that share no task, by decreasing time."""
         claimed: set[int] = set()
-        picks: dict[str, Asked] = {}
-        for each in sorted(asked, key=lambda each: -each.share):
+        picks: dict[str, Workload] = {}
+        for each in sorted(workloads, key=lambda each: -each.share):
             tasks = each.tasks | set(base.tasks_of(self._reach.get(each.choice.workload, frozenset())))
             if claimed.isdisjoint(tasks):
                 claimed |= tasks
                 picks[each.choice.workload] = each
         return picks
 
-    def _apart(self, reach: Mapping[str, frozenset[int]], picks: Mapping[str, Asked]) -> list[str]:
+    def _apart(self, reach: Mapping[str, frozenset[int]], picks: Mapping[str, Workload]) -> list[str]:
         """The workloads whose tasks no other change affects; the others are tried again one by one."""
         owners = Counter(node for nodes in reach.values() for node in nodes)
         apart = []
@@ -153,18 +153,18 @@ class Search:
 
     # -- what is known
 
-    def _open(self, base: Trial) -> list[Asked]:
+    def _open(self, base: Trial) -> list[Workload]:
         """The workloads of ``base`` that have ways to measure and are long enough."""
-        asked = []
-        for each in self._asked(base):
+        workloads = []
+        for each in self._workloads(base):
             if each.share >= SHORT:
-                asked.append(each)
+                workloads.append(each)
                 continue
             for way in self._ways(each.choice):
                 self._enter(each.choice, way, None)
-        return asked
+        return workloads
 
-    def _asked(self, base: Trial) -> list[Asked]:
+    def _workloads(self, base: Trial) -> list[Workload]:
         """The workloads of ``base`` that have a way which was not measured."""
         found: dict[str, list[Choice]] = {}
         for choice in reversed(base.choices):  # kernels before merges, which take a compilation
@@ -178,7 +178,7 @@ class Search:
         for choices in found.values():
             nodes = frozenset().union(*(numbers_in(choice.nodes) for choice in choices))
             tasks = base.tasks_of(nodes)
-            made.append(Asked(choices[0], nodes, frozenset(tasks), int(times[tasks].sum()) / whole))
+            made.append(Workload(choices[0], nodes, frozenset(tasks), int(times[tasks].sum()) / whole))
         return made
 
     def _ways(self, choice: Choice) -> list[str]:

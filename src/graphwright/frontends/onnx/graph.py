@@ -36,7 +36,7 @@ MAX_INLINED = 50_000
 """Limit on nodes from inlined functions, whose number can grow exponentially with nested calls."""
 
 
-class OutOfBudget(ModelError):
+class LimitExceeded(ModelError):
     """The model exceeds a limit. Unlike other faults, this ends reading."""
 
 
@@ -175,7 +175,7 @@ class GraphReader:
             pass
         except Fault as fault:
             self.report.add(fault, location)
-        except OutOfBudget:
+        except LimitExceeded:
             raise
         except ModelError as error:
             self.report.extend(error.diagnostics)
@@ -193,7 +193,7 @@ class GraphReader:
         self._inlined += bool(scope.frame.calls)
         if self._inlined > MAX_INLINED:
             message = f"inlining the functions of the model results in more than {MAX_INLINED} nodes"
-            raise OutOfBudget(Fault("budget", message).at(location))
+            raise LimitExceeded(Fault("budget", message).at(location))
         try:
             translation = self._catalogue.translation(node, scope.frame.opsets)
         except Unsupported:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 
 from graphwright.errors import Diagnostic, ModelError
 from graphwright.frontends.onnx.tensors import ModelFiles
-from graphwright.frontends.onnx.wire import cut_weights
+from graphwright.frontends.onnx.wire import detach_weights
 from graphwright.ir.mapped import MappedFile
 from graphwright.ir.names import terminal
 from graphwright.support.file_kinds import HEAD, ONNX, kind_of, kind_of_file
@@ -95,7 +95,7 @@ def _parsed(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.Mode
     if len(data) > MAX_FILE:
         hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
         raise _not_onnx(head, len(data), shown, "is larger than 2 GiB, the limit of protobuf", hint)
-    slim, weights = cut_weights(data)
+    slim, weights = detach_weights(data)
     try:
         model = onnx.ModelProto()
         model.ParseFromString(slim)

@@ -34,7 +34,7 @@ class _Field(NamedTuple):
     end: int
 
 
-def cut_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memoryview]]:
+def detach_weights(data: memoryview) -> tuple[bytes | memoryview, Mapping[str, memoryview]]:
     """The model with empty raw data in large initializers, and the removed data by name."""
     weights: dict[str, memoryview] = {}
     try:

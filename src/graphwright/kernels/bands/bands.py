@@ -6,7 +6,7 @@ in scratch for these rows. Consecutive bands of a thread overlap: rows that the 
 moved to the front of the ring buffer, so that each row is computed once. Fusing layers by overlapping bands:
 Alwani et al., "Fused-layer CNN accelerators", 2016; sliding windows: Ragan-Kelley et al., "Halide", 2013.
 Kernels sum each pixel in the same order for any number of rows, so bands change no bits. An exception are
-direct convolutions of rows so short that some tiles have few pixels (:func:`keeps_bits`).
+direct convolutions of rows so short that some tiles have few pixels (:func:`is_bit_identical`).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Stage:
         return minimum(sizes.h, (rows - 1) * sizes.stride_h + (sizes.kh - 1) * sizes.dilation_h + 1)
 
 
-def keeps_bits(stages: Sequence[Stage]) -> Dim:
+def is_bit_identical(stages: Sequence[Stage]) -> Dim:
     """1 if bands change no bits, else 0: direct convolutions sum tiles of few pixels in another order."""
     kept: Dim = 1
     for stage in stages:
@@ -128,7 +128,7 @@ def keeps_bits(stages: Sequence[Stage]) -> Dim:
     return kept
 
 
-def rooms(stages: Sequence[Stage], rows: Dim) -> list[Dim]:
+def most_rows(stages: Sequence[Stage], rows: Dim) -> list[Dim]:
     """For each stage, the most rows of its result that a band of ``rows`` rows of the last result needs."""
     last = minimum(rows, stages[-1].sizes.oh)
     found = [last]
@@ -139,7 +139,7 @@ def rooms(stages: Sequence[Stage], rows: Dim) -> list[Dim]:
 
 def ring_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
     """The bytes of all ring buffers."""
-    kept = zip(stages[:-1], rooms(stages, rows), strict=False)
+    kept = zip(stages[:-1], most_rows(stages, rows), strict=False)
     pixels = ((stage, room * stage.sizes.ow + _PAD) for stage, room in kept)
     return sum(
         (64 * ceildiv(count * stage.blocks(isa.lanes) * isa.vector_bytes, 64) for stage, count in pixels), 0
@@ -149,7 +149,7 @@ def ring_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
 def stage_scratch_bytes(isa: Isa, stages: Sequence[Stage], rows: Dim) -> Dim:
     """The scratch bytes of the stage that needs the most."""
     most: Dim = 0
-    for stage, room in zip(stages, rooms(stages, rows), strict=True):
+    for stage, room in zip(stages, most_rows(stages, rows), strict=True):
         most = maximum(most, KINDS[stage.kind].scratch(isa, _with_rows(stage.sizes, room)))
     return most
 

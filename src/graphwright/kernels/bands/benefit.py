@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from graphwright.cost.images import BAND_CALL_NS, handed_on
+from graphwright.cost.images import BAND_CALL_NS, intermediate_image_ns
 from graphwright.ir.symbols import Dim, ceildiv, evaluate, floordiv, maximum, minimum
 from graphwright.kernels.bands import bands
 from graphwright.records import dataclass, replace
@@ -65,7 +65,9 @@ def saved_ns(isa: Isa, part: Sequence[Costed]) -> Dim:
     off."""
     stages = [costed.stage for costed in part]
     images = stages[0].sizes.images
-    saved: Dim = sum((images * handed_on(_bytes(isa, stage), isa.machine) for stage in stages[:-1]), 0)
+    saved: Dim = sum(
+        (images * intermediate_image_ns(_bytes(isa, stage), isa.machine) for stage in stages[:-1]), 0
+    )
     calls = images * bands.calls(stages, rows_of_band(isa, stages))
     work: Dim = sum((costed.work for costed in part), 0)
     return saved - BAND_CALL_NS * calls - ceildiv(_MARGIN * work, 100)

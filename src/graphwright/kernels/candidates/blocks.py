@@ -28,7 +28,7 @@ def block_strides(value: Value) -> tuple[Dim, Dim, Dim]:
     return n, c, row
 
 
-def on_blocks(
+def launch_on_blocks(
     symbol: str, x: Value, y: Value, args: tuple[Dim, ...], grid: Dim, scratch: Dim, work: Dim
 ) -> Run:
     """A launch of a kernel from one blocked value to another."""

@@ -8,7 +8,7 @@ from graphwright.kernels.candidates.registry import contraction_of
 from graphwright.kernels.launch import Launch, Run
 
 
-def alone(node: Node, context: Context) -> Run | str:
+def without_epilogue(node: Node, context: Context) -> Run | str:
     """A contraction without an epilogue."""
     found = contraction_of(node.op)
     if found is None:

@@ -9,7 +9,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import product
 from graphwright.ir.types import I8, U8, TensorType
 from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import byte_conv
@@ -39,7 +39,7 @@ def _conv_refusal(node: Node[ConvInteger]) -> str | None:
     return None
 
 
-candidate(ConvInteger, serves=_convolves)(alone)
+candidate(ConvInteger, serves=_convolves)(without_epilogue)
 
 
 @contraction(ConvInteger, lambda node: (1, 1), channel_axis=1)

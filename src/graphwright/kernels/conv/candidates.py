@@ -10,7 +10,7 @@ from graphwright.ir.loops.nodes import Load, Store
 from graphwright.ir.symbols import Dim, product, symbol
 from graphwright.ir.types import F32, Layout
 from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.loops import Draft, nest
 from graphwright.kernels.candidates.packing import packed
@@ -28,7 +28,7 @@ from graphwright.ops.nn.conv_transpose import ConvTranspose
 from graphwright.ops.nn.scaled_conv import ScaledConv
 from graphwright.records import replace
 
-candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(alone)
+candidate(Conv, ScaledConv, ConvTranspose, blocks=True)(without_epilogue)
 
 
 def _groups(node: Node) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, numbers
 from graphwright.ir.types import Layout
 from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.packing import packed
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.conv import blocked_depthwise, direct
@@ -24,7 +24,7 @@ def _fills_blocks(node: Node[ChannelsLastConv]) -> bool:
     return node.op.fills_blocks(node.operand(0), node.operand(1))
 
 
-candidate(ChannelsLastConv, serves=_fills_blocks)(alone)
+candidate(ChannelsLastConv, serves=_fills_blocks)(without_epilogue)
 
 
 def _groups(node: Node) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from graphwright.ir.op import Array
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import I8, U8, TensorType
 from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.epilogues import Epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.gemm import byte_gemm
@@ -76,7 +76,7 @@ def _multiplies(node: Node) -> bool:
     return not isinstance(_product(node), str)
 
 
-candidate(MatMulInteger, serves=_multiplies)(alone)
+candidate(MatMulInteger, serves=_multiplies)(without_epilogue)
 
 
 @contraction(MatMulInteger, matmul_groups, channel_axis=-1)

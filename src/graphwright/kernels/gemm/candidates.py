@@ -9,7 +9,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import BF16, F32, Layout
 from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.gemm import bf16_gemm, gemm
 from graphwright.kernels.gemm.pack import gemm_layout
@@ -20,7 +20,7 @@ from graphwright.kernels.strides import row_major_strides
 from graphwright.ops.core.matmul import MatMul
 from graphwright.targets.cpu.isa import Isa
 
-candidate(MatMul)(alone)
+candidate(MatMul)(without_epilogue)
 
 
 def matmul_groups(node: Node) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.symbols import numbers, product
 from graphwright.ir.types import F32, U8, Layout
 from graphwright.kernels.candidates.context import Context, Contraction
-from graphwright.kernels.candidates.contractions import alone
+from graphwright.kernels.candidates.contractions import without_epilogue
 from graphwright.kernels.candidates.registry import candidate, contraction
 from graphwright.kernels.gemm import gemm, nbits, nbits_bytes
 from graphwright.kernels.launch import Launch
@@ -23,7 +23,7 @@ def _weights_are_constant(node: Node) -> bool:
     return all(v is None or is_constant(v) for v in node.inputs[1:])
 
 
-candidate(MatMulNBits, serves=_weights_are_constant)(alone)
+candidate(MatMulNBits, serves=_weights_are_constant)(without_epilogue)
 
 
 def _groups(node: Node) -> tuple[int, int]:

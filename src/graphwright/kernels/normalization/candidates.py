@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphwright.ir.blocked_form import can_be_blocked
 from graphwright.ir.graph import Node
-from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, on_blocks
+from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, launch_on_blocks
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
@@ -24,7 +24,7 @@ def lrn(node: Node[LRN], context: Context) -> Run | str:
         *x.type.dims[:2], *image_size(x), op.size, *map(double_bits, (op.alpha, op.beta, op.bias)),
         *block_strides(x), *block_strides(y),
     ))  # fmt: skip
-    return on_blocks(
+    return launch_on_blocks(
         blocked_lrn.SYMBOL, x, y, made, blocked_lrn.grid(isa, made), blocked_lrn.scratch_bytes(isa, made),
         blocked_lrn.work_ns(isa, made),
     )  # fmt: skip

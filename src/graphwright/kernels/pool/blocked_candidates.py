@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Node
-from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, on_blocks
+from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, launch_on_blocks
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
@@ -27,7 +27,7 @@ def pool(node: Node[Pool], context: Context) -> Run | str:
         *block_strides(y),
     ))  # fmt: skip
     symbol = blocked_pool.MAX if isinstance(op, MaxPool) else blocked_pool.AVERAGE
-    return on_blocks(
+    return launch_on_blocks(
         symbol, x, y, made, blocked_pool.grid(isa, made), blocked_pool.scratch_bytes(isa, made),
         blocked_pool.work_ns(isa, made, isinstance(op, AveragePool)),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from graphwright.cost.images import planar_pool_work, pools_pairs
+from graphwright.cost.images import is_pairwise_pool, planar_pool_work
 from graphwright.cost.predict import predict
 from graphwright.ir.symbols import Dim, ceildiv, product
 from graphwright.kernels.library.abi import Abi
@@ -103,7 +103,7 @@ class Pool:
         vectors = self.kernel[0] * self.kernel[1] * before + self.kernel[2] * after
         moved = 4 * self.batch * self.channels * (product(self.size) + product(self.out))
         last = (self.kernel[2], self.strides[2], self.dilations[2], self.pads_before[2])
-        average, pairs = self.symbol == self.AVERAGE, pools_pairs(*last)
+        average, pairs = self.symbol == self.AVERAGE, is_pairwise_pool(*last)
         return predict(planar_pool_work(isa.lanes, self.grid, vectors, moved, average, pairs), isa.machine)
 
 

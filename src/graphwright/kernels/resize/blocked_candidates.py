@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphwright.ir.graph import Node
-from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, on_blocks
+from graphwright.kernels.candidates.blocks import ROW_MAJOR, block_strides, image_size, launch_on_blocks
 from graphwright.kernels.candidates.context import Context
 from graphwright.kernels.candidates.registry import candidate
 from graphwright.kernels.launch import Run
@@ -40,7 +40,7 @@ def resize(node: Node[Resize], context: Context) -> Run | str:
         *block_strides(y),
     )
     symbol = _RESIZES[op.mode]
-    return on_blocks(
+    return launch_on_blocks(
         symbol, x, y, made, blocked_resize.grid(isa, made), blocked_resize.scratch_bytes(symbol, made),
         blocked_resize.work_ns(isa, symbol, made),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from graphwright import _native
 from graphwright.errors import Diagnostic, FeedError
 from graphwright.ir.arrays import Array, np
-from graphwright.ir.conversion import converted
+from graphwright.ir.conversion import exact_array
 from graphwright.ir.dtypes import DTYPES, STRING, DType
 
 _DLPACK = {
@@ -49,7 +49,7 @@ def _array_of(given: Any, dtype: DType) -> Array:
     Raises the exceptions of ``_FAULTS`` with the message of the library that refused the value.
     """
     if isinstance(given, _PLAIN) and dtype is not STRING:
-        return converted(given, dtype)
+        return exact_array(given, dtype)
     masked = sys.modules.get("numpy.ma")
     if masked is not None and masked.is_masked(given):
         raise ValueError("it has masked elements: replace them by values, as array.filled(0) does")

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from graphwright.ir.evaluate import Evaluator, evaluate_module, input_sizes, widened
+from graphwright.ir.evaluate import Evaluator, evaluate_module, in_f64, input_sizes
 from graphwright.ir.graph import Graph, Node, Value
 from graphwright.ir.infer import fact_of
 from graphwright.ir.op import Array
@@ -79,7 +79,7 @@ class StepWalk:
         one.
         """
         graph, run = self.program.graph, self.program.run
-        module, wide = graph.module, [widened(array) for array in run.arrays]
+        module, wide = graph.module, [in_f64(array) for array in run.arrays]
         spans = {graph.nodes[node]: span for node, span in task_spans(graph, run.lowered.steps).items()}
         native, written = self._read(spans), self._written()
         evaluator = Evaluator(module, input_sizes(module.main, wide), wide=True)
@@ -88,7 +88,7 @@ class StepWalk:
             for value, expected in zip(node.outputs, results, strict=True):
                 evaluator.bind_sizes(value, expected)
                 got = native.get(value)
-                self.known[value] = expected if got is None else widened(got)
+                self.known[value] = expected if got is None else in_f64(got)
                 if got is not None:
                     pair = _first_elements(got, expected, written.get(value))
                     named = _operands(graph, spans[node].step, self.known)
@@ -276,7 +276,7 @@ def _tasks_before(graph: TaskGraph, moment: Moment) -> list[int]:
 
 def same_elements(array: Array, made: Array) -> bool:
     """Whether ``array`` equals ``made``; f32 values are compared in f64."""
-    return np.array_equal(widened(array), made, equal_nan=made.dtype.kind in "fc")
+    return np.array_equal(in_f64(array), made, equal_nan=made.dtype.kind in "fc")
 
 
 def kernel_names(run: ProgramRun, span: Span) -> list[str]:

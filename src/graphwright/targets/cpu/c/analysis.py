@@ -27,7 +27,7 @@ from graphwright.ir.loops.nodes import (
 )
 from graphwright.ir.symbols import Dim, Symbol
 from graphwright.ir.types import I64
-from graphwright.targets.cpu.c.dims import along, depends
+from graphwright.targets.cpu.c.dims import affine_in, depends
 
 COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 """Comparisons and their C operators."""
@@ -179,7 +179,7 @@ def rows_inside(loop: Loop) -> Loop | None:
 
 def _is_next(index: Index, axis: str) -> bool:
     """Whether ``index`` increases by one along ``axis``."""
-    found = None if isinstance(index, Scalar) else along(index, axis)
+    found = None if isinstance(index, Scalar) else affine_in(index, axis)
     return found is not None and found.step == 1
 
 

@@ -69,7 +69,7 @@ class Affine:
     step: Dim
 
 
-def along(dim: Dim, axis: str) -> Affine | None:
+def affine_in(dim: Dim, axis: str) -> Affine | None:
     """``dim`` as an affine function of ``axis``; None if it is not affine."""
     if not depends(dim, axis):
         return Affine(dim, 0)

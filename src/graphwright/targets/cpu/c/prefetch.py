@@ -31,7 +31,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, substitute, symbol
 from graphwright.records import dataclass
 from graphwright.targets.cpu.c.analysis import all_values
-from graphwright.targets.cpu.c.dims import along, depends, strides_of
+from graphwright.targets.cpu.c.dims import affine_in, depends, strides_of
 
 LINE: Final = 64
 """The bytes of a cache line, which one prefetch loads."""
@@ -95,5 +95,5 @@ def _walks_rows(buffer: Buffer, index: Sequence[Dim], axis: str, rows: str) -> b
     offset: Dim = 0
     for entry, stride in zip(index, strides_of(buffer), strict=True):
         offset = offset + entry * stride
-    moved = along(offset, axis)
+    moved = affine_in(offset, axis)
     return moved is not None and moved.step == 1 and depends(offset, rows)

@@ -28,7 +28,7 @@ from graphwright.targets.cpu.c.analysis import (
     number_first,
 )
 from graphwright.targets.cpu.c.arithmetic import Arithmetic
-from graphwright.targets.cpu.c.dims import along, depends, strides_of
+from graphwright.targets.cpu.c.dims import affine_in, depends, strides_of
 from graphwright.targets.cpu.c.lines import operand
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.scope import Access, Value, Variable
@@ -63,7 +63,7 @@ class Values(Arithmetic):
         varying = [(v, s) for v, s in gathered if v.vector]
         if self.lanes is None:
             return Access(self.pointer(name, dims, uniform), uniform=True)
-        affine = along(dims, self.lanes.axis)
+        affine = affine_in(dims, self.lanes.axis)
         if affine is None or varying:
             return Access(self.pointer(name, 0, uniform), table=self.table(dims, varying))
         pointer = self.pointer(name, dims, uniform)
@@ -205,7 +205,7 @@ class Values(Arithmetic):
         """An index as an i64 value."""
         if self.lanes is None or not depends(index, self.lanes.axis):
             return Value(f"(int64_t)({self.dim(index)})", I64)
-        affine = along(index, self.lanes.axis)
+        affine = affine_in(index, self.lanes.axis)
         if affine is None:
             table = self.table(index, [])
             return Value(self.support.call("load", I64, self.count, table), I64, vector=True)
@@ -221,7 +221,7 @@ class Values(Arithmetic):
             return None
         left, right = (index_of(o) for o in value.operands)
         difference = right - left
-        affine = along(difference, self.lanes.axis)
+        affine = affine_in(difference, self.lanes.axis)
         assert affine is not None
         if affine.step == 0:
             return Value(f"({self.dim(left)} {COMPARISONS[value.function]} {self.dim(right)})", BOOL)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from graphwright.ir.graph import Value
-from graphwright.ir.op import Importer
+from graphwright.ir.op import Array, Importer
 from graphwright.ir.symbols import floordiv
 from graphwright.ops.contrib.common import contribute
 from graphwright.ops.core.binary import Add, Mul, Sub
@@ -14,7 +16,9 @@ from graphwright.ops.core.range import Range
 from graphwright.ops.core.ranked_import import ranked
 from graphwright.ops.core.reshape import Reshape
 from graphwright.ops.core.split import Split
+from graphwright.ops.core.squeeze import Squeeze
 from graphwright.ops.core.unsqueeze import Unsqueeze
+from graphwright.ops.core.where import Where
 
 
 def rotated(i: Importer, x: Value, cosine: Value, sine: Value, interleaved: bool) -> Value:
@@ -66,6 +70,50 @@ def _import(i: Importer) -> Value:
     return i.emit(Reshape(shape), y) if flat else y
 
 
+def _import_multimodal(i: Importer) -> Value:
+    """MRotaryEmbedding, on [B, S, N * H] or [B, N, S, H]. The positions [3, B, S] are those in time, height
+    and width; each pair of features is rotated by one of them.
+    """
+    x, positions, tables = i.input(0), i.input(1), (i.input(2), i.input(3))
+    flat, shape, half = rank_of(x) == 3, x.type.dims, tables[0].type.dims[1]
+    sections = tuple(map(int, i.required_attr("mrope_section")))
+    if len(sections) != 3 or sum(sections) != half:
+        raise i.fail(
+            f"mrope_section is {list(sections)}; it must have 3 elements, whose sum is {half}, the number of "
+            "columns of the tables",
+            "export the model again",
+        )
+    if flat:
+        given = int(i.attr("num_heads", 0))
+        heads = given or floordiv(shape[2], 2 * half)
+        x = i.emit(Reshape((0, 0, heads, floordiv(shape[2], heads))), x)
+    streams = _streams(sections, bool(i.attr("mrope_layout", 0)))
+    cosine, sine = (
+        _selected(i, rows, streams) for rows in looked_up(i, tables, positions, -2 if flat else -3)
+    )
+    y = rotated(i, x, cosine, sine, bool(i.attr("interleaved", 0)))
+    return i.emit(Reshape(shape), y) if flat else y
+
+
+def _selected(i: Importer, rows: Value, streams: Array) -> Value:
+    """The columns of rows[3, ...] whose first index is their element of ``streams``."""
+    time, height, width = (i.emit(Squeeze((0,)), part) for part in i.emit(Split(3, 0, (1, 1, 1)), rows))
+    is_height, is_width = (i.const(streams == number) for number in (1, 2))
+    selected: Value = i.emit(Where(), is_width, width, i.emit(Where(), is_height, height, time))
+    return selected
+
+
+def _streams(sections: tuple[int, ...], interleaved: bool) -> Array:
+    """Which position rotates each pair of features: 0 (time), 1 (height) or 2 (width). Sections follow each
+    other, or height and width are every third pair while their sections last.
+    """
+    if not interleaved:
+        return np.repeat(np.arange(3), sections)
+    pairs = np.arange(sum(sections))
+    ends = 3 * np.array(sections)[pairs % 3]
+    return np.where(pairs < ends, pairs % 3, 0)
+
+
 def _import_onnx(i: Importer) -> Value:
     """ONNX's op on [B, S, N * H] or [B, N, S, H]. Without positions, the tables are those of each row, [B, S,
     ...].
@@ -88,5 +136,5 @@ def _import_onnx(i: Importer) -> Value:
     return i.emit(Reshape(shape), y) if flat else y
 
 
-contribute(Gather, RotaryEmbedding=ranked(_import))
+contribute(Gather, RotaryEmbedding=ranked(_import), MRotaryEmbedding=ranked(_import_multimodal))
 Gather.onnx = {**Gather.onnx, ("RotaryEmbedding", 23): ranked(_import_onnx)}

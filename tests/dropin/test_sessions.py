@@ -167,14 +167,6 @@ def test_arguments_of_the_wrong_kind(pair: dict[ModuleType, Any]) -> None:
         ours.InferenceSession(sums(), {})
 
 
-def test_other_formats_are_named(tmp_path: Path) -> None:
-    (tmp_path / "model.ort").write_bytes(b"\x18\0\0\0ORTM" + bytes(50))
-    with pytest.raises(state.NotImplemented, match="ORT format"):
-        ours.InferenceSession(str(tmp_path / "model.ort"))
-    with pytest.raises(state.NotImplemented, match="ORT format"):
-        ours.InferenceSession(b"\x18\0\0\0ORTM" + bytes(50))
-
-
 @pytest.mark.filterwarnings("ignore:.*is the model as it was read")
 def test_a_model_saved_under_the_name_of_the_ort_format_is_read(tmp_path: Path) -> None:
     """The bytes decide, as in ONNX Runtime: here optimized_model_filepath is ONNX under every name."""

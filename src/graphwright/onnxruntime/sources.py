@@ -14,6 +14,7 @@ from onnx import numpy_helper
 import graphwright as gw
 from graphwright.config import Options
 from graphwright.frontends.onnx import Opened, open_model
+from graphwright.frontends.onnx.ort_format import is_ort_format, model_of
 from graphwright.ir.graph import Module
 from graphwright.onnxruntime import signature
 from graphwright.onnxruntime.errors import InvalidArgument, Unsupported
@@ -24,8 +25,6 @@ from graphwright.runtime.model import Model
 from graphwright.session import holds_package
 
 Source = str | bytes
-_ORT_FORMAT = b"ORTM"
-"""Bytes 4 to 8 of a model in ONNX Runtime's own format."""
 _PROTOBUF_LIMIT = 2**31 - 1
 
 
@@ -87,7 +86,6 @@ def serve(source: Source, given: SessionOptions, options: Options) -> Served:
     if holds_package(source):
         model = gw.load(source, options=options)
         return Served(model, signature.of_package(model), options)
-    _refuse_others(source)
     beside = Path.cwd() if isinstance(source, bytes) else None
     opened = open_model(source, options.external_data or beside)
     override(opened.model, given.overrides)
@@ -132,29 +130,12 @@ def _fix(dim: onnx.TensorShapeProto.Dimension, given: Overrides) -> None:
         dim.dim_value = size
 
 
-def _refuse_others(source: Source) -> None:
-    """Raises an error for a model in the ORT format."""
-    if _start(source)[4:8] == _ORT_FORMAT:
-        raise Unsupported("graphwright does not read the ORT format: give the original ONNX file")
-
-
-def _start(source: Source) -> bytes:
-    """The first bytes; none of what is no file, about which reading the model says more."""
-    if isinstance(source, bytes):
-        return source[:8]
-    try:
-        with open(source, "rb") as file:
-            return file.read(8)
-    except (OSError, ValueError):
-        return b""
-
-
 def _write(source: Source, given: SessionOptions) -> None:
     """Writes the model to ``optimized_model_filepath``: as it was read, with its overrides."""
     target = Path(given.optimized_model_filepath)
     if not target.parent.is_dir():
         raise InvalidArgument(f"optimized_model_filepath is {target}: there is no folder {target.parent}")
-    proto = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
+    proto = _whole(source)
     override(proto, given.overrides)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / target.name
@@ -169,3 +150,22 @@ def _write(source: Source, given: SessionOptions) -> None:
         "save what it compiled as an .om (graphwright.compile(path).save(path))",
         stacklevel=5,
     )
+
+
+def _whole(source: Source) -> onnx.ModelProto:
+    """The model with all weights inside."""
+    if not is_ort_format(_start(source)):
+        return onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
+    model, weights = model_of(memoryview(source if isinstance(source, bytes) else Path(source).read_bytes()))
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            tensor.raw_data = bytes(weights[tensor.name])
+    return model
+
+
+def _start(source: Source) -> bytes:
+    """The first 8 bytes."""
+    if isinstance(source, bytes):
+        return source[:8]
+    with open(source, "rb") as file:
+        return file.read(8)

@@ -70,7 +70,11 @@ _MAGIC: Final = (
     (0, b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", TORCH),
     (0, b"GGUF", FileKind("a GGUF file", "weights for llama.cpp: export the original model as ONNX")),
     (4, b"TFL3", FileKind("a TensorFlow Lite model", f"{_TF} --tflite FILE --output model.onnx")),
-    (4, b"ORTM", FileKind("a model in ONNX Runtime's own format (.ort)", "give the .onnx it was made from")),
+    (
+        4,
+        b"ORTM",
+        FileKind("a model in ONNX Runtime's own format (.ort)", "graphwright.compile makes a model of it"),
+    ),
     (0, b"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file, such as a Keras model", f"{_TF} --keras FILE")),
     (
         0,

@@ -1,4 +1,7 @@
-"""Parses a model from a path, bytes, an open file or a ModelProto. The contents are checked later."""
+"""Parses a model from a path, bytes, an open file or a ModelProto. The contents are checked later.
+
+Files in ONNX Runtime's own format (.ort) are converted.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no stubs
 
 from graphwright.errors import Diagnostic, ModelError
+from graphwright.frontends.onnx.ort_format import DamagedError, is_ort_format, model_of
 from graphwright.frontends.onnx.tensors import ModelFiles
 from graphwright.frontends.onnx.wire import detach_weights
 from graphwright.ir.mapped import MappedFile
@@ -92,6 +96,8 @@ def _mapped(file: BinaryIO) -> memoryview:
 
 def _parsed(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
     head = bytes(data[:HEAD])
+    if is_ort_format(head):
+        return _converted(data, shown, folder)
     if len(data) > MAX_FILE:
         hint = "save it with external data: onnx.save(..., save_as_external_data=True)"
         raise _not_onnx(head, len(data), shown, "is larger than 2 GiB, the limit of protobuf", hint)
@@ -104,6 +110,17 @@ def _parsed(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.Mode
         hint = "the file is truncated, damaged, or of another kind"
         raise _not_onnx(head, len(data), shown, reason, hint) from error
     return _checked(model, shown, head, len(data)), folder.holding(weights)
+
+
+def _converted(data: memoryview, shown: str, folder: ModelFiles) -> tuple[onnx.ModelProto, ModelFiles]:
+    """A model in the ORT format."""
+    try:
+        model, weights = model_of(data)
+    except (DamagedError, ValueError) as error:
+        reason = f"is a damaged model in ONNX Runtime's own format (.ort): {terminal(str(error))}"
+        hint = "give the .onnx it was made from, or make the .ort again"
+        raise ModelError(Diagnostic("file", reason, shown, hint)) from error
+    return _checked(model, shown, b""), folder.holding(weights)
 
 
 def _checked(model: onnx.ModelProto, shown: str, head: bytes, size: int = 1) -> onnx.ModelProto:

@@ -69,8 +69,9 @@ def write_model(
 
 
 def _ir_version(opset: int) -> int:
-    """The oldest IR version of ONNX that allows ``opset``."""
-    return next(int(row[1]) for row in helper.VERSION_TABLE if int(row[2]) >= opset)
+    """The oldest IR version of ONNX that allows ``opset``, or the latest of the installed onnx."""
+    newest = int(helper.VERSION_TABLE[-1][1])
+    return next((int(row[1]) for row in helper.VERSION_TABLE if int(row[2]) >= opset), newest)
 
 
 class _State:

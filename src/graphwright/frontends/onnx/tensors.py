@@ -37,9 +37,9 @@ _DTYPES: dict[int, DType] = {
     P.FLOAT8E4M3FN: DTYPES["f8e4m3fn"], P.FLOAT8E4M3FNUZ: DTYPES["f8e4m3fnuz"], 
     P.FLOAT8E5M2: DTYPES["f8e5m2"],
     P.FLOAT8E5M2FNUZ: DTYPES["f8e5m2fnuz"], P.UINT4: DTYPES["u4"], P.INT4: DTYPES["i4"],
-    P.FLOAT4E2M1: DTYPES["f4e2m1"], P.FLOAT8E8M0: DTYPES["f8e8m0"], P.UINT2: DTYPES["u2"],
-    P.INT2: DTYPES["i2"],
+    23: DTYPES["f4e2m1"], 24: DTYPES["f8e8m0"], 25: DTYPES["u2"], 26: DTYPES["i2"],
 }  # fmt: skip
+"""By number. Where there is only a number, onnx 1.17 has no name for it."""
 _WIDE_FIELDS: dict[str, tuple[str, str]] = {
     "f32": ("float_data", "<f4"), "c64": ("float_data", "<f4"), "f64": ("double_data", "<f8"),
     "c128": ("double_data", "<f8"), "i64": ("int64_data", "<i8"), "u64": ("uint64_data", "<u8"),

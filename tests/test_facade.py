@@ -172,3 +172,29 @@ def test_names_of_inputs_are_suggested() -> None:
     model = builder.compile()
     with pytest.raises(gw.FeedError, match=r"there is no input 'imgae'\s.*\s*did you mean 'image'"):
         model.run({"imgae": np.ones(2, np.float32)})
+
+
+UNREADABLE = "/" + "a" * 300
+"""The system gives an error for it that is not "no such file", as for folders that a user may not enter."""
+
+
+def test_a_home_that_cannot_be_read(tmp_path: Path) -> None:
+    code = """
+import numpy as np, graphwright as gw
+from graphwright.ops.core.binary import Add
+builder = gw.GraphBuilder()
+x = builder.input("x", "f32", ("N", 3))
+builder.output("twice", builder(Add(), x, x))
+print(builder.compile()(np.ones((2, 3), np.float32))[0].tolist())
+"""
+    unset = {"XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": "", "GRAPHWRIGHT_KEY_DIR": str(tmp_path)}
+    done = python(code, HOME=UNREADABLE, GRAPHWRIGHT_CACHE_DIR=UNREADABLE, **unset)
+    assert done.stdout.strip() == "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]", done.stderr
+    assert "kernels are not cached" in done.stderr and "is not used" not in done.stderr
+
+
+def test_files_that_cannot_be_read() -> None:
+    with pytest.raises(gw.ModelError, match="cannot be read: File name too long"):
+        gw.compile(f"{UNREADABLE}/m.onnx")
+    with pytest.raises(gw.PluginError, match="there is no file"):
+        gw.plugins.load(f"{UNREADABLE}/m.py")

@@ -264,7 +264,7 @@ def _load_module(name: str) -> ModuleType:
 
 def _load_file(path: Path) -> ModuleType:
     """Imports a file under its file name, ``my_ops.py``, by which packages and errors refer to it."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise PluginError(Diagnostic("plugin-missing", f"there is no file {str(path)!r}"))
     path = path.resolve()
     for module in list(sys.modules.values()):

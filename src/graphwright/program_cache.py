@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -117,7 +118,7 @@ class ProgramCache:
 
     def _loaded(self, key: ProgramKey) -> Model | None:
         path = self.folder / f"{key.digest}{_SUFFIX}"
-        if not path.is_file() or path.is_symlink():
+        if not os.path.isfile(path) or path.is_symlink():
             return None
         try:
             model = load(path, trust=True, options=replace(self._options, targets=()))

@@ -82,7 +82,7 @@ def _torch_file(source: object) -> Path | None:
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return None
     path = Path(source)
-    return path if path.is_file() and kind_of_file(path) in (EXPORTED, TORCHSCRIPT) else None
+    return path if os.path.isfile(path) and kind_of_file(path) in (EXPORTED, TORCHSCRIPT) else None
 
 
 def _require_torch(file: Path) -> None:

@@ -7,6 +7,7 @@ A file is JSON: ``format``, ``cpu`` (the measured CPU model), and ``rates``, for
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -91,10 +92,10 @@ def resolved(calibration: str, users_file: Path) -> str:
     """
     if calibration != USERS_RATES:
         return calibration
+    if not os.path.exists(users_file):  # also for a folder that this user may not enter
+        return NO_RATES
     try:
         cpu, rates = parsed(users_file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return NO_RATES
     except (OSError, ValueError) as error:
         warn_once(f"rates {users_file}", "%s is not used: %s; %s", users_file, error, REMEDY)
         return NO_RATES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -64,7 +65,7 @@ def _packed_again(path: Path) -> Iterable[str]:
     """The ISAs for which weights of the package at ``path`` are repacked; errors are reported when it is
     read.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         return ()
     try:
         packs = json.loads(bytes(read_archive(path, use_mmap=True)["manifest.json"]))["packs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +40,7 @@ def users_record(options: Options) -> Record | None:
     """The user's record for this CPU and version; None if there is none, or, with one warning, if it is
     damaged or for another CPU or version.
     """
-    if not record_file(options).is_file():
+    if not os.path.isfile(record_file(options)):  # also for a folder that this user may not enter
         return None
     try:
         data = PrivateFolder(options.tuning_folder).read(FILE)
@@ -77,7 +78,7 @@ def keep(workloads: Workloads, options: Options) -> None:
 def forget(options: Options) -> int:
     """Removes the user's record; returns how many there were."""
     file = record_file(options)
-    found = file.is_file()
+    found = os.path.isfile(file)
     file.unlink(missing_ok=True)
     return int(found)
 

@@ -53,7 +53,8 @@ def _from_path(path: Path, external_data: Path | None) -> tuple[onnx.ModelProto,
         with path.open("rb") as file:
             return _parsed(_mapped(file), shown, folder)
     except (OSError, ValueError) as error:
-        raise ModelError(Diagnostic("file", f"cannot be read: {terminal(str(error))}", shown)) from error
+        reason = terminal(str(getattr(error, "strerror", None) or error))
+        raise ModelError(Diagnostic("file", f"cannot be read: {reason}", shown)) from error
 
 
 def _not_a_file(path: Path, shown: str, is_there: bool) -> ModelError:
@@ -72,7 +73,7 @@ def _from_file(file: BinaryIO, external_data: Path | None) -> tuple[onnx.ModelPr
         hint = "give a path, bytes, an open binary file, a ModelProto or a Module"
         raise ModelError(Diagnostic("source", message, hint=hint))
     name = getattr(file, "name", None)
-    path = Path(name) if isinstance(name, str) and Path(name).is_file() else None
+    path = Path(name) if isinstance(name, str) and os.path.isfile(name) else None
     shown = "the model's file" if path is None else terminal(str(path))
     data = file.read()
     if not isinstance(data, bytes):

@@ -33,7 +33,9 @@ class PrivateFolder:
         private = stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
         if not private:
             message = f"{self.path} is not a folder that only this user may read and write"
-            hint = f"run chmod 700 {self.path}, or set another folder with GRAPHWRIGHT_CACHE_DIR"
+            hint = "set another folder with GRAPHWRIGHT_CACHE_DIR"
+            if seen.st_uid == os.getuid():
+                hint = f"run chmod 700 {self.path}, or {hint}"
             raise ToolchainError(Diagnostic("cache-unsafe", message, hint=hint))
         return True
 

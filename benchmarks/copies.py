@@ -40,7 +40,7 @@ _OPERATORS: Final = {
 
 @dataclass(frozen=True)
 class Moved:
-    """A launch that only moves data: what kind of move, the nodes it stems from, and its neighbours."""
+    """A launch that only moves data: what kind of move, the nodes it stems from, and its neighbors."""
 
     task: int
     kind: str
@@ -201,7 +201,7 @@ def launches_of(model: gw.Model) -> int:
 
 
 def table(moves: Sequence[Moved]) -> str:
-    """The moves of one model by kind and neighbours, the most bytes first."""
+    """The moves of one model by kind and neighbors, the most bytes first."""
     groups: dict[tuple[str, str, str], list[Moved]] = {}
     for move in moves:
         key = move.kind, " ".join(move.producers) or "-", " ".join(move.consumers) or "-"
@@ -258,9 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL|FILE")
     parser.add_argument("--sizes", choices=("small", "full"), default="full")
     parser.add_argument("--source", choices=("onnx", "module"), default="onnx")
-    parser.add_argument(
-        "--table", action="store_true", help="print which neighbours each move stands between"
-    )
+    parser.add_argument("--table", action="store_true", help="print which neighbors each move stands between")
     given = parser.parse_args(arguments)
     print("| model | launches | only move data | MB | kinds |\n| --- | ---: | ---: | ---: | --- |")
     tables = []

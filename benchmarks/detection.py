@@ -57,7 +57,7 @@ def suppression(classes: int, count: int, most: int, overlap: float, least: floa
 
 
 def head(classes: int, count: int) -> Case:
-    """A map [1, 4 + classes, count] of centres, sizes and logits."""
+    """A map [1, 4 + classes, count] of centers, sizes and logits."""
     corner = boxes(count)[0].T
     made = np.concatenate([corner[:2], corner[2:] - corner[:2], RANDOM.normal(-6, 2, (classes, count))])
     nodes = [

@@ -5,7 +5,7 @@ of 128, 4 of keys and values, MLP 18944), attention's products, and products of 
 GFLOP/s and its part of the FMA limit; for up to 16 rows GB/s of B and its part of what a loop reads of as
 many bytes, or of the FMAs where these take longer. Limits are measured right before and after each run of the
 kernel, in processor time; a part is the median of the best quarter of such pairs, a speed the best. A
-neighbour on the other thread of the core costs the kernel, which issues three instructions a cycle, more than
+neighbor on the other thread of the core costs the kernel, which issues three instructions a cycle, more than
 the FMA loop, which issues two: the median of all pairs says how much there was of it. WORDs choose lines that
 have one of them in their label.
 """

@@ -103,7 +103,7 @@ def residual(count: int) -> onnx.ModelProto:
 
 
 def attention(count: int) -> onnx.ModelProto:
-    """Blocks of a transformer: normalisation, heads, and a sum."""
+    """Blocks of a transformer: normalization, heads, and a sum."""
     draft, x = Draft(), "x"
     heads, flat = draft.constant([1, 8, 4, 8]), draft.constant([1, 8, 32])
     for _ in range(-(-count // 19)):

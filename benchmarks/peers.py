@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.build import build
 from benchmarks.figures import memory_plan, work
 from benchmarks.models import MODELS, DevModel
-from benchmarks.neighbour import busy
+from benchmarks.neighbor import busy
 from benchmarks.roofline import Roofline
 from graphwright.tools.machine import machine, usable_cores, versions
 from graphwright.tools.measuring.bench import ROUND_SECONDS, measure, record
@@ -32,14 +32,14 @@ def compare(
     peers: Sequence[str],
     threads: int,
     rounds: int,
-    neighbour: bool = False,
+    neighbor: bool = False,
     round_seconds: float = ROUND_SECONDS,
 ) -> dict[str, Any]:
     """Compile and measure one model at its default sizes; what a results file holds."""
     feeds, roofline = model.feeds(), Roofline(work(model), threads)
     refused = {peer: reason for peer in peers if (reason := _obstacle(peer, model))}
     core = usable_cores(threads)[0]
-    with tempfile.TemporaryDirectory() as folder, busy(core) if neighbour else nullcontext():
+    with tempfile.TemporaryDirectory() as folder, busy(core) if neighbor else nullcontext():
         packed = Path(folder) / f"{model.name}.om"
         compiled = build(model.path(), packed)
         files = {OURS: (packed, feeds)}
@@ -50,13 +50,13 @@ def compare(
         size = packed.stat().st_size
         plan = memory_plan(packed, feeds, threads)
     command = ["python", "-m", "benchmarks.peers", model.name]
-    command += ["--threads", str(threads), "--rounds", str(rounds), *(["--busy"] if neighbour else [])]
+    command += ["--threads", str(threads), "--rounds", str(rounds), *(["--busy"] if neighbor else [])]
     made = record(command, model.path(), threads, feeds, results)
     for engine, measured in results.items():
         made["engines"][engine]["rounds_ns"] = list(map(round, measured.round_medians))
     software = versions([OURS, "numpy", *(ENGINES[peer].package for peer in results if peer != OURS)])
     figures = {"compile": compiled, "om_bytes": size, "memory_plan": plan}
-    figures |= {"roofline": roofline.record(results), "busy": neighbour}
+    figures |= {"roofline": roofline.record(results), "busy": neighbor}
     return {"machine": machine(), "versions": software, "refused": refused} | figures | made
 
 

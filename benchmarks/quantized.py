@@ -1,7 +1,7 @@
 """Compares quantized models with ONNX Runtime: milliseconds of CPU time on one thread, and differences of
 results.
 
-Run: ``python -m benchmarks.quantized [NAME]...``. The models are made here and quantised by ONNX Runtime's
+Run: ``python -m benchmarks.quantized [NAME]...``. The models are made here and quantized by ONNX Runtime's
 own tools: chains of bottlenecks as ResNet-50 has them, and of BERT's feed-forward layers; with weights and
 inputs from a generator, calibrated on a few of these. The engines take turns; the ratio is the median of
 pairs.
@@ -113,7 +113,7 @@ class Samples(CalibrationDataReader):
 
 
 def static(model: onnx.ModelProto, **how: Any) -> onnx.ModelProto:
-    """Quantised with ranges from :class:`Samples`; weights by channel."""
+    """Quantized with ranges from :class:`Samples`; weights by channel."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
@@ -122,7 +122,7 @@ def static(model: onnx.ModelProto, **how: Any) -> onnx.ModelProto:
 
 
 def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Quantised with ranges of each run."""
+    """Quantized with ranges of each run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         quantization.quantize_dynamic(model, path, weight_type=QuantType.QInt8)
@@ -131,14 +131,14 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class Case:
-    """A float model and how it is quantised."""
+    """A float model and how it is quantized."""
 
     model: Callable[[], onnx.ModelProto]
-    quantise: Callable[..., onnx.ModelProto]
+    quantize: Callable[..., onnx.ModelProto]
     how: tuple[tuple[str, Any], ...] = ()
 
-    def quantised(self) -> onnx.ModelProto:
-        return self.quantise(self.model(), **dict(self.how))
+    def quantized(self) -> onnx.ModelProto:
+        return self.quantize(self.model(), **dict(self.how))
 
 
 def _how(format: QuantFormat, activations: QuantType) -> tuple[tuple[str, Any], ...]:
@@ -165,7 +165,7 @@ def timed(step: Callable[[], object]) -> float:
 
 def measure(case: Case) -> None:
     """Print what one case gives."""
-    model = case.quantised()
+    model = case.quantized()
     shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
     feeds: dict[str, Any] = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
     settings = onnxruntime.SessionOptions()

@@ -43,7 +43,7 @@ def read_results(folder: Path = RESULTS) -> list[Result]:
 
 
 def setting(result: Result) -> tuple[int, bool]:
-    """Threads, and whether a neighbour took one of their cores."""
+    """Threads, and whether a neighbor took one of their cores."""
     return result["threads"], result.get("busy", False)
 
 

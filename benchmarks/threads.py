@@ -20,7 +20,7 @@ import numpy as np
 
 import graphwright as gw
 from benchmarks.models import MODELS
-from benchmarks.neighbour import busy
+from benchmarks.neighbor import busy
 from graphwright import _native
 from graphwright.kernels.ref import KernelRef
 from graphwright.lower.encode import encode
@@ -139,7 +139,7 @@ def times(run: Run, threads: int, seconds: float, idle_us: float = 0) -> list[in
 
 
 def measure(run: Run, threads: int, seconds: float, idle_us: float = 0) -> dict[str, Any]:
-    """Percentiles in ns on one thread, on several (both in turns), and on several beside a neighbour."""
+    """Percentiles in ns on one thread, on several (both in turns), and on several beside a neighbor."""
     one: list[int] = []
     many: list[int] = []
     for _ in range(5):

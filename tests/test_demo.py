@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import graphwright as gw
-from benchmarks.demo import detect, picture, recognise
+from benchmarks.demo import detect, picture, recognize
 from benchmarks.demo.__main__ import lines_of, read, texts_of
 from benchmarks.demo.detect import Box
 from benchmarks.models import MODELS
@@ -42,12 +42,12 @@ def test_words_are_read_right(page: str, models: tuple[gw.Model, gw.Model]) -> N
 def test_lines_of_all_widths_go_through_one_model_without_python_inside(
     models: tuple[gw.Model, gw.Model],
 ) -> None:
-    detector, recogniser = models
+    detector, recognizer = models
     lines = lines_of(picture.draw(["go", *LONGER]), detector)
-    widths = {recognise.feed(line).shape[3] for line in lines}
+    widths = {recognize.feed(line).shape[3] for line in lines}
     assert len(widths) == 3
-    assert texts_of(lines, recogniser) == ["go", *LONGER]
-    assert detector.stats()["host_calls"] == recogniser.stats()["host_calls"] == 0
+    assert texts_of(lines, recognizer) == ["go", *LONGER]
+    assert detector.stats()["host_calls"] == recognizer.stats()["host_calls"] == 0
 
 
 def test_a_blank_picture_has_no_text(models: tuple[gw.Model, gw.Model]) -> None:
@@ -110,7 +110,7 @@ def test_boxes_are_grown_and_scaled_to_the_picture() -> None:
     assert detect.boxes(scores, 128, 192) == [expected]
 
 
-def test_the_detectors_input_is_normalised_bgr() -> None:
+def test_the_detectors_input_is_normalized_bgr() -> None:
     red = np.zeros((40, 100, 3), np.uint8)
     red[..., 0] = 255
     made = detect.feed(red)
@@ -121,15 +121,15 @@ def test_the_detectors_input_is_normalised_bgr() -> None:
     assert red_again == pytest.approx((1 - 0.406) / 0.225)
 
 
-def test_the_recognisers_input_keeps_the_aspect() -> None:
-    made = recognise.feed(np.full((24, 50, 3), 255, np.uint8))
+def test_the_recognizers_input_keeps_the_aspect() -> None:
+    made = recognize.feed(np.full((24, 50, 3), 255, np.uint8))
     assert made.shape == (1, 3, 48, 104)
     assert (made[..., :100] == 1).all()
     assert (made[..., 100:] == 0).all()
 
 
 def test_ctc_merges_repeats_and_drops_blanks() -> None:
-    classes = recognise.alphabet("a\nb\n")
+    classes = recognize.alphabet("a\nb\n")
     assert classes == ["", "a", "b", " "]
     steps = [1, 1, 0, 1, 2, 2, 3, 0, 0, 2]
-    assert recognise.text(np.eye(4, dtype=np.float32)[steps][None], classes) == "aab b"
+    assert recognize.text(np.eye(4, dtype=np.float32)[steps][None], classes) == "aab b"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import graphwright as gw
-from benchmarks.demo import detect, picture, recognise
+from benchmarks.demo import detect, picture, recognize
 from benchmarks.models import MODELS
 from graphwright.tools.measuring.bench import measure, ratio
 from graphwright.tools.measuring.engines import OURS
@@ -41,15 +41,15 @@ def lines_of(image: picture.Picture, detector: gw.Model) -> list[picture.Picture
     return [box.cut(image) for box in detect.boxes(scores, *image.shape[:2])]
 
 
-def texts_of(lines: list[picture.Picture], recogniser: gw.Model) -> list[str]:
+def texts_of(lines: list[picture.Picture], recognizer: gw.Model) -> list[str]:
     """What each line says; lines of any width go through the same compiled model."""
-    classes = recognise.alphabet(recogniser.metadata["character"])
-    return [recognise.text(recogniser(recognise.feed(line))[0], classes) for line in lines]
+    classes = recognize.alphabet(recognizer.metadata["character"])
+    return [recognize.text(recognizer(recognize.feed(line))[0], classes) for line in lines]
 
 
-def read(image: picture.Picture, detector: gw.Model, recogniser: gw.Model) -> list[str]:
+def read(image: picture.Picture, detector: gw.Model, recognizer: gw.Model) -> list[str]:
     """The text in ``image``, line by line."""
-    return texts_of(lines_of(image, detector), recogniser)
+    return texts_of(lines_of(image, detector), recognizer)
 
 
 def main() -> None:
@@ -62,14 +62,14 @@ def main() -> None:
     except OSError as error:
         parser.error(str(error))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    detector, recogniser = compiled("ppocr_det"), compiled("ppocr_rec")
+    detector, recognizer = compiled("ppocr_det"), compiled("ppocr_rec")
     lines = lines_of(image, detector)
     print(f"\nThe picture, {image.shape[1]} x {image.shape[0]} pixels, says:")
-    print("".join(f"    {text}\n" for text in texts_of(lines, recogniser)) or "    (no text found)\n")
+    print("".join(f"    {text}\n" for text in texts_of(lines, recognizer)) or "    (no text found)\n")
     if chosen.rounds:
         feeds = {"ppocr_det": detect.feed(image)}
         if lines:
-            feeds["ppocr_rec"] = recognise.feed(max(lines, key=lambda line: line.shape[1] / line.shape[0]))
+            feeds["ppocr_rec"] = recognize.feed(max(lines, key=lambda line: line.shape[1] / line.shape[0]))
         show(feeds, chosen.rounds)
 
 

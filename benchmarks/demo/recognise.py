@@ -1,4 +1,4 @@
-"""From a line of text as pixels to a string: around PP-OCRv4's recogniser, a CTC network."""
+"""From a line of text as pixels to a string: around PP-OCRv4's recognizer, a CTC network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = 8
 
 
 def feed(line: Picture) -> Array:
-    """The recogniser's input ``f32[1, 3, 48, W]`` in [-1, 1]: the aspect is kept, W padded to full steps."""
+    """The recognizer's input ``f32[1, 3, 48, W]`` in [-1, 1]: the aspect is kept, W padded to full steps."""
     height, width = line.shape[:2]
     wide = max(STEP, round(width * HEIGHT / height))
     scaled = resize(line, HEIGHT, wide)[:, :, ::-1].astype(np.float32) / 127.5 - 1

@@ -22,7 +22,7 @@ from graphwright.fusion.benefit import row_refusal
 from graphwright.fusion.edit_model import FEATURES, KINDS, EditModel, kind_of
 from graphwright.fusion.kernel_nodes import KernelNodes, fits_store
 from graphwright.fusion.operations import COSTLY, operations_of
-from graphwright.loop_nests.analysis import analyse
+from graphwright.loop_nests.analysis import analyze
 from graphwright.loop_nests.axes import NotOneNest
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +104,7 @@ def _outside(arrays: str, machine: Machine) -> Level | None:
 def _stays_cached(tasks: Sequence[KernelNodes], machine: Machine) -> bool:
     for task in tasks:
         try:
-            nest = analyse([node for node in task.nodes if node is not task.anchor])
+            nest = analyze([node for node in task.nodes if node is not task.anchor])
         except NotOneNest:
             continue
         if row_refusal(nest, machine) is not None:

@@ -205,7 +205,7 @@ _ROW_TAILS: Final[dict[str, Tail]] = {
     "unit_rows": lambda b, x: [b.div(x, b.sqrt(b.reduce_sum(b.mul(x, x), axes=(1,))))],
     "column_mean": lambda b, x: [b.reduce_mean(b.mul(x, _like(b, x)), axes=(0,))],
     "column_softmax": lambda b, x: [b.softmax(b.mul(x, 0.5), axis=0)],
-    "centred_tanh": lambda b, x: [b.tanh(b.sub(x, b.reduce_mean(x, axes=(1,))))],
+    "centerd_tanh": lambda b, x: [b.tanh(b.sub(x, b.reduce_mean(x, axes=(1,))))],
     "sigmoid_of_sums": lambda b, x: [b.sigmoid(b.mul(b.reduce_sum(b.mul(x, x), axes=(1,)), 0.01))],
 }
 

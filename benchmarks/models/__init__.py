@@ -24,7 +24,7 @@ Fill = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
 def normal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Standard normal f32: images and states after normalisation."""
+    """Standard normal f32: images and states after normalization."""
     return generator.standard_normal(shape, dtype=np.float32)
 
 
@@ -40,7 +40,7 @@ def pixels(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def page(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """f32 images of text-like rows: dark strokes on a light ground, normalised to about (-2, 2)."""
+    """f32 images of text-like rows: dark strokes on a light ground, normalized to about (-2, 2)."""
     image = np.full(shape, 2.0, np.float32) + generator.normal(0, 0.05, shape).astype(np.float32)
     for top in range(16, shape[-2] - 24, 40):
         for left in range(16, shape[-1] - 16, 12):
@@ -102,7 +102,7 @@ class DevModel:
 
 
 def alphabet(model: DevModel) -> list[str]:
-    """The characters of a text recogniser by class: 0 is CTC's blank, the last is the space."""
+    """The characters of a text recognizer by class: 0 is CTC's blank, the last is the space."""
     loaded = onnx.load(model.path(), load_external_data=False)
     texts = {p.key: p.value for p in loaded.metadata_props}
     return ["", *texts["character"].splitlines(), " "]

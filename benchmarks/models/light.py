@@ -22,7 +22,7 @@ RESHAPING = {"Unsqueeze", "Reshape"}
 
 
 def write_light(name: str, file: Path, seed: int = 0) -> None:
-    """Write the light model ``name`` to ``file`` with seeded weights as initialisers."""
+    """Write the light model ``name`` to ``file`` with seeded weights as initializers."""
     model = onnx.load(DATA / f"light_{name}.onnx")
     fills = [n for n in model.graph.node if n.op_type == "ConstantOfShape"]
     shapes = {t.name: tuple(numpy_helper.to_array(t)) for t in model.graph.initializer}
@@ -32,7 +32,7 @@ def write_light(name: str, file: Path, seed: int = 0) -> None:
         model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
         model.graph.node.remove(node)
     drop_unused(model.graph)
-    normalise_last_layer(model)
+    normalize_last_layer(model)
     onnx.save(model, file)
 
 
@@ -55,7 +55,7 @@ def draw(use: tuple[str, int], shape: tuple[int, ...], generator: np.random.Gene
 
 
 def drop_unused(graph: onnx.GraphProto) -> None:
-    """Remove initialisers, and inputs that stood for them, which nothing reads."""
+    """Remove initializers, and inputs that stood for them, which nothing reads."""
     used = {name for node in graph.node for name in node.input}
     kept = [t for t in graph.initializer if t.name in used]
     data = [i for i in graph.input if i.name in used and i.name not in {t.name for t in kept}]
@@ -65,7 +65,7 @@ def drop_unused(graph: onnx.GraphProto) -> None:
         field.extend(copies)
 
 
-def normalise_last_layer(model: onnx.ModelProto) -> None:
+def normalize_last_layer(model: onnx.ModelProto) -> None:
     """Divide the last weighted layer's weights so that what it returns for a normal input has unit spread."""
     last = [n for n in model.graph.node if n.op_type in {op for op, _ in WEIGHTS}][-1]
     probe = onnx.ModelProto()

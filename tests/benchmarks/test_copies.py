@@ -1,4 +1,4 @@
-"""Launches that only move data: which kind of move, how many bytes, between which neighbours."""
+"""Launches that only move data: which kind of move, how many bytes, between which neighbors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_move_is_counted_with_its_bytes(kind: str, tmp_path: Path) -> None:
     assert sum(move.bytes for move in moves) == 2 * 4 * elements  # read and written
 
 
-def test_neighbours_are_named_and_arithmetic_is_not_counted(tmp_path: Path) -> None:
+def test_neighbors_are_named_and_arithmetic_is_not_counted(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Tanh", ["x"], ["t"]),
         helper.make_node("Transpose", ["t"], ["p"], perm=[2, 1, 0]),

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.figures import Work
 from benchmarks.models import MODELS
-from benchmarks.neighbour import busy
+from benchmarks.neighbor import busy
 from benchmarks.peers import compare, summary
 from benchmarks.roofline import Roofline
 from graphwright.tools.machine import usable_cores
@@ -60,7 +60,7 @@ def test_a_sample_measures_all_cores() -> None:
     assert os.sched_getaffinity(0) == affinity
 
 
-def test_a_neighbour_computes_on_its_core_and_ends() -> None:
+def test_a_neighbor_computes_on_its_core_and_ends() -> None:
     (core,) = usable_cores(1)
     before = children()
     with busy(core):

@@ -1,4 +1,4 @@
-"""Damaged packages that the C interface opens under the address and undefined-behaviour sanitizers.
+"""Damaged packages that the C interface opens under the address and undefined-behavior sanitizers.
 
     python -m tests.c_api.hostile COUNT [--first NUMBER]
 

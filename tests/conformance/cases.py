@@ -23,7 +23,7 @@ RTOL, ATOL = 1e-3, 1e-7
 
 @dataclass(frozen=True)
 class Case:
-    """A model with pairs of inputs (in the order of those without an initialiser) and outputs."""
+    """A model with pairs of inputs (in the order of those without an initializer) and outputs."""
 
     name: str
     model: onnx.ModelProto

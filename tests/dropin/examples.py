@@ -34,7 +34,7 @@ def page(
 
 
 def scene(width: int = 320, height: int = 240) -> Any:
-    """A picture of coloured shapes in noise."""
+    """A picture of colored shapes in noise."""
     image = Image.new("RGB", (width, height), (90, 140, 200))
     draw = ImageDraw.Draw(image)
     draw.rectangle((0, height * 2 // 3, width, height), (70, 120, 60))

@@ -360,7 +360,7 @@ def test_external_data_stays_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["bytes", "path"])
-def test_the_optimised_model_is_the_model_with_its_overrides(tmp_path: Path, form: str) -> None:
+def test_the_optimized_model_is_the_model_with_its_overrides(tmp_path: Path, form: str) -> None:
     (tmp_path / "model.onnx").write_bytes(sums())
     options = ours.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "written.onnx")

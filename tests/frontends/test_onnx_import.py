@@ -117,7 +117,7 @@ def test_constants_replace_inputs() -> None:
 
 
 @pytest.mark.parametrize("ir_version", [3, 8])
-def test_initialisers_listed_as_inputs_are_constants(ir_version: int) -> None:
+def test_initializers_listed_as_inputs_are_constants(ir_version: int) -> None:
     weight = numpy_helper.from_array(np.full((2, 3), 3, np.float32), "w")
     infos = [tensor_info("x"), tensor_info("w")]
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], infos, initializers=[weight])
@@ -150,7 +150,7 @@ def test_unsorted_nodes_are_sorted() -> None:
     np.testing.assert_array_equal(run(load(model_of(nodes, toys=2)), {"x": X})["y"], (X * 2 + 200) * 3 + 200)
 
 
-def test_equal_and_unused_initialisers_cost_nothing() -> None:
+def test_equal_and_unused_initializers_cost_nothing() -> None:
     weights = [numpy_helper.from_array(np.ones((2, 3), np.float32), name) for name in ("w", "v")]
     weights.append(numpy_helper.from_array(np.ones(1000, np.float32), "unused"))
     nodes = [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "v"], ["y"])]

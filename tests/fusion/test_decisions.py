@@ -184,7 +184,7 @@ def test_decisions_survive_their_text() -> None:
     assert encode_decisions([]) == "" and decode_decisions("") == []
 
 
-def test_attention_that_was_recognised_is_a_decision() -> None:
+def test_attention_that_was_recognized_is_a_decision() -> None:
     b = gw.GraphBuilder()
     q, k, v = (b.input(name, np.float32, (1, 2, 8, 16)) for name in "qkv")
     scores = b.matmul(q, b.transpose(k, perm=(0, 1, 3, 2)))

@@ -27,7 +27,7 @@ def nearest(x: Array) -> Array:
 
 
 def linear(x: Array) -> Array:
-    """Between centres of pixels, a quarter and three quarters of the way; the border is repeated."""
+    """Between centers of pixels, a quarter and three quarters of the way; the border is repeated."""
     for axis in (2, 3):
         wide = np.concatenate((x.take([0], axis), x, x.take([-1], axis)), axis)
         before, after = wide.take(range(x.shape[axis]), axis), wide.take(range(2, x.shape[axis] + 2), axis)

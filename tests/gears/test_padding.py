@@ -147,9 +147,9 @@ EQUAL: dict[str, bytes] = {
     "global pooling of a batch": one("GlobalAveragePool", ["N", 2, 3, 3]),
     "a reduction beside": one("ReduceSum", ["N", 4], ints(1)),
     "softmax of rows": one("Softmax", ["N", "M", 4], axis=-1),
-    "normalised rows": one("LayerNormalization", ["N", 4], weight(0, 4), weight(1, 4)),
-    "normalised images": one("InstanceNormalization", ["N", 2, 3, 3], weight(0, 2), weight(1, 2)),
-    "batch normalisation": one(
+    "normalized rows": one("LayerNormalization", ["N", 4], weight(0, 4), weight(1, 4)),
+    "normalized images": one("InstanceNormalization", ["N", 2, 3, 3], weight(0, 2), weight(1, 2)),
+    "batch normalization": one(
         "BatchNormalization", ["N", 2, "M"], weight(0, 2), weight(1, 2), weight(2, 2), weight(3, 2) ** 2
     ),
     "views": chain(
@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a sum": (one("ReduceSum", ["N", 4], ints(0)), "ReduceSum: it reduces over a padded axis"),
     "a mean": (one("ReduceMean", ["N", 4], axes=[0]), "ReduceMean: it reduces over a padded axis"),
     "softmax along": (one("Softmax", [3, "N"], axis=-1), "reduces over a padded axis"),
-    "normalised along": (one("LayerNormalization", [3, "N"], weight(0, 1)), "reduces over a padded axis"),
+    "normalized along": (one("LayerNormalization", [3, "N"], weight(0, 1)), "reduces over a padded axis"),
     "a product along": (one("MatMul", [3, "N"], (FLOAT, ["N", 2])), "MatMul: it sums along a padded axis"),
     "gemm along": (one("Gemm", ["N", 3], (FLOAT, ["N", 2]), transA=1), "Gemm: it sums along a padded axis"),
     "windows over the end": (

@@ -1,4 +1,4 @@
-"""Minimum cuts against trying every labelling."""
+"""Minimum cuts against trying every labeling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cost(edges: Edges, side: set[str]) -> int:
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.tuples(st.sampled_from(VERTICES), st.sampled_from(VERTICES)), st.integers(0, 9)))
-def test_no_labelling_is_cheaper(edges: Edges) -> None:
+def test_no_labeling_is_cheaper(edges: Edges) -> None:
     network = Network()
     for (a, b), capacity in edges.items():
         network.edge(a, b, capacity)

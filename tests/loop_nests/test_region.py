@@ -159,7 +159,7 @@ def test_a_result_that_is_needed_itself_holds_nothing_else() -> None:
     assert rows_kept(compare(node, module, {}).kernel.body) == 1
 
 
-def test_rows_of_normalisation_stay_in_the_cache() -> None:
+def test_rows_of_normalization_stay_in_the_cache() -> None:
     made = kernel_of(LayerNormalization(), tensor(F32, 6, 33), tensor(F32, 33), tensor(F32, 33))
     assert rows_kept(made.kernel.body) == 0  # nothing is costly to compute again
     assert len(loops(made, Kind.PARALLEL)) == 1
@@ -212,7 +212,7 @@ def test_longer_rows_are_walked_one_by_one() -> None:
     assert not loops(made, Kind.SERIAL)
 
 
-def test_neighbouring_axes_are_joined() -> None:
+def test_neighboring_axes_are_joined() -> None:
     made = kernel_of(Add(), tensor(F32, 2, 3, 4), tensor(F32, 2, 3, 4))
     assert made.kernel.parameters[0].shape == (24,)
     made = kernel_of(Add(), tensor(F32, 2, 3, 4), tensor(F32, 3, 1))

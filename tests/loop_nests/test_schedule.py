@@ -18,7 +18,7 @@ from graphwright.ir.text import parse_module
 from graphwright.ir.types import F32, F64, DType, TensorType
 from graphwright.ir.verify import verify
 from graphwright.loop_nests import hook_kernel
-from graphwright.loop_nests.analysis import analyse, extended
+from graphwright.loop_nests.analysis import analyze, extended
 from graphwright.loop_nests.limits import Limits
 from graphwright.loop_nests.schedule import schedule_of
 from graphwright.ops.core.binary import Mul
@@ -119,12 +119,12 @@ def test_an_analysis_goes_on_with_another_node(first: int) -> None:
             ]
             if not body:
                 continue
-            grown = analyse(body[:1])
+            grown = analyze(body[:1])
             for position, each in enumerate(body[1:], 2):
                 before = vars(grown).copy()
                 larger = extended(grown, each)
                 assert vars(grown) == before
-                grown, whole = larger, analyse(body[:position])
+                grown, whole = larger, analyze(body[:position])
                 assert grown.axis_maps == whole.axis_maps and grown.operand_maps == whole.operand_maps
                 assert grown.axes.extents == whole.axes.extents
                 assert (grown.domain, grown.reduced) == (whole.domain, whole.reduced)

@@ -344,17 +344,17 @@ def test_a_broken_loop_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(("runs", "faults"), [(1, 0), (0, 1)])
-def test_rows_fill_a_slot_up_to_its_neighbour(runs: int, faults: int) -> None:
+def test_rows_fill_a_slot_up_to_its_neighbor(runs: int, faults: int) -> None:
     """The program is ``a = x``; ``runs`` times ``b = a`` and row of ``y = b``; then the second row of ``y``
     is the first.
     """
     program = looping()
     fill, loop, *body = program.tasks
-    neighbour = Task(TaskKind.COPY, (at(Y, 1), at(Y)), (0,), args=(1,), after=(1,))
+    neighbor = Task(TaskKind.COPY, (at(Y, 1), at(Y)), (0,), args=(1,), after=(1,))
     first, second = (replace(task, after=tuple(t + 1 for t in task.after)) for task in body)
     program = replace(
         program,
-        tasks=(fill, replace(loop, args=(6,)), neighbour, first, second),
+        tasks=(fill, replace(loop, args=(6,)), neighbor, first, second),
         shape=(*program.shape, Instruction(Code.CONST, runs)),
         blocks=(Block(0, 3), Block(3, 2)),
     )

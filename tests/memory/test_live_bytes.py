@@ -11,7 +11,7 @@ def task(*buffers: int, scratch: int = -1, blocks: tuple[int, ...] = ()) -> Task
     return Task(kind, tuple(Operand(b, 0) for b in buffers), scratch=scratch, blocks=blocks)
 
 
-def test_a_chain_holds_two_neighbours() -> None:
+def test_a_chain_holds_two_neighbors() -> None:
     tasks = [task(0), task(0, 1), task(1, 2), task(2, 3)]
     assert live_bytes({0: 10, 1: 20, 2: 5, 3: 40}, tasks, [Block(0, 4)]) == 45
 

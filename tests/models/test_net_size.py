@@ -53,7 +53,7 @@ def test_its_answers_are_onnxruntimes(feeds: dict[str, Any]) -> None:
 
 
 def _with_stored_weights() -> onnx.ModelProto:
-    """Every ConstantOfShape as an initialiser."""
+    """Every ConstantOfShape as an initializer."""
     model = onnx.load(LIGHT)
     shapes = {t.name: tuple(numpy_helper.to_array(t)) for t in model.graph.initializer}
     for node in [n for n in model.graph.node if n.op_type == "ConstantOfShape"]:

@@ -77,7 +77,7 @@ def test_conversions_of_integers_and_codes() -> None:
 
 
 @st.composite
-def quantised(draw: st.DrawFn) -> tuple[DType, tuple[int, ...], int, int]:
+def quantized(draw: st.DrawFn) -> tuple[DType, tuple[int, ...], int, int]:
     """A dtype, a shape, an axis and a block: 0 is a scale for each place, -1 one for all."""
     name = draw(st.sampled_from((*FLOATS, "f4e2m1", "i4", "u4", "i2", "u2", "i8", "u16")))
     shape = tuple(draw(st.lists(st.sampled_from((1, 2, 3, 7, 17, 32, 33)), min_size=1, max_size=3)))
@@ -86,8 +86,8 @@ def quantised(draw: st.DrawFn) -> tuple[DType, tuple[int, ...], int, int]:
 
 
 @settings(max_examples=8, deadline=None)
-@given(quantised(), st.integers(0, 2**32 - 1))
-def test_quantising_there_and_back(case: tuple[DType, tuple[int, ...], int, int], seed: int) -> None:
+@given(quantized(), st.integers(0, 2**32 - 1))
+def test_quantizing_there_and_back(case: tuple[DType, tuple[int, ...], int, int], seed: int) -> None:
     dtype, shape, axis, block = case
     rng = np.random.default_rng(seed)
     own: tuple[int, ...] = ()

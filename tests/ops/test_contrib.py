@@ -452,19 +452,19 @@ def test_grouped_attention_that_looks_ahead() -> None:
     compare("GroupQueryAttention", feeds, constants=(TOTAL,), causal=0, **GROUPS)
 
 
-def test_grouped_attention_with_normalised_queries_and_keys() -> None:
+def test_grouped_attention_with_normalized_queries_and_keys() -> None:
     """ONNX Runtime supports this only on GPUs; the expected result is that of operands that were normalized
     before.
     """
     feeds = grouped(5, None, [4, 4], 5, 16)
     weights = normal(16), normal(16)
 
-    def normalised(x: Array, weight: Array) -> Array:
+    def normalized(x: Array, weight: Array) -> Array:
         wide = x.reshape(*x.shape[:2], -1, 16).astype(np.float64)
         scale = np.sqrt((wide * wide).mean(-1, keepdims=True) + 1e-3)
         return (wide / scale * weight).astype(np.float32).reshape(x.shape)
 
-    plain = [normalised(feeds[0], weights[0]), normalised(feeds[1], weights[1]), *feeds[2:]]
+    plain = [normalized(feeds[0], weights[0]), normalized(feeds[1], weights[1]), *feeds[2:]]
     results = paired("GroupQueryAttention", plain, ("y",), constants=(TOTAL,), **GROUPS)
     normed = [*feeds, *[None] * 7, *weights]
     model = one_node(
@@ -539,7 +539,7 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-def test_a_model_that_onnx_runtime_optimised(tmp_path: Path) -> None:
+def test_a_model_that_onnx_runtime_optimized(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(BLOCK)
     model.graph.initializer.extend(
         onnx.numpy_helper.from_array(normal(*shape) / 4, name) for name, shape in WEIGHTS.items()
@@ -547,13 +547,13 @@ def test_a_model_that_onnx_runtime_optimised(tmp_path: Path) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    optimised = onnx.load(options.optimized_model_filepath)
-    found = {node.op_type for node in optimised.graph.node if node.domain == DOMAIN}
+    optimized = onnx.load(options.optimized_model_filepath)
+    found = {node.op_type for node in optimized.graph.node if node.domain == DOMAIN}
     assert found == {"FusedMatMul", "SkipLayerNormalization", "BiasGelu", "FusedConv"}
     feeds = {"x": normal(2, 5, 32), "image": normal(2, 3, 9, 9)}
-    results = gw.compile(optimised, options=COMPILED).run(feeds).values()
+    results = gw.compile(optimized, options=COMPILED).run(feeds).values()
     for a, e in zip(results, session.run(None, feeds), strict=True):
         np.testing.assert_allclose(a, e, rtol=2e-5, atol=2e-5)
 

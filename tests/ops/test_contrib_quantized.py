@@ -1,4 +1,4 @@
-"""ONNX Runtime's quantised ops against ONNX Runtime: one node each, on the reference device and compiled."""
+"""ONNX Runtime's quantized ops against ONNX Runtime: one node each, on the reference device and compiled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_gemm(transposed: int, columns: tuple[int, ...]) -> None:
     by_step("QGemm", [*feeds, scalar(0.5), scalar(128, np.uint8)], transB=transposed, constants=(1, 2, 4, 5))
 
 
-def test_products_of_dynamically_quantised_floats() -> None:
+def test_products_of_dynamically_quantized_floats() -> None:
     a, b = rng.standard_normal((3, 8)).astype(np.float32), weights(8, 5)
     bias = rng.standard_normal(5).astype(np.float32)
     close("DynamicQuantizeMatMul", [a, b, scalar(0.02), scalar(3, np.int8), bias])
@@ -132,7 +132,7 @@ def test_packed_weights(bits: int, k: int, block: int, zeros: str) -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("columns", [False, True])
-def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
+def test_lstm_with_quantized_weights(direction: str, columns: bool) -> None:
     """ONNX Runtime also quantizes inputs and states, which requires the tolerance."""
     time, batch, inputs, hidden = 5, 2, 7, 4
     directions = 2 if direction == "bidirectional" else 1
@@ -149,7 +149,7 @@ def test_lstm_with_quantised_weights(direction: str, columns: bool) -> None:
 
 
 @pytest.mark.parametrize("columns", [False, True])
-def test_attention_of_quantised_rows(columns: bool) -> None:
+def test_attention_of_quantized_rows(columns: bool) -> None:
     batch, rows, width, heads = 2, 4, 12, 3
     x, w = codes(batch, rows, width), weights(width, 3 * width)
     w_scale = rng.uniform(0.004, 0.006, (3 * width,) if columns else ()).astype(np.float32)

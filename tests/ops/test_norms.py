@@ -1,4 +1,4 @@
-"""Normalisations against their formulas in f64."""
+"""Normalizations against their formulas in f64."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def integers(*values: int) -> Array:
 
 @dataclass
 class Case:
-    """A node with its operands; those after the first ``fed`` are initialisers. ``expected``: the first
+    """A node with its operands; those after the first ``fed`` are initializers. ``expected``: the first
     result, by NumPy, where ONNX Runtime has no such version.
     """
 

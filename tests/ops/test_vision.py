@@ -92,7 +92,7 @@ def test_grid_sample_of_integers_drops_the_fraction() -> None:
     assert y.tolist() == [[[[10]]]]
 
 
-def test_an_infinite_neighbour_of_weight_0_is_not_read() -> None:
+def test_an_infinite_neighbor_of_weight_0_is_not_read() -> None:
     x = np.array([[[[1, np.inf]]]], np.float32)
     grid = np.array([[[[-0.5, 0]]]], np.float32)
     (y,) = imported("GridSample", [x, grid], {}, 20)

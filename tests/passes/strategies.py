@@ -208,7 +208,7 @@ class Grower:
             self.add(self.b.node(node.op, *node.inputs).outputs[0])
 
     def product(self) -> None:
-        """A convolution whose channels are normalised, scaled or shifted."""
+        """A convolution whose channels are normalized, scaled or shifted."""
         x = self.pick(4)
         if x.type.rank != 4 or not isinstance(x.type.dims[1], int):
             return

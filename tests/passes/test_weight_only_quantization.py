@@ -61,7 +61,7 @@ def products(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=14, deadline=None)
 @given(products(), st.integers(0, 2**32 - 1))
-def test_products_are_those_of_the_dequantised_weights(case: dict[str, Any], seed: int) -> None:
+def test_products_are_those_of_the_dequantized_weights(case: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
     dtype, low, high = DTYPES[case["name"]]
     k, n, block, turned = case["k"], case["n"], case["block"], case["form"] != "matmul"

@@ -66,7 +66,7 @@ def test_the_rule_says_why_it_leaves_others() -> None:
     assert "Div:y: normalize: the norm is not along the last axis alone" in report
 
 
-def test_an_expression_is_fused_with_its_neighbours() -> None:
+def test_an_expression_is_fused_with_its_neighbors() -> None:
     gw.plugins.load(PLUGINS["snake"])
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["a"]),

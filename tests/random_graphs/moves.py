@@ -44,7 +44,7 @@ class Moves(Values):
                 self.same(self.b(Flatten(self.random.randrange(rank + 1)), x), self.known[x])
 
     def merged(self, x: Value) -> None:
-        """Merges two neighbouring dims, or splits one."""
+        """Merges two neighboring dims, or splits one."""
         dims = list(x.type.dims)
         at = self.random.randrange(max(len(dims), 1))
         if len(dims) >= 2 and at + 1 < len(dims) and self.random.random() < 0.5:

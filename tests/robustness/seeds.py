@@ -199,7 +199,7 @@ def containers() -> bytes:
     return model(nodes, weights, [info("x", ["n", 6])])
 
 
-def quantised() -> bytes:
+def quantized() -> bytes:
     """Bytes: products and convolutions with zero points, by tensor and by channel."""
     generator = np.random.default_rng(5)
     weights = [
@@ -361,7 +361,7 @@ SEEDS: tuple[Callable[[], bytes], ...] = (
     recurrence,
     loops,
     containers,
-    quantised,
+    quantized,
     selection,
     vision,
     signal,

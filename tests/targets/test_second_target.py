@@ -32,20 +32,20 @@ WEIGHTS = (np.arange(36).reshape(6, 6) % 5 - 2) / 4
 
 
 def layer(dtype: Any = np.float32) -> Module:
-    """A layer as exporters write it: a normalisation over rows, a product, an activation, a residual."""
+    """A layer as exporters write it: a normalization over rows, a product, an activation, a residual."""
     b = gw.GraphBuilder()
     x = b.input("x", dtype, ("N", 6))
-    centred = b.sub(x, b.reduce_mean(x, axes=(1,)))
-    variance = b.reduce_mean(b.mul(centred, centred), axes=(1,))
-    normal = b.div(centred, b.sqrt(b.add(variance, np.asarray(1e-3, dtype))))
+    centerd = b.sub(x, b.reduce_mean(x, axes=(1,)))
+    variance = b.reduce_mean(b.mul(centerd, centerd), axes=(1,))
+    normal = b.div(centerd, b.sqrt(b.add(variance, np.asarray(1e-3, dtype))))
     b.output("y", b.add(x, b.tanh(b.matmul(normal, WEIGHTS.astype(dtype)))))
     return b.build()
 
 
 def expected(x: Array) -> Array:
     wide = x.astype(np.float64)
-    centred = wide - wide.mean(1, keepdims=True)
-    normal = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-3)
+    centerd = wide - wide.mean(1, keepdims=True)
+    normal = centerd / np.sqrt((centerd**2).mean(1, keepdims=True) + 1e-3)
     return wide + np.tanh(normal @ WEIGHTS)
 
 

@@ -128,7 +128,7 @@ def test_options_that_do_not_go_together(package: Path) -> None:
         (["a.b + c.d, e.f", ""], ["a.b", ""]),
     ],
 )
-def test_scopes_are_as_fine_as_colours_allow(names: list[str], scopes: list[str]) -> None:
+def test_scopes_are_as_fine_as_colors_allow(names: list[str], scopes: list[str]) -> None:
     buffers = [PlacedBuffer(k, "", (name,), False, 0, 64, 0, 0) for k, name in enumerate(names)]
     assert list(scopes_of(buffers).values()) == scopes
 

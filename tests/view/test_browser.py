@@ -28,7 +28,7 @@ COLOURS = f"""(() => {{
   const pixels = new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
   return new Set(pixels).size;
 }})()"""
-"""How many colours the canvas has."""
+"""How many colors the canvas has."""
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +164,9 @@ def test_two_stages_side_by_side(page: Browser) -> None:
     assert page.run("document.getElementById('other').clientWidth > 100")
 
 
-def test_colours_by_number(page: Browser) -> None:
+def test_colors_by_number(page: Browser) -> None:
     for overlay in ("bytes", "predicted_ns"):
-        page.run(f"{VIEW}.recolour('{overlay}')")
+        page.run(f"{VIEW}.recolor('{overlay}')")
         page.run(f"{VIEW}.paint()")
         assert page.run(COLOURS) > 3
         assert "darkest" in page.run("document.querySelector('.legend').textContent")
@@ -179,7 +179,7 @@ def test_dark_pages_are_dark(page: Browser) -> None:
 
     assert corner()[:3] == [255, 255, 255]
     page.media(prefers_color_scheme="dark")
-    page.wait(f"{VIEW}.colours.page === '#14181d'")
+    page.wait(f"{VIEW}.colors.page === '#14181d'")
     assert corner()[:3] == [0x14, 0x18, 0x1D]
     page.media(prefers_color_scheme="light")
 

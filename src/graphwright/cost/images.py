@@ -70,7 +70,7 @@ def im2col_work(lanes: int, pixels: Dim, cout: Dim, taps: Dim) -> Work:
 
 
 def planar_depthwise_work(planes: Dim, vectors: Dim, taps: Dim) -> Work:
-    """Row-major depthwise convolution: rows are copied with padding, and loads of neighbours cross cache
+    """Row-major depthwise convolution: rows are copied with padding, and loads of neighbors cross cache
     lines.
     """
     return Work(cycles=180 * planes + 7 * vectors + floordiv(3 * vectors * taps, 2))

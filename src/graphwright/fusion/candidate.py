@@ -11,7 +11,7 @@ from graphwright.ir.graph import Node, Value
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim
 from graphwright.ir.types import TensorType
-from graphwright.loop_nests.analysis import analyse, extended
+from graphwright.loop_nests.analysis import analyze, extended
 from graphwright.loop_nests.nest import Nest
 from graphwright.targets.base import Target
 
@@ -49,7 +49,7 @@ class Candidate:
         Raises NotOneNest.
         """
         if len(self.consumer.nodes) > 1 or self.producer.nest is None:
-            return analyse([n for n in self.nodes if n not in self.anchors])
+            return analyze([n for n in self.nodes if n not in self.anchors])
         return extended(self.producer.nest, self.consumer.nodes[0])
 
     def merged(self) -> Group:

@@ -18,7 +18,7 @@ from graphwright.fusion.partition import Group, connected_parts
 from graphwright.ir.graph import Node
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import SymbolTable
-from graphwright.loop_nests.analysis import analyse
+from graphwright.loop_nests.analysis import analyze
 from graphwright.loop_nests.axes import NotOneNest
 from graphwright.ops.core.matmul import MatMul
 from graphwright.ops.nn.conv import Conv
@@ -121,6 +121,6 @@ def _group(nodes: Sequence[Node]) -> Group | None:
     anchors = tuple(node for node in nodes if Trait.CONTRACTION in node.op.traits)
     rest = [node for node in nodes if node not in anchors]
     try:
-        return Group(list(nodes), anchors, analyse(rest) if rest else None)
+        return Group(list(nodes), anchors, analyze(rest) if rest else None)
     except NotOneNest:
         return None

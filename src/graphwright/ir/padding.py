@@ -45,7 +45,7 @@ class Padded:
 
 
 class PaddingRule:
-    """Interface of ops whose behaviour under padding does not follow from traits.
+    """Interface of ops whose behavior under padding does not follow from traits.
 
     Ops with the traits ELEMENTWISE, VIEW and REDUCTION need no rule. An op with neither is decomposed, or
     rejected if its operands would be padded.

@@ -216,9 +216,9 @@ def _constant_labels(pool: ConstantPool) -> dict[str, str]:
     digests = sorted(ref.digest for ref in pool)
     labels = {}
     for i, digest in enumerate(digests):
-        neighbours = digests[max(i - 1, 0) : i] + digests[i + 1 : i + 2]
+        neighbors = digests[max(i - 1, 0) : i] + digests[i + 1 : i + 2]
         length = 6
-        while any(other.startswith(digest[:length]) for other in neighbours):
+        while any(other.startswith(digest[:length]) for other in neighbors):
             length += 1
         labels[digest] = f"#{digest[:length]}"
     return labels

@@ -186,7 +186,7 @@ def _broken_links(graph: Graph) -> str | None:
         if node in visited:
             return f"the list of nodes has a cycle at {node!r}"
         if node.graph is not graph or node.previous is not previous:
-            return f"{node!r} is not linked to its neighbours"
+            return f"{node!r} is not linked to its neighbors"
         visited.add(node)
         previous = node
     return None if len(visited) == len(graph) else f"it counts {len(graph)} nodes, but has {len(visited)}"

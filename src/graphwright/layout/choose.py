@@ -1,6 +1,6 @@
 """Chooses the nodes of a graph that use another layout than row-major, so that the total time is least.
 
-This is a binary labelling problem, solved by a minimum cut (Greig, Porteous and Seheult, 1989). A node costs
+This is a binary labeling problem, solved by a minimum cut (Greig, Porteous and Seheult, 1989). A node costs
 the time that it loses in the label it gets; a value costs one conversion if its producer and any of its
 readers have different labels. Graph inputs and outputs are row-major.
 """

@@ -73,7 +73,7 @@ class CopyReasons:
 
 
 def requests(chosen: Mapping[Node, LayoutChoice], layout: str) -> Iterator[LayoutRequest]:
-    """The chosen nodes that save time themselves. Other nodes use the layout of their neighbours."""
+    """The chosen nodes that save time themselves. Other nodes use the layout of their neighbors."""
     for node, form in chosen.items():
         if form.saves > 0:
             yield LayoutRequest(node.location, layout, None if math.isinf(form.saves) else round(form.saves))

@@ -15,7 +15,7 @@ from graphwright.loop_nests.nest import Nest
 from graphwright.loop_nests.rolls import keep_rolls, unify_rolls
 
 
-def analyse(nodes: Sequence[Node]) -> Nest:
+def analyze(nodes: Sequence[Node]) -> Nest:
     """Maps ``nodes``, which are in graph order, to common axes. Raises NotOneNest."""
     nest = Nest()
     for node in nodes:

@@ -146,7 +146,7 @@ def _quotient(a: Dim, b: Dim) -> Dim | None:
 def join_axes(
     domain: Sequence[Axis], accesses: Sequence[Sequence[Axis]], borders: Callable[[Axis, Axis], bool]
 ) -> list[tuple[Axis, ...]]:
-    """Joins neighbouring axes of ``domain`` that every access uses as if they were one axis.
+    """Joins neighboring axes of ``domain`` that every access uses as if they were one axis.
 
     ``accesses``: the axes of each access, in memory order. Two axes are joined if each access has both, one
     directly after the other, or neither. ``borders``: whether two axes must stay separate.

@@ -1,5 +1,5 @@
 """Permutations, slices and rolls inside a region: no code computes them, they change the addresses of
-neighbouring loads and stores.
+neighboring loads and stores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rolls inside a region: neighbouring loads and stores wrap around at the end of an axis."""
+"""Rolls inside a region: neighboring loads and stores wrap around at the end of an axis."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from graphwright.ir.loops.nodes import Level
 from graphwright.ir.op import Trait
 from graphwright.ir.symbols import Dim, product
 from graphwright.loop_nests.addresses import address_terms
-from graphwright.loop_nests.analysis import analyse
+from graphwright.loop_nests.analysis import analyze
 from graphwright.loop_nests.axes import Axis, join_axes
 from graphwright.loop_nests.limits import Limits
 from graphwright.loop_nests.nest import Nest
@@ -26,7 +26,7 @@ def schedule_of(region: Graph, limits: Limits) -> Schedule:
     contraction determines which of them it can join.
     """
     body = [n for n in region if not isinstance(n.op, Constant) and Trait.CONTRACTION not in n.op.traits]
-    nest = analyse(body)
+    nest = analyze(body)
     anchor = next((node for node in region if Trait.CONTRACTION in node.op.traits), None)
     if anchor is not None:
         dims = tuple(map(len, nest.operand_maps[anchor.outputs[0]]))

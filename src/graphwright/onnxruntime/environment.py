@@ -11,7 +11,7 @@ from typing import Any, Final
 from graphwright.onnxruntime.providers import ALL, AVAILABLE
 
 VERSION: Final = "1.32.0"
-"""The version of ONNX Runtime whose names and behaviour this module has."""
+"""The version of ONNX Runtime whose names and behavior this module has."""
 _SEVERITIES: Final = range(5)
 
 

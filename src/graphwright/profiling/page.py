@@ -53,33 +53,33 @@ def _timeline(events: Events, names: Mapping[int, str]) -> Iterator[str]:
     start, length = int(run["start"]), max(int(run["end"] - run["start"]), 1)
     yield f"<h2>The last run: {duration_text(length)}</h2>"
     tasks = facts_of(events).get(int(run["id"]), [])
-    colours = _colours(events)
-    yield legend((html_text(kernel), colour) for kernel, colour in colours.items())
+    colors = _colors(events)
+    yield legend((html_text(kernel), color) for kernel, color in colors.items())
     for thread in events.threads:
         kinds = thread.events["kind"] == EventKind.PIECE
         pieces = thread.events[kinds & (thread.events["run"] == run["run"])]
         if len(pieces):
             name = names.get(thread.thread) or thread.name or "thread"
             yield f"<div>{html_text(name)} {thread.thread}</div>"
-            bars = "".join(_bar(piece, start, length, tasks, colours) for piece in pieces[:_MOST])
+            bars = "".join(_bar(piece, start, length, tasks, colors) for piece in pieces[:_MOST])
             yield f'<svg viewBox="0 0 {_WIDTH} 24" preserveAspectRatio="none" height="36">{bars}</svg>'
             if len(pieces) > _MOST:
                 yield f"<div>{len(pieces) - _MOST} more are not drawn</div>"
 
 
-def _colours(events: Events) -> dict[str, str]:
+def _colors(events: Events) -> dict[str, str]:
     """Colors for the kernels that take longest; all others share one color."""
     kernels = [row.name for row in sorted_rows(rows_of(events, "kernel"), "self") if row.calls]
     found = dict(zip(kernels, COLOURS, strict=False))
     return {**found, _OTHERS: OTHER_COLOUR} if len(kernels) > len(COLOURS) else found
 
 
-def _bar(piece: Any, start: int, length: int, tasks: Sequence[TaskFacts], colours: Mapping[str, str]) -> str:
+def _bar(piece: Any, start: int, length: int, tasks: Sequence[TaskFacts], colors: Mapping[str, str]) -> str:
     left = (int(piece["start"]) - start) / length * _WIDTH
     width = max(int(piece["end"] - piece["start"]) / length * _WIDTH, 0.2)
     number = int(piece["id"])
     text = f"{tasks[number].source} ({tasks[number].kernel})" if tasks else f"task {number}"
     took = duration_text(int(piece["end"] - piece["start"]))
-    colour = colours.get(tasks[number].kernel if tasks else "", OTHER_COLOUR)
-    shape = f'<rect x="{left:.3f}" y="0" width="{width:.3f}" height="24" fill="{colour}">'
+    color = colors.get(tasks[number].kernel if tasks else "", OTHER_COLOUR)
+    shape = f'<rect x="{left:.3f}" y="0" width="{width:.3f}" height="24" fill="{color}">'
     return f"{shape}<title>{html_text(f'{text}: {took}')}</title></rect>"

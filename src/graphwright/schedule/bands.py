@@ -97,7 +97,7 @@ def with_bands(
     links = [link for step in steps if (link := _link(step, kernels)) is not None]
     reads = Counter(value for step in all_steps(steps) for value in step_values(step))
     reads.update(graph.outputs)
-    follows, decided = _neighbours(links, reads, isa)
+    follows, decided = _neighbors(links, reads, isa)
     notes: list[object] = [*decided]
     made: dict[Node, SelectedNode | None] = {}
     for chain in _chains(follows):
@@ -245,7 +245,7 @@ def _is_image(buffer: Buffer, sizes: dict[str, Dim], pixels: Dim) -> bool:
     return len(buffer.shape) > 1 and sizes.get(_pixel_size(buffer), buffer.shape[-2]) == pixels
 
 
-def _neighbours(
+def _neighbors(
     links: Sequence[Link], reads: Counter[Value], isa: Isa
 ) -> tuple[dict[Link, Link], list[Decision]]:
     """The next link of each link in a chain, and the decisions about links that cannot follow their

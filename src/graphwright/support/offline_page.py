@@ -51,7 +51,7 @@ def offline_page(title: str, parts: Iterable[str], style: str = "") -> str:
     ])  # fmt: skip
 
 
-def legend(colours: Iterable[tuple[str, str]]) -> str:
-    """Names, which are escaped already, each with its colour."""
-    shown = "".join(f'<span><i style="background: {colour}"></i>{name}</span>' for name, colour in colours)
+def legend(colors: Iterable[tuple[str, str]]) -> str:
+    """Names, which are escaped already, each with its color."""
+    shown = "".join(f'<span><i style="background: {color}"></i>{name}</span>' for name, color in colors)
     return f'<p class="legend">{shown}</p>'

@@ -42,7 +42,7 @@ def peak_bytes() -> int:
 
 
 def usable_cores(count: int) -> list[int]:
-    """``count`` of the cores that this process may use: the last ones, as interrupts favour the first."""
+    """``count`` of the cores that this process may use: the last ones, as interrupts favor the first."""
     return sorted(os.sched_getaffinity(0))[-count:]
 
 

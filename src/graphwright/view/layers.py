@@ -180,7 +180,7 @@ def ordered(rows: Sequence[int], links: Sequence[Edge]) -> list[list[int]]:
     """The items of each row from left to right, in an order with few crossings: passes down and up sort each
     row by the mean positions of its neighbors.
     """
-    above, below = _neighbours(len(rows), links)
+    above, below = _neighbors(len(rows), links)
     order: list[list[int]] = [[] for _ in range(max(rows) + 1)]
     for item in _depth_first(rows, below):
         order[rows[item]].append(item)
@@ -216,7 +216,7 @@ def _mean(place: Sequence[float], items: Sequence[int], otherwise: float) -> flo
     return sum(place[item] for item in items) / len(items) if items else otherwise
 
 
-def _neighbours(count: int, links: Iterable[Edge]) -> tuple[list[list[int]], list[list[int]]]:
+def _neighbors(count: int, links: Iterable[Edge]) -> tuple[list[list[int]], list[list[int]]]:
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for tail, head in links:
@@ -260,7 +260,7 @@ def positions(
     order: Sequence[Sequence[int]], links: Sequence[Edge], widths: Sequence[int], boxes: int
 ) -> list[float]:
     """The center of each item: close to its neighbors, in the order of its row, without overlaps."""
-    above, below = _neighbours(len(widths), links)
+    above, below = _neighbors(len(widths), links)
     x = [0.0] * len(widths)
     for row in order:
         _spread(row, [0.0] * len(row), [1.0] * len(row), widths, x)

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from graphwright.frontends.torch import nodes
 from graphwright.frontends.torch.call import MEMORY_ARGUMENTS, Call
-from graphwright.frontends.torch.catalogue import import_functions
+from graphwright.frontends.torch.catalog import import_functions
 from graphwright.frontends.torch.graph import read_graph
 from graphwright.frontends.torch.types import Unsupported
 from tests.frontends.torch.support import reading, samples_of

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-from graphwright.frontends.torch.catalogue import import_functions
+from graphwright.frontends.torch.catalog import import_functions
 from graphwright.frontends.torch.higher_order import parameters_of
 from graphwright.frontends.torch.types import Unsupported
 from tests.frontends.torch.support import reading, run, samples_of

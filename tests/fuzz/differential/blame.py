@@ -37,7 +37,7 @@ def blamed(case: Case, mismatch: Mismatch, options: Options) -> tuple[Case, Mism
     feed, peer = case.feeds[mismatch.feed], Peer(case.model)
     try:
         values = peer.values(feed)
-    except Refused:  # ONNX Runtime optimises away what it cannot run
+    except Refused:  # ONNX Runtime optimizes away what it cannot run
         return case, mismatch
     differing = [pair for node in peer.nodes if (pair := _node(case, node, values, options)) is not None]
     for single, found_there in differing:

@@ -58,7 +58,7 @@ def skip_norm(g: Draft, op: str) -> None:
     contrib(g, op, [x, skip, *rest], epsilon=g.pick(1e-5, 1e-2))
 
 
-def quantised(g: Draft, dims: Any, kind: str = "uint8") -> list[Value]:
+def quantized(g: Draft, dims: Any, kind: str = "uint8") -> list[Value]:
     """A tensor with its scale and zero point."""
     x = g.fresh(kind, dims, integers(0, 100))
     return [x, *scaling(g, kind)]
@@ -72,8 +72,8 @@ def scaling(g: Draft, kind: str = "uint8") -> list[Value]:
 def qlinear_binary(g: Draft, op: str) -> None:
     kind = g.pick("uint8", "int8")
     dims = g.dims(g.pick(1, 2, 3))
-    a = quantised(g, dims, kind)
-    b = quantised(g, [g.maybe_one(d) for d in dims], kind)
+    a = quantized(g, dims, kind)
+    b = quantized(g, [g.maybe_one(d) for d in dims], kind)
     contrib(g, op, [*a, *b, *scaling(g, kind)])
 
 
@@ -81,7 +81,7 @@ def qlinear_binary(g: Draft, op: str) -> None:
 def qlinear_unary(g: Draft, op: str) -> None:
     kind = g.pick("uint8", "int8")
     extra = {"alpha": 0.2} if op == "QLinearLeakyRelu" else {}
-    contrib(g, op, [*quantised(g, g.dims(g.pick(1, 2, 3)), kind), *scaling(g, kind)], **extra)
+    contrib(g, op, [*quantized(g, g.dims(g.pick(1, 2, 3)), kind), *scaling(g, kind)], **extra)
 
 
 @makes("QLinearConcat")
@@ -90,13 +90,13 @@ def qlinear_concat(g: Draft, op: str) -> None:
     axis = g.random.randrange(len(dims))
     parts = []
     for _ in range(g.pick(1, 2, 3)):
-        parts += quantised(g, [g.dim() if k == axis else g.twin(d) for k, d in enumerate(dims)])
+        parts += quantized(g, [g.dim() if k == axis else g.twin(d) for k, d in enumerate(dims)])
     contrib(g, op, [*scaling(g), *parts], axis=axis)
 
 
 @makes("QLinearGlobalAveragePool")
 def qlinear_pool(g: Draft, op: str) -> None:
-    x = quantised(g, [*g.dims(2, 1, 2, 3), *g.dims(2, 1, 2, 3, 5)])
+    x = quantized(g, [*g.dims(2, 1, 2, 3), *g.dims(2, 1, 2, 3, 5)])
     contrib(g, op, [*x, *scaling(g)], channels_last=0)
 
 

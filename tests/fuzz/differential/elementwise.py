@@ -244,7 +244,7 @@ def quantize(g: Draft, op: str) -> None:
     x = g.fresh(
         g.pick("float32", "float32", "int32") if g.opset < 19 else "float32", g.dims(g.pick(0, 1, 2, 3))
     )
-    dims, attributes = quantisation(g, x)
+    dims, attributes = quantization(g, x)
     scale = g.fresh("float32", dims, uniform(0.05, 1.0))
     kind = g.pick("int8", "uint8", *(("int16", "uint16") if g.opset >= 21 else ()))
     zero = g.fresh(kind, dims, integers(0, 9)) if g.chance(0.8) else None
@@ -256,13 +256,13 @@ def dequantize(g: Draft, op: str) -> None:
     kinds = ("int8", "uint8", "int32", *(("int16", "uint16") if g.opset >= 21 else ()))
     kind = g.pick(*kinds)
     x = g.fresh(kind, g.dims(g.pick(0, 1, 2, 3)), integers(0, 100))
-    dims, attributes = quantisation(g, x)
+    dims, attributes = quantization(g, x)
     scale = g.fresh("float32", dims, uniform(0.05, 1.0))
     zero = g.fresh(kind, dims, integers(0, 1 if kind == "int32" else 9)) if g.chance(0.7) else None
     g.node(op, [x, scale, zero], **attributes)
 
 
-def quantisation(g: Draft, x: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def quantization(g: Draft, x: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Quantization per tensor, per axis, or per block of an axis."""
     assert x.dims is not None
     if not x.rank or g.opset < 13 or g.chance(0.4):

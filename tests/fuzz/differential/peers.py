@@ -34,11 +34,11 @@ class Refused(Exception):
         self.unjudged = unjudged
 
 
-def session(model: onnx.ModelProto, optimised: bool = True) -> Run:
+def session(model: onnx.ModelProto, optimized: bool = True) -> Run:
     """ONNX Runtime on one thread; other exceptions than :class:`Unsupported` refuse the model."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, 1, 1
-    if not optimised:
+    if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         made = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])

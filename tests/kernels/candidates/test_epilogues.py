@@ -26,7 +26,7 @@ Tail = Callable[[Builder, Value, Value, Value], Value]
 """What follows the product: from its result, a bias [6] and a residual [4, 6]."""
 
 
-def recognised(tail: Tail, more_outputs: bool = False) -> Epilogue | None:
+def recognized(tail: Tail, more_outputs: bool = False) -> Epilogue | None:
     module = Module()
     types = {"x": (4, 5), "w": (5, 6), "bias": (6,), "residual": (4, 6)}
     b, (x, w, bias, residual) = new_graph(
@@ -71,7 +71,7 @@ KNOWN: dict[str, tuple[Tail, tuple[bool, bool, float, int, float, float]]] = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_known(name: str) -> None:
     tail, (bias, residual, scale, act, low, high) = KNOWN[name]
-    found = recognised(tail)
+    found = recognized(tail)
     assert found is not None
     assert (found.bias is not None, found.residual is not None) == (bias, residual)
     assert (found.scale, found.act, found.low, found.high) == (scale, act, low, high)
@@ -96,11 +96,11 @@ UNKNOWN: dict[str, Tail] = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown(name: str) -> None:
-    assert recognised(UNKNOWN[name]) is None
+    assert recognized(UNKNOWN[name]) is None
 
 
 def test_a_product_that_is_read_elsewhere_too_is_none() -> None:
-    assert recognised(lambda b, y, c, r: b(Relu(), y), more_outputs=True) is None
+    assert recognized(lambda b, y, c, r: b(Relu(), y), more_outputs=True) is None
 
 
 @given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), max_size=4), st.floats(-20, 20))

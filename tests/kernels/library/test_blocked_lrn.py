@@ -1,4 +1,4 @@
-"""Local response normalisation of channel blocks against float64 NumPy."""
+"""Local response normalization of channel blocks against float64 NumPy."""
 
 from __future__ import annotations
 

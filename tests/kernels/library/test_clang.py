@@ -13,7 +13,7 @@ from graphwright.targets.cpu.isa import ISAS, Isa
 from tests.kernels.library.harness import WARNINGS, zig
 
 PLAIN = ("-O0", "-fno-sanitize=all", "-g0", "-c")
-"""Without optimisation zig adds a sanitizer and debug information, which take most of the time."""
+"""Without optimization zig adds a sanitizer and debug information, which take most of the time."""
 
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=lambda isa: isa.name)

@@ -1,4 +1,4 @@
-"""The C runtime under the address, undefined-behaviour and thread sanitizers."""
+"""The C runtime under the address, undefined-behavior and thread sanitizers."""
 
 from __future__ import annotations
 

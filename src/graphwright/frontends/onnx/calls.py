@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx
 from onnx import defs
 
-from graphwright.frontends.onnx.catalogue import Key, node_name
+from graphwright.frontends.onnx.catalog import Key, node_name
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.opsets import opset_versions, schema_function
 from graphwright.frontends.onnx.scope import Attribute, Frame, Scope

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
-from graphwright.frontends.onnx.catalogue import Translation, Unsupported
+from graphwright.frontends.onnx.catalog import Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, text
 from graphwright.frontends.onnx.opsets import domain_of, schema_of
 from graphwright.frontends.onnx.scope import Attribute, Scope

@@ -17,7 +17,7 @@ from graphwright.frontends.onnx.calls import (
     location_of,
     require_ranks,
 )
-from graphwright.frontends.onnx.catalogue import Catalogue, Translation, Unsupported
+from graphwright.frontends.onnx.catalog import Catalog, Translation, Unsupported
 from graphwright.frontends.onnx.faults import Fault, Poisoned, Report, text
 from graphwright.frontends.onnx.foreign import ForeignNodes, discard
 from graphwright.frontends.onnx.metadata import note_modules, read_hint
@@ -54,7 +54,7 @@ class GraphReader:
         self.dims = Dims(module.symbols)
         self._unsupported: list[tuple[onnx.NodeProto, Mapping[str, int], str]] = []
         """Unsupported nodes that were found, with their opsets and the path of function calls."""
-        self._catalogue = Catalogue(functions, report)
+        self._catalog = Catalog(functions, report)
         self._inlined = 0
 
     @property
@@ -68,9 +68,9 @@ class GraphReader:
         An unsupported op in a function body of the specification is only reported if the model itself has
         none.
         """
-        if not self._catalogue.report_all_unsupported(graph.node, opsets):
+        if not self._catalog.report_all_unsupported(graph.node, opsets):
             for node, versions, trail in self._unsupported:
-                self._catalogue.report_unsupported(node, versions, trail)
+                self._catalog.report_unsupported(node, versions, trail)
 
     def read_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
         """Adds ``nodes`` to the graph of ``scope``, in topological order."""
@@ -195,7 +195,7 @@ class GraphReader:
             message = f"inlining the functions of the model results in more than {MAX_INLINED} nodes"
             raise LimitExceeded(Fault("budget", message).at(location))
         try:
-            translation = self._catalogue.translation(node, scope.frame.opsets)
+            translation = self._catalog.translation(node, scope.frame.opsets)
         except Unsupported:
             types = None if self._foreign is None else self._foreign.declared(node, self.dims)
             if self._foreign is None or types is None:

@@ -9,7 +9,7 @@ import onnx
 
 from graphwright.errors import ModelError, UnknownRankError
 from graphwright.frontends.onnx.attributes import value_of
-from graphwright.frontends.onnx.catalogue import Key
+from graphwright.frontends.onnx.catalog import Key
 from graphwright.frontends.onnx.faults import Fault
 from graphwright.frontends.onnx.scope import Attribute, Scope
 from graphwright.ir.build import Builder

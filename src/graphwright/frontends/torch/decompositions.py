@@ -12,7 +12,7 @@ from torch._decomp import core_aten_decompositions, global_decomposition_table
 from torch.export import default_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from graphwright.frontends.torch.catalogue import import_function
+from graphwright.frontends.torch.catalog import import_function
 from graphwright.frontends.torch.compositions import COMPOSITIONS
 
 REFUSALS = (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError)

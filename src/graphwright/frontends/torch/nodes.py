@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from graphwright.errors import ModelError
 from graphwright.frontends.torch.call import Call
-from graphwright.frontends.torch.catalogue import import_function
+from graphwright.frontends.torch.catalog import import_function
 from graphwright.frontends.torch.decompositions import Decomposer, operands
 from graphwright.frontends.torch.higher_order import wrapped
 from graphwright.frontends.torch.hints import note_hint

@@ -18,7 +18,7 @@ typedef struct {
 
 /* Normalizes a loop nest: drops axes of size 1, makes destination strides positive, sorts axes by destination
  * stride, and merges adjacent axes. */
-static void nest_normalise(nest *t) {
+static void nest_normalize(nest *t) {
     int kept = 0;
     for (int i = 0; i < t->rank; i++) {
         int64_t n = t->n[i], d = t->d[i], s = t->s[i];
@@ -173,7 +173,7 @@ typedef struct {
 
 /* Orders the axes of a nest, which then has at least two, and chooses its blocks. */
 static copy_plan nest_plan(nest *t, int64_t size) {
-    nest_normalise(t);
+    nest_normalize(t);
     while (t->rank < 2)
         nest_prepend(t);
     const int r = t->rank - 2;

@@ -28,7 +28,7 @@ static void square(const struct lrn *g, const float *x, int64_t n) {
     }
 }
 
-GW_INLINE void normalise(const struct lrn *g, const float *x, float *y, int64_t n, int roots) {
+GW_INLINE void normalize(const struct lrn *g, const float *x, float *y, int64_t n, int roots) {
     for (int64_t c = 0; c < g->s.channels; c += VL, x += g->s.x_cb, y += g->s.y_cb) {
         const float *from = g->squares + c;
         for (int64_t i = 0; i < n; i++, from += g->pitch) {
@@ -52,9 +52,9 @@ GW_INLINE void normalise(const struct lrn *g, const float *x, float *y, int64_t 
 static void run_pixels(const struct lrn *g, const float *x, float *y, int64_t n) {
     square(g, x, n);
     if (g->roots)
-        normalise(g, x, y, n, 1);
+        normalize(g, x, y, n, 1);
     else
-        normalise(g, x, y, n, 0);
+        normalize(g, x, y, n, 0);
 }
 
 static struct lrn make_lrn(const int64_t *arg, float *scratch) {

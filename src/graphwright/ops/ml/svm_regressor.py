@@ -54,11 +54,11 @@ def _gaussian(i: Importer, x: Value, vectors: Array, gamma: float) -> Value:
     both operands first; this keeps the rounding error small if the vectors are far from 0.
     """
     mean = vectors.mean(0, dtype=np.float64)
-    centred = vectors.astype(np.float64) - mean
+    centerd = vectors.astype(np.float64) - mean
     x = i.emit(Sub(), x, i.const(mean.astype(np.float32)))
-    double_dot = i.emit(MatMul(), x, i.const(np.ascontiguousarray(2 * centred.T).astype(np.float32)))
+    double_dot = i.emit(MatMul(), x, i.const(np.ascontiguousarray(2 * centerd.T).astype(np.float32)))
     x_square = i.emit(ReduceSumSquare((1,)), x)
-    v_square = i.const(np.square(centred).sum(1).astype(np.float32))
+    v_square = i.const(np.square(centerd).sum(1).astype(np.float32))
     square = i.emit(Sub(), i.emit(Add(), x_square, v_square), double_dot)
     square = i.emit(Max(), square, number(i, 0, square))
     kernel: Value = i.emit(Exp(), i.emit(Mul(), square, number(i, -gamma, square)))

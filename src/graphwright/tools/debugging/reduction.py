@@ -43,7 +43,7 @@ class Reducer:
         while nodes and len(nodes) < len(self.model) and not self.budget.is_spent:
             if self._holds(nodes):
                 return nodes
-            grown = self.model.neighbours(nodes)
+            grown = self.model.neighbors(nodes)
             if len(grown) == len(nodes):
                 break
             nodes = grown

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
-from graphwright.frontends.onnx.catalogue import node_name
+from graphwright.frontends.onnx.catalog import node_name
 from graphwright.frontends.onnx.order import reads
 from graphwright.ir.evaluate import evaluate_module
 from graphwright.ir.graph import Module, Value
@@ -60,7 +60,7 @@ class Divisible:
         wanted = set(sources)
         return [k for k, node in enumerate(self._proto.graph.node) if node_name(node) in wanted]
 
-    def neighbours(self, nodes: Iterable[int]) -> list[int]:
+    def neighbors(self, nodes: Iterable[int]) -> list[int]:
         """``nodes`` with the producers of their operands and the readers of their results."""
         known = set(nodes)
         read = {name for number in known for name in self._reads[number]}

@@ -124,7 +124,7 @@ def show_layouts(package: Package) -> None:
 def _show_requests(requests: Sequence[LayoutRequest]) -> None:
     if not requests:
         return
-    say(f"requested by {counted(len(requests), 'node')}; the others follow their neighbours")
+    say(f"requested by {counted(len(requests), 'node')}; the others follow their neighbors")
     saves = ["-" if r.saves is None else duration_text(r.saves) for r in requests[:MOST_ROWS]]
     rows = [
         [sources_text(r.place, _NAME), r.layout, saved] for r, saved in zip(requests, saves, strict=False)

@@ -59,8 +59,8 @@ def _program(program: ProgramMemory) -> Iterator[str]:
     if not line.buffers:
         return
     scopes = scopes_of(line.buffers)
-    colours = _colours(scopes.values())
-    yield legend((html_text(scope), colours[scope]) for scope in dict.fromkeys(scopes.values()))
+    colors = _colors(scopes.values())
+    yield legend((html_text(scope), colors[scope]) for scope in dict.fromkeys(scopes.values()))
     yield _picture(line, scopes)
     yield "<h3>Live at the peak</h3>"
     head = ("bytes", "offset", "tasks", "value", "made by", "peak without it")
@@ -89,13 +89,13 @@ def _live_row(line: Timeline, buffer: PlacedBuffer) -> list[str]:
 
 
 def _picture(line: Timeline, scopes: Mapping[int, str]) -> str:
-    colours = _colours(scopes.values())
+    colors = _colors(scopes.values())
     frame = f"0 0 {_LEFT + _WIDTH + 10} {_HEIGHT + _BELOW + 10}"
     return "\n".join(
         [
             f'<svg viewBox="{frame}" width="{_LEFT + _WIDTH + 10}" role="img">',
             *_axes(line),
-            *(_rectangle(line, buffer, colours[scopes[buffer.number]]) for buffer in line.buffers),
+            *(_rectangle(line, buffer, colors[scopes[buffer.number]]) for buffer in line.buffers),
             _live_line(line),
             *_peak_mark(line),
             "</svg>",
@@ -111,7 +111,7 @@ def _y(line: Timeline, offset: int) -> float:
     return round(_HEIGHT * (1 - offset / max(line.arena, 1)), 2)
 
 
-def _rectangle(line: Timeline, buffer: PlacedBuffer, colour: str) -> str:
+def _rectangle(line: Timeline, buffer: PlacedBuffer, color: str) -> str:
     """The rectangle of a buffer: from its first to its last task, at its offset. A tooltip describes it."""
     left, top = _x(line, buffer.first), _y(line, buffer.offset + buffer.bytes)
     width = round(_x(line, buffer.last + 1) - left, 2)
@@ -124,7 +124,7 @@ def _rectangle(line: Timeline, buffer: PlacedBuffer, colour: str) -> str:
     )
     lines = "\n".join(map(html_text, said))
     return (
-        f'<rect class="buffer" x="{left}" y="{top}" width="{width}" height="{height}" fill="{colour}">'
+        f'<rect class="buffer" x="{left}" y="{top}" width="{width}" height="{height}" fill="{color}">'
         f"<title>{lines}</title></rect>"
     )
 
@@ -162,7 +162,7 @@ def _axes(line: Timeline) -> Iterator[str]:
         yield f"<text {attributes}>task {task}</text>"
 
 
-# -- colours
+# -- colors
 
 
 def scopes_of(buffers: Sequence[PlacedBuffer]) -> dict[int, str]:
@@ -188,7 +188,7 @@ def _path(name: str) -> tuple[str, ...]:
     return tuple(parts) or (name,)
 
 
-def _colours(scopes: Iterable[str]) -> dict[str, str]:
+def _colors(scopes: Iterable[str]) -> dict[str, str]:
     named = [scope for scope in dict.fromkeys(scopes) if scope not in ("scratch", _OTHERS)]
     found = {scope: COLOURS[k % len(COLOURS)] for k, scope in enumerate(named)}
     return {**found, "scratch": _SCRATCH, _OTHERS: OTHER_COLOUR}

@@ -102,7 +102,7 @@ class Page {
   go(reference) {
     if (reference === null) return;
     this.select(this.active, reference);
-    this.active.centre(reference);
+    this.active.center(reference);
   }
 
   /** What a screen reader says. @param {string} text */
@@ -152,7 +152,7 @@ class Page {
   }
 
   listen() {
-    by_id("overlay").onchange = (event) => this.both((view) => view.recolour(event.target.value));
+    by_id("overlay").onchange = (event) => this.both((view) => view.recolor(event.target.value));
     by_id("compare").onchange = (event) => this.compare(Number(event.target.value));
     by_id("open-all").onclick = () => this.active.open_all(true);
     by_id("close-all").onclick = () => this.active.open_all(false);
@@ -165,7 +165,7 @@ class Page {
       if (event.key === "Escape") this.active.canvas.focus();
     };
     document.addEventListener("keydown", (event) => this.press(event));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.both((view) => view.recolour()));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.both((view) => view.recolor()));
     addEventListener("beforeprint", () => this.both((view) => view.print(true)));
     addEventListener("afterprint", () => this.both((view) => view.print(false)));
   }

@@ -1,4 +1,4 @@
-// Colours of boxes: by op, by layout, or by a number.
+// Colors of boxes: by op, by layout, or by a number.
 
 import {GROUP, NODE} from "./model.js";
 
@@ -8,7 +8,7 @@ import {GROUP, NODE} from "./model.js";
 const NAMES = [["op", "op"], ["layout", "layout"], ["bytes", "bytes read and written"],
   ["predicted_ns", "predicted time"], ["measured_ns", "measured time"], ["error", "error against f64"]];
 
-/** What colours can show, by name. */
+/** What colors can show, by name. */
 export const OVERLAYS = Object.fromEntries(NAMES);
 
 /** Whether any node has the figure. @param {Model} model @param {string} overlay */

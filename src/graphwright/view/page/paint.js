@@ -7,7 +7,7 @@ import {hue} from "./overlay.js";
 const DETAILED = 0.8, READABLE = 0.45, PLAIN = 0.12;
 const STUB = 16;
 
-/** Colours of the page, which follow its theme. */
+/** Colors of the page, which follow its theme. */
 export function theme() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -17,22 +17,22 @@ export function theme() {
 }
 
 /**
- * The colour of each box.
+ * The color of each box.
  * @param {import("./scene.js").Scene} scene @param {string} overlay
- * @param {import("./overlay.js").Figures | null} figures @param {any} colours
+ * @param {import("./overlay.js").Figures | null} figures @param {any} colors
  */
-export function fills(scene, overlay, figures, colours) {
-  const tint = (text) => `hsl(${hue(text)} ${colours.saturation} ${colours.lightness})`;
-  const [heat, saturation] = colours.heat.split(",");
-  const lightness = parseFloat(colours.lightness);
+export function fills(scene, overlay, figures, colors) {
+  const tint = (text) => `hsl(${hue(text)} ${colors.saturation} ${colors.lightness})`;
+  const [heat, saturation] = colors.heat.split(",");
+  const lightness = parseFloat(colors.lightness);
   const hot = (share) => `hsl(${heat} ${saturation} ${lightness + (55 - lightness) * share}%)`;
   return scene.boxes.map((box) => {
-    if (box.kind === IN || box.kind === OUT) return colours.edge;
-    if (box.open) return colours.frame;
+    if (box.kind === IN || box.kind === OUT) return colors.edge;
+    if (box.open) return colors.frame;
     if (figures) return hot(Math.sqrt(Math.min(1, figures.of(box.reference) / (figures.most || 1))));
     const node = scene.stage.node(box.reference);
-    if (overlay === "layout") return node && node.layout ? tint(node.layout) : colours.page;
-    return node && !(box.kind === GROUP && !node) ? tint(node.op) : colours.group;
+    if (overlay === "layout") return node && node.layout ? tint(node.layout) : colors.page;
+    return node && !(box.kind === GROUP && !node) ? tint(node.op) : colors.group;
   });
 }
 
@@ -41,13 +41,13 @@ export function fills(scene, overlay, figures, colours) {
  * @param {import("./scene.js").Scene} scene
  * @param {{x: number, y: number, scale: number}} camera the scene's place at the upper left, and pixels per unit
  * @param {{left?: number, width: number, height: number, ratio: number}} size of the part of the canvas that is painted
- * @param {{fills: string[], colours: any, below: string, selected: number, linked: Set<number>}} look
+ * @param {{fills: string[], colors: any, below: string, selected: number, linked: Set<number>}} look
  */
 export function paint(context, scene, camera, size, look) {
   const {scale} = camera, left = size.left || 0;
   context.save();
   context.setTransform(size.ratio, 0, 0, size.ratio, left * size.ratio, 0);
-  context.fillStyle = look.colours.page;
+  context.fillStyle = look.colors.page;
   context.fillRect(0, 0, size.width, size.height);
   if (size.left !== undefined) {
     context.beginPath();
@@ -72,21 +72,21 @@ function frames(context, scene, seen, look, scale) {
   context.lineWidth = Math.max(1, 0.8 / scale);
   scene.boxes.forEach((box, k) => {
     if (!box.open || outside(box, seen)) return;
-    context.fillStyle = look.colours.frame;
-    context.strokeStyle = border(k, look, look.colours["frame-line"]);
+    context.fillStyle = look.colors.frame;
+    context.strokeStyle = border(k, look, look.colors["frame-line"]);
     context.fillRect(box.x, box.y, box.width, box.height);
     context.strokeRect(box.x, box.y, box.width, box.height);
     if (scale < PLAIN) return;
     const group = scene.stage.groups[~box.reference];
     const label = group.node ? `${group.node.op}  ${group.name}` : group.name;
-    write(context, `\u2212 ${label}`, box.x + 8, box.y + HEADER - 7, box.width - 16, look.colours.quiet, 12);
+    write(context, `\u2212 ${label}`, box.x + 8, box.y + HEADER - 7, box.width - 16, look.colors.quiet, 12);
   });
 }
 
 function edges(context, scene, seen, look, scale) {
   const plain = scale < READABLE;
   const chosen = [];
-  context.strokeStyle = look.colours.edge;
+  context.strokeStyle = look.colors.edge;
   context.lineWidth = Math.max(1, 0.6 / scale);
   context.beginPath();
   for (const edge of scene.edges) {
@@ -97,7 +97,7 @@ function edges(context, scene, seen, look, scale) {
     else if (!plain) stubs(context, edge.points);
   }
   context.stroke();
-  context.strokeStyle = look.colours.accent;
+  context.strokeStyle = look.colors.accent;
   context.lineWidth = Math.max(2, 1.6 / scale);
   context.beginPath();
   for (const edge of chosen) trace(context, edge.points, plain);
@@ -113,7 +113,7 @@ function types(context, scene, seen, look) {
     const [x, y] = points;
     if (from === last || x < seen.left || x > seen.right || y < seen.top || y > seen.bottom) continue;
     last = from;
-    write(context, text.split("\n", 1)[0], x + 6, y + 12, 200, look.colours.quiet, 10);
+    write(context, text.split("\n", 1)[0], x + 6, y + 12, 200, look.colors.quiet, 10);
   }
 }
 
@@ -136,7 +136,7 @@ function stubs(context, points) {
 }
 
 function arrows(context, scene, seen, look) {
-  context.fillStyle = look.colours.edge;
+  context.fillStyle = look.colors.edge;
   context.beginPath();
   for (const {points, bottom, right, left} of scene.edges) {
     const x = points[points.length - 2], y = points[points.length - 1];
@@ -164,12 +164,12 @@ function boxes(context, scene, seen, look, scale) {
 }
 
 function border(k, look, otherwise) {
-  return k === look.selected ? look.colours.accent : look.linked.has(k) ? look.colours.linked : otherwise;
+  return k === look.selected ? look.colors.accent : look.linked.has(k) ? look.colors.linked : otherwise;
 }
 
 function outline(context, box, k, look, scale) {
   const marked = k === look.selected || look.linked.has(k);
-  context.strokeStyle = border(k, look, look.colours["box-line"]);
+  context.strokeStyle = border(k, look, look.colors["box-line"]);
   context.lineWidth = marked ? Math.max(2.5, 2 / scale) : Math.max(1, 0.5 / scale);
   if (box.kind === GROUP) context.strokeRect(box.x + 3, box.y + 3, box.width, box.height);
   context.strokeRect(box.x, box.y, box.width, box.height);
@@ -177,7 +177,7 @@ function outline(context, box, k, look, scale) {
 
 function label(context, scene, box, look) {
   const {title, below} = words(scene.stage, box);
-  write(context, title, box.x + 8, box.y + 16, box.width - 14, look.colours.text, 12.5);
+  write(context, title, box.x + 8, box.y + 16, box.width - 14, look.colors.text, 12.5);
   write(context, below, box.x + 8, box.y + 31, box.width - 14, look.below, 11);
 }
 
@@ -196,9 +196,9 @@ export function words(stage, box) {
 const widths = new Map();
 
 /** A text, cut to a width. */
-function write(context, text, x, y, width, colour, size) {
+function write(context, text, x, y, width, color, size) {
   context.font = `${size}px system-ui, sans-serif`;
-  context.fillStyle = colour;
+  context.fillStyle = color;
   context.fillText(cut(context, text, width, size), x, y);
 }
 

@@ -23,7 +23,7 @@ export class Scene {
     this.width = whole.width;
     this.height = whole.height;
     this.place(ROOT, whole, 0, 0);
-    this.neighbours = this.connect();
+    this.neighbors = this.connect();
   }
 
   /** The size of an open group's contents, and of those that are open in it. @param {number} group */

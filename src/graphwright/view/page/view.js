@@ -37,7 +37,7 @@ export class View {
     /** @type {HTMLCanvasElement[]} Behind the first one, while the page is printed. */
     this.sheets = [];
     this.waits = false;
-    this.colours = theme();
+    this.colors = theme();
     this.size = {width: 1, height: 1, ratio: 1};
     this.listen();
     this.measure();
@@ -68,18 +68,18 @@ export class View {
 
   rebuild() {
     this.scene = new Scene(this.stage, this.open[this.index]);
-    this.recolour();
+    this.recolor();
   }
 
   /** @param {string} overlay */
-  recolour(overlay = this.overlay) {
+  recolor(overlay = this.overlay) {
     this.overlay = overlay;
-    this.colours = theme();
+    this.colors = theme();
     this.figures = overlay === "op" || overlay === "layout" ? null : new Figures(this.model, this.stage, overlay);
-    this.fills = fills(this.scene, overlay, this.figures, this.colours);
+    this.fills = fills(this.scene, overlay, this.figures, this.colors);
     const most = this.figures ? `; darkest: ${figure_text(overlay, this.figures.most)}` : "";
     /** @type {HTMLElement} */ (this.frame.querySelector(".legend")).textContent =
-      `${this.model.label(this.index)}. Colour: ${OVERLAYS[overlay]}${most}`;
+      `${this.model.label(this.index)}. Color: ${OVERLAYS[overlay]}${most}`;
     this.redraw();
   }
 
@@ -95,12 +95,12 @@ export class View {
     if (!this.painted++) performance.mark("graph");
   }
 
-  /** Colours, and what is marked; names stand out on the dark colours of numbers. */
+  /** Colors, and what is marked; names stand out on the dark colors of numbers. */
   look_of_boxes() {
-    const {fills, colours, scene} = this;
+    const {fills, colors, scene} = this;
     const selected = this.selected === null ? -1 : scene.box_of(this.selected);
     const linked = new Set(this.linked.map((reference) => scene.box_of(reference)));
-    return {fills, colours, below: this.figures ? colours.text : colours.quiet, selected, linked};
+    return {fills, colors, below: this.figures ? colors.text : colors.quiet, selected, linked};
   }
 
   // -- where it is looked at
@@ -129,7 +129,7 @@ export class View {
     this.look(left + x / scale - x / next, top + y / scale - y / next, next);
   }
 
-  centre(reference) {
+  center(reference) {
     const box = this.scene.boxes[this.scene.box_of(reference)];
     if (!box) return;
     const {width, height} = this.size, scale = Math.max(this.camera.scale, CLEAR);
@@ -142,7 +142,7 @@ export class View {
     const open = this.open[this.index], before = open.size;
     for (const group of this.stage.path(reference)) open.add(group);
     if (open.size !== before) this.rebuild();
-    this.centre(reference);
+    this.center(reference);
   }
 
   // -- groups
@@ -169,9 +169,9 @@ export class View {
 
   /** What the first edge from the selected box leads to; from nothing the first box. @param {"above" | "below"} direction */
   next(direction) {
-    const {boxes, neighbours} = this.scene;
+    const {boxes, neighbors} = this.scene;
     const from = this.selected === null ? -1 : this.scene.box_of(this.selected);
-    const found = from < 0 ? boxes.findIndex(is_box) : neighbours[from][direction].find((k) => is_box(boxes[k]));
+    const found = from < 0 ? boxes.findIndex(is_box) : neighbors[from][direction].find((k) => is_box(boxes[k]));
     return found === undefined || found < 0 ? null : boxes[found].reference;
   }
 
@@ -259,11 +259,11 @@ export class View {
     this.canvas.height = Math.round(height * ratio);
   }
 
-  /** On paper: all that is open, in twice the resolution, in the colours of a light page, on as many sheets as it takes. */
+  /** On paper: all that is open, in twice the resolution, in the colors of a light page, on as many sheets as it takes. */
   print(begins) {
     this.sheets.splice(0).forEach((sheet) => sheet.remove());
     this.prints = begins;
-    this.recolour();
+    this.recolor();
     if (begins) {
       this.canvas.width = SHEET.width * SHEET.ratio;
       this.canvas.height = SHEET.height * SHEET.ratio;

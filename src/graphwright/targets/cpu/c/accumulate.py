@@ -74,7 +74,7 @@ class Accumulations(Values):
             guard = "" if mask is None else f"if ({self.value(mask).text}) "
             self.line(f"{guard}{name} = {value.text};")
             return
-        text = self.vectorised(value)
+        text = self.vectorized(value)
         if mask is not None:
             live = self.value(mask)
             taken = live.text if live.vector else self.splat(live, self.count)
@@ -92,7 +92,7 @@ class Accumulations(Values):
         lane = lane_dtype(buffer.dtype)
         if variable.private:
             name = self.element(variable, statement.index, buffer)
-            total = self.support.combine(combiner, lane, self.count, name, operand(self.vectorised(value)))
+            total = self.support.combine(combiner, lane, self.count, name, operand(self.vectorized(value)))
             total = self.support.round(buffer.dtype, self.count, total)
             self.assign(name, variable, Value(total, buffer.dtype, vector=True), statement.mask)
             return
@@ -118,7 +118,7 @@ class Accumulations(Values):
     def only_live(self, statement: Accumulate, value: Value) -> str:
         """The value, with the identity of the combiner in masked-off lanes."""
         dtype = statement.buffer.dtype
-        text, live = self.vectorised(value), self.mask_of(statement.mask)
+        text, live = self.vectorized(value), self.mask_of(statement.mask)
         if live is None:
             return text
         start = self.splat(Value(literal(identity(statement.combiner, dtype), dtype), dtype), self.count)
@@ -132,13 +132,13 @@ class Accumulations(Values):
             stored = self.move("load", at, stored_dtype(buffer.dtype), live)
             old = self.support.widen(buffer.dtype, self.count, stored)
             total = self.support.combine(
-                _of_lanes(statement), lane, self.count, operand(old), operand(self.vectorised(value))
+                _of_lanes(statement), lane, self.count, operand(old), operand(self.vectorized(value))
             )
             total = self.support.narrow(buffer.dtype, self.count, f"({total})")
             self.line(self.move("store", at, stored_dtype(buffer.dtype), live, total) + ";")
             return
         added = self.fresh("added")
-        self.line(f"const {self.support.vector(lane, self.count)} {added} = {self.vectorised(value)};")
+        self.line(f"const {self.support.vector(lane, self.count)} {added} = {self.vectorized(value)};")
         mask = self.fresh("live")
         if live is not None:
             self.line(f"const {self.support.mask(self.count)} {mask} = {live};")

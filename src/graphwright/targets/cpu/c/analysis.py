@@ -73,7 +73,7 @@ def parts(statement: Statement) -> list[Scalar]:
             return []
 
 
-def vectorises(loop: Loop) -> bool:
+def vectorizes(loop: Loop) -> bool:
     """Whether a vector loop can be vectorized: it contains no other vector loop and no microkernel."""
     return not any(
         isinstance(s, Call) or (isinstance(s, Loop) and s.kind is Kind.VECTOR) for s in walk(loop.body)

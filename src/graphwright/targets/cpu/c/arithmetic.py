@@ -46,7 +46,7 @@ class Arithmetic(Conversions):
         if function == "pow" and own == F32 and vector and not operands[1].vector:
             text = self.support.call("powered", F32, self.count, operands[0].text, operands[1].text)
             return Value(text, own, vector=True)
-        texts = tuple(operand(self.vectorised(o) if vector else o.text) for o in operands)
+        texts = tuple(operand(self.vectorized(o) if vector else o.text) for o in operands)
         if own == BOOL:
             return Value(self.logic(function, texts, vector), dtype, vector)
         plain = own.computed
@@ -87,9 +87,9 @@ class Arithmetic(Conversions):
             return Value(f"({condition.text} ? {yes.text} : {no.text})", yes.dtype)
         if not condition.vector:  # one branch for all lanes
             return Value(
-                f"({condition.text} ? {self.vectorised(yes)} : {self.vectorised(no)})", yes.dtype, vector=True
+                f"({condition.text} ? {self.vectorized(yes)} : {self.vectorized(no)})", yes.dtype, vector=True
             )
-        texts = (condition.text, self.vectorised(yes), self.vectorised(no))
+        texts = (condition.text, self.vectorized(yes), self.vectorized(no))
         return Value(
             self.support.call("select", lane_dtype(yes.dtype), self.count, *texts), yes.dtype, vector=True
         )

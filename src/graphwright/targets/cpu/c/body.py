@@ -24,7 +24,7 @@ from graphwright.ir.loops.nodes import (
 from graphwright.ir.symbols import Dim, product
 from graphwright.ir.types import F32, F64, I32, I64, U32, U64, DType
 from graphwright.records import dataclass, replace
-from graphwright.targets.cpu.c.analysis import vectorises
+from graphwright.targets.cpu.c.analysis import vectorizes
 from graphwright.targets.cpu.c.dims import strides_of
 from graphwright.targets.cpu.c.literals import literal
 from graphwright.targets.cpu.c.loops import Loops
@@ -57,7 +57,7 @@ class Writer(Loops):
     def statement(self, statement: Statement) -> None:
         """Emits one statement. Raises ToolchainError for statements that have no C code."""
         match statement:
-            case Loop(_, Kind.VECTOR) if self.lanes is None and not self.scalar and vectorises(statement):
+            case Loop(_, Kind.VECTOR) if self.lanes is None and not self.scalar and vectorizes(statement):
                 self.vector_loop(statement)
             case Loop():
                 self.scalar_loop(statement)

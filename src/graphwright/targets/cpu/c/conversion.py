@@ -17,7 +17,7 @@ class Conversions(Lines):
         text = f"-{operand(value.text)}" if value.dtype == BOOL else value.text
         return self.support.call("splat", lane_dtype(value.dtype), count, text)
 
-    def vectorised(self, value: Value) -> str:
+    def vectorized(self, value: Value) -> str:
         """``value`` as a vector; a scalar is broadcast."""
         return value.text if value.vector else self.splat(value, self.count)
 
@@ -31,7 +31,7 @@ class Conversions(Lines):
         """A vector converted to the form of its elements in memory."""
         if value.vector and value.stored and value.stored[0] == dtype:
             return value.stored[1]
-        return self.support.narrow(dtype, self.count, self.vectorised(value))
+        return self.support.narrow(dtype, self.count, self.vectorized(value))
 
     def stored_scalar(self, value: Value) -> str:
         """A scalar converted to its form in memory."""

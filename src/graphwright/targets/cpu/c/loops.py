@@ -204,7 +204,7 @@ class Loops(Accumulations):
             self.scope.values[name] = Value(kept[name], F32, vector=True)
         self.body(part.statements)
         for name in part.keeps:
-            self.line(f"{kept[name]} = {self.vectorised(self.scope.values[name])};")
+            self.line(f"{kept[name]} = {self.vectorized(self.scope.values[name])};")
 
     def tail_step(
         self, loop: Loop, axis: str, end: str, count: int, partials: dict[int, Partial], known: int | None

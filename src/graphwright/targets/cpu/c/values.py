@@ -239,7 +239,7 @@ class Values(Arithmetic):
     def coerced(self, value: Scalar, vector: bool) -> str:
         """The C expression of ``value``, as a vector or a scalar."""
         found = self.value(value)
-        return self.vectorised(found) if vector else found.text
+        return self.vectorized(found) if vector else found.text
 
     def value_to_bind(self, value: Scalar) -> Value:
         """``value``, to be bound to a variable. The stored form that it was widened from gets a name too, so

@@ -1,4 +1,4 @@
-"""A neighbour that takes a core: ``python -m benchmarks.neighbour CORE`` computes there until it is ended."""
+"""A neighbor that takes a core: ``python -m benchmarks.neighbor CORE`` computes there until it is ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphwright.tools.machine import die_with_parent
 @contextmanager
 def busy(core: int) -> Iterator[None]:
     """Something else computes on ``core`` meanwhile."""
-    command = [sys.executable, "-m", "benchmarks.neighbour", str(core)]
+    command = [sys.executable, "-m", "benchmarks.neighbor", str(core)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
     try:

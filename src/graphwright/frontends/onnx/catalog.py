@@ -26,7 +26,7 @@ attributes.
 
 
 class Unsupported(Exception):
-    """There is no translation for an op. :meth:`Catalogue.report_all_unsupported` reports all such nodes."""
+    """There is no translation for an op. :meth:`Catalog.report_all_unsupported` reports all such nodes."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Translation:
     """The values of attributes that the schema does not have; a node must not have other values."""
 
 
-class Catalogue:
+class Catalog:
     """The functions of one model, and the import functions of all registered ops."""
 
     def __init__(self, functions: Sequence[onnx.FunctionProto], report: Report) -> None:

@@ -55,7 +55,7 @@ def test_convolutions_of_bytes(channels: int, constant: bool, largest: bool) -> 
     np.testing.assert_array_equal(run("ConvInteger", x, w, constant, pads=[1, 1, 1, 1]), expected)
 
 
-def quantised_block(random: np.random.Generator, zero: Any, per_feature: bool) -> Any:
+def quantized_block(random: np.random.Generator, zero: Any, per_feature: bool) -> Any:
     """Convolutions with a residual, pools and a Gemm, each between DequantizeLinear and QuantizeLinear."""
     nodes: list[Any] = []
     constants = [numpy_helper.from_array(zero, "zero"), numpy_helper.from_array(np.int8(0), "none")]
@@ -69,7 +69,7 @@ def quantised_block(random: np.random.Generator, zero: Any, per_feature: bool) -
         return str(constants[-1].name)
 
     def stored(x: str, scale: float) -> str:
-        """``x``, quantised and dequantised."""
+        """``x``, quantized and dequantized."""
         step = constant(np.float32(scale))
         return node("DequantizeLinear", node("QuantizeLinear", x, step, "zero"), step, "zero")
 
@@ -103,11 +103,11 @@ def quantised_block(random: np.random.Generator, zero: Any, per_feature: bool) -
 
 @pytest.mark.parametrize("per_feature", [False, True])
 @pytest.mark.parametrize("zero", [np.uint8(0), np.uint8(128), np.int8(-5)])
-def test_a_model_between_quantised_values_is_that_of_onnx_runtime(zero: Any, per_feature: bool) -> None:
+def test_a_model_between_quantized_values_is_that_of_onnx_runtime(zero: Any, per_feature: bool) -> None:
     random = np.random.default_rng(0)
-    model = quantised_block(random, zero, per_feature)
+    model = quantized_block(random, zero, per_feature)
     feeds = {"x": random.standard_normal((2, 16, 12, 10)).astype(np.float32)}
-    plain = onnxruntime.SessionOptions()  # what the graph means: optimised, it rounds in ways of its own
+    plain = onnxruntime.SessionOptions()  # what the graph means: optimized, it rounds in ways of its own
     plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), plain)
     (expected,) = session.run(None, feeds)

@@ -1,4 +1,4 @@
-"""Quantisation, and products and convolutions of quantised integers, against NumPy and ONNX Runtime."""
+"""Quantization, and products and convolutions of quantized integers, against NumPy and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PER_AXIS = np.array([0.5, 0.25, 1, 2, 0.125], np.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint16])
-def test_quantising_is_that_of_onnx_runtime(dtype: Any) -> None:
+def test_quantizing_is_that_of_onnx_runtime(dtype: Any) -> None:
     zero = integers(1, dtype)
     check("QuantizeLinear", [HALVES, np.float32(0.5), zero], opset=21)
     check("QuantizeLinear", [HALVES, PER_AXIS, integers(2, dtype, 5)], opset=21)
@@ -66,7 +66,7 @@ def test_quantising_is_that_of_onnx_runtime(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint16])
-def test_dequantising_is_that_of_onnx_runtime(dtype: Any) -> None:
+def test_dequantizing_is_that_of_onnx_runtime(dtype: Any) -> None:
     x = integers(6, dtype, 2, 5, 10)
     check("DequantizeLinear", [x, np.float32(0.5), integers(1, dtype)], opset=21)
     check("DequantizeLinear", [x, PER_AXIS, integers(2, dtype, 5)], opset=21)
@@ -119,7 +119,7 @@ def test_the_quotient_is_formed_in_the_dtype_of_the_scale_or_as_asked() -> None:
     assert high.item() == 65000  # 60000 is an f16; the sum, 65000, would be rounded to 64992
 
 
-def test_16_bits_are_dequantised_to_halves_with_one_rounding() -> None:
+def test_16_bits_are_dequantized_to_halves_with_one_rounding() -> None:
     x = np.array([65535, 32768, 0], np.uint16)
     (y,) = imported("DequantizeLinear", [x, np.float16(0.5), np.uint16(1)], {}, 21)
     assert y.dtype == np.float16
@@ -176,11 +176,11 @@ def test_blocks_of_any_size_are_scaled_by_their_own_element(data: st.DataObject)
     [f32(0, 2, -3, -2.5, 1.34, 0.5), f32(-1, -4), f32(1, 4, 2.345), f32(0, 0), HALVES, f32(1e-30, 0)],
     ids=["both", "negative", "positive", "zero", "three axes", "tiny"],
 )
-def test_dynamic_quantisation_is_that_of_onnx_runtime(x: Array) -> None:
+def test_dynamic_quantization_is_that_of_onnx_runtime(x: Array) -> None:
     check("DynamicQuantizeLinear", [x], opset=11, outputs=3, tolerance=1e-7)
 
 
-def test_dynamic_quantisation_of_nothing() -> None:
+def test_dynamic_quantization_of_nothing() -> None:
     y, scale, zero = imported("DynamicQuantizeLinear", [np.zeros((0, 3), np.float32)], {}, 11, 3)
     assert (y.shape, scale.item(), zero.item()) == ((0, 3), 1, 0)
 
@@ -216,7 +216,7 @@ def test_integer_products_of_stacks() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
-def test_quantised_products_are_those_of_onnx_runtime(kind: Any) -> None:
+def test_quantized_products_are_those_of_onnx_runtime(kind: Any) -> None:
     a, b = integers(0, kind, 6, 20), weights(1, 20, 7)
     one = np.float32(0.02)
     inputs = [a, one, integers(3, kind), b, one, np.int8(5), np.float32(0.9), integers(4, kind)]
@@ -264,9 +264,9 @@ def test_sizes_stay_symbols() -> None:
     b, (x, scale, byte) = new_graph(
         Module(), "main", [("x", tensor(F32, n, m)), ("s", tensor(F32, m)), ("b", tensor(U8, m, 4))]
     )
-    quantised = b(QuantizeLinear(U8, -1), x, scale)
-    assert quantised.type == tensor(U8, n, m)
-    assert str(b(MatMulInteger(), quantised, byte).type) == "i32[N, 4]"
+    quantized = b(QuantizeLinear(U8, -1), x, scale)
+    assert quantized.type == tensor(U8, n, m)
+    assert str(b(MatMulInteger(), quantized, byte).type) == "i32[N, 4]"
 
 
 def test_another_granularity_is_refused() -> None:
